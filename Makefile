@@ -1,0 +1,29 @@
+# Everything runs in .venv, which the first target that needs it builds.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: test lint demo calibrate bench clean
+
+$(VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	touch $@
+
+test: $(VENV)/.ready lint
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -m "not calibration"
+	$(BIN)/coverage report
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+calibrate: $(VENV)/.ready
+	$(BIN)/pytest -m calibration
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,1 @@
+"""Trials: clones of a case, run through pytest's own protocol and folded into one report."""

@@ -1,0 +1,76 @@
+"""What can go wrong, as one tree.
+
+::
+
+    LLMEvalError
+      SettingsError                 a bad option, ini value or marker argument: exit 4
+      BaselineError                 exit 4
+        BaselineNotFound              no run is stored for what was named
+        BaselineUnreadable            the run file is damaged, foreign or too new
+        BaselineUnlike                the run belongs to another project folder
+      ModelError                    the trial is errored, never scored
+        ProviderNotInstalled          the SDK of the provider cannot be imported
+        ProviderFailed                the provider, or a function model, gave no reply
+        ReplayMiss                    --llm-cache=replay, and the reply is not stored
+      CacheError                    the cache cannot be used as it is
+
+A message says what is wrong with the value, what was looked for, and what to type next.
+"""
+
+from __future__ import annotations
+
+from pytest_llmeval.records import Failure
+
+
+class LLMEvalError(Exception):
+    """Anything that this plugin raises on purpose."""
+
+
+class SettingsError(LLMEvalError):
+    """An option, an ini value or a marker argument cannot be used."""
+
+
+class BaselineError(LLMEvalError):
+    """The baseline cannot be compared with."""
+
+
+class BaselineNotFound(BaselineError):
+    """No stored run fits what was named."""
+
+
+class BaselineUnreadable(BaselineError):
+    """The run file is damaged, foreign or newer than this version."""
+
+
+class BaselineUnlike(BaselineError):
+    """The run was recorded for another folder of the repository."""
+
+
+class ModelError(LLMEvalError):
+    """A request got no reply."""
+
+
+class ProviderNotInstalled(ModelError):
+    """The package of the provider cannot be imported."""
+
+
+class ProviderFailed(ModelError):
+    """The provider, or a function model, gave no usable reply.
+
+    Attributes:
+        failure: ``infrastructure`` if asking again might help, ``content`` if the
+            request was refused for what it contains.
+    """
+
+    def __init__(self, message: str, *, failure: Failure = "infrastructure") -> None:
+        """Keep the message and the kind of failure."""
+        super().__init__(message)
+        self.failure: Failure = failure
+
+
+class ReplayMiss(ModelError):
+    """Replay was asked for and the reply is not stored."""
+
+
+class CacheError(LLMEvalError):
+    """The cache of replies cannot be used as it is."""

@@ -1,0 +1,1 @@
+"""What a test can ask: providers behind one cached call."""

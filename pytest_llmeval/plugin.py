@@ -1,0 +1,1 @@
+"""The hooks: what pytest asks, and who answers."""

@@ -1,0 +1,229 @@
+"""The words that every room of the house shares: settings, slots, calls, trials, runs.
+
+Plain frozen records without behaviour of their own, so that they can cross any
+border (a worker process, a file, a report) unharmed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal
+
+CacheMode = Literal["auto", "replay", "refresh", "off"]
+OnMissing = Literal["error", "warn"]
+Better = Literal["higher", "lower"]
+Failure = Literal["infrastructure", "content"]
+Parameter = str | int | float | bool | None
+
+PASS_METRIC = "pass"  # noqa: S105 - a metric, no password
+SCORE_METRIC = "score"
+
+
+class Outcome(StrEnum):
+    """How one trial ended."""
+
+    PASSED = "passed"
+    MISSED = "missed"
+    CRASHED = "crashed"
+    ERRORED = "errored"
+    SKIPPED = "skipped"
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether a trial that ended so carries scores."""
+        return self in (Outcome.PASSED, Outcome.MISSED, Outcome.CRASHED)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Which draw of a request is meant.
+
+    Attributes:
+        trial: index of the trial that asks, from 0; None for a call made outside
+            any trial (written "shared").
+        occurrence: how many identical requests came before it there, from 0.
+    """
+
+    trial: int | None
+    occurrence: int
+
+    def __str__(self) -> str:
+        """Write the slot as ``3/0`` or ``shared/0``."""
+        trial = "shared" if self.trial is None else self.trial
+        return f"{trial}/{self.occurrence}"
+
+    @classmethod
+    def parse(cls, text: str) -> Slot:
+        """Read what ``str`` wrote.
+
+        Raises:
+            ValueError: the text is no slot.
+        """
+        trial, _, occurrence = text.partition("/")
+        return cls(None if trial == "shared" else int(trial), int(occurrence))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request of a trial and what became of it: one entry a slot.
+
+    Attributes:
+        key: sha256 of the canonical request, 64 hex digits.
+        draw: id of the draw, 32 hex digits; None if the request got no reply.
+        reply_sha256: digest of the reply's bytes; None if there was none.
+        replayed: the reply came from the cache.
+        model: the model asked for; ``served`` is what the provider says answered.
+        host: origin of the API, such as ``https://api.openai.com``.
+        parameters: sampling parameters named in the request (temperature, seed, top_p).
+        seconds: how long the call took when it was paid for.
+        failure: why there is no reply: ``infrastructure`` (network, timeout, 401, 403,
+            404, 408, 409, 429, 5xx, a cap, a replay miss, a function model that raised)
+            or ``content`` (the request was refused for what it contains).
+        reason: the failure in a few words, without secrets.
+    """
+
+    key: str
+    slot: Slot
+    draw: str | None
+    reply_sha256: str | None = None
+    replayed: bool = False
+    model: str | None = None
+    served: str | None = None
+    fingerprint: str | None = None
+    host: str | None = None
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    seconds: float | None = None
+    failure: Failure | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One run of one case.
+
+    Attributes:
+        index: from 0; also the trial part of the slots of its calls.
+        scores: value for each metric that the trial recorded itself, or that its
+            outcome gives it. Empty for an errored or skipped trial.
+        calls: in the order in which they were made.
+        message: type of the exception and ``path:line``; never a reply or a prompt.
+        seconds: wall time of setup, call and teardown.
+    """
+
+    case: str
+    index: int
+    outcome: Outcome
+    scores: Mapping[str, float] = field(default_factory=dict)
+    calls: tuple[Call, ...] = ()
+    message: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One collected item under ``llm_eval``: the unit of analysis.
+
+    Attributes:
+        id: the node id.
+        function: the node id without the brackets of its parameters.
+        repeats: how many trials were asked for.
+        parameters: sha256 of the parameters, None where they cannot be put as JSON.
+        positional: pytest made (a part of) the id from a position.
+        gate: metrics to gate on; empty for the default.
+        better: which direction of the gated metrics is good.
+        cluster: cases with the same label are one unit; None for a unit of its own.
+    """
+
+    id: str
+    function: str
+    repeats: int
+    parameters: str | None = None
+    positional: bool = False
+    gate: tuple[str, ...] = ()
+    better: Better = "higher"
+    cluster: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """All trials of one session, recorded for one commit.
+
+    Attributes:
+        id: UTC seconds and six random hex digits, ``20261121T084100-1a2b3c``.
+        created: UTC, ISO 8601 with seconds.
+        commit: full hash, None outside git. ``tree`` is its tree.
+        dirty: a tracked file differed from the commit at session start.
+        ref: name of the branch, None if HEAD was detached.
+        root: pytest's rootpath relative to git's top level, ``.`` for the same.
+        versions: of python, of this plugin, of pytest and of the SDKs in use.
+        selection: path arguments of the session, relative to rootpath.
+        complete: every trial of every collected case ended, nothing was deselected.
+        partial: functions of which not every case was collected.
+        cases: every collected case, in order of collection, ended or not.
+        trials: ordered by case as in ``cases``, then by index.
+        outside_calls: how many calls belonged to no case.
+    """
+
+    id: str
+    created: str
+    commit: str | None
+    tree: str | None
+    dirty: bool
+    ref: str | None
+    root: str
+    versions: Mapping[str, str]
+    selection: tuple[str, ...]
+    complete: bool
+    partial: tuple[str, ...]
+    cases: tuple[Case, ...]
+    trials: tuple[Trial, ...]
+    outside_calls: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateRules:
+    """What the gate holds a run against.
+
+    Attributes:
+        alpha: one-sided level of the test, in (0, 0.5).
+        margin: the test asks whether the suite fell by more than this, >= 0, below target.
+        target: the drop that must be ruled out, or would have been caught; in (0, inf).
+        max_gone: share of a function's baseline cases that may be gone or skipped, in [0, 1].
+        strict: an inconclusive comparison fails too.
+    """
+
+    alpha: float = 0.05
+    margin: float = 0.0
+    target: float = 0.10
+    max_gone: float = 0.10
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Every option of the session, resolved and range-checked.
+
+    Attributes:
+        directory: where cache and runs live, absolute.
+        baseline: what ``--llm-baseline`` named; None for an ungated session.
+        repeats: from the command line, None if not given there.
+        default_repeats: for cases whose marker names no number.
+        reports: files to write, by ending.
+        origin_aliases: pairs of origins; a request to the first has the key of the second.
+    """
+
+    directory: Path
+    baseline: str | None = None
+    on_missing: OnMissing = "error"
+    model: str | None = None
+    repeats: int | None = None
+    default_repeats: int = 5
+    cache: CacheMode = "auto"
+    reports: tuple[Path, ...] = ()
+    origin_aliases: tuple[tuple[str, str], ...] = ()
+    gate: GateRules = field(default_factory=GateRules)

@@ -1,0 +1,1 @@
+"""Numbers into words: the terminal section and the report files."""

@@ -1,0 +1,1 @@
+"""Runs on disk, and the way from a git ref to a baseline."""

@@ -1,0 +1,1 @@
+"""Statistics of the gate: pure functions over arrays, nothing of ours imported."""
