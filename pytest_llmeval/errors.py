@@ -13,6 +13,7 @@
         ProviderFailed                the provider, or a function model, gave no reply
         ReplayMiss                    --llm-cache=replay, and the reply is not stored
       CacheError                    the cache cannot be used as it is
+      ScoreError                    a test recorded a score that is none: the trial crashes
 
 A message says what is wrong with the value, what was looked for, and what to type next.
 """
@@ -74,3 +75,7 @@ class ReplayMiss(ModelError):
 
 class CacheError(LLMEvalError):
     """The cache of replies cannot be used as it is."""
+
+
+class ScoreError(LLMEvalError):
+    """A test recorded something that is no score, or recorded it twice."""

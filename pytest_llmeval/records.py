@@ -215,9 +215,11 @@ class Settings:
         default_repeats: for cases whose marker names no number.
         reports: files to write, by ending.
         origin_aliases: pairs of origins; a request to the first has the key of the second.
+        session: id that all processes of the session share.
     """
 
     directory: Path
+    session: str
     baseline: str | None = None
     on_missing: OnMissing = "error"
     model: str | None = None

@@ -1,0 +1,80 @@
+"""The directory ``.llmeval``: making it, and setting a damaged cache aside."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+
+Identity = tuple[int, int]
+
+
+def prepare_directory(directory: Path) -> None:
+    """Make ``.llmeval`` with a ``.gitignore`` of its own that keeps all of it out of git.
+
+    A directory that already holds something is left as it is: with ``--llm-dir=.`` a
+    ``.gitignore`` of ours would hide the whole project.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    if not any(directory.iterdir()):
+        with contextlib.suppress(FileExistsError), (directory / ".gitignore").open("x") as file:
+            file.write("*\n")
+
+
+def identity(database: Path) -> Identity | None:
+    """Tell which cache lies there now: inodes of folder and database, None if there is none.
+
+    The folder's inode alone would not do: a folder that is removed and made anew often gets
+    the old one, while the inode of a database that we hold open is never given away.
+    """
+    try:
+        folder = database.parent.stat().st_ino
+    except OSError:
+        return None
+    try:
+        return folder, database.lstat().st_ino
+    except OSError:
+        return folder, 0
+
+
+def set_aside(database: Path, *, seen: Identity) -> Path | None:
+    """Rename the folder of a damaged database, unless another process did so first.
+
+    Of all processes that find the damage one alone may rename, or the second would rename the
+    fresh cache of the first. The right to it is a file with the inodes in its name, made
+    exclusively inside the folder: whoever made it and *then* still sees those inodes holds
+    the damaged folder, because nobody else may have moved it away meanwhile.
+
+    Args:
+        database: the file that was found damaged.
+        seen: what ``identity(database)`` was then.
+
+    Returns:
+        Where the folder went; None if another process has moved it or is about to.
+
+    Raises:
+        OSError: it cannot be renamed.
+    """
+    folder = database.parent
+    claim = folder / f"set-aside-{seen[0]}-{seen[1]}"
+    try:
+        claim.touch(exist_ok=False)
+    except (FileExistsError, FileNotFoundError):
+        return None
+    try:
+        if identity(database) != seen:
+            return None
+        target = folder.with_name(_aside_name(folder.name))
+        folder.rename(target)
+    finally:
+        claim.unlink(missing_ok=True)
+    (target / claim.name).unlink()
+    return target
+
+
+def _aside_name(name: str) -> str:
+    return f"{name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"

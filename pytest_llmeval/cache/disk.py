@@ -1,0 +1,248 @@
+"""diskcache, made safe: bytes by name, nothing unpickled, no file but the database touched.
+
+Whoever can write into the cache directory can plant rows and files. diskcache alone would then
+unpickle them (CVE-2025-69872), or read and delete any file that a row names. ``BytesDisk``
+refuses such rows, ``open_cache`` refuses such files.
+
+This is the only module that imports diskcache; an idle session never loads it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from pathlib import Path
+from typing import Any, NoReturn
+from urllib.parse import quote
+
+from diskcache.core import (
+    DBNAME,
+    DEFAULT_SETTINGS,
+    METADATA,
+    MODE_RAW,
+    UNKNOWN,
+    Cache,
+    Disk,
+    Timeout,
+)
+
+from pytest_llmeval.cache.failures import RowRefused
+
+__all__ = [
+    "DBNAME",
+    "BytesDisk",
+    "ReadOnlyCache",
+    "SharedCache",
+    "Timeout",
+    "open_cache",
+    "open_read_only",
+]
+
+TIMEOUT = 60.0  # seconds to wait for the lock of another process
+
+# diskcache keeps its settings in the database, and whoever opens it with other ones changes
+# them for all. Its defaults evict: of 3,000 rows over the size limit 240 were left.
+SETTINGS: dict[str, Any] = {
+    "statistics": 0,
+    "tag_index": 0,
+    "eviction_policy": "none",
+    "cull_limit": 0,
+    "size_limit": 2**62,
+    "disk_min_file_size": 2**62,  # every value in the database, none in a file beside it
+    "sqlite_synchronous": 2,  # FULL: what is acknowledged outlives a power cut
+    "sqlite_mmap_size": 0,  # a mapped file that is cut short kills the process (SIGBUS)
+}
+# What https://www.sqlite.org/security.html asks for where the file may be hostile.
+HARDENING = ("trusted_schema = 0", "cell_size_check = 1")
+SUPER_JOURNAL_END = bytes.fromhex("d9d505f920a163d7")
+
+
+class BytesDisk(Disk):  # type: ignore[misc]  # diskcache has no types
+    """Names are text and values are bytes, both in the database; all else is refused."""
+
+    def put(self, key: object) -> tuple[str, bool]:
+        """Take a name for the database.
+
+        Raises:
+            RowRefused: it is no text.
+        """
+        if type(key) is not str:
+            raise RowRefused(f"a name must be text, not {type(key).__name__}")
+        return key, True
+
+    def get(self, key: object, raw: object) -> str:
+        """Read a name from the database.
+
+        Raises:
+            RowRefused: it is pickled, or no text.
+        """
+        if not raw or type(key) is not str:
+            raise RowRefused("its name is pickled or no text")
+        return key
+
+    def store(
+        self, value: object, read: object, key: object = UNKNOWN
+    ) -> tuple[int, int, None, sqlite3.Binary]:
+        """Take a value for the database.
+
+        Raises:
+            RowRefused: it is not bytes.
+        """
+        if read or type(value) is not bytes:
+            raise RowRefused(f"a value must be bytes, not {type(value).__name__}")
+        return 0, MODE_RAW, None, sqlite3.Binary(value)
+
+    def fetch(self, mode: object, filename: object, value: object, read: object) -> bytes:
+        """Read a value from the database.
+
+        Raises:
+            RowRefused: it is pickled, lies in a file, or is not bytes.
+        """
+        if filename is not None:
+            raise RowRefused("it points to a file")
+        if read or mode != MODE_RAW or type(value) is not bytes:
+            raise RowRefused("its value is pickled or not bytes")
+        return value
+
+    def remove(self, file_path: object) -> NoReturn:
+        """Refuse to remove a file: we never made one.
+
+        Raises:
+            RowRefused: always.
+        """
+        raise RowRefused("it points to a file, which was left alone")
+
+
+class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
+    """A cache with one connection for all threads, which must take turns.
+
+    diskcache opens a connection a thread. Our threads live as long as a trial or a call, there
+    are hundreds of them, and from Python 3.13 on each connection that ends with its thread
+    instead of being closed is a ResourceWarning.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._database = directory / DBNAME
+        self._connection: sqlite3.Connection | None = None
+        try:
+            super().__init__(directory, timeout=TIMEOUT, disk=BytesDisk, **SETTINGS)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def _con(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = sqlite3.connect(
+                self._database, self._timeout, isolation_level=None, check_same_thread=False
+            )
+            self._set_up(self._connection)
+        return self._connection
+
+    def _set_up(self, connection: sqlite3.Connection) -> None:
+        _harden(connection)
+        _refuse_foreign_settings(connection)
+        for name, value in {**DEFAULT_SETTINGS, **SETTINGS}.items():
+            if name.startswith("sqlite_"):
+                self.reset(name, value, update=False)
+
+    def close(self) -> None:
+        """Close the connection; the next use opens it again."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+class ReadOnlyCache:
+    """The rows of a cache in a directory that cannot be written.
+
+    diskcache writes its settings whenever it opens, so it cannot read there. Rows that a killed
+    session left in the write-ahead log are not seen.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._uri = f"file:{quote(str(directory / DBNAME))}?mode=ro&immutable=1"
+        self._disk = BytesDisk(str(directory))
+        self.get("")
+
+    def get(self, name: str) -> bytes | None:
+        """Read a value, None if there is none.
+
+        Raises:
+            RowRefused: it is not one that we wrote.
+            sqlite3.OperationalError: the database cannot be read.
+        """
+        select = "SELECT mode, filename, value FROM Cache WHERE key = ? AND raw = 1"
+        try:
+            with contextlib.closing(sqlite3.connect(self._uri, uri=True)) as connection:
+                _harden(connection)
+                rows = connection.execute(select, (name,)).fetchall()
+        except sqlite3.DatabaseError as exc:
+            # Damage, too: what cannot be written cannot be set aside.
+            raise sqlite3.OperationalError(str(exc)) from exc
+        for mode, filename, value in rows:
+            return self._disk.fetch(mode, filename, value, read=False)
+        return None
+
+    def add(self, name: str, value: bytes) -> NoReturn:
+        """Refuse to write.
+
+        Raises:
+            sqlite3.OperationalError: always.
+        """
+        raise sqlite3.OperationalError("attempt to write a readonly database")
+
+    def close(self) -> None:
+        """Do nothing: no connection outlives its query."""
+
+
+def open_cache(directory: Path) -> SharedCache:
+    """Open the cache in a directory, made with mode 0700 if there is none.
+
+    Raises:
+        sqlite3.DatabaseError: the database is damaged, or files were planted beside it.
+        sqlite3.OperationalError: it cannot be opened as things are (full, locked, read-only).
+        OSError: the directory cannot be made or read.
+    """
+    directory.mkdir(mode=0o700, exist_ok=True)
+    _refuse_planted_files(directory)
+    return SharedCache(directory)
+
+
+def open_read_only(directory: Path) -> ReadOnlyCache:
+    """Open the cache in a directory that cannot be written.
+
+    Raises:
+        sqlite3.OperationalError: there is none, or it is damaged.
+    """
+    return ReadOnlyCache(directory)
+
+
+def _harden(connection: sqlite3.Connection) -> None:
+    # A planted text that is not UTF-8 must be an odd text, not an exception.
+    connection.text_factory = lambda text: text.decode("utf-8", "replace")
+    for pragma in HARDENING:
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _refuse_planted_files(directory: Path) -> None:
+    # SQLite would write through a link. And a journal that ends in the name of a super-journal
+    # makes it delete the file of that name; ours never have one (nothing is ever attached).
+    links = [entry.name for entry in directory.iterdir() if entry.is_symlink()]
+    if links:
+        raise sqlite3.DatabaseError(f"{', '.join(sorted(links))} is a symbolic link")
+    journal = directory / f"{DBNAME}-journal"
+    with contextlib.suppress(FileNotFoundError):
+        if journal.read_bytes().endswith(SUPER_JOURNAL_END):
+            raise sqlite3.DatabaseError(f"{journal.name} names a file to delete")
+
+
+def _refuse_foreign_settings(connection: sqlite3.Connection) -> None:
+    # diskcache makes every stored setting an attribute of itself (its directory, its methods).
+    try:
+        names = {name for (name,) in connection.execute("SELECT key FROM Settings")}
+    except sqlite3.OperationalError:
+        return  # a new database has no such table yet
+    foreign = names - DEFAULT_SETTINGS.keys() - METADATA.keys()
+    if foreign:
+        raise sqlite3.DatabaseError(f"it has settings that diskcache does not know: {foreign}")

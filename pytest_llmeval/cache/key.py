@@ -1,0 +1,152 @@
+"""The key of a request: equal requests have equal keys, whoever sends them from wherever.
+
+A change of anything here voids every cache and every baseline there is: the golden keys
+in the tests hold it. Count ``SCHEMA`` up if it must be.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from urllib.parse import unquote_plus, urlsplit
+
+from pytest_llmeval.cache import strict_json
+from pytest_llmeval.errors import LLMEvalError
+
+SCHEMA = 1
+
+# Exact names, no patterns: a secret missing here only costs a replay when it is rotated (the
+# key is a hash), but a harmless parameter dropped by mistake would make two requests one.
+SECRET_PARAMETERS = frozenset(
+    {
+        "access_key", "access_token", "api_key", "api_token", "apikey", "auth", "auth_token",
+        "authorization", "client_secret", "credential", "jwt", "key", "password", "secret", "sig",
+        "signature", "subscription_key", "token", "x_amz_credential", "x_amz_security_token",
+        "x_amz_signature", "x_api_key", "x_goog_credential", "x_goog_signature",
+    }
+)  # fmt: skip
+DEFAULT_PORTS = {"http": 80, "https": 443}
+ANY_PORT = ":*"
+
+
+class RequestNotKeyable(LLMEvalError, ValueError):
+    """A request cannot be given a key: its body is no JSON, or its origin no origin."""
+
+
+def request_key(
+    *,
+    provider: str,
+    method: str,
+    origin: str,
+    path: str,
+    body: object,
+    query: str = "",
+    beta: str | None = None,
+    source: str | None = None,
+    aliases: Sequence[tuple[str, str]] = (),
+) -> str:
+    """Hash a request into its key.
+
+    Args:
+        provider: such as ``openai``; the part of the model name before the slash.
+        method: of HTTP, in any case.
+        origin: scheme, host and port, such as ``https://api.openai.com``; empty for a model
+            that has none (``function/``).
+        path: of the URL, as sent.
+        body: the JSON value that is sent, parsed, or its bytes.
+        query: of the URL, without the question mark; parameters that carry secrets are dropped.
+        beta: the value of the ``anthropic-beta`` or ``openai-beta`` header.
+        source: digest of the code behind a ``function/`` model.
+        aliases: pairs of origins; a request to the first has the key of the second. The first
+            may end in ``:*`` for any port.
+
+    Returns:
+        sha256 of the canonical request, 64 hex digits.
+
+    Raises:
+        RequestNotKeyable: the body is no finite JSON, or an origin is malformed.
+    """
+    request = [
+        SCHEMA,
+        provider,
+        method.upper(),
+        _aliased(_canonical_origin(origin), aliases),
+        path,
+        _without_secrets(query),
+        _parsed(body) if isinstance(body, bytes) else body,
+        beta,
+        source,
+    ]
+    return hashlib.sha256(_canonical_json(request)).hexdigest()
+
+
+def _canonical_json(value: object) -> bytes:
+    try:
+        text = json.dumps(
+            value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+        )
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise RequestNotKeyable(
+            f"the body of the request cannot be written as JSON ({exc}); "
+            "send only text, finite numbers, true, false, null, lists and objects"
+        ) from exc
+    return text.encode("ascii")
+
+
+def _parsed(body: bytes) -> object:
+    try:
+        return strict_json.parse(body)
+    except ValueError as exc:
+        raise RequestNotKeyable(
+            f"the body of the request is no JSON ({exc}); only JSON requests can be cached"
+        ) from exc
+
+
+def _canonical_origin(origin: str) -> str:
+    """Lower case, without the default port, without user and password."""
+    if not origin:
+        return ""
+    try:
+        parts = urlsplit(origin)
+        host, port = parts.hostname, parts.port
+    except ValueError as exc:
+        raise RequestNotKeyable(_origin_complaint(origin)) from exc
+    if not (parts.scheme and host) or parts.path.strip("/") or parts.query or parts.fragment:
+        raise RequestNotKeyable(_origin_complaint(origin))
+    if ":" in host:
+        host = f"[{host}]"
+    if port is None or port == DEFAULT_PORTS.get(parts.scheme):
+        return f"{parts.scheme}://{host}"
+    return f"{parts.scheme}://{host}:{port}"
+
+
+def _origin_complaint(origin: str) -> str:
+    # A URL may hold user and password: repeat only what follows them.
+    shown = origin.rpartition("@")[2]
+    return f"{shown!r} is no origin; write scheme, host and port, such as 'http://127.0.0.1:8080'"
+
+
+def _aliased(origin: str, aliases: Sequence[tuple[str, str]]) -> str:
+    for alias, target in aliases:
+        if _matches(origin, alias):
+            return _canonical_origin(target)
+    return origin
+
+
+def _matches(origin: str, alias: str) -> bool:
+    if alias.endswith(ANY_PORT):
+        parts = urlsplit(origin)
+        without_port = origin.removesuffix(f":{parts.port}")
+        return without_port == _canonical_origin(alias.removesuffix(ANY_PORT))
+    return origin == _canonical_origin(alias)
+
+
+def _without_secrets(query: str) -> str:
+    parameters = query.removeprefix("?").split("&")
+    return "&".join(parameter for parameter in parameters if not _is_secret(parameter))
+
+
+def _is_secret(parameter: str) -> bool:
+    name = unquote_plus(parameter.partition("=")[0])
+    return name.strip().lower().replace("-", "_") in SECRET_PARAMETERS

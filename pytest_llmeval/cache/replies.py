@@ -1,0 +1,211 @@
+"""Replies by request key and slot: replayed if they are stored, paid for and kept if not."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_llmeval.cache.failures import CacheUnusable, RowRefused
+from pytest_llmeval.cache.reply import Answer, Fact, Row, StoredReply, decode, encode
+from pytest_llmeval.errors import CacheError, ReplayMiss
+from pytest_llmeval.records import CacheMode, Slot
+
+if TYPE_CHECKING:
+    from pytest_llmeval.cache.store import Store
+
+__all__ = ["Answer", "Fact", "Replies", "StoredReply"]
+
+SUCCESS = range(200, 300)
+
+
+class Replies:
+    """Every reply that was ever paid for.
+
+    A draw may have several generations (rows ``key/slot/0``, ``key/slot/1``, ...): ``refresh``
+    adds one, lookups take the newest, none is ever changed or removed. What two sessions paid
+    for at the same moment has one winner; the other is kept under ``key/slot/spare/draw``.
+
+    Safe for threads, for several processes on one directory, and across a fork. Nothing is
+    opened, and diskcache is not even imported, before the first lookup.
+
+    Args:
+        directory: ``.llmeval``; replies lie in its folder ``cache``.
+        mode: what to do with a hit and with a miss.
+        session: name of this session, the same in all its worker processes.
+        warn: is told of refused rows and of a cache that is damaged or cannot be used.
+    """
+
+    def __init__(
+        self, directory: Path, *, mode: CacheMode, session: str, warn: Callable[[str], None]
+    ) -> None:
+        self._directory = directory
+        self._mode = mode
+        self._session = session
+        self._warn = warn
+        self._warned: set[str] = set()
+        self._store: Store | None = None
+        self._lock = threading.Lock()
+
+    def get_or_call(self, key: str, slot: Slot, call: Callable[[], Answer]) -> StoredReply:
+        """Replay a draw, or pay for it and keep it.
+
+        Args:
+            key: what ``request_key`` made.
+            slot: which draw of the request.
+            call: makes the call; whatever it raises passes unchanged, and nothing is stored.
+
+        Returns:
+            The reply; unless a warning said otherwise it is on disk by now. If another thread
+            or process paid for the same draw at the same time and was first, its reply, with
+            ``replayed`` False.
+
+        Raises:
+            ReplayMiss: mode ``replay``, and no reply is stored.
+            CacheError: mode ``replay``, and the cache cannot be read.
+            TypeError, ValueError: the answer is not 2xx, or its facts are no JSON scalars.
+        """
+        stored = self._newest(key, slot)
+        if stored is not None:
+            return stored
+        if self._mode == "replay":
+            raise ReplayMiss(self._miss(key, slot))
+        answer = call()
+        if answer.status not in SUCCESS:
+            raise ValueError(f"only a 2xx answer can be a reply, not one of {answer.status}")
+        return self._keep(key, slot, StoredReply.fresh(answer))
+
+    def find(self, key: str, slot: Slot, draw: str) -> StoredReply | None:
+        """Look an old draw up by its id, in every generation; None in mode ``off``.
+
+        Raises:
+            CacheError: mode ``replay``, and the cache cannot be read.
+        """
+        rows = self._tolerant(self._every_row(f"{key}/{slot}", draw))
+        return next((row.reply for row in rows if row.reply.draw == draw), None)
+
+    def close(self) -> None:
+        """Close the database; the next lookup opens it again."""
+        if self._store is not None:
+            self._store.close()
+
+    def _newest(self, key: str, slot: Slot) -> StoredReply | None:
+        rows = self._tolerant(self._generations(f"{key}/{slot}"))
+        return next((row.reply for row in reversed(rows) if self._may_replay(row)), None)
+
+    def _may_replay(self, row: Row) -> bool:
+        return self._mode != "refresh" or row.session == self._session
+
+    def _tolerant(self, rows: Iterator[Row]) -> list[Row]:
+        """Read what can be read: a cache that cannot be used is an empty one, but for a replay."""
+        if self._mode == "off":
+            return []
+        try:
+            return list(rows)
+        except CacheUnusable as exc:
+            if self._mode == "replay":
+                raise
+            self._warn_unusable(exc)
+            return []
+
+    def _generations(self, name: str) -> Iterator[Row]:
+        """Read every generation of a draw, oldest first; they have no gaps."""
+        row_names = (f"{name}/{generation}" for generation in count())
+        while True:
+            try:
+                row = self._read(next(row_names))
+            except RowRefused:
+                continue
+            if row is None:
+                return
+            yield row
+
+    def _every_row(self, name: str, draw: str) -> Iterator[Row]:
+        yield from self._generations(name)
+        with contextlib.suppress(RowRefused):
+            spare = self._read(f"{name}/spare/{draw}")
+            if spare is not None:
+                yield spare
+
+    def _read(self, name: str) -> Row | None:
+        try:
+            value = self._opened().get(name)
+            return None if value is None else decode(value)
+        except RowRefused as exc:
+            self._warn_refused(name, exc)
+            raise
+
+    def _keep(self, key: str, slot: Slot, reply: StoredReply) -> StoredReply:
+        if self._mode == "off":
+            return reply
+        name = f"{key}/{slot}"
+        try:
+            value = encode(reply, session=self._session)
+            winner = self._file(name, value)
+            if winner is None:
+                return reply
+            self._opened().add(f"{name}/spare/{reply.draw}", value)
+        except (CacheUnusable, RowRefused) as exc:
+            self._warn_unusable(exc)
+            return reply
+        return replace(winner.reply, replayed=False)
+
+    def _file(self, name: str, value: bytes) -> Row | None:
+        """Store as the next generation, unless another process has just stored this draw.
+
+        Returns:
+            The row of the other process, None if ours was stored.
+        """
+        generation = 0
+        while True:
+            row_name = f"{name}/{generation}"
+            try:
+                if self._opened().add(row_name, value):
+                    return None
+                row = self._read(row_name)
+            except RowRefused:
+                generation += 1
+                continue
+            if row is not None and self._may_replay(row):
+                return row
+            if row is not None:  # else the cache was set aside meanwhile: leave no gap in the new
+                generation += 1
+
+    def _opened(self) -> Store:
+        with self._lock:
+            if self._store is None:
+                from pytest_llmeval.cache.store import Store
+
+                self._store = Store(self._directory, warn=self._warn)
+            return self._store
+
+    def _miss(self, key: str, slot: Slot) -> str:
+        return (
+            f"no reply is stored for draw {slot} of request {key[:12]} in "
+            f"{self._directory / 'cache'}, and --llm-cache=replay makes no call. "
+            "Pay for it once:  pytest --llm-cache=auto"
+        )
+
+    def _warn_refused(self, name: str, refusal: RowRefused) -> None:
+        self._warn_once(
+            "refused",
+            f"row {name} of the cache {self._directory / 'cache'} is not one that this plugin "
+            f"wrote: {refusal}. It was left where it is and counts as missing; further ones are "
+            "not reported. Who else can write there? See SECURITY.md.",
+        )
+
+    def _warn_unusable(self, exc: CacheError) -> None:
+        self._warn_once(
+            "unusable", f"{exc}. Calls are made and paid for, but not every reply can be kept."
+        )
+
+    def _warn_once(self, kind: str, message: str) -> None:
+        with self._lock:
+            is_new = kind not in self._warned
+            self._warned.add(kind)
+        if is_new:
+            self._warn(message)

@@ -1,0 +1,197 @@
+"""A reply: as the call brought it, as it is handed to a test, and as it lies in the cache.
+
+A stored value is zlib over one line of JSON (the header), a newline, and the body as it came.
+Nothing but JSON is ever parsed from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import secrets
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from pytest_llmeval.cache import strict_json
+from pytest_llmeval.cache.failures import RowRefused
+
+SCHEMA = 1
+MAX_HEADER = 2**20
+MAX_BODY = 2**28  # 256 MiB, far above any reply: what inflates to more is a bomb
+KEPT_HEADERS = frozenset({"content-type"})  # others may carry cookies, accounts or keys
+
+Fact = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a call brought.
+
+    Attributes:
+        body: decoded bytes of the complete reply.
+        status: of HTTP; only a 2xx answer can be stored.
+        headers: of the reply; only ``content-type`` is kept.
+        facts: what is known about the call (model served, fingerprint, tokens, seconds).
+    """
+
+    body: bytes
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReply:
+    """One draw of a request.
+
+    Attributes:
+        draw: 32 hex digits, born when the call was paid for.
+        sha256: digest of the body, 64 hex digits.
+        headers: the kept ones, names in lower case.
+        replayed: no call was made for it now.
+    """
+
+    draw: str
+    sha256: str
+    body: bytes
+    status: int
+    headers: Mapping[str, str]
+    facts: Mapping[str, Fact]
+    replayed: bool
+
+    @classmethod
+    def fresh(cls, answer: Answer) -> StoredReply:
+        """Give an answer that has just been paid for its draw id."""
+        return cls(
+            draw=secrets.token_hex(16),
+            sha256=hashlib.sha256(answer.body).hexdigest(),
+            body=answer.body,
+            status=answer.status,
+            headers=_kept(answer.headers),
+            facts=dict(answer.facts),
+            replayed=False,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A stored reply and the session that paid for it."""
+
+    reply: StoredReply
+    session: str
+
+
+def encode(reply: StoredReply, *, session: str) -> bytes:
+    """Write a reply as the value of a row.
+
+    Raises:
+        RowRefused: header or body are too large to be read back.
+        TypeError, ValueError: the facts are no JSON scalars.
+    """
+    header = {
+        "schema": SCHEMA,
+        "draw": reply.draw,
+        "sha256": reply.sha256,
+        "status": reply.status,
+        "headers": dict(reply.headers),
+        "facts": dict(reply.facts),
+        "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "session": session,
+    }
+    line = json.dumps(header, separators=(",", ":"), allow_nan=False).encode("ascii")
+    if len(line) > MAX_HEADER or len(reply.body) > MAX_BODY:
+        raise RowRefused(f"a reply of {len(reply.body)} bytes is too large")
+    return zlib.compress(line + b"\n" + reply.body, 1)
+
+
+def decode(value: bytes) -> Row:
+    """Read what ``encode`` wrote.
+
+    Raises:
+        RowRefused: it did not write this.
+    """
+    line, _, body = _inflate(value).partition(b"\n")
+    header = _parse_header(line)
+    if hashlib.sha256(body).hexdigest() != header["sha256"]:
+        raise RowRefused("its body does not have the digest that its header names")
+    reply = StoredReply(
+        draw=header["draw"],
+        sha256=header["sha256"],
+        body=body,
+        status=header["status"],
+        headers=header["headers"],
+        facts=header["facts"],
+        replayed=True,
+    )
+    return Row(reply, header["session"])
+
+
+def _kept(headers: Mapping[str, str]) -> dict[str, str]:
+    lowered = {name.lower(): value for name, value in headers.items()}
+    return {name: value for name, value in lowered.items() if name in KEPT_HEADERS}
+
+
+def _inflate(value: bytes) -> bytes:
+    limit = MAX_HEADER + 1 + MAX_BODY
+    stream = zlib.decompressobj()
+    try:
+        data = stream.decompress(value, limit)
+    except zlib.error as exc:
+        raise RowRefused(f"it cannot be decompressed ({exc})") from exc
+    if not stream.eof or stream.unused_data:
+        raise RowRefused(f"it is cut off, has a tail or inflates to more than {limit} bytes")
+    return data
+
+
+def _parse_header(line: bytes) -> dict[str, Any]:
+    if len(line) > MAX_HEADER:
+        raise RowRefused(f"its header is longer than {MAX_HEADER} bytes")
+    try:
+        header = strict_json.parse(line)
+    except ValueError as exc:
+        raise RowRefused(f"its header is no JSON ({exc})") from exc
+    if not isinstance(header, dict):
+        raise RowRefused("its header is no JSON object")
+    wrong = [name for name, is_right in _FIELDS.items() if not is_right(header.get(name))]
+    if wrong:
+        raise RowRefused(f"its header has no proper {', '.join(wrong)}")
+    return header
+
+
+def _is_hex(digits: int) -> Callable[[Any], bool]:
+    pattern = re.compile(f"[0-9a-f]{{{digits}}}")
+    return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+def _is_success(value: Any) -> bool:
+    return type(value) is int and 200 <= value <= 299  # noqa: PLR2004 - the 2xx of HTTP
+
+
+def _are_headers(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+
+
+def _are_facts(value: Any) -> bool:
+    return isinstance(value, dict) and all(_is_fact(fact) for fact in value.values())
+
+
+def _is_fact(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, str | int)
+
+
+_FIELDS: Mapping[str, Callable[[Any], bool]] = {
+    "schema": lambda value: value == SCHEMA,
+    "draw": _is_hex(32),
+    "sha256": _is_hex(64),
+    "status": _is_success,
+    "headers": _are_headers,
+    "facts": _are_facts,
+    "session": lambda value: isinstance(value, str),
+}

@@ -1,0 +1,172 @@
+"""Bytes by name in a database that may be damaged, full, locked, read-only or moved away."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from pytest_llmeval.cache.directory import Identity, identity, prepare_directory, set_aside
+from pytest_llmeval.cache.disk import (
+    DBNAME,
+    ReadOnlyCache,
+    SharedCache,
+    Timeout,
+    open_cache,
+    open_read_only,
+)
+from pytest_llmeval.cache.failures import CacheUnusable
+from pytest_llmeval.errors import CacheError
+
+T = TypeVar("T")
+AnyCache = SharedCache | ReadOnlyCache
+
+ATTEMPTS = 100
+PAUSE = 0.01  # seconds; another process needs far less to set a damaged cache aside
+READ_ONLY = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+
+
+class Store:
+    """Values that are written once and never changed, for all threads and processes.
+
+    Opened at first use and again after ``close``. A damaged cache is set aside and a new one
+    begun; so is a cache that somebody removed or renamed while it was open.
+
+    Args:
+        directory: ``.llmeval``; the database lies in its folder ``cache``.
+        warn: is told where a damaged cache went.
+    """
+
+    def __init__(self, directory: Path, *, warn: Callable[[str], None]) -> None:
+        self._directory = directory
+        self._folder = directory / "cache"
+        self._database = self._folder / DBNAME
+        self._warn = warn
+        self._inherited: list[AnyCache | None] = []
+        self._begin()
+
+    def get(self, name: str) -> bytes | None:
+        """Read a value, None if there is none.
+
+        Raises:
+            RowRefused: it is not one that we wrote.
+            CacheUnusable: the database cannot be read.
+        """
+        return self._attempt(lambda cache: cache.get(name))
+
+    def add(self, name: str, value: bytes) -> bool:
+        """Write a value, durably, unless the name has one.
+
+        Returns:
+            Whether it was written.
+
+        Raises:
+            RowRefused: a row of this name is not one that we wrote.
+            CacheUnusable: the database cannot be written.
+        """
+        return self._attempt(lambda cache: bool(cache.add(name, value)))
+
+    def close(self) -> None:
+        """Close the database."""
+        with self._turn():
+            self._drop()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.RLock()  # so that ``warn`` may use the cache
+        self._cache: AnyCache | None = None
+        self._seen: Identity | None = None
+        self._hopeless: str | None = None
+
+    def _turn(self) -> threading.RLock:
+        if self._pid != os.getpid():
+            # SQLite forbids a forked child to use or to close a connection of its parent: keep it.
+            self._inherited.append(self._cache)
+            self._begin()
+        return self._lock
+
+    def _attempt(self, work: Callable[[AnyCache], T]) -> T:
+        with self._turn():
+            for _ in range(ATTEMPTS):
+                try:
+                    return self._work(work)
+                except (sqlite3.OperationalError, Timeout, OSError) as exc:
+                    if identity(self._database) == self._seen:
+                        raise self._unusable(exc) from exc
+                except sqlite3.DatabaseError as exc:
+                    self._recover(exc)
+            self._hopeless = self._cannot_set_aside("another process seems to be at it")
+            raise CacheUnusable(self._hopeless)
+
+    def _work(self, work: Callable[[AnyCache], T]) -> T:
+        try:
+            return work(self._current())
+        except CacheError:
+            raise
+        except (TypeError, ValueError) as exc:  # diskcache trusts its tables to be its own
+            raise sqlite3.DatabaseError(f"its tables are not those of diskcache: {exc}") from exc
+        except BaseException:
+            if self._cache is not None:
+                self._cache.close()  # a transaction that could not be ended must not stay open
+            raise
+
+    def _current(self) -> AnyCache:
+        if self._hopeless is not None:
+            raise CacheUnusable(self._hopeless)
+        if self._cache is not None and identity(self._database) != self._seen:
+            self._drop()
+        if self._cache is None:
+            self._cache = self._open()
+            self._seen = identity(self._database)
+        return self._cache
+
+    def _open(self) -> AnyCache:
+        self._seen = identity(self._database)
+        prepare_directory(self._directory)
+        try:
+            return open_cache(self._folder)
+        except sqlite3.OperationalError as exc:
+            if getattr(exc, "sqlite_errorcode", 0) & 0xFF not in READ_ONLY:
+                raise
+            return open_read_only(self._folder)
+
+    def _drop(self) -> None:
+        cache, self._cache, self._hopeless = self._cache, None, None
+        if cache is not None:
+            cache.close()
+
+    def _unusable(self, exc: Exception) -> CacheUnusable:
+        cause = str(exc) or "another process has locked it"  # what diskcache.Timeout stands for
+        message = (
+            f"the cache of replies {self._folder} cannot be used ({cause}); make room there, let "
+            "this user write there, or name another directory with --llm-dir"
+        )
+        if self._cache is None:
+            self._hopeless = message  # waiting for a lock takes a minute: once is enough
+        return CacheUnusable(message)
+
+    def _recover(self, damage: sqlite3.DatabaseError) -> None:
+        self._drop()
+        try:
+            target = set_aside(self._database, seen=self._seen) if self._seen else None
+        except OSError as exc:
+            self._hopeless = self._cannot_set_aside(str(exc))
+            raise CacheUnusable(self._hopeless) from exc
+        if target is None:
+            time.sleep(PAUSE)
+            return
+        self._warn(
+            f"the cache of replies {self._folder} is damaged ({damage}). It was moved to "
+            f"{target} and a new one begun, so calls are paid for again. Nothing was deleted: "
+            f"`sqlite3 {target / DBNAME} .recover` may bring replies back."
+        )
+
+    def _cannot_set_aside(self, cause: str) -> str:
+        return (
+            f"the cache of replies {self._folder} is damaged and could not be set aside "
+            f"({cause}); rename it by hand: mv {self._folder} {self._folder}.damaged"
+        )

@@ -1,0 +1,165 @@
+"""Several processes on one directory."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmeval.cache import store
+from pytest_llmeval.cache.disk import SharedCache, open_cache
+from pytest_llmeval.cache.replies import Replies
+from pytest_llmeval.cache.reply import decode
+from pytest_llmeval.records import Slot
+
+from .calls import KEY, never, says
+
+Make = Callable[..., Replies]
+Sql = Callable[..., list[Any]]
+Start = Callable[..., subprocess.Popen[str]]
+
+# Asks for slots when it is told to, and prints what it got, what it paid for and was warned of.
+ASKER = """
+import json, os, pathlib, sys
+from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.records import Slot
+home, mode, session, key, first, last = sys.argv[1:]
+paid, warned = [], []
+def call():
+    paid.append(f"{os.getpid()} {len(paid)}")
+    return Answer(paid[-1].encode())
+replies = Replies(pathlib.Path(home), mode=mode, session=session, warn=warned.append)
+sys.stdin.readline()
+draws = {}
+for trial in range(int(first), int(last)):
+    reply = replies.get_or_call(key, Slot(trial, 0), call)
+    draws[trial] = reply.draw
+replies.close()
+print(json.dumps({"draws": draws, "paid": paid, "warned": warned}))
+"""
+
+
+def together(processes: list[subprocess.Popen[str]]) -> list[dict[str, Any]]:
+    """Let all go at once, and gather what they print."""
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    return [json.loads(process.communicate()[0]) for process in processes]
+
+
+@pytest.mark.parametrize(("mode", "sessions"), [("auto", "abcd"), ("refresh", "aaaa")])
+def test_four_processes_lose_no_reply_and_agree_on_every_draw(
+    mode: str, sessions: str, start: Start, home: Path, sql: Sql
+) -> None:
+    results = together([start(ASKER, home, mode, session, KEY, 0, 60) for session in sessions])
+    assert all(result["draws"] == results[0]["draws"] for result in results)
+    rows = {name: decode(value) for name, value in sql("SELECT key, value FROM Cache")}
+    assert sorted(name for name in rows if "spare" not in name) == sorted(
+        f"{KEY}/{trial}/0/0" for trial in range(60)
+    )
+    paid = Counter(body for result in results for body in result["paid"])
+    assert Counter(row.reply.body.decode() for row in rows.values()) == paid
+    assert max(paid.values()) == 1
+    assert all(result["warned"] == [] for result in results)
+
+
+def test_processes_that_find_the_damage_at_once_set_it_aside_once(
+    start: Start, home: Path, make_replies: Make
+) -> None:
+    for attempt in range(3):
+        (home / "cache").mkdir(parents=True, exist_ok=True)
+        for file in (home / "cache").iterdir():
+            file.unlink()
+        (home / "cache" / "cache.db").write_bytes(b"no database" * 1000)
+        starts = [start(ASKER, home, "auto", "s", KEY, 20 * n, 20 * n + 20) for n in range(4)]
+        results = together(starts)
+        assert len(list(home.glob("cache.damaged-*"))) == attempt + 1
+        assert sum(len(result["warned"]) for result in results) == 1
+        replies = make_replies("replay")
+        for result in results:
+            for trial, draw in result["draws"].items():
+                assert replies.get_or_call(KEY, Slot(int(trial), 0), never).draw == draw
+        replies.close()
+
+
+WRITER = """
+import pathlib, sys
+from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.records import Slot
+replies = Replies(pathlib.Path(sys.argv[1]), mode="auto", session=sys.argv[3], warn=print)
+for trial in range(10**6):
+    reply = replies.get_or_call(sys.argv[2], Slot(trial, 0), lambda: Answer(b"x" * trial))
+    print(trial, reply.draw, flush=True)
+"""
+
+
+def test_a_killed_writer_loses_no_acknowledged_reply(
+    start: Start, home: Path, make_replies: Make
+) -> None:
+    for number in range(3):
+        key = f"{number}" * 64
+        process = start(WRITER, home, key, f"s{number}")
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(100 + 37 * number)]
+        process.send_signal(signal.SIGKILL)
+        lines += process.stdout.readlines()
+        replies = make_replies("replay")
+        for line in lines:
+            trial, draw = line.split()
+            assert replies.get_or_call(key, Slot(int(trial), 0), never).draw == draw
+        replies.close()
+
+
+FORK = """
+import os, pathlib, sys
+from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.records import Slot
+replies = Replies(pathlib.Path(sys.argv[1]), mode="auto", session="s", warn=print)
+ask = lambda trial: replies.get_or_call("key", Slot(trial, 0), lambda: Answer(b"")).draw
+before = ask(0)
+reader, writer = os.pipe()
+child = os.fork()
+if child == 0:
+    try:
+        os.write(writer, f"{ask(0)} {ask(1)}".encode())
+        replies.close()
+    finally:
+        os._exit(0)
+os.waitpid(child, 0)
+same, new = os.read(reader, 1000).decode().split()
+assert same == before and ask(1) == new and ask(2)
+replies.close()
+print("both")
+"""
+
+
+def test_a_forked_child_and_its_parent_share_the_cache(start: Start, home: Path) -> None:
+    assert start(FORK, home).communicate()[0].strip() == "both"
+
+
+def test_a_forked_child_leaves_the_connection_of_its_parent_alone(
+    make_replies: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = []
+
+    def open_and_remember(folder: Path) -> SharedCache:
+        opened.append(open_cache(folder))
+        return opened[-1]
+
+    monkeypatch.setattr(store, "open_cache", open_and_remember)
+    replies = make_replies()
+    paid = replies.get_or_call(KEY, Slot(0, 0), says("Lima"))
+    parent = opened[0]._con
+    monkeypatch.setattr(store.os, "getpid", lambda: -1)
+    assert replies.get_or_call(KEY, Slot(0, 0), never).draw == paid.draw
+    assert opened[1]._con is not parent
+    assert opened[0]._con is parent
+    assert parent.execute("SELECT 1").fetchall() == [(1,)]
+    opened[0].close()
