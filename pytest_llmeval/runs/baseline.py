@@ -1,0 +1,240 @@
+"""Which recorded run a session is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pytest_llmeval.errors import BaselineError, BaselineNotFound, BaselineUnlike, BaselineUnreadable
+from pytest_llmeval.records import Run
+from pytest_llmeval.runs.eligible import Demand, shortcomings
+from pytest_llmeval.runs.git import GitState, resolve, short
+from pytest_llmeval.runs.search import Search
+from pytest_llmeval.runs.store import FoundRun, RunStore
+from pytest_llmeval.runs.trail import (
+    DEEPEN,
+    NEAREST,
+    Step,
+    Trail,
+    find_trail,
+    leads_nowhere,
+    not_found,
+    option,
+)
+
+MENTIONED = 3
+
+How = Literal[
+    "file", "last", "run id", "commit", "merge-base", "earlier commit", "this very commit"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """The run to compare with, and how it was found.
+
+    Attributes:
+        run: read to its end.
+        path: its file.
+        reference: what the user named.
+        commit: the commit it was recorded for, None outside git.
+        how: the way from the reference to the run. ``merge-base`` stands for its nearest
+            ancestors too, ``earlier commit`` for those of HEAD.
+        distance: commits behind the wanted one: the commit or merge-base, or HEAD itself
+            for ``earlier commit``; 0 for a run that was named.
+        notes: sentences to print before anything is paid for.
+    """
+
+    run: Run
+    path: Path
+    reference: str
+    commit: str | None
+    how: How
+    distance: int = 0
+    notes: tuple[str, ...] = ()
+
+
+def find_baseline(
+    reference: str,
+    *,
+    store: RunStore,
+    git: GitState,
+    root: str,
+    selection: Sequence[str],
+    models: frozenset[str] | None = None,
+) -> Baseline:
+    """Find and read the run that a session is to be compared with.
+
+    Args:
+        reference: a run file, ``last``, a run id, a commit, a branch or a tag; tried in
+            this order. Refs lead to complete, clean runs of their commits alone; a run
+            named by the first three may be of any kind, and the notes say of which.
+        store: where runs are kept.
+        git: the state at session start.
+        root: rootpath relative to git's top level, ``.`` for the same.
+        selection: the session's path arguments, relative to rootpath.
+        models: models that the session is known to ask; preferred among several runs of
+            one commit.
+
+    Raises:
+        BaselineNotFound: no run that will do.
+        BaselineError: the name leads to no commit, or the history was cut off.
+        BaselineUnreadable: the run that was named cannot be read.
+        BaselineUnlike: the run is of another folder or of other tests.
+    """
+    demand = Demand(root=root, selection=tuple(selection), models=models)
+    named = _by_name(reference, store=store, git=git)
+    if named is not None:
+        how, found = named
+        return _as_named(reference, found, how=how, demand=demand, git=git)
+    trail = find_trail(reference, git=git)
+    return _along(reference, trail, store=store, demand=demand, git=git)
+
+
+def _by_name(reference: str, *, store: RunStore, git: GitState) -> tuple[How, FoundRun] | None:
+    path = Path(reference)
+    if _is_file(path):
+        return "file", FoundRun(path, _load_file(path, reference=reference, store=store, git=git))
+    if reference == "last":
+        newest = store.newest()
+        if newest is None:
+            raise not_found(
+                reference,
+                f"no run is recorded in {_shown(store.folder)}.",
+                todo="Record one:  pytest",
+            )
+        return "last", newest
+    stored = store.by_id(reference)
+    return None if stored is None else ("run id", FoundRun(stored, store.load(stored)))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # such as a name too long to be one
+        return False
+
+
+def _load_file(path: Path, *, reference: str, store: RunStore, git: GitState) -> Run:
+    try:
+        return store.load(path)
+    except BaselineUnreadable as exc:
+        ref = resolve(reference, top=git.top) if git.top else None
+        if ref is None or ref.full_name is None:
+            raise
+        hint = f" If you meant the git ref of that name: {option(ref.full_name)}"
+        raise BaselineUnreadable(f"{exc}{hint}") from exc
+
+
+def _as_named(
+    reference: str, found: FoundRun, *, how: How, demand: Demand, git: GitState
+) -> Baseline:
+    run = found.run
+    unlikeness = demand.unlikeness(run)
+    if unlikeness is not None:
+        raise _unlike(reference, f"run {run.id}: {unlikeness}")
+    notes = [*found.notes, *shortcomings(run, trials=len(run.trials))]
+    if run.partial:
+        notes.append(f"partial: {len(run.partial)} test function(s) were not collected in full")
+    if run.commit != git.commit:
+        notes.append(f"recorded for {_worded(run.commit)}, HEAD is {_worded(git.commit)}")
+    return Baseline(
+        run=run,
+        path=found.path,
+        reference=reference,
+        commit=run.commit,
+        how=how,
+        notes=tuple(notes),
+    )
+
+
+def _worded(commit: str | None) -> str:
+    return "no commit" if commit is None else f"commit {short(commit)}"
+
+
+def _along(
+    reference: str, trail: Trail, *, store: RunStore, demand: Demand, git: GitState
+) -> Baseline:
+    search = Search(store, demand=demand)
+    for step in trail.steps:
+        found = search.best_at(step.commit)
+        if found is not None:
+            return Baseline(
+                run=found.run,
+                path=found.path,
+                reference=reference,
+                commit=step.commit,
+                how=_way(step, trail=trail, git=git),
+                distance=step.distance,
+                notes=(
+                    *_mentioned(search),
+                    *found.notes,
+                    *_way_notes(step, trail=trail, git=git),
+                ),
+            )
+    if search.unlike is not None:
+        raise _unlike(reference, search.unlike)
+    raise _nothing_recorded(reference, trail, search=search, git=git, folder=store.folder)
+
+
+def _mentioned(search: Search) -> list[str]:
+    passed_over = search.passed_over
+    more = len(passed_over) - MENTIONED
+    return passed_over[:MENTIONED] + ([f"passed over: {more} more"] if more > 0 else [])
+
+
+def _way(step: Step, *, trail: Trail, git: GitState) -> How:
+    if step.commit == git.commit:
+        return "this very commit"
+    if trail.exact:
+        return "commit"
+    return "earlier commit" if trail.wanted == git.commit else "merge-base"
+
+
+def _way_notes(step: Step, *, trail: Trail, git: GitState) -> tuple[str, ...]:
+    notes = []
+    nearer = trail.steps.index(step)
+    if nearer:
+        first = short(trail.steps[0].commit)
+        notes.append(f"{nearer} nearer commit(s) have no run that will do, {first} first of all")
+    if git.shallow and not trail.exact:
+        notes.append("this clone is shallow: the true merge-base may lie where history was cut off")
+    return tuple(notes)
+
+
+def _unlike(reference: str, what: str) -> BaselineUnlike:
+    return BaselineUnlike(f"{option(reference)}: {what}.\n       Record one that fits:  pytest")
+
+
+def _nothing_recorded(
+    reference: str, trail: Trail, *, search: Search, git: GitState, folder: Path
+) -> BaselineError:
+    ancestors = len(trail.steps) - 1
+    what = f"no complete run recorded for {reference}"
+    if not trail.exact:
+        what += f" (merge-base {short(trail.wanted)})"
+    if ancestors:
+        what += f" nor its {ancestors} nearest ancestor{'s' * (ancestors > 1)}"
+    what += f" in {_shown(folder)}."
+    for sentence in _mentioned(search):
+        what += f"\n       {sentence}"
+    if git.shallow and not trail.exact and ancestors < NEAREST:
+        return leads_nowhere(reference, f"{what} This clone is shallow.", todo=DEEPEN)
+    return not_found(reference, what, todo=f"Record one:  {_recording(trail, git=git)}")
+
+
+def _recording(trail: Trail, *, git: GitState) -> str:
+    stash = "git stash && " if git.dirty else ""
+    if trail.wanted == git.commit:
+        return f"{stash}pytest"
+    target = trail.branch or f"--detach {short(trail.wanted)}"
+    return f"{stash}git switch {target} && pytest"
+
+
+def _shown(folder: Path) -> str:
+    try:
+        return str(folder.relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return str(folder)

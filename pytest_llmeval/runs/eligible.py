@@ -1,0 +1,84 @@
+"""Whether a recorded run will do as a baseline for this session, and if not, why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from pytest_llmeval.records import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What a baseline has to fit.
+
+    Attributes:
+        root: the session's rootpath relative to git's top level.
+        selection: its path arguments, relative to rootpath; empty for everything.
+        models: models it is known to ask; None if that is not known yet.
+    """
+
+    root: str
+    selection: tuple[str, ...]
+    models: frozenset[str] | None = None
+
+    def unlikeness(self, run: Run) -> str | None:
+        """Say what makes a run one of something else, None if it is alike."""
+        if run.root != self.root:
+            return f"it was recorded with rootdir {run.root!r}, this session has {self.root!r}"
+        if not covers(run.selection, narrow=self.selection):
+            return f"it covers {_selected(run.selection)}, this session {_selected(self.selection)}"
+        return None
+
+    def model_rank(self, asked: frozenset[str]) -> int:
+        """Rank a run by the models it asked: 0 the same, 1 these and others, 2 other ones."""
+        if self.models is None or asked == self.models:
+            return 0
+        return 1 if self.models < asked else 2
+
+    def model_note(self, asked: frozenset[str]) -> str | None:
+        """Warn of a run that asked other models than this session, None if it did not."""
+        if self.models is None or self.models <= asked:
+            return None
+        return f"other models: it asked {_listed(asked)}, this session asks {_listed(self.models)}"
+
+
+def shortcomings(run: Run, *, trials: int) -> tuple[str, ...]:
+    """List what bars a run from standing for its commit.
+
+    Args:
+        run: the run, or its header.
+        trials: how many trials it has.
+    """
+    found = []
+    if run.dirty:
+        found.append("dirty: tracked files differed from the commit")
+    if not run.complete:
+        wanted = sum(case.repeats for case in run.cases)
+        cause = (
+            f"{trials} of {wanted} trials" if trials < wanted else "not everything was collected"
+        )
+        found.append(f"incomplete: {cause}")
+    return tuple(found)
+
+
+def covers(wide: Sequence[str], *, narrow: Sequence[str]) -> bool:
+    """Whether path arguments select all that others do; none select everything."""
+    if not wide:
+        return True
+    return bool(narrow) and all(any(_reaches(path, item) for path in wide) for item in narrow)
+
+
+def _reaches(path: str, item: str) -> bool:
+    if "::" in path:
+        return item == path or item.startswith((f"{path}::", f"{path}["))
+    return PurePosixPath(item.partition("::")[0]).is_relative_to(path)
+
+
+def _selected(paths: Sequence[str]) -> str:
+    return _listed(paths) if paths else "everything"
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(repr(word) for word in sorted(words)) or "none"

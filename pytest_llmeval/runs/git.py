@@ -1,0 +1,192 @@
+"""Git, asked in a process of its own: which commit this is, and which one a name means.
+
+Nothing here changes a repository, takes a lock, or lets a name become an option.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_llmeval.runs.header import FULL_HASH
+
+# Set by git for the hooks it runs. They would tie us to the hook's index and folder.
+_HOOK_VARIABLES = frozenset(
+    ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
+)
+# No option, no negation, no range, no path in a commit, no search in messages, no blank.
+_NAME = re.compile(r"(?![-^])(?!.*\.\.)[^\s\x00-\x1f\x7f:?*\[\\\ud800-\udfff]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitState:
+    """What the session stands on, read once at its start.
+
+    Attributes:
+        top: folder of the working tree; None where there is none.
+        absent: why there is none, as the end of a sentence; None if there is one.
+        commit: full hash of HEAD; None before the first commit. ``tree`` is its tree.
+        branch: None if HEAD is detached.
+        dirty: a tracked file differs from the commit, or is staged.
+        shallow: the history was cut when the repository was cloned.
+    """
+
+    top: Path | None
+    absent: str | None = None
+    commit: str | None = None
+    tree: str | None = None
+    branch: str | None = None
+    dirty: bool = False
+    shallow: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedRef:
+    """What a name means.
+
+    Attributes:
+        commit: full hash.
+        full_name: such as ``refs/heads/main`` or ``refs/tags/v1``; None where a commit
+            itself was named, by its hash or an expression such as ``HEAD~2``.
+    """
+
+    commit: str
+    full_name: str | None
+
+
+def short(commit: str) -> str:
+    """Write a hash as people do."""
+    return commit[:7]
+
+
+def read_state(folder: Path) -> GitState:
+    """Look at the working tree that a folder lies in.
+
+    Args:
+        folder: absolute, such as pytest's rootpath.
+
+    Returns:
+        Its state; one with ``absent`` set without git or outside a working tree.
+    """
+    try:
+        found = _git(folder, "rev-parse", "--show-toplevel", "--is-shallow-repository")
+    except OSError as exc:
+        return GitState(top=None, absent=f"git cannot be run ({exc.strerror or exc})")
+    if not found.succeeded:
+        return GitState(top=None, absent=_why_absent(folder, complaint=found.complaint))
+    top, _, shallow = found.text.rpartition("\n")
+    head = _git(folder, "rev-parse", "HEAD^{commit}", "HEAD^{tree}")
+    commit, tree = head.text.split("\n") if head.succeeded else (None, None)
+    branch = _git(folder, "symbolic-ref", "--quiet", "HEAD")
+    status = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return GitState(
+        top=Path(top),
+        commit=commit,
+        tree=tree,
+        branch=branch.text.removeprefix("refs/heads/") if branch.succeeded else None,
+        dirty=not status.succeeded or status.text != "",
+        shallow=shallow == "true",
+    )
+
+
+def _why_absent(folder: Path, *, complaint: str) -> str:
+    if "not a git repository" in complaint:
+        return f"{folder} is in no git repository"
+    # Such as a folder of another user; git's own advice is the best there is.
+    return f"git does not read {folder}: {' '.join(complaint.split())}"
+
+
+def relative_root(rootpath: Path, *, top: Path | None) -> str:
+    """Tell where rootpath lies in the working tree: ``.`` for its top, and without git."""
+    if top is None:
+        return "."
+    return Path(os.path.relpath(rootpath.resolve(), top.resolve())).as_posix()
+
+
+def resolve(name: str, *, top: Path) -> ResolvedRef | None:
+    """Find the commit that a name means: branch, tag, branch of origin, then anything else.
+
+    Args:
+        name: as the user typed it.
+        top: folder of the working tree.
+
+    Returns:
+        None if there is nothing of that name, or it can be no name at all.
+    """
+    if not _NAME.fullmatch(name):
+        return None
+    places = [f"refs/{kind}/{name}" for kind in ("heads", "tags", "remotes", "remotes/origin")]
+    existing = _git(top, "for-each-ref", "--format=%(refname)", *places).text.split("\n")
+    full_name = next((place for place in places if place in existing), None)
+    commit = _commit(full_name or name, top=top)
+    if commit is None:
+        return None
+    return ResolvedRef(commit=commit, full_name=full_name or _full_name(name, top=top))
+
+
+def _commit(name: str, *, top: Path) -> str | None:
+    answer = _rev_parse(top, f"{name}^{{commit}}")
+    return answer if re.fullmatch(FULL_HASH, answer) else None
+
+
+def _full_name(name: str, *, top: Path) -> str | None:
+    # Names such as HEAD, FETCH_HEAD and heads/main are refs too.
+    return _rev_parse(top, name, "--symbolic-full-name") or None
+
+
+def _rev_parse(top: Path, name: str, *options: str) -> str:
+    return _git(top, "rev-parse", "--verify", "--quiet", *options, "--end-of-options", name).text
+
+
+def merge_base(commit: str, other: str, *, top: Path) -> str | None:
+    """Find the best common ancestor of two commits, None if they have none.
+
+    In a shallow clone None may also mean that it was cut off.
+    """
+    return _git(top, "merge-base", commit, other).text.partition("\n")[0] or None
+
+
+def first_parents(commit: str, *, top: Path, at_most: int) -> tuple[str, ...]:
+    """List the nearest ancestors along first parents, the parent first."""
+    count = f"--max-count={at_most + 1}"
+    return tuple(_git(top, "rev-list", "--first-parent", count, commit).text.split("\n")[1:])
+
+
+def near_names(name: str, *, top: Path) -> tuple[str, ...]:
+    """List the branches and tags whose names look most like this one, without ``origin/``."""
+    places = ("refs/heads", "refs/tags", "refs/remotes")
+    names = _git(top, "for-each-ref", "--format=%(refname:lstrip=2)", *places).text.split("\n")
+    known = sorted({known.removeprefix("origin/") for known in names})
+    return tuple(difflib.get_close_matches(name, known, n=3))
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    succeeded: bool
+    text: str
+    complaint: str
+
+
+def _git(folder: Path, *arguments: str) -> _Answer:
+    """Run git in a folder; raises OSError if it cannot be run."""
+    program = shutil.which("git")
+    if program is None:
+        raise FileNotFoundError("not installed, or not on the PATH")
+    environment = {key: value for key, value in os.environ.items() if key not in _HOOK_VARIABLES}
+    done = subprocess.run(  # noqa: S603 - no shell, and no argument can become an option
+        [program, "-C", str(folder), *arguments],
+        env={**environment, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    return _Answer(
+        succeeded=done.returncode == 0,
+        text=os.fsdecode(done.stdout).rstrip("\n"),
+        complaint=os.fsdecode(done.stderr),
+    )

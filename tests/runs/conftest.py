@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pytest_llmeval.runs.git import GitState, read_state
+from pytest_llmeval.runs.store import RunStore
+
+from .builders import make_run
+
+
+class Project:
+    """A git repository with a store of runs in it."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        self.store = RunStore(top / ".llmeval")
+        self._seconds = 0
+        self._commits = 0
+
+    def git(self, *arguments: str) -> str:
+        done = subprocess.run(
+            ["git", "-C", str(self.top), *arguments], check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    def begin(self) -> Project:
+        self.top.mkdir(exist_ok=True)
+        self.git("init", "--quiet", "--initial-branch=main")
+        (self.top / ".git" / "info" / "exclude").write_text(".llmeval\n")
+        return self
+
+    def commit(self) -> str:
+        """Commit everything; returns the hash, which no other commit has."""
+        self._commits += 1
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", f"--message=commit {self._commits}")
+        return self.head
+
+    @property
+    def head(self) -> str:
+        return self.git("rev-parse", "HEAD")
+
+    @property
+    def state(self) -> GitState:
+        return read_state(self.top)
+
+    def record(self, commit: str | None = None, **changes) -> str:
+        """Store a run of a commit, of HEAD if none is given; returns its id."""
+        self._seconds += 1
+        run_id = f"20261121T0841{self._seconds:02}-1a2b3c"
+        run = make_run(id=run_id, commit=commit or self.head, **changes)
+        self.store.save(run)
+        return run_id
+
+
+@pytest.fixture(autouse=True)
+def _own_git(monkeypatch, tmp_path):
+    """Git as it is out of the box, and no repository but those of the test."""
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    for role in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{role}_NAME", "Ada")
+        monkeypatch.setenv(f"GIT_{role}_EMAIL", "ada@example.org")
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A repository with one commit on main; the working directory is its top."""
+    project = Project(tmp_path / "project").begin()
+    (project.top / "prompt.txt").write_text("Name the capital.\n")
+    project.commit()
+    monkeypatch.chdir(project.top)
+    return project
+
+
+@pytest.fixture
+def no_git(monkeypatch, tmp_path):
+    """A machine without git."""
+    monkeypatch.setenv("PATH", str(tmp_path))

@@ -1,0 +1,87 @@
+"""Any run that ``records.Run`` allows."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial
+
+# Lone surrogates too: a file name on disk may hold any bytes.
+texts = st.text(st.characters(), max_size=12)
+counts = st.integers(0, 2**53 - 1)
+finite = st.floats(allow_nan=False, allow_infinity=False)
+hashes = st.text("0123456789abcdef", min_size=40, max_size=40)
+
+
+def maybe(strategy):
+    return st.none() | strategy
+
+
+parameters = st.dictionaries(texts, st.none() | st.booleans() | st.integers() | finite | texts)
+calls = st.builds(
+    Call,
+    key=texts,
+    slot=st.builds(Slot, maybe(st.integers(0, 999_999_999)), st.integers(0, 999_999_999)),
+    draw=maybe(texts),
+    reply_sha256=maybe(texts),
+    replayed=st.booleans(),
+    model=maybe(texts),
+    served=maybe(texts),
+    fingerprint=maybe(texts),
+    host=maybe(texts),
+    parameters=parameters,
+    input_tokens=maybe(counts),
+    output_tokens=maybe(counts),
+    seconds=maybe(finite),
+    failure=maybe(st.sampled_from(["infrastructure", "content"])),
+    reason=maybe(texts),
+)
+cases = st.builds(
+    Case,
+    id=texts,
+    function=texts,
+    repeats=counts,
+    parameters=maybe(texts),
+    positional=st.booleans(),
+    gate=st.lists(texts, max_size=2).map(tuple),
+    better=st.sampled_from(["higher", "lower"]),
+    cluster=maybe(texts),
+)
+
+
+@st.composite
+def trials_of(draw, case):
+    return [
+        Trial(
+            case=case.id,
+            index=index,
+            outcome=draw(st.sampled_from(Outcome)),
+            scores=draw(st.dictionaries(texts, finite, max_size=2)),
+            calls=tuple(draw(st.lists(calls, max_size=2))),
+            message=draw(texts),
+            seconds=draw(finite),
+        )
+        for index in sorted(draw(st.sets(counts, max_size=2)))
+    ]
+
+
+@st.composite
+def runs(draw):
+    collected = draw(st.lists(cases, max_size=3, unique_by=lambda case: case.id))
+    created = draw(st.datetimes()).replace(microsecond=0)
+    return Run(
+        id=f"{draw(st.integers(0, 10**8 - 1)):08}T{draw(st.integers(0, 10**6 - 1)):06}-00ff00",
+        created=f"{created.isoformat()}+00:00",
+        commit=draw(maybe(hashes)),
+        tree=draw(maybe(hashes)),
+        dirty=draw(st.booleans()),
+        ref=draw(maybe(texts)),
+        root=draw(texts),
+        versions=draw(st.dictionaries(texts, texts, max_size=2)),
+        selection=tuple(draw(st.lists(texts, max_size=2))),
+        complete=draw(st.booleans()),
+        partial=tuple(draw(st.lists(texts, max_size=2))),
+        cases=tuple(collected),
+        trials=tuple(trial for case in collected for trial in draw(trials_of(case))),
+        outside_calls=draw(counts),
+    )

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_llmeval.runs.eligible import Demand, covers, shortcomings
+
+from .builders import make_run
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow"),
+    [
+        ([], []),
+        ([], ["tests/a"]),
+        (["."], ["tests/a"]),
+        (["tests"], ["tests/a", "tests/b/test_c.py"]),
+        (["tests/"], ["tests"]),
+        (["./tests"], ["tests/a"]),
+        (["tests/a", "tests/b"], ["tests/b", "tests/a/test_c.py"]),
+        (["tests/a.py"], ["tests/a.py::test_x"]),
+        (["tests/a.py::Test"], ["tests/a.py::Test::test_x"]),
+        (["tests/a.py::test_x"], ["tests/a.py::test_x", "tests/a.py::test_x[1]"]),
+    ],
+)
+def test_a_selection_covers_what_lies_below_it(wide, narrow):
+    assert covers(wide, narrow=narrow)
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow"),
+    [
+        (["tests/a"], []),
+        (["tests/a"], ["tests/b"]),
+        (["tests/a"], ["tests"]),
+        (["tests/a"], ["tests/abc"]),
+        (["tests/a"], ["tests/a", "tests/b"]),
+        (["tests/a.py::test_x"], ["tests/a.py"]),
+        (["tests/a.py::test_x"], ["tests/a.py::test_xy"]),
+    ],
+)
+def test_a_selection_does_not_cover_anything_else(wide, narrow):
+    assert not covers(wide, narrow=narrow)
+
+
+def test_a_complete_and_clean_run_has_no_shortcomings():
+    assert shortcomings(make_run(), trials=4) == ()
+
+
+def test_what_is_short_is_said():
+    dirty, incomplete = shortcomings(make_run(dirty=True, complete=False), trials=3)
+    assert dirty == "dirty: tracked files differed from the commit"
+    assert incomplete == "incomplete: 3 of 4 trials"
+
+
+def test_a_run_of_a_part_of_the_cases_is_incomplete_with_all_trials():
+    (incomplete,) = shortcomings(make_run(complete=False), trials=4)
+    assert incomplete == "incomplete: not everything was collected"
+
+
+def test_models_are_not_held_against_a_run_while_none_are_known():
+    demand = Demand(root=".", selection=())
+    assert demand.model_rank(frozenset({"a/b"})) == 0
+    assert demand.model_note(frozenset({"a/b"})) is None

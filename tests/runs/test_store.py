@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import gzip
+import re
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from pytest_llmeval.errors import BaselineUnreadable
+from pytest_llmeval.runs import store as stores
+from pytest_llmeval.runs.store import RunStore, is_run_id, new_run_id
+
+from .builders import COMMIT, make_run
+
+EARLY, LATE = "20261121T084100-1a2b3c", "20261121T084200-000000"
+
+
+@pytest.fixture
+def store(tmp_path):
+    return RunStore(tmp_path / ".llmeval")
+
+
+def damage_end(path):
+    """The header stays good; only who reads on will notice."""
+    path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes())[:-9] + b"\n"))
+
+
+# --- ids ---------------------------------------------------------------------------------
+
+
+def test_a_run_id_tells_the_second_in_utc():
+    berlin = timezone(timedelta(hours=1))
+    run_id = new_run_id(datetime(2026, 11, 21, 9, 41, 0, 999_999, tzinfo=berlin))
+    assert re.fullmatch(r"20261121T084100-[0-9a-f]{6}", run_id)
+    assert is_run_id(run_id)
+
+
+def test_two_ids_of_one_second_differ():
+    now = datetime.now(UTC)
+    assert len({new_run_id(now) for _ in range(5)}) > 1
+
+
+@pytest.mark.parametrize("text", ["", "last", "main", f"{EARLY}\n", f"../{EARLY}", "*"])
+def test_other_texts_are_no_run_ids(text):
+    assert not is_run_id(text)
+
+
+# --- saving ------------------------------------------------------------------------------
+
+
+def test_a_run_is_saved_under_its_commit_and_loaded_again(store):
+    path = store.save(make_run())
+    assert path == store.directory / "runs" / COMMIT / f"{EARLY}.jsonl.gz"
+    assert store.load(path) == make_run()
+
+
+def test_a_run_outside_git_is_saved_too(store):
+    path = store.save(make_run(commit=None, tree=None))
+    assert path.parent == store.directory / "runs" / "no-commit"
+
+
+def test_the_directory_keeps_itself_out_of_git(store):
+    store.save(make_run())
+    assert (store.directory / ".gitignore").read_text() == "*\n"
+
+
+# --- finding -----------------------------------------------------------------------------
+
+
+def test_an_empty_store_has_nothing(store):
+    assert store.at_commit(COMMIT) == stores.Listing(())
+    assert store.by_id(EARLY) is None
+    assert store.newest() is None
+    assert not store.directory.exists()
+
+
+def test_runs_of_a_commit_are_listed_newest_first(store):
+    paths = [store.save(make_run(id=run_id)) for run_id in (LATE, EARLY)]
+    store.save(make_run(id="20261121T084300-000000", commit="f" * 40))
+    listing = store.at_commit(COMMIT)
+    assert [run.path for run in listing.runs] == paths
+    assert [run.header.run.id for run in listing.runs] == [LATE, EARLY]
+    assert listing.notes == ()
+
+
+def test_listing_reads_headers_only(store, monkeypatch):
+    store.save(make_run())
+    monkeypatch.setattr(stores, "read_run", None)
+    assert len(store.at_commit(COMMIT).runs) == 1
+
+
+def test_a_damaged_file_does_not_hide_a_good_one(store):
+    store.save(make_run(id=EARLY))
+    damaged = store.save(make_run(id=LATE))
+    damaged.write_bytes(b"damaged")
+    listing = store.at_commit(COMMIT)
+    assert [run.header.run.id for run in listing.runs] == [EARLY]
+    (note,) = listing.notes
+    assert note.startswith(f"passed over: {damaged} is damaged")
+
+
+def test_a_file_in_the_folder_of_another_commit_is_passed_over(store):
+    path = store.save(make_run())
+    stray = store.folder / ("f" * 40) / path.name
+    stray.parent.mkdir()
+    path.rename(stray)
+    listing = store.at_commit("f" * 40)
+    assert listing.runs == ()
+    assert "not recorded for the commit of its folder" in listing.notes[0]
+
+
+def test_a_half_written_file_is_not_seen(store):
+    path = store.save(make_run())
+    path.rename(path.with_name(f".{path.name}.0a1b2c3d.tmp"))
+    assert store.at_commit(COMMIT).runs == ()
+    assert store.newest() is None
+
+
+def test_a_run_is_found_by_its_id(store):
+    path = store.save(make_run())
+    assert store.by_id(EARLY) == path
+    assert store.by_id(LATE) is None
+
+
+def test_an_id_is_no_pattern(store):
+    store.save(make_run())
+    assert store.by_id("*") is None
+
+
+def test_the_newest_run_is_of_whatever_commit(store):
+    store.save(make_run(id=EARLY, commit="f" * 40))
+    newest = make_run(id=LATE, commit=None)
+    path = store.save(newest)
+    assert store.newest() == stores.FoundRun(path, newest)
+
+
+def test_the_newest_run_but_this_one(store):
+    store.save(make_run(id=EARLY))
+    store.save(make_run(id=LATE))
+    found = store.newest(excluding=LATE)
+    assert found is not None
+    assert found.run.id == EARLY
+
+
+def test_the_newest_run_is_read_alone(store, monkeypatch):
+    for second in range(5):
+        store.save(make_run(id=f"20261121T08410{second}-1a2b3c"))
+    read = []
+    read_run = stores.read_run
+    monkeypatch.setattr(stores, "read_run", lambda path: read.append(path) or read_run(path))
+    store.newest()
+    assert [path.name for path in read] == ["20261121T084104-1a2b3c.jsonl.gz"]
+
+
+def test_a_damaged_newest_run_gives_way_to_the_one_before(store):
+    store.save(make_run(id=EARLY))
+    damaged = store.save(make_run(id=LATE))
+    damage_end(damaged)
+    found = store.newest()
+    assert found is not None
+    assert found.run.id == EARLY
+    assert len(found.notes) == 1
+    assert found.notes[0].startswith(f"passed over: {damaged} is damaged")
+
+
+def test_nothing_but_damaged_runs_is_the_error_of_the_newest(store):
+    for run_id in (EARLY, LATE):
+        store.save(make_run(id=run_id)).write_bytes(b"")
+    with pytest.raises(BaselineUnreadable, match=LATE):
+        store.newest()
+
+
+def test_other_files_in_the_store_are_no_runs(store):
+    store.save(make_run())
+    (store.folder / "no-commit").mkdir()
+    (store.folder / "no-commit" / "notes.jsonl.gz").write_bytes(b"mine")
+    (store.folder / "README").touch()
+    found = store.newest()
+    assert found is not None
+    assert (found.run.id, found.notes) == (EARLY, ())
