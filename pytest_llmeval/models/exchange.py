@@ -1,0 +1,261 @@
+"""What becomes of an HTTP request to a model, whichever library carries it.
+
+A request that is cached gets a stored reply, or a fresh one that is stored first, or
+a reply that says why there is none. The last kind always carries
+``x-should-retry: false``, so that the SDK reports it instead of trying again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import cast
+
+from pytest_llmeval.cache.key import request_key
+from pytest_llmeval.cache.replies import Answer
+from pytest_llmeval.errors import ProviderFailed, ReplayMiss
+from pytest_llmeval.models.base import CachedCalls, Facts, Request, sampling_parameters
+from pytest_llmeval.models.retries import RetryPolicy, WireReply, send_with_retries
+from pytest_llmeval.records import Failure
+
+JsonObject = Mapping[str, object]
+
+PLACEHOLDER_KEY = "llmeval-no-key-is-set"
+
+CACHED_HEADER = "x-llmeval-cached"
+FAILURE_HEADER = "x-llmeval-failure"
+MISS_CODE = "llmeval_replay_miss"
+
+# They describe bytes that were decoded, or a connection that is not the SDK's; and a
+# redirected request would be another request, which a replay could not find.
+DROPPED_HEADERS = ("content-encoding", "content-length", "transfer-encoding", "location")
+
+INFRASTRUCTURE_STATUSES = (
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.NOT_FOUND,
+    HTTPStatus.REQUEST_TIMEOUT,
+    HTTPStatus.CONFLICT,
+    HTTPStatus.TOO_MANY_REQUESTS,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """What the exchange has to know of one vendor.
+
+    Attributes:
+        provider: the first half of a model name.
+        paths: ends of the paths whose replies are kept.
+        key_variable: environment variable of the API key.
+        beta_header: request header that changes what a request means.
+        read_facts: picks model, fingerprint and tokens out of a reply.
+    """
+
+    provider: str
+    paths: tuple[str, ...]
+    key_variable: str
+    beta_header: str
+    read_facts: Callable[[JsonObject], Facts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireRequest:
+    """A request that is cached. No header is kept, they hold the key.
+
+    Attributes:
+        origin: scheme, host and port, without user or password.
+        path: as sent; ``query`` likewise, "" for none.
+        body: the JSON object sent.
+        beta: value of the vendor's beta header.
+        has_key: an API key other than our placeholder is sent along.
+    """
+
+    method: str
+    origin: str
+    path: str
+    query: str
+    body: JsonObject
+    beta: str | None
+    has_key: bool
+
+
+class HttpFailed(ProviderFailed):
+    """A call ended in a reply that cannot be used; it is handed to the SDK."""
+
+    def __init__(self, reply: WireReply, *, failure: Failure | None = None) -> None:
+        """Describe the reply by status and error code; its text may quote the prompt."""
+        super().__init__(
+            f"HTTP {reply.status}{_error_code(reply.body)}",
+            failure=failure or failure_of(reply.status),
+        )
+        self.reply = reply
+
+
+def cached_body(
+    dialect: Dialect, *, method: str, path: str, content_type: str, read: Callable[[], bytes]
+) -> JsonObject | None:
+    """Read the body of a request whose reply is kept.
+
+    Args:
+        dialect: whose request it is.
+        method: in upper case.
+        path: without query.
+        content_type: the header, "" for none.
+        read: the body; called only if the rest fits, as an upload may be large.
+
+    Returns:
+        The JSON object that is sent; None for any other request.
+    """
+    is_json = content_type.partition(";")[0].strip().lower() == "application/json"
+    if method != "POST" or not path.endswith(dialect.paths) or not is_json:
+        return None
+    try:
+        body = json.loads(read())
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def failure_of(status: int) -> Failure:
+    """Classify a status that is no success.
+
+    Returns:
+        ``content`` for a request refused for what it contains, else ``infrastructure``.
+    """
+    is_client_error = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
+    if is_client_error and status not in INFRASTRUCTURE_STATUSES:
+        return "content"
+    return "infrastructure"
+
+
+def exchange(
+    request: WireRequest,
+    attempt: Callable[[], WireReply],
+    *,
+    dialect: Dialect,
+    calls: CachedCalls,
+    retries: RetryPolicy,
+) -> WireReply:
+    """Answer a request.
+
+    Args:
+        request: what the SDK wants to send.
+        attempt: sends it once; raises ``NetworkFailed``.
+        dialect: whose request it is.
+        calls: where replies are kept and calls recorded.
+        retries: how to try again.
+
+    Returns:
+        The reply for the SDK; failures have a status that the SDK raises for.
+
+    Raises:
+        NetworkFailed: no attempt got a reply.
+        CacheError: the store cannot be used.
+    """
+    described = _describe(request, dialect, calls.aliases)
+    try:
+        reply = calls.call(
+            described, lambda _slot: _perform(request, attempt, dialect=dialect, retries=retries)
+        )
+    except ReplayMiss as exc:
+        miss = _own_failure(HTTPStatus.FAILED_DEPENDENCY, str(exc), code=MISS_CODE)
+        return _for_the_sdk(miss, "infrastructure")
+    except HttpFailed as exc:
+        return _for_the_sdk(exc.reply, exc.failure)
+    headers = {**reply.headers, CACHED_HEADER: str(reply.replayed).lower()}
+    return WireReply(status=reply.status, headers=headers, body=reply.body)
+
+
+def _describe(
+    request: WireRequest, dialect: Dialect, aliases: tuple[tuple[str, str], ...]
+) -> Request:
+    key = request_key(
+        provider=dialect.provider,
+        method=request.method,
+        origin=request.origin,
+        path=request.path,
+        query=request.query,
+        body=request.body,
+        beta=request.beta,
+        aliases=aliases,
+    )
+    model = request.body.get("model")
+    return Request(
+        key=key,
+        model=f"{dialect.provider}/{model}" if isinstance(model, str) else None,
+        host=request.origin,
+        parameters=sampling_parameters(request.body),
+    )
+
+
+def _perform(
+    request: WireRequest,
+    attempt: Callable[[], WireReply],
+    *,
+    dialect: Dialect,
+    retries: RetryPolicy,
+) -> Answer:
+    """Make the call; whatever is no complete success is raised."""
+    if request.body.get("stream"):
+        raise HttpFailed(_no_streams(), failure="infrastructure")
+    if not request.has_key:
+        raise HttpFailed(_no_key(dialect.key_variable))
+    reply = send_with_retries(attempt, retries)
+    if not HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
+        raise HttpFailed(reply)
+    return Answer(
+        body=reply.body,
+        status=reply.status,
+        headers={"content-type": reply.headers.get("content-type", "application/json")},
+        facts={**dialect.read_facts(_parse(reply)), "seconds": reply.seconds},
+    )
+
+
+def _parse(reply: WireReply) -> JsonObject:
+    try:
+        parsed = json.loads(reply.body)
+    except (ValueError, RecursionError) as exc:
+        message = f"the reply (HTTP {reply.status}) is not complete, valid JSON; nothing was stored"
+        own = _own_failure(HTTPStatus.BAD_GATEWAY, message, code="llmeval_not_json")
+        raise HttpFailed(own) from exc
+    return cast("JsonObject", parsed) if isinstance(parsed, dict) else {}
+
+
+def _no_streams() -> WireReply:
+    message = "streamed replies cannot be cached yet and were not asked for. Leave out stream=True"
+    return _own_failure(HTTPStatus.BAD_REQUEST, message, code="llmeval_no_streams")
+
+
+def _no_key(variable: str) -> WireReply:
+    message = f"{variable} is not set. Set it, or replay a recorded run with --llm-cache=replay"
+    return _own_failure(HTTPStatus.UNAUTHORIZED, message, code="llmeval_no_key")
+
+
+def _own_failure(status: HTTPStatus, message: str, *, code: str) -> WireReply:
+    """Word a failure of ours as an SDK expects a vendor's."""
+    error = {"message": message, "type": "llmeval", "code": code}
+    return WireReply(
+        status=status,
+        headers={"content-type": "application/json"},
+        body=json.dumps({"error": error}).encode(),
+    )
+
+
+def _for_the_sdk(reply: WireReply, failure: Failure) -> WireReply:
+    kept = {name: text for name, text in reply.headers.items() if name not in DROPPED_HEADERS}
+    headers = {**kept, "x-should-retry": "false", FAILURE_HEADER: failure}
+    return WireReply(status=reply.status, headers=headers, body=reply.body)
+
+
+def _error_code(body: bytes) -> str:
+    """Read the vendor's code for an error, as `` (code)``; "" if it names none."""
+    try:
+        code = json.loads(body)["error"]["code"]
+    except (ValueError, LookupError, TypeError):
+        return ""
+    is_word = isinstance(code, str) and re.fullmatch(r"[\w.-]{1,64}", code)
+    return f" ({code})" if is_word else ""

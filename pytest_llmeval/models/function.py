@@ -1,0 +1,214 @@
+"""Any callable ``(messages, **params) -> str`` as a model."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import inspect
+import json
+import random
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from pytest_llmeval.cache.key import request_key
+from pytest_llmeval.cache.replies import Answer
+from pytest_llmeval.errors import ProviderFailed, SettingsError
+from pytest_llmeval.models.base import (
+    CachedCalls,
+    Messages,
+    Reply,
+    Request,
+    Usage,
+    sampling_parameters,
+)
+from pytest_llmeval.records import Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Which draw of a request a function model is to make.
+
+    Attributes:
+        trial: index of the trial, from 0; None outside any trial.
+        occurrence: how many identical requests came before in that trial.
+        rng: seeded from the request and these two, so that the draw can be made again.
+    """
+
+    trial: int | None
+    occurrence: int
+    rng: random.Random
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFunction:
+    """A callable that was found.
+
+    Attributes:
+        target: as it was named, ``package.module:callable``.
+        source: stands for its code in every key.
+        takes_draw: it wants to be told which draw it makes.
+    """
+
+    target: str
+    function: Callable[..., object]
+    source: str
+    takes_draw: bool
+
+
+def load_function(target: str) -> LoadedFunction:
+    """Import a function model.
+
+    Args:
+        target: ``package.module:callable``.
+
+    Raises:
+        SettingsError: it cannot be imported or called, or its source cannot be found.
+    """
+    module_name, _, attribute = target.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as exc:  # importing runs the user's code, which may raise anything
+        raise SettingsError(
+            f"model function/{target}: {module_name} cannot be imported "
+            f"({type(exc).__name__}: {_first_line(exc)}). "
+            f"Is its folder on sys.path (pytest's ini option pythonpath)?"
+        ) from exc
+    function = getattr(module, attribute, None)
+    if not callable(function):
+        problem = "has no" if function is None else "holds no callable"
+        raise SettingsError(
+            f"model function/{target}: {module.__file__} {problem} {attribute!r}. "
+            f"Name a function that takes messages and returns a str."
+        )
+    if _is_async(function):
+        raise SettingsError(
+            f"model function/{target}: async callables are not supported yet. "
+            f"Name a plain function."
+        )
+    return LoadedFunction(target, function, _source(target, function), _takes_draw(function))
+
+
+class FunctionProvider:
+    """Asks one function model."""
+
+    def __init__(self, calls: CachedCalls, loaded: LoadedFunction) -> None:
+        self._calls = calls
+        self._loaded = loaded
+
+    def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
+        """Call the function, unless its reply is stored.
+
+        Raises:
+            ProviderFailed: it raised, or returned no str.
+            ReplayMiss: only replays are wanted and there is none.
+        """
+        key = request_key(
+            provider="function",
+            method="CALL",
+            origin="",
+            path=model,
+            body={"messages": list(messages), "params": dict(params)},
+            source=self._loaded.source,
+        )
+        request = Request(
+            key=key, model=f"function/{model}", parameters=sampling_parameters(params)
+        )
+        reply = self._calls.call(request, partial(self._perform, key, messages, params))
+        text = json.loads(reply.body)["text"]
+        return Reply(text=text, raw=text, model=None, usage=Usage(), cached=reply.replayed)
+
+    def _perform(
+        self, key: str, messages: Messages, params: Mapping[str, object], slot: Slot
+    ) -> Answer:
+        arguments = dict(params)
+        if self._loaded.takes_draw:
+            arguments["draw"] = _draw(key, slot)
+        started = time.perf_counter()
+        try:
+            # A copy: no replay could repeat what the function does to the test's own list.
+            text = self._loaded.function(deepcopy(list(messages)), **arguments)
+        except Exception as exc:  # the user's code may raise anything
+            raise ProviderFailed(f"{self._name} raised {type(exc).__name__}{_place(exc)}") from exc
+        seconds = time.perf_counter() - started
+        if not isinstance(text, str):
+            raise ProviderFailed(f"{self._name} returned {type(text).__name__}, not str")
+        body = json.dumps({"text": text}).encode()
+        return Answer(body=body, facts={"seconds": seconds})
+
+    @property
+    def _name(self) -> str:
+        return f"function/{self._loaded.target}"
+
+
+def _draw(key: str, slot: Slot) -> Draw:
+    seed = hashlib.sha256(f"{key} {slot}".encode()).digest()
+    rng = random.Random(int.from_bytes(seed, "big"))  # noqa: S311 - a simulator, no secret
+    return Draw(slot.trial, slot.occurrence, rng)
+
+
+def _place(exc: Exception) -> str:
+    frame = traceback.extract_tb(exc.__traceback__)[-1]
+    return f" at {Path(frame.filename).name}:{frame.lineno}"
+
+
+def _first_line(exc: Exception) -> str:
+    return str(exc).partition("\n")[0]
+
+
+def _is_async(function: Callable[..., object]) -> bool:
+    called = type(function).__call__  # for an object whose class makes it callable
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+
+
+def _takes_draw(function: Callable[..., object]) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError:  # some builtins do not tell
+        return False
+    return "draw" in parameters
+
+
+def _source(target: str, function: Callable[..., object]) -> str:
+    """Digest the code that makes the replies, so that an edit asks anew.
+
+    The module named in the target counts as well as the one that defines the callable:
+    mostly they are one, and an object made in the first is only described in the second.
+    """
+    version = getattr(function, "llm_version", None)
+    if version is not None:
+        return f"llm_version {version}"
+    named = target.partition(":")[0]
+    defining = getattr(_innermost(function), "__module__", None) or named
+    try:
+        dumps = [_dump(module) for module in dict.fromkeys((named, defining))]
+    except (OSError, TypeError) as exc:
+        raise SettingsError(
+            f"model function/{target}: its source cannot be read ({exc}), so a change of it "
+            f"would go unseen. Give the callable an attribute llm_version and raise it with "
+            f"every change."
+        ) from exc
+    return hashlib.sha256("\n".join(dumps).encode()).hexdigest()
+
+
+def _innermost(function: Callable[..., object]) -> Callable[..., object]:
+    while isinstance(function, partial):
+        function = function.func
+    return function
+
+
+def _dump(module_name: str) -> str:
+    """Write a module's code without comments, layout and docstrings."""
+    tree = ast.parse(inspect.getsource(importlib.import_module(module_name)))
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            and ast.get_docstring(node, clean=False) is not None
+        ):
+            del node.body[0]
+    return ast.dump(tree)

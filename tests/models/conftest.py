@@ -1,0 +1,109 @@
+"""A session without pytest: trials that only count, on top of stored replies."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import openai
+import pytest
+
+from pytest_llmeval.cache.replies import Replies
+from pytest_llmeval.models.base import CachedCalls, Model
+from pytest_llmeval.models.providers import Providers
+from pytest_llmeval.models.retries import RetryPolicy
+from pytest_llmeval.records import CacheMode, Call, Slot
+from tests.servers.openai_server import OpenAIServer
+
+T = TypeVar("T")
+
+SECRET = "sk-test-4f1d9a"  # noqa: S105 - a test greps for it
+
+
+class CountingTrial:
+    """What the engine does for a trial, as far as models can see it."""
+
+    def __init__(self, index: int | None) -> None:
+        self.index = index
+        self.calls: list[Call] = []
+        self.waits = 0
+        self._taken: Counter[str] = Counter()
+
+    def slot(self, key: str) -> Slot:
+        self._taken[key] += 1
+        return Slot(self.index, self._taken[key] - 1)
+
+    def record(self, call: Call) -> None:
+        self.calls.append(call)
+        if call.failure:
+            self._taken[call.key] -= 1
+
+    def wait(self, fn: Callable[[], T]) -> T:
+        self.waits += 1
+        return fn()
+
+
+class Session:
+    """One session over a cache directory; begin another one to see what was kept."""
+
+    def __init__(self, directory: Path, *, mode: CacheMode = "auto") -> None:
+        self.slept: list[float] = []
+        self.replies = Replies(directory, mode=mode, session=uuid.uuid4().hex, warn=self._refuse)
+        self.providers = Providers(retries=RetryPolicy(sleep=self.slept.append, jitter=lambda: 0.5))
+        self.aliases: tuple[tuple[str, str], ...] = ()
+
+    def calls(self, trial: CountingTrial) -> CachedCalls:
+        return CachedCalls(trial, self.replies, aliases=self.aliases)
+
+    def client(self, trial: CountingTrial) -> openai.OpenAI:
+        return self.providers.openai_client(self.calls(trial))
+
+    def model(self, name: str | None, trial: CountingTrial) -> Model:
+        return self.providers.build_model(name, self.calls(trial))
+
+    @staticmethod
+    def _refuse(warning: str) -> None:
+        raise AssertionError(warning)
+
+    def close(self) -> None:
+        self.providers.close()
+        self.replies.close()
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / ".llmeval"
+
+
+@pytest.fixture
+def begin(directory: Path) -> Iterator[Callable[..., Session]]:
+    begun: list[Session] = []
+
+    def begin_session(*, mode: CacheMode = "auto") -> Session:
+        begun.append(Session(directory, mode=mode))
+        return begun[-1]
+
+    yield begin_session
+    for session in begun:
+        session.close()
+
+
+@pytest.fixture
+def session(begin: Callable[..., Session]) -> Session:
+    return begin()
+
+
+@pytest.fixture
+def trial() -> CountingTrial:
+    return CountingTrial(0)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
+    with OpenAIServer() as running:
+        monkeypatch.setenv("OPENAI_BASE_URL", running.url)
+        monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+        yield running
