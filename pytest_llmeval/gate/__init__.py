@@ -1,1 +1,68 @@
-"""The gate: a run held against a baseline, case by case."""
+"""The gate: a run held against a baseline, case by case.
+
+The records are light. numpy and scipy are loaded by the first comparison only, since
+every pytest session of an environment imports this package.
+"""
+
+from __future__ import annotations
+
+from pytest_llmeval.gate.comparison import (
+    CaseComparison,
+    ChangeKind,
+    Comparison,
+    FunctionComparison,
+    Method,
+    RuledOutBy,
+    TrialCounts,
+    Verdict,
+)
+from pytest_llmeval.gate.description import CaseDescription, FunctionDescription
+from pytest_llmeval.records import GateRules, Run
+
+__all__ = [
+    "CaseComparison",
+    "CaseDescription",
+    "ChangeKind",
+    "Comparison",
+    "FunctionComparison",
+    "FunctionDescription",
+    "Method",
+    "RuledOutBy",
+    "TrialCounts",
+    "Verdict",
+    "compare",
+    "describe",
+]
+
+
+def compare(baseline: Run, run: Run, rules: GateRules) -> Comparison:
+    """Hold a run against a baseline.
+
+    Pure: the same runs give the same figures, in whatever order cases and trials come.
+
+    Args:
+        baseline: the run to compare with, eligible as such.
+        run: the run that is judged; may be partial.
+        rules: level, margin, target and strictness, checked for their ranges.
+
+    Returns:
+        A comparison for each test function and gated metric, and the verdict on all.
+    """
+    from pytest_llmeval.gate.judge import judge
+
+    return judge(baseline, run, rules)
+
+
+def describe(run: Run, *, alpha: float = 0.05) -> tuple[FunctionDescription, ...]:
+    """Describe a run that is held against nothing.
+
+    Args:
+        run: the run.
+        alpha: what may lie beyond each end of an interval, in (0, 0.5).
+
+    Returns:
+        A description for each test function and gated metric, in order of collection.
+    """
+    from pytest_llmeval.gate.describing import describe_run
+
+    return describe_run(run, alpha=alpha)

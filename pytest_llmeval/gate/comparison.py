@@ -89,7 +89,6 @@ class FunctionComparison:
         settle_repeats: about how many repeats a case would settle it instead.
         only_here: ids collected here and not in the baseline; ``only_in_baseline`` the reverse.
         mismatched: ids on both sides that are made from positions and whose parameters differ.
-        shared_draw_units: some cases were joined to one unit.
         compared: one for each common case, in the order of the baseline.
     """
 

@@ -1,0 +1,195 @@
+"""From an examination to the record of a comparison, in the light of all others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from pytest_llmeval.gate.comparison import CaseComparison, ChangeKind, FunctionComparison, Verdict
+from pytest_llmeval.gate.counts import count_trials
+from pytest_llmeval.gate.drops import Sensitivity, sensitivity, too_few_draws
+from pytest_llmeval.gate.examination import Examination
+from pytest_llmeval.gate.figures import Significance
+from pytest_llmeval.gate.pairing import Pair, Pairing
+from pytest_llmeval.gate.scoring import score, values_of
+from pytest_llmeval.gate.settling import settling_cases, settling_repeats
+from pytest_llmeval.gate.sides import Side
+from pytest_llmeval.gate.verdict import Decision, Finding, decide
+from pytest_llmeval.records import GateRules
+
+CHANGE_KINDS: tuple[ChangeKind, ...] = ("request", "redrawn", "score", "unseen")
+
+
+def conclude_new(function: str, metric: str, *, here: Side, partial: bool) -> FunctionComparison:
+    """Write down a function that the baseline does not have."""
+    return FunctionComparison(
+        function=function,
+        metric=metric,
+        better=here.better,
+        verdict=Verdict.NEW,
+        row=1,
+        partial=partial,
+        changed_kinds={},
+        trials=count_trials(here, score(here, metric, better=here.better), cases=here.cases),
+        only_here=tuple(here.cases),
+    )
+
+
+def conclude_gone(
+    function: str, metric: str, *, there: Side, rules: GateRules
+) -> FunctionComparison:
+    """Write down a function that only the baseline has."""
+    scores = score(there, metric, better=there.better)
+    return FunctionComparison(
+        function=function,
+        metric=metric,
+        better=there.better,
+        verdict=Verdict.GONE,
+        row=2,
+        fails=rules.strict,
+        changed_kinds={},
+        baseline_cases=len(there.cases),
+        baseline_trials=count_trials(there, scores, cases=there.cases),
+        only_in_baseline=tuple(there.cases),
+    )
+
+
+def conclude_untested(
+    examined: Examination, decision: Decision, *, rules: GateRules
+) -> FunctionComparison:
+    """Write down a comparison that was decided without a test.
+
+    Args:
+        examined: one function and metric.
+        decision: of the rows that need no test.
+        rules: what the run is held against.
+    """
+    written = _written(examined, decision, rules=rules)
+    if decision.verdict is not Verdict.UNCHANGED:
+        return written
+    return replace(written, interval=(0.0, 0.0), interval_level=1 - 2 * rules.alpha)
+
+
+def conclude_tested(
+    examined: Examination,
+    found: Significance,
+    *,
+    adjusted: tuple[float, float],
+    family_size: int,
+    rules: GateRules,
+) -> FunctionComparison:
+    """Give the verdict on a tested comparison and write it down.
+
+    Args:
+        examined: one function and metric.
+        found: its test.
+        adjusted: its p-values for a drop and for an improvement, adjusted.
+        family_size: how many comparisons they are adjusted for.
+        rules: what the run is held against.
+    """
+    seen = _sensitivity(examined, found, rules=rules)
+    blunt = too_few_draws(
+        found, family_size=family_size, alpha=rules.alpha, sign=examined.pairing.subject.sign
+    )
+    finding = Finding(
+        significance=found,
+        p_adjusted=adjusted[0],
+        p_improved_adjusted=adjusted[1],
+        smallest_drop=None if blunt else seen.smallest_drop(),
+    )
+    decision = decide(finding, metric=examined.pairing.subject.metric, rules=rules)
+    written = _written(examined, decision, rules=rules)
+    if decision.verdict is Verdict.INCONCLUSIVE:
+        written = _with_remedies(written, found, seen=seen, rules=rules)
+    return replace(
+        written,
+        method=found.method,
+        t=found.t,
+        dof=found.dof,
+        p=found.p,
+        p_improved=found.p_improved,
+        p_adjusted=finding.p_adjusted,
+        p_improved_adjusted=finding.p_improved_adjusted,
+        family_size=family_size,
+        interval=found.interval,
+        interval_level=1 - 2 * rules.alpha if found.interval else None,
+        smallest_detectable_drop=finding.smallest_drop,
+        p_within_case=found.p_within_case,
+        identical_repeats=found.samples.identical_repeats,
+    )
+
+
+def _sensitivity(examined: Examination, found: Significance, *, rules: GateRules) -> Sensitivity:
+    return sensitivity(
+        found,
+        scores_there=examined.pairing.scores_there,
+        metric=examined.pairing.subject.metric,
+        better=examined.pairing.subject.better,
+        alpha=rules.alpha,
+    )
+
+
+def _with_remedies(
+    written: FunctionComparison, found: Significance, *, seen: Sensitivity, rules: GateRules
+) -> FunctionComparison:
+    if found.method == "sign-flip":
+        return written  # independent units are lacking, which neither remedy adds
+    difference = found.extent.difference
+    cases = settling_cases(seen, cases=found.extent.cases, difference=difference, rules=rules)
+    repeats = None
+    if not found.samples.identical_repeats:
+        repeats = settling_repeats(seen, difference=difference, rules=rules)
+    return replace(written, settle_cases=cases, settle_repeats=repeats)
+
+
+def _written(examined: Examination, decision: Decision, *, rules: GateRules) -> FunctionComparison:
+    """Write down the verdict and all that does not depend on a test."""
+    pairing, extent = examined.pairing, examined.extent
+    subject = pairing.subject
+    there, here = subject.there.cases, subject.here.cases
+    kinds = Counter(pair.kind for pair in pairing.changed)
+    return FunctionComparison(
+        function=subject.function,
+        metric=subject.metric,
+        better=subject.better,
+        verdict=decision.verdict,
+        row=decision.row,
+        why=decision.why,
+        fails=decision.fails(rules),
+        partial=subject.partial,
+        cases=len(pairing.pairs),
+        baseline_cases=len(there),
+        changed=len(pairing.changed),
+        touched=len(pairing.touched),
+        changed_kinds={kind: kinds[kind] for kind in CHANGE_KINDS if kinds[kind]},
+        units=extent.units if extent else 0,
+        effective_units=extent.effective_units if extent else 0.0,
+        difference=extent.difference if extent else None,
+        difference_changed=extent.difference_changed if extent else None,
+        baseline_mean=extent.baseline_mean if extent else None,
+        mean=extent.mean if extent else None,
+        ruled_out_by=decision.ruled_out_by,
+        baseline_trials=pairing.counts_there(),
+        trials=pairing.counts_here(),
+        only_here=tuple(id_ for id_ in here if id_ not in there),
+        only_in_baseline=tuple(id_ for id_ in there if id_ not in here),
+        mismatched=pairing.mismatched,
+        compared=_compared(pairing),
+    )
+
+
+def _compared(pairing: Pairing) -> tuple[CaseComparison, ...]:
+    by_id = {pair.case: pair for pair in pairing.pairs}
+    return tuple(_case(by_id[id_]) for id_ in pairing.there.cases if id_ in by_id)
+
+
+def _case(pair: Pair) -> CaseComparison:
+    return CaseComparison(
+        case=pair.case,
+        kind=pair.kind,
+        difference=pair.difference,
+        baseline_scores=values_of(pair.all_there),
+        scores=values_of(pair.all_here),
+        baseline_mean=pair.mean_there,
+        mean=pair.mean_here,
+    )

@@ -1,0 +1,62 @@
+"""Describe the functions of a single run."""
+
+from __future__ import annotations
+
+from pytest_llmeval.gate.changes import draws_of
+from pytest_llmeval.gate.counts import count_trials
+from pytest_llmeval.gate.description import CaseDescription, FunctionDescription
+from pytest_llmeval.gate.scoring import Scores, gated_metrics, mean_of, score, values_of
+from pytest_llmeval.gate.sides import Side, sides_of
+from pytest_llmeval.gate.units import chained
+from pytest_llmeval.records import PASS_METRIC, Better, Run
+from pytest_llmeval.stats.intervals import MeanInterval, mean_interval
+
+MOST_WORST = 5
+
+
+def describe_run(run: Run, *, alpha: float) -> tuple[FunctionDescription, ...]:
+    """Describe every gated metric of a run; see ``pytest_llmeval.gate.describe``."""
+    return tuple(
+        _describe(function, metric, side, alpha=alpha)
+        for function, side in sides_of(run).items()
+        for metric in gated_metrics([side], named_by=side)
+    )
+
+
+def _describe(function: str, metric: str, side: Side, *, alpha: float) -> FunctionDescription:
+    scores = score(side, metric, better=side.better)
+    scored = sorted(id_ for id_, values in scores.items() if values)
+    found = _interval(side, scores, scored, alpha=alpha) if scored else None
+    return FunctionDescription(
+        function=function,
+        metric=metric,
+        better=side.better,
+        cases=len(side.cases),
+        scored_cases=len(scored),
+        units=found.units if found else 0,
+        trials=count_trials(side, scores, cases=side.cases),
+        mean=found.mean if found else None,
+        interval=found.interval if found else None,
+        interval_level=1 - 2 * alpha if found and found.interval else None,
+        worst=_worst(scores, scored, metric=metric, better=side.better),
+    )
+
+
+def _interval(side: Side, scores: Scores, scored: list[str], *, alpha: float) -> MeanInterval:
+    ties = [(side.cases[id_].cluster, draws_of(scores[id_])) for id_ in scored]
+    return mean_interval([mean_of(scores[id_]) for id_ in scored], chained(ties), alpha=alpha)
+
+
+def _worst(
+    scores: Scores, scored: list[str], *, metric: str, better: Better
+) -> tuple[CaseDescription, ...]:
+    sign = 1 if better == "higher" else -1
+    cases = [
+        CaseDescription(case=id_, mean=mean_of(scores[id_]), scores=values_of(scores[id_]))
+        for id_ in scored
+    ]
+    best = max((sign * case.mean for case in cases), default=0.0)
+    if metric == PASS_METRIC:
+        best = 1.0 if better == "higher" else 0.0
+    short = [case for case in cases if sign * case.mean < best]
+    return tuple(sorted(short, key=lambda case: sign * case.mean)[:MOST_WORST])

@@ -1,0 +1,112 @@
+"""Hold a run against a baseline: every function on every gated metric, one verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from pytest_llmeval.gate.comparison import Comparison, FunctionComparison, Verdict
+from pytest_llmeval.gate.conclusion import (
+    conclude_gone,
+    conclude_new,
+    conclude_tested,
+    conclude_untested,
+)
+from pytest_llmeval.gate.examination import Examination, examine
+from pytest_llmeval.gate.figures import Significance
+from pytest_llmeval.gate.scoring import gated_metrics
+from pytest_llmeval.gate.sides import Side, Subject, sides_of
+from pytest_llmeval.records import GateRules, Run
+from pytest_llmeval.stats.multiplicity import holm
+
+# the rows of the decision table in which something was compared
+COMPARED = range(6, 12)
+
+Sides = Mapping[str, Side]
+Entry = FunctionComparison | Examination
+
+
+def judge(baseline: Run, run: Run, rules: GateRules) -> Comparison:
+    """Compare a run with its baseline; see ``pytest_llmeval.gate.compare``."""
+    there, here = sides_of(baseline), sides_of(run)
+    entries = [
+        *_collected_here(there, here, partial=run.partial, rules=rules),
+        *_only_in_baseline(there, here, run=run, rules=rules),
+    ]
+    functions = tuple(_concluded(entries, rules))
+    why = _why_nothing_was_compared(functions)
+    verdicts = {one.verdict for one in functions}
+    return Comparison(
+        verdict=next((v for v in Verdict if v in verdicts), Verdict.NOT_COMPARABLE),
+        fails=bool(why) or any(one.fails for one in functions),
+        why=why,
+        functions=functions,
+    )
+
+
+def _collected_here(
+    all_there: Sides, all_here: Sides, *, partial: Collection[str], rules: GateRules
+) -> Iterator[Entry]:
+    for function, here in all_here.items():
+        in_part = function in partial
+        if in_part and not here.every_trial():
+            continue  # the session was stopped before it came to this one
+        there = all_there.get(function)
+        if not there:
+            for metric in gated_metrics([here], named_by=here):
+                yield conclude_new(function, metric, here=here, partial=in_part)
+            continue
+        for metric in gated_metrics([there, here], named_by=here):
+            subject = Subject(
+                function=function, metric=metric, there=there, here=here, partial=in_part
+            )
+            yield examine(subject, rules=rules)
+
+
+def _only_in_baseline(
+    all_there: Sides, all_here: Sides, *, run: Run, rules: GateRules
+) -> Iterator[Entry]:
+    for function, there in all_there.items():
+        if function not in all_here and _would_have_collected(run, function):
+            for metric in gated_metrics([there], named_by=there):
+                yield conclude_gone(function, metric, there=there, rules=rules)
+
+
+def _would_have_collected(run: Run, function: str) -> bool:
+    """Tell whether a function would be in this run if it still existed."""
+    path = function.partition("::")[0]
+    asked_for = (path == asked or path.startswith(f"{asked}/") for asked in run.selection)
+    everything = not run.selection or "." in run.selection
+    return run.complete and (everything or any(asked_for))
+
+
+def _concluded(entries: Sequence[Entry], rules: GateRules) -> Iterator[FunctionComparison]:
+    """Adjust the p-values of all tests together, then give each its verdict."""
+    outcomes = [entry.outcome for entry in entries if isinstance(entry, Examination)]
+    tests = [outcome for outcome in outcomes if isinstance(outcome, Significance)]
+    worse = holm([found.p for found in tests])
+    better = holm([found.p_improved for found in tests])
+    adjusted = zip(worse, better, strict=True)
+    for entry in entries:
+        if isinstance(entry, FunctionComparison):
+            yield entry
+        elif isinstance(entry.outcome, Significance):
+            yield conclude_tested(
+                entry, entry.outcome, adjusted=next(adjusted), family_size=len(tests), rules=rules
+            )
+        else:
+            yield conclude_untested(entry, entry.outcome, rules=rules)
+
+
+def _why_nothing_was_compared(functions: Sequence[FunctionComparison]) -> str:
+    """Say why the whole comparison fails, whatever its functions say; "" if it does not."""
+    if any(one.row in COMPARED for one in functions):
+        return ""
+    verdicts = [one.verdict for one in functions]
+    if verdicts and set(verdicts) == {Verdict.NEW}:
+        return ""
+    counts = ", ".join(
+        f"{verdicts.count(verdict)} {verdict.replace('_', ' ')}"
+        for verdict in (Verdict.NOT_COMPARABLE, Verdict.NEW, Verdict.GONE)
+        if verdict in verdicts
+    )
+    return f"nothing was compared: {counts or 'no test function of the baseline was run'}"

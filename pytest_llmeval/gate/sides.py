@@ -1,0 +1,83 @@
+"""A run, function by function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pytest_llmeval.records import Better, Case, Run, Trial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One test function in one run.
+
+    Attributes:
+        cases: its collected cases by id, in order of collection.
+        trials: its trials by case id, for every collected case, index ascending.
+    """
+
+    cases: Mapping[str, Case]
+    trials: Mapping[str, tuple[Trial, ...]]
+
+    @property
+    def better(self) -> Better:
+        """The direction that is good: a function has one (the first id's, were they mixed)."""
+        return self.cases[min(self.cases)].better
+
+    def every_trial(self) -> list[Trial]:
+        """Return the trials of all cases."""
+        return [trial for trials in self.trials.values() for trial in trials]
+
+    def as_far_as_run(self) -> Side:
+        """Return the side without the cases that a stopped session never came to."""
+        ran = {id_: trials for id_, trials in self.trials.items() if trials}
+        return Side(cases={id_: case for id_, case in self.cases.items() if id_ in ran}, trials=ran)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A test function that both runs have, and one of its gated metrics.
+
+    Attributes:
+        there: the function in the baseline.
+        here: the function in this run.
+        partial: not every case of it was collected and run here.
+    """
+
+    function: str
+    metric: str
+    there: Side
+    here: Side
+    partial: bool
+
+    @property
+    def better(self) -> Better:
+        """The direction that is good: where the sides disagree, as this run has it."""
+        return self.here.better
+
+    @property
+    def sign(self) -> int:
+        """1 where higher is better, -1 where lower is."""
+        return 1 if self.better == "higher" else -1
+
+
+def sides_of(run: Run) -> Mapping[str, Side]:
+    """Return every function of a run, in order of collection."""
+    cases: dict[str, dict[str, Case]] = {}
+    for case in run.cases:
+        cases.setdefault(case.function, {})[case.id] = case
+    trials: dict[str, list[Trial]] = {case.id: [] for case in run.cases}
+    for trial in run.trials:
+        trials[trial.case].append(trial)
+    return {
+        function: Side(
+            cases=of_function,
+            trials={id_: tuple(sorted(trials[id_], key=_by_index)) for id_ in of_function},
+        )
+        for function, of_function in cases.items()
+    }
+
+
+def _by_index(trial: Trial) -> int:
+    return trial.index

@@ -1,0 +1,216 @@
+"""The decision table: the first row that fits gives the verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytest_llmeval.gate.comparison import RuledOutBy, TrialCounts, Verdict
+from pytest_llmeval.gate.figures import FEWEST_UNITS_FOR_T, Extent, Significance
+from pytest_llmeval.gate.pairing import Pairing
+from pytest_llmeval.records import PASS_METRIC, GateRules
+
+# shares of trials and cases that may be lost before nothing can be said any more
+MOST_ERRORED = 0.05
+MOST_WITHOUT_VALUE = 0.05
+MOST_UNSCORED = 0.10
+# 10 % of 30 is a little more than 3 in floating point
+ROUNDING = 1e-9
+
+ALWAYS_FAILS = (Verdict.REGRESSED, Verdict.NOT_COMPARABLE)
+FAILS_IF_STRICT = (Verdict.INCONCLUSIVE, Verdict.GONE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A verdict, the row that gave it, and where it needs one a plain sentence.
+
+    Attributes:
+        ruled_out_by: which part of row 10 held.
+    """
+
+    row: int
+    verdict: Verdict
+    why: str = ""
+    ruled_out_by: RuledOutBy | None = None
+
+    def fails(self, rules: GateRules) -> bool:
+        """Tell whether the build is to be turned red."""
+        return self.verdict in ALWAYS_FAILS or (rules.strict and self.verdict in FAILS_IF_STRICT)
+
+
+def nothing_in_common(pairing: Pairing) -> Decision:
+    """Say row 3 of a pairing without a common case."""
+    return _not_comparable(3, _why_nothing_in_common(pairing))
+
+
+def too_much_lost(pairing: Pairing, *, rules: GateRules) -> Decision | None:
+    """Go through rows 4 and 5: are enough trials and cases left to be compared.
+
+    Args:
+        pairing: with at least one common case.
+        rules: how many cases may be gone.
+    """
+    trials_lost = _why_trials_lost(pairing)
+    if trials_lost:
+        return _not_comparable(4, trials_lost)
+    cases_lost = _why_cases_lost(pairing, rules=rules)
+    return _not_comparable(5, cases_lost) if cases_lost else None
+
+
+def cannot_test(extent: Extent, *, metric: str, rules: GateRules) -> Decision | None:
+    """Go through rows 6 and 7, and for a single unit of several cases to the end.
+
+    Args:
+        extent: the measures of a comparison that passed rows 3 to 5. (A case that was
+            asked anew in vain is no changed one, but row 5 takes a comparison of none
+            but those.)
+        metric: what was scored.
+        rules: the target.
+    """
+    if not extent.changed:
+        return Decision(row=6, verdict=Verdict.UNCHANGED)
+    if not extent.is_one_unit:
+        return None
+    if _too_small_to_matter(extent, metric=metric, rules=rules):
+        return _no_significant_change("share")
+    why = (
+        f"the {extent.changed} cases asked anew are a single independent unit "
+        "(they share draws or a cluster): no test can tell chance from a drop"
+    )
+    return Decision(row=7, verdict=Verdict.INCONCLUSIVE, why=why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The test of a comparison among those of all others.
+
+    Attributes:
+        p_adjusted: for a drop, adjusted for the number of comparisons.
+        p_improved_adjusted: for an improvement, likewise.
+        smallest_drop: that could have been caught, beyond the margin.
+    """
+
+    significance: Significance
+    p_adjusted: float
+    p_improved_adjusted: float
+    smallest_drop: float | None
+
+
+def decide(finding: Finding, *, metric: str, rules: GateRules) -> Decision:
+    """Go through rows 8 to 11.
+
+    Args:
+        finding: the test of a comparison that passed rows 3 to 7.
+        metric: what was scored.
+        rules: level, margin and target.
+    """
+    extent = finding.significance.extent
+    if finding.p_adjusted < rules.alpha and _beyond_margin(extent, rules=rules):
+        return Decision(row=8, verdict=Verdict.REGRESSED)
+    if finding.p_improved_adjusted < rules.alpha:
+        return Decision(row=9, verdict=Verdict.IMPROVED)
+    if _interval_excludes_target(finding, rules=rules):
+        return _no_significant_change("interval")
+    if _target_would_show(finding, rules=rules):
+        return _no_significant_change("smallest_drop")
+    if _too_small_to_matter(extent, metric=metric, rules=rules):
+        return _no_significant_change("share")
+    return Decision(row=11, verdict=Verdict.INCONCLUSIVE)
+
+
+def _beyond_margin(extent: Extent, *, rules: GateRules) -> bool:
+    """Hold the margin against the difference where the test could not do so itself."""
+    if extent.whole_units >= FEWEST_UNITS_FOR_T:
+        return True
+    return extent.difference + rules.margin < -extent.zero
+
+
+def _interval_excludes_target(finding: Finding, *, rules: GateRules) -> bool:
+    interval = finding.significance.interval
+    return interval is not None and interval[0] > -rules.target
+
+
+def _target_would_show(finding: Finding, *, rules: GateRules) -> bool:
+    """Tell whether a drop as large as the target would have been caught, and was not seen."""
+    found = finding.significance
+    # a t-test has an interval, which says more: it may reach below a target that would show
+    if found.method == "paired-t" or finding.smallest_drop is None:
+        return False
+    return (
+        rules.margin + finding.smallest_drop <= rules.target
+        and found.extent.difference + rules.target > found.extent.zero
+        and found.p >= rules.alpha
+    )
+
+
+def _no_significant_change(ruled_out_by: RuledOutBy) -> Decision:
+    verdict = Verdict.NO_SIGNIFICANT_CHANGE
+    return Decision(row=10, verdict=verdict, ruled_out_by=ruled_out_by)
+
+
+def _too_small_to_matter(extent: Extent, *, metric: str, rules: GateRules) -> bool:
+    """Tell whether even a total failure of the changed cases would stay below the target."""
+    return metric == PASS_METRIC and extent.share < rules.target
+
+
+def _not_comparable(row: int, why: str) -> Decision:
+    return Decision(row=row, verdict=Verdict.NOT_COMPARABLE, why=why)
+
+
+def _why_nothing_in_common(pairing: Pairing) -> str:
+    there, here = pairing.there, pairing.here
+    if pairing.mismatched:
+        return (
+            f"{len(pairing.mismatched)} ids are made from positions and stand for other "
+            "parameters than in the baseline: give ids="
+        )
+    if not set(there.cases) & set(here.cases):
+        return (
+            f"none of the {len(here.cases)} cases here is among "
+            f"the {len(there.cases)} of the baseline"
+        )
+    scored_here = sum(len(scored) for scored in pairing.scores_here.values())
+    scored_there = sum(len(scored) for scored in pairing.scores_there.values())
+    return (
+        "no case has a scored trial on both sides: "
+        f"{scored_here} of {len(here.every_trial())} trials have a score here, "
+        f"{scored_there} of {len(there.every_trial())} in the baseline"
+    )
+
+
+def _why_trials_lost(pairing: Pairing) -> str:
+    """Check row 4, over all cases of each side and over those that were asked anew."""
+    for where, count in (("here", pairing.counts_here), ("in the baseline", pairing.counts_there)):
+        every = count()
+        touched = count(pairing.touched) if every.errored else every
+        for counts, of_what in ((every, ""), (touched, " of the cases asked anew")):
+            if _too_many_errored(counts):
+                ran = counts.scored + counts.errored
+                return f"{counts.errored} of {ran} trials{of_what} errored {where} (5 % may)"
+        if every.without_value > MOST_WITHOUT_VALUE * every.scored + ROUNDING:
+            return (
+                f"{every.without_value} of {every.scored} scored trials {where} "
+                "have no value for the metric (5 % may)"
+            )
+    return ""
+
+
+def _too_many_errored(counts: TrialCounts) -> bool:
+    ran = counts.scored + counts.errored
+    return counts.errored > max(1, MOST_ERRORED * ran + ROUNDING)
+
+
+def _why_cases_lost(pairing: Pairing, *, rules: GateRules) -> str:
+    scored_there = sum(bool(scored) for scored in pairing.scores_there.values())
+    if not pairing.subject.partial and len(pairing.lost) > rules.max_gone * scored_there + ROUNDING:
+        return (
+            f"{len(pairing.lost)} of the {scored_there} cases scored in the baseline "
+            f"are gone or skipped here ({100 * rules.max_gone:g} % may)"
+        )
+    unscored = [id_ for id_ in pairing.touched if not pairing.scores_here[id_]]
+    if len(unscored) > MOST_UNSCORED * len(pairing.touched) + ROUNDING:
+        return (
+            f"{len(unscored)} of the {len(pairing.touched)} cases asked anew "
+            "have no scored trial here (10 % may)"
+        )
+    return ""

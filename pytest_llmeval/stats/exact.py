@@ -1,0 +1,239 @@
+"""Permutation tests for few changed cases: exact within the cases, or over units.
+
+Both compare the total that was seen with the totals that chance alone would give, and
+speak about these very cases only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+MOST_SPLITS = 20_000
+MOST_PAIRS = 1_000_000
+SHUFFLES = 9999
+MOST_SIGNED_UNITS = 12
+# totals that differ by less are the same total, rounded differently
+SAME_TOTAL = 1e-9
+SAME_VALUE = 1e-10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tails:
+    """One-sided p-values of a total: as low as seen or lower, as high or higher."""
+
+    worse: float
+    better: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseScores:
+    """The scores of one case on both sides, each side with at least one."""
+
+    there: tuple[float, ...]
+    here: tuple[float, ...]
+
+    def difference(self, sign: int) -> float:
+        """Return the mean here less the mean there, times ``sign``."""
+        here = math.fsum(self.here) / len(self.here)
+        return sign * (here - math.fsum(self.there) / len(self.there))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Spread:
+    """A discrete distribution: values with their probabilities."""
+
+    values: FloatArray
+    chances: FloatArray
+
+
+def exact_within_case(cases: Sequence[CaseScores], *, sign: int = 1) -> Tails:
+    """Test the summed differences, were the scores of each case exchangeable.
+
+    Scores of 0 and 1 are counted out exactly, unless so many cases have so many unlike
+    numbers of trials that the totals would be millions. Others are split in every
+    possible way if there are at most 20,000 ways. What is too much for either is
+    shuffled 9999 times, with a seed made from the scores.
+
+    Args:
+        cases: the changed cases, at least one.
+        sign: 1 where higher is better, -1 where lower is.
+    """
+    total = math.fsum(case.difference(sign) for case in cases)
+    if are_binary(cases):
+        return _binary_tails(cases, total, sign)
+    cases = sorted(cases, key=_regardless_of_order)
+    if split_count(cases) <= MOST_SPLITS:
+        return _counted_tails(_all_totals(cases, sign), total, add_one=False)
+    return _counted_tails(_shuffled_totals(cases, sign), total, add_one=True)
+
+
+def least_within_case_p(cases: Sequence[CaseScores], *, sign: int = 1) -> float:
+    """Return the smallest p that ``exact_within_case`` could give for a drop.
+
+    For scores of 0 and 1: its p if every score here were the worst and the baseline's
+    were as they are. For others: one split of all, at least 1e-4 where shuffled.
+    """
+    if are_binary(cases):
+        worst = 0.0 if sign > 0 else 1.0
+        broken = [CaseScores(there=c.there, here=(worst,) * len(c.here)) for c in cases]
+        return exact_within_case(broken, sign=sign).worse
+    splits = split_count(cases)
+    return 1 / splits if splits <= MOST_SPLITS else 1 / (SHUFFLES + 1)
+
+
+def sign_flip(sums: Iterable[float]) -> Tails:
+    """Test a total over units, were the sign of each unit's sum a matter of chance.
+
+    All signs for at most 12 units, else 9999 seeded draws of them.
+
+    Args:
+        sums: the summed differences of each unit, at least one.
+    """
+    values = np.sort(np.fromiter(sums, dtype=np.float64))
+    total = float(np.sum(values))
+    if len(values) > MOST_SIGNED_UNITS:
+        signs = _seeded(values.tolist()).choice((-1.0, 1.0), size=(SHUFFLES, len(values)))
+        return _counted_tails(signs @ values, total, add_one=True)
+    signs = np.array(list(itertools.product((-1.0, 1.0), repeat=len(values))))
+    return _counted_tails(signs @ values, total, add_one=False)
+
+
+def are_binary(cases: Iterable[CaseScores]) -> bool:
+    """Return whether every score is 0 or 1."""
+    return all(score in (0.0, 1.0) for case in cases for score in case.there + case.here)
+
+
+def split_count(cases: Iterable[CaseScores]) -> int:
+    """Return in how many ways the scores can be dealt to the two sides."""
+    return math.prod(math.comb(len(c.there) + len(c.here), len(c.here)) for c in cases)
+
+
+def _counted_tails(totals: FloatArray, total: float, *, add_one: bool) -> Tails:
+    extra = int(add_one)
+    as_low = int(np.count_nonzero(totals <= total + SAME_TOTAL))
+    as_high = int(np.count_nonzero(totals >= total - SAME_TOTAL))
+    return Tails(
+        worse=(extra + as_low) / (extra + len(totals)),
+        better=(extra + as_high) / (extra + len(totals)),
+    )
+
+
+def _binary_tails(cases: Sequence[CaseScores], total: float, sign: int) -> Tails:
+    groups = sorted(_binary_groups(cases, sign), key=lambda group: len(group.values))
+    totals = groups[0]
+    for group in groups[1:]:
+        if len(totals.values) * len(group.values) > MOST_PAIRS:
+            random = _seeded(sorted(score for c in cases for score in c.there + c.here))
+            drawn = sum(random.choice(g.values, p=g.chances, size=SHUFFLES) for g in groups)
+            return _counted_tails(np.asarray(drawn), total, add_one=True)
+        totals = _sum_of(totals, group)
+    as_low = math.fsum(totals.chances[totals.values <= total + SAME_TOTAL])
+    as_high = math.fsum(totals.chances[totals.values >= total - SAME_TOTAL])
+    return Tails(worse=min(1.0, as_low), better=min(1.0, as_high))
+
+
+def _binary_groups(cases: Sequence[CaseScores], sign: int) -> Iterator[_Spread]:
+    """Yield the summed difference of the cases of each size, by the hits that fall here."""
+    hits_by_size: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    for case in cases:
+        hits = int(sum(case.there) + sum(case.here))
+        hits_by_size[_size(case)].append(hits)
+    for (there, here), hits_of_cases in sorted(hits_by_size.items()):
+        lowest, chances = _hits_here(hits_of_cases, there=there, here=here)
+        hits_here = lowest + np.arange(len(chances))
+        values = sign * (hits_here / here - (sum(hits_of_cases) - hits_here) / there)
+        yield _Spread(values=values, chances=chances)
+
+
+def _hits_here(hits_of_cases: Sequence[int], *, there: int, here: int) -> tuple[int, FloatArray]:
+    """Convolve hypergeometric counts: the lowest number of hits here, and all chances."""
+    lowest, chances = 0, np.ones(1)
+    for hits, count in sorted(Counter(hits_of_cases).items()):
+        first = max(0, hits - there)
+        ways = [
+            math.comb(here, x) * math.comb(there, hits - x)
+            for x in range(first, min(here, hits) + 1)
+        ]
+        one = np.array([way / math.comb(there + here, hits) for way in ways])
+        lowest += first * count
+        for _ in range(count):
+            chances = np.convolve(chances, one)
+    return lowest, chances
+
+
+def _sum_of(one: _Spread, other: _Spread) -> _Spread:
+    values = np.add.outer(one.values, other.values).ravel()
+    chances = np.multiply.outer(one.chances, other.chances).ravel()
+    _, first, member = np.unique(
+        np.rint(values / SAME_VALUE), return_index=True, return_inverse=True
+    )
+    summed = np.bincount(member, weights=chances).astype(np.float64, copy=False)
+    return _Spread(values=values[first], chances=summed)
+
+
+def _all_totals(cases: Sequence[CaseScores], sign: int) -> FloatArray:
+    splits = _splits_by_size(cases)
+    totals = np.zeros(1)
+    for case in cases:
+        totals = np.add.outer(totals, _differences(case, splits[_size(case)], sign)).ravel()
+    return totals
+
+
+def _shuffled_totals(cases: Sequence[CaseScores], sign: int) -> FloatArray:
+    """Draw a split of each case 9999 times: any split of it is as likely as another."""
+    random = _seeded(sorted(score for case in cases for score in case.there + case.here))
+    splits = _splits_by_size(cases)
+    totals = np.zeros(SHUFFLES)
+    for case in cases:
+        if _size(case) in splits:
+            differences = _differences(case, splits[_size(case)], sign)
+            totals += differences[random.integers(len(differences), size=SHUFFLES)]
+        else:
+            keys = random.random((SHUFFLES, len(case.there) + len(case.here)))
+            dealt = np.argpartition(keys, len(case.here), axis=1)[:, : len(case.here)]
+            totals += _differences(case, dealt, sign)
+    return totals
+
+
+def _splits_by_size(cases: Iterable[CaseScores]) -> dict[tuple[int, int], NDArray[np.int64]]:
+    """Return the positions that may fall here, a row a split, where the splits are few."""
+    few = {_size(case) for case in cases if split_count([case]) <= MOST_SPLITS}
+    return {
+        (there, here): np.array(list(itertools.combinations(range(there + here), here)))
+        for there, here in few
+    }
+
+
+def _size(case: CaseScores) -> tuple[int, int]:
+    return len(case.there), len(case.here)
+
+
+def _differences(case: CaseScores, dealt: NDArray[np.int64], sign: int) -> FloatArray:
+    """Return the difference for each row of positions that are dealt to this side."""
+    pooled = np.sort(case.there + case.here)
+    here = pooled[dealt].sum(axis=1)
+    difference: FloatArray = sign * (
+        here / len(case.here) - (pooled.sum() - here) / len(case.there)
+    )
+    return difference
+
+
+def _regardless_of_order(case: CaseScores) -> tuple[int, int, list[float]]:
+    """Sort cases by what they hold: shuffles must not depend on the order of collection."""
+    return *_size(case), sorted(case.there + case.here)
+
+
+def _seeded(ascending: Iterable[float]) -> np.random.Generator:
+    text = ",".join(repr(value) for value in ascending)
+    digest = hashlib.sha256(text.encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:8], "big"))

@@ -1,0 +1,200 @@
+"""Which cases are changed, and of what kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_llmeval.gate.changes import all_repeats_identical, kind_of_change
+from pytest_llmeval.gate.scoring import Scored
+from pytest_llmeval.records import Call, Outcome, Trial
+from tests.gate.builders import a_call, a_case, a_run, compared
+
+A, B, C = a_call("A", "a0"), a_call("B", "b0"), a_call("C", "c0")
+NEW_A, NEW_B = a_call("A", "a1"), a_call("B", "b1")
+FAILED = a_call("A", None)
+
+
+def scored(index: int, *calls: Call, value: float = 1.0) -> Scored:
+    trial = Trial(case="c", index=index, outcome=Outcome.PASSED, calls=calls)
+    return Scored(trial, value)
+
+
+def kind(there: Sequence[Call], here: Sequence[Call]) -> str | None:
+    return kind_of_change([scored(0, *there)], [scored(0, *here)])
+
+
+def test_same_draws_and_scores_are_an_unchanged_case() -> None:
+    assert kind([A, B], [A, B]) is None
+
+
+def test_order_of_the_calls_does_not_change_a_case() -> None:
+    assert kind([A, B], [B, A]) is None
+
+
+def test_another_key_is_a_changed_request() -> None:
+    assert kind([A], [B]) == "request"
+
+
+def test_a_call_too_many_is_a_changed_request() -> None:
+    assert kind([A], [A, B]) == "request"
+
+
+def test_a_missing_call_is_a_changed_request() -> None:
+    assert kind([A, B], [A]) == "request"
+    assert kind([A], []) == "request"
+
+
+def test_a_call_made_once_less_is_a_changed_request() -> None:
+    assert kind([A, A], [A]) == "request"
+
+
+def test_same_key_with_another_draw_is_redrawn() -> None:
+    assert kind([A, B], [A, NEW_B]) == "redrawn"
+
+
+def test_redrawn_calls_in_another_order_are_redrawn() -> None:
+    assert kind([A, B], [NEW_B, NEW_A]) == "redrawn"
+
+
+def test_same_draw_in_another_slot_is_no_replay() -> None:
+    assert kind([A], [a_call("A", "a0", occurrence=1)]) == "redrawn"
+
+
+def test_the_first_call_that_differs_gives_the_kind() -> None:
+    assert kind([A, B], [NEW_A, C]) == "redrawn"
+    assert kind([A, B], [C, NEW_B]) == "request"
+
+
+def test_the_first_trial_that_differs_gives_the_kind() -> None:
+    there = [scored(0, A), scored(1, A), scored(2, A)]
+    assert kind_of_change(there, [scored(0, A), scored(1, NEW_A), scored(2, B)]) == "redrawn"
+    assert kind_of_change(there, [scored(0, A), scored(1, B), scored(2, NEW_A)]) == "request"
+
+
+def test_an_equal_reply_of_another_draw_is_redrawn_all_the_same() -> None:
+    old, new = a_call("A", "a0", reply="Lima"), a_call("A", "a1", reply="Lima")
+    assert kind([old], [new]) == "redrawn"
+
+
+def test_another_score_of_the_same_draws_is_a_changed_score() -> None:
+    assert kind_of_change([scored(0, A)], [scored(0, A, value=0.5)]) == "score"
+
+
+def test_a_call_that_differs_goes_before_a_score_that_does() -> None:
+    there = [scored(0, A), scored(1, A)]
+    assert kind_of_change(there, [scored(0, A, value=0.0), scored(1, NEW_A)]) == "redrawn"
+
+
+def test_trials_without_calls_are_unseen_even_with_equal_scores() -> None:
+    assert kind([], []) == "unseen"
+    assert kind_of_change([scored(0)], [scored(0, value=0.0)]) == "unseen"
+
+
+def test_one_trial_without_calls_makes_a_case_unseen() -> None:
+    assert kind_of_change([scored(0, A), scored(1)], [scored(0, A), scored(1)]) == "unseen"
+
+
+def test_score_must_differ_in_a_trial_with_calls_to_be_the_kind() -> None:
+    there = [scored(0, A), scored(1)]
+    assert kind_of_change(there, [scored(0, A), scored(1, value=0.0)]) == "unseen"
+    assert kind_of_change(there, [scored(0, A, value=0.0), scored(1)]) == "score"
+
+
+def test_only_trials_scored_on_both_sides_are_looked_at() -> None:
+    there = [scored(0, A), scored(1, A), scored(2, A)]
+    assert kind_of_change(there, [scored(1, A)]) is None
+    assert kind_of_change([scored(1, A)], there) is None
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "expected"),
+    [([], [], "unseen"), ([A], [B], "request"), ([A], [], "request"), ([A], [A], "redrawn")],
+)
+def test_without_common_trials_the_keys_give_the_kind(
+    there: list[Call], here: list[Call], expected: str
+) -> None:
+    assert kind_of_change([scored(0, *there)], [scored(1, *here)]) == expected
+
+
+def test_keys_of_all_scored_trials_count_without_common_ones() -> None:
+    assert kind_of_change([scored(0, A), scored(1, B)], [scored(2, B), scored(3, A)]) == "redrawn"
+
+
+def test_request_without_a_reply_is_never_a_replay() -> None:
+    assert kind([FAILED], [FAILED]) == "redrawn"
+    assert kind([A], [FAILED]) == "redrawn"
+    assert kind([FAILED], [A]) == "redrawn"
+
+
+def test_request_without_a_reply_follows_the_usual_rules_otherwise() -> None:
+    assert kind([FAILED, B], [FAILED, C]) == "redrawn"
+    assert kind([B, FAILED], [C, FAILED]) == "request"
+    assert kind([FAILED], [FAILED, B]) == "redrawn"
+    assert kind([B], [B, FAILED]) == "request"
+
+
+def test_shared_calls_stand_in_the_lists_like_others() -> None:
+    old, new = (a_call("S", draw, trial=None) for draw in ("s0", "s1"))
+    assert kind([old, A], [old, A]) is None
+    assert kind([old, A], [new, A]) == "redrawn"
+
+
+def test_kinds_are_counted() -> None:
+    baseline = a_run(*(a_case(name, "pp") for name in "abcd"))
+    run = a_run(
+        a_case("a", "pp", request="v2"),
+        a_case("b", "pp", draws="here"),
+        a_case("c", "pm"),
+        a_case("d", "pp"),
+    )
+    assert compared(baseline, run).changed_kinds == {"request": 1, "redrawn": 1, "score": 1}
+
+
+def test_case_says_its_kind() -> None:
+    found = compared(
+        a_run(a_case("a", "pp"), a_case("b", "pp")), a_run(a_case("a", "pp"), a_case("b", "pm"))
+    )
+    assert [one.kind for one in found.compared] == [None, "score"]
+
+
+def test_extra_trials_on_one_side_do_not_make_a_case_changed() -> None:
+    assert compared(a_run(a_case("a", "pppp")), a_run(a_case("a", "pp"))).changed == 0
+    assert compared(a_run(a_case("a", "pp")), a_run(a_case("a", "pppp"))).changed == 0
+
+
+def test_errored_trials_on_one_side_do_not_make_a_case_changed() -> None:
+    assert compared(a_run(a_case("a", "ppp")), a_run(a_case("a", "pep"))).changed == 0
+    assert compared(a_run(a_case("a", "epp")), a_run(a_case("a", "ppp"))).changed == 0
+
+
+def sample(*replies: str | None) -> list[Scored]:
+    calls = (a_call("A", None if r is None else f"d{at}", reply=r) for at, r in enumerate(replies))
+    return [scored(at, call) for at, call in enumerate(calls)]
+
+
+def test_equal_replies_in_every_repeated_sample_are_one_draw() -> None:
+    assert all_repeats_identical([sample("x", "x"), sample("y", "y", "y"), sample("z")])
+
+
+def test_one_sample_of_unlike_replies_shows_that_repeats_differ() -> None:
+    assert not all_repeats_identical([sample("x", "x"), sample("y", "z")])
+
+
+def test_without_a_repeat_nothing_shows_that_repeats_are_one_draw() -> None:
+    assert not all_repeats_identical([sample("x"), sample("y")])
+
+
+def test_trials_without_calls_do_not_show_that_repeats_are_one_draw() -> None:
+    assert not all_repeats_identical([[scored(0), scored(1)]])
+
+
+def test_requests_without_a_reply_do_not_show_that_repeats_are_one_draw() -> None:
+    assert not all_repeats_identical([sample(None, None)])
+
+
+def test_all_replies_of_a_trial_must_be_repeated() -> None:
+    one = scored(0, a_call("A", "a0", reply="x"), a_call("B", "b0", reply="y"))
+    other = scored(1, a_call("A", "a1", reply="x"), a_call("B", "b1", reply="z"))
+    assert not all_repeats_identical([[one, other]])

@@ -1,0 +1,190 @@
+"""What must hold for any two runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from pytest_llmeval.gate import Comparison, FunctionComparison, Verdict, compare
+from pytest_llmeval.records import GateRules, Outcome, Run, Trial
+from tests.gate.builders import CaseAndTrials, a_case, a_run, compared
+
+quick = settings(deadline=None, max_examples=60)
+
+RULES = GateRules(max_gone=1.0)
+ENDS = st.sampled_from("ppppmmces")
+REQUESTS = st.sampled_from(["v1", "v1", "v2", "v3"])
+CLUSTERS = st.sampled_from([None, None, None, "x", "y"])
+
+
+@st.composite
+def any_run(draw: st.DrawFn, *, ends: st.SearchStrategy[str] = ENDS, repeats: int = 0) -> Run:
+    """Up to nine cases, some of which share clusters, requests or draws with others."""
+    sizes = st.just(repeats) if repeats else st.integers(1, 4)
+    cases = [
+        a_case(
+            f"c{at}",
+            "".join(draw(st.lists(ends, min_size=(n := draw(sizes)), max_size=n))),
+            request=draw(REQUESTS),
+            draws=draw(st.sampled_from(["main", "main", "here"])),
+            cluster=draw(CLUSTERS),
+        )
+        for at in range(draw(st.integers(1, 9)))
+    ]
+    return a_run(*cases)
+
+
+def shuffled(run: Run, random: random.Random) -> Run:
+    return dataclasses.replace(
+        run,
+        cases=tuple(random.sample(run.cases, len(run.cases))),
+        trials=tuple(random.sample(run.trials, len(run.trials))),
+    )
+
+
+def without_order(comparison: Comparison) -> Comparison:
+    functions = (
+        dataclasses.replace(
+            one,
+            compared=tuple(sorted(one.compared, key=lambda case: case.case)),
+            only_here=tuple(sorted(one.only_here)),
+            only_in_baseline=tuple(sorted(one.only_in_baseline)),
+        )
+        for one in comparison.functions
+    )
+    by_name = tuple(sorted(functions, key=lambda one: (one.function, one.metric)))
+    return dataclasses.replace(comparison, functions=by_name)
+
+
+@quick
+@given(any_run(), any_run(), st.randoms(use_true_random=False))
+def test_order_of_cases_and_trials_changes_nothing(
+    baseline: Run, run: Run, random: random.Random
+) -> None:
+    plain = compare(baseline, run, RULES)
+    other = compare(shuffled(baseline, random), shuffled(run, random), RULES)
+    assert without_order(other) == without_order(plain)
+
+
+@quick
+@given(any_run())
+def test_a_replayed_run_is_unchanged(run: Run) -> None:
+    found = compared(run, run, RULES)
+    if found.row not in (3, 4):  # nothing was scored, or too much was lost
+        assert (found.verdict, found.difference) == (Verdict.UNCHANGED, 0.0)
+
+
+@quick
+@given(any_run(), any_run())
+def test_figures_agree_with_each_other(baseline: Run, run: Run) -> None:
+    found = compared(baseline, run, RULES)
+    assert sum(found.changed_kinds.values()) == found.changed <= found.cases == len(found.compared)
+    assert found.units <= found.changed
+    assert found.effective_units <= found.units
+    assert (found.method == "none") == (found.p is None) == (found.p_adjusted is None)
+    if found.difference is not None:
+        assert found.mean == pytest.approx(found.baseline_mean + found.difference)  # type: ignore[operator]
+        total = sum(case.difference for case in found.compared)
+        assert found.difference == pytest.approx(total / found.cases)
+    if found.smallest_detectable_drop is not None:
+        assert 0 < found.smallest_detectable_drop <= 1
+
+
+def turned_around(found: FunctionComparison) -> dict[str, object]:
+    return {
+        "difference": -(found.difference or 0.0),
+        "p": found.p_improved,
+        "p_improved": found.p,
+        "p_adjusted": found.p_improved_adjusted,
+        "t": None if found.t is None else -found.t,
+        "interval": found.interval and (-found.interval[1], -found.interval[0]),
+    }
+
+
+@quick
+@given(
+    any_run(ends=st.sampled_from("pm"), repeats=3), any_run(ends=st.sampled_from("pm"), repeats=3)
+)
+def test_exchanging_sides_of_equal_repeats_mirrors_every_figure(baseline: Run, run: Run) -> None:
+    # clusters are named by the run that is judged, so both sides need the same
+    unlabelled = [
+        dataclasses.replace(
+            side, cases=tuple(dataclasses.replace(case, cluster=None) for case in side.cases)
+        )
+        for side in (baseline, run)
+    ]
+    found, mirrored = compared(*unlabelled, RULES), compared(*unlabelled[::-1], RULES)
+    assert (found.method, found.changed) == (mirrored.method, mirrored.changed)
+    for figure, expected in turned_around(mirrored).items():
+        value = getattr(found, figure)
+        assert (value or 0) == pytest.approx(expected or 0, abs=1e-12), figure
+
+
+@quick
+@given(any_run(ends=st.sampled_from("pm")), any_run(ends=st.sampled_from("pm")), st.data())
+def test_an_errored_trial_more_changes_no_score(
+    baseline: Run, run: Run, data: st.DataObject
+) -> None:
+    case = data.draw(st.sampled_from(run.cases))
+    last = max(trial.index for trial in run.trials if trial.case == case.id)
+    errored = Trial(case=case.id, index=last + 1, outcome=Outcome.ERRORED)
+    more = dataclasses.replace(run, trials=(*run.trials, errored))
+    before, after = compared(baseline, run, RULES), compared(baseline, more, RULES)
+    assert after.compared == before.compared
+    assert (after.verdict, after.p, after.difference) == (
+        before.verdict,
+        before.p,
+        before.difference,
+    )
+    assert after.trials.errored == before.trials.errored + 1
+
+
+eighths = st.integers(0, 8).map(lambda n: n / 8)
+samples = st.lists(
+    st.tuples(st.lists(eighths, min_size=2, max_size=2), st.lists(eighths, min_size=2, max_size=2)),
+    min_size=6,
+    max_size=10,
+)
+
+
+def scored(
+    cases: list[tuple[list[float], list[float]]], *, shift: float, scale: float
+) -> tuple[Run, Run]:
+    def side(which: int, request: str) -> list[CaseAndTrials]:
+        return [
+            a_case(f"c{at}", scores=[shift + scale * s for s in case[which]], request=request)
+            for at, case in enumerate(cases)
+        ]
+
+    return a_run(*side(0, "v1")), a_run(*side(1, "v2"))
+
+
+@quick
+@given(samples, st.sampled_from([-2.0, 0.5, 3.0]), st.sampled_from([0.5, 1.0, 4.0]))
+def test_shift_and_scale_of_all_scores_leave_t_and_p(
+    cases: list[tuple[list[float], list[float]]], shift: float, scale: float
+) -> None:
+    plain = compared(*scored(cases, shift=0, scale=1))
+    moved = compared(*scored(cases, shift=shift, scale=scale))
+    assert moved.method == plain.method
+    assert moved.t == pytest.approx(plain.t)
+    assert moved.p == pytest.approx(plain.p)
+    assert moved.difference == pytest.approx(scale * (plain.difference or 0.0))
+
+
+@quick
+@given(samples)
+def test_one_case_a_unit_is_the_paired_t_test_of_scipy(
+    cases: list[tuple[list[float], list[float]]],
+) -> None:
+    found = compared(*scored(cases, shift=0, scale=1))
+    if found.method == "paired-t":
+        differences = [sum(here) / 2 - sum(there) / 2 for there, here in cases]
+        expected = stats.ttest_1samp(differences, 0, alternative="less")
+        assert found.t == pytest.approx(expected.statistic)
+        assert found.p == pytest.approx(expected.pvalue)

@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize("module", ["pytest_llmeval.gate", "pytest_llmeval.gate.comparison"])
+def test_records_are_imported_without_numpy_and_scipy(module: str) -> None:
+    code = f"import sys, {module}; print({{'numpy', 'scipy'}} & set(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "set()"

@@ -1,0 +1,127 @@
+"""What a trial is worth, and which metrics are gated."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+import pytest
+
+from pytest_llmeval.gate import compare
+from pytest_llmeval.gate.scoring import score
+from pytest_llmeval.gate.sides import sides_of
+from pytest_llmeval.records import Better, GateRules
+from tests.gate.builders import CaseAndTrials, a_case, a_run, compared
+
+
+def values(
+    *cases: CaseAndTrials, metric: str = "score", better: Better = "higher"
+) -> Mapping[int, float]:
+    """The values of the trials of the first case, by index."""
+    (side,) = sides_of(a_run(*cases)).values()
+    scored = score(side, metric, better=better)[cases[0].case.id]
+    return {one.trial.index: one.value for one in scored}
+
+
+def metrics(*sides: list[CaseAndTrials]) -> list[str]:
+    baseline, run = (a_run(*cases) for cases in sides)
+    return [one.metric for one in compare(baseline, run, GateRules()).functions]
+
+
+def test_every_scored_trial_has_a_pass_value() -> None:
+    assert values(a_case("a", "pmces"), metric="pass") == {0: 1.0, 1: 0.0, 2: 0.0}
+
+
+def test_recorded_values_count_as_they_are() -> None:
+    assert values(a_case("a", "pm", scores=[0.7, 0.2])) == {0: 0.7, 1: 0.2}
+
+
+def test_crashed_trial_is_worth_nothing_whatever_it_recorded() -> None:
+    assert values(a_case("a", "pc", scores=[0.7, 0.9])) == {0: 0.7, 1: 0.0}
+
+
+def test_crashed_trial_has_no_value_where_lower_is_better() -> None:
+    assert values(a_case("a", "pc", scores=[0.7, 0.9]), better="lower") == {0: 0.7}
+    assert values(a_case("a", "pc"), metric="pass", better="lower") == {0: 1.0}
+
+
+def test_missed_trial_without_what_others_recorded_is_worth_nothing() -> None:
+    assert values(a_case("a", "mp", scores=[None, 0.7])) == {0: 0.0, 1: 0.7}
+
+
+def test_missed_trial_without_what_another_case_recorded_is_worth_nothing() -> None:
+    assert values(a_case("a", "m"), a_case("b", "m", scores=[0.7])) == {0: 0.0}
+
+
+def test_missed_trial_without_the_metric_has_no_value_where_lower_is_better() -> None:
+    assert values(a_case("a", "mp", scores=[None, 0.7]), better="lower") == {1: 0.7}
+
+
+def test_missed_trials_are_worth_nothing_where_none_passed() -> None:
+    assert values(a_case("a", "mm")) == {0: 0.0, 1: 0.0}
+    assert values(a_case("a", "mm"), better="lower") == {}
+
+
+def test_missed_trial_has_no_value_where_others_passed_and_none_recorded() -> None:
+    assert values(a_case("a", "mp")) == {}
+
+
+def test_what_an_errored_trial_recorded_does_not_count() -> None:
+    one = a_case("a", "pe")
+    errored = dataclasses.replace(one.trials[1], scores={"score": 0.5})
+    recorded = CaseAndTrials(one.case, (one.trials[0], errored))
+    assert values(recorded) == {}
+    assert metrics([one], [recorded]) == ["pass"]
+
+
+def test_passed_trial_without_the_metric_has_no_value() -> None:
+    assert values(a_case("a", "pp", scores=[None, 0.7])) == {1: 0.7}
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf])
+def test_number_that_is_not_finite_is_no_value(score: float) -> None:
+    assert values(a_case("a", "pp", scores=[score, 0.7])) == {1: 0.7}
+
+
+def test_pass_is_gated_where_no_run_records_a_score() -> None:
+    assert metrics([a_case("a", "p")], [a_case("a", "p")]) == ["pass"]
+
+
+def test_score_is_gated_where_either_run_records_it() -> None:
+    plain, recorded = [a_case("a", "pp")], [a_case("a", "pp", scores=[0.5, 0.6])]
+    assert metrics(recorded, plain) == ["score"]
+    assert metrics(plain, recorded) == ["score"]
+
+
+def test_metric_of_another_name_is_gated_only_where_the_marker_names_it() -> None:
+    tone = {"scores": [0.5], "metric": "tone"}
+    assert metrics([a_case("a", **tone)], [a_case("a", **tone)]) == ["pass"]
+    named = a_case("a", **tone, gate=("tone", "pass"))
+    assert metrics([a_case("a", **tone)], [named]) == ["tone", "pass"]
+
+
+def test_gate_of_this_run_counts_where_the_baseline_disagrees() -> None:
+    assert metrics([a_case("a", "p", gate=("tone",))], [a_case("a", "p")]) == ["pass"]
+
+
+def test_each_gated_metric_is_a_comparison_of_its_own() -> None:
+    gate = ("score", "pass")
+    baseline = a_run(a_case("a", "pp", scores=[0.9, 0.8], gate=gate))
+    run = a_run(a_case("a", "mp", scores=[0.9, 0.8], gate=gate, request="v2"))
+    by_metric = {one.metric: one for one in compare(baseline, run, GateRules()).functions}
+    assert by_metric["score"].difference == 0.0
+    assert by_metric["pass"].difference == -0.5
+
+
+def test_direction_of_this_run_counts_where_the_baseline_disagrees() -> None:
+    baseline = a_run(a_case("a", scores=[0.2, 0.2]))
+    run = a_run(a_case("a", scores=[0.5, 0.5], better="lower", request="v2"))
+    found = compared(baseline, run)
+    assert found.better == "lower"
+    assert found.difference == pytest.approx(-0.3)
+
+
+def test_a_score_that_is_recorded_no_longer_leaves_nothing_in_common() -> None:
+    found = compared(a_run(a_case("a", scores=[0.5, 0.6])), a_run(a_case("a", "pp")))
+    assert (found.metric, found.row) == ("score", 3)

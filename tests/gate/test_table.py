@@ -1,0 +1,590 @@
+"""The decision table, row by row: verdict, exit and the sentence that says why."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_llmeval.gate import Comparison, FunctionComparison, Verdict, compare
+from pytest_llmeval.records import GateRules, Run
+from tests.gate.builders import CaseAndTrials, a_case, a_run, compared, runs
+
+STRICT = GateRules(strict=True)
+
+
+def outcome(found: FunctionComparison) -> tuple[int, str, bool]:
+    return found.row, found.verdict.value, found.fails
+
+
+def fails_if_strict(baseline: Run, run: Run, rules: GateRules | None = None) -> bool:
+    rules = rules or GateRules()
+    lenient, strict = compared(baseline, run, rules), compared(baseline, run, STRICT)
+    assert lenient.verdict is strict.verdict
+    assert not lenient.fails
+    return strict.fails
+
+
+def many(
+    outcomes: Sequence[str], *, request: str = "v1", cluster: str | None = None
+) -> list[CaseAndTrials]:
+    return [
+        a_case(f"c{at}", one, request=request, cluster=cluster) for at, one in enumerate(outcomes)
+    ]
+
+
+# row 1: new
+
+
+def test_row_1_function_that_the_baseline_does_not_have_is_new() -> None:
+    old = a_case("a", "pp", function="test_old")
+    baseline, run = a_run(old), a_run(old, a_case("x", "pm"))
+    _, new = compare(baseline, run, STRICT).functions
+    assert outcome(new) == (1, "new", False)
+    assert (new.cases, new.baseline_cases, new.difference) == (0, 0, None)
+    assert (new.trials.scored, new.trials.missed) == (2, 1)
+    assert new.only_here == ("test_suite.py::test_f[x]",)
+
+
+# row 2: gone
+
+
+def test_row_2_function_only_in_the_baseline_is_gone() -> None:
+    old = a_case("a", "pp", function="test_old")
+    _, gone = compare(
+        a_run(a_case("x", "pm"), old), a_run(a_case("x", "pm")), GateRules()
+    ).functions
+    assert outcome(gone) == (2, "gone", False)
+    assert gone.function == "test_suite.py::test_old"
+    assert (gone.baseline_cases, gone.baseline_trials.scored) == (1, 2)
+    assert gone.only_in_baseline == ("test_suite.py::test_old[a]",)
+
+
+def test_row_2_gone_function_fails_a_strict_gate() -> None:
+    same = a_case("x", "pm")
+    gone = a_case("a", "pp", function="test_old")
+    assert compare(a_run(same, gone), a_run(same), STRICT).fails
+    assert not compare(a_run(same, gone), a_run(same), GateRules()).fails
+
+
+@pytest.mark.parametrize(
+    ("selection", "is_gone"),
+    [
+        ((), True),
+        ((".",), True),
+        (("test_suite.py",), True),
+        (("other",), False),
+        (("test_su",), False),
+    ],
+)
+def test_row_2_only_what_this_session_would_have_collected_is_gone(
+    selection: tuple[str, ...], is_gone: bool
+) -> None:
+    same = a_case("x", "pm")
+    baseline = a_run(same, a_case("a", "pp", function="test_old"))
+    found = compare(baseline, a_run(same, selection=selection), GateRules()).functions
+    assert (len(found) == 2) is is_gone
+
+
+def test_row_2_path_of_a_folder_selects_what_is_in_it() -> None:
+    same = a_case("x", "pm")
+    old = a_case("a", "pp", function="test_old")
+    moved = dataclasses.replace(old.case, function="evals/test_a.py::test_old")
+    baseline = a_run(same, CaseAndTrials(moved, old.trials))
+    for selection, expected in (("evals",), 2), (("eval",), 1):
+        run = a_run(same, selection=selection)
+        assert len(compare(baseline, run, GateRules()).functions) == expected
+
+
+def test_row_2_nothing_is_gone_from_an_incomplete_run() -> None:
+    same = a_case("x", "pm")
+    baseline = a_run(same, a_case("a", "pp", function="test_old"))
+    assert len(compare(baseline, a_run(same, complete=False), GateRules()).functions) == 1
+
+
+# row 3: no common case
+
+
+def test_row_3_without_a_common_id_nothing_is_comparable() -> None:
+    found = compared(a_run(a_case("a", "pp"), a_case("b", "pp")), a_run(a_case("x", "pp")))
+    assert outcome(found) == (3, "not_comparable", True)
+    assert found.why == "none of the 1 cases here is among the 2 of the baseline"
+
+
+def test_row_3_says_that_ids_count_positions() -> None:
+    baseline = a_run(a_case("t0", "pp", positional=True, parameters="d1"))
+    found = compared(baseline, a_run(a_case("t0", "pp", positional=True, parameters="d2")))
+    assert outcome(found) == (3, "not_comparable", True)
+    assert "1 ids are made from positions" in found.why
+    assert "ids=" in found.why
+
+
+def test_row_3_says_where_no_trial_was_scored() -> None:
+    found = compared(a_run(a_case("a", "pp")), a_run(a_case("a", "ee")))
+    assert outcome(found) == (3, "not_comparable", True)
+    assert "0 of 2 trials have a score here, 2 of 2 in the baseline" in found.why
+
+
+# row 4: trials lost
+
+
+def test_row_4_one_errored_trial_is_always_allowed() -> None:
+    assert compared(a_run(a_case("a", "ppp")), a_run(a_case("a", "ppe"))).row == 6
+
+
+def test_row_4_too_many_errored_trials_here() -> None:
+    found = compared(a_run(a_case("a", "pppp")), a_run(a_case("a", "ppee")))
+    assert outcome(found) == (4, "not_comparable", True)
+    assert found.why == "2 of 4 trials errored here (5 % may)"
+
+
+def test_row_4_too_many_errored_trials_in_the_baseline() -> None:
+    found = compared(a_run(a_case("a", "ppee")), a_run(a_case("a", "pppp")))
+    assert outcome(found) == (4, "not_comparable", True)
+    assert found.why == "2 of 4 trials errored in the baseline (5 % may)"
+
+
+@pytest.mark.parametrize(("errored", "row"), [(2, 6), (3, 4)])
+def test_row_4_five_percent_of_the_trials_may_be_errored(errored: int, row: int) -> None:
+    full = many(["ppppp"] * 8)
+    some = many(["ppppe"] * errored + ["ppppp"] * (8 - errored))
+    assert compared(a_run(*full), a_run(*some)).row == row
+
+
+def test_row_4_skipped_trials_are_not_among_those_that_count() -> None:
+    # 3 of 60 would do, 3 of 50 do not
+    full = many(["ppppp"] * 12)
+    here = many(["ppppe"] * 3 + ["ppppp"] * 7) + many(["ppppp"] * 10 + ["sssss"] * 2)[10:]
+    assert compared(a_run(*full), a_run(*here), GateRules(max_gone=1.0)).row == 4
+
+
+def test_row_4_touched_cases_are_counted_by_themselves() -> None:
+    # 2 of 110 trials, but 2 of the 10 that were asked anew
+    full = many(["ppppp"] * 22)
+    here = many(["ppppe"] * 2, request="v2") + many(["ppppp"] * 22)[2:]
+    found = compared(a_run(*full), a_run(*here))
+    assert outcome(found) == (4, "not_comparable", True)
+    assert found.why == "2 of 10 trials of the cases asked anew errored here (5 % may)"
+
+
+def test_row_4_touched_cases_of_the_baseline_are_counted_too() -> None:
+    full = many(["ppppe"] * 2 + ["ppppp"] * 20)
+    here = many(["ppppp"] * 2, request="v2") + many(["ppppp"] * 22)[2:]
+    found = compared(a_run(*full), a_run(*here))
+    assert found.why == "2 of 10 trials of the cases asked anew errored in the baseline (5 % may)"
+
+
+@pytest.mark.parametrize(("without", "row"), [(1, 6), (2, 4)])
+def test_row_4_five_percent_of_the_scored_trials_may_lack_a_value(without: int, row: int) -> None:
+    baseline = a_run(a_case("a", scores=[0.5] * 20))
+    run = a_run(a_case("a", scores=[0.5] * (20 - without) + [None] * without))
+    for found in compared(baseline, run), compared(run, baseline):
+        assert found.row == row
+    if row == 4:
+        why = compared(baseline, run).why
+        assert why == "2 of 20 scored trials here have no value for the metric (5 % may)"
+
+
+def test_row_4_figures_that_need_no_test_are_there() -> None:
+    found = compared(a_run(a_case("a", "pppp")), a_run(a_case("a", "pmee", request="v2")))
+    assert (found.row, found.cases, found.changed, found.units) == (4, 1, 1, 1)
+    assert (found.difference, found.baseline_mean, found.mean) == (-0.5, 1.0, 0.5)
+    assert (found.method, found.p, found.p_adjusted, found.p_within_case) == (
+        "none",
+        None,
+        None,
+        None,
+    )
+    assert (found.interval, found.smallest_detectable_drop, found.family_size) == (None, None, 0)
+
+
+def test_row_4_in_a_partial_run_looks_at_the_cases_that_ran() -> None:
+    baseline = a_run(*many(["ppppp"] * 2 + ["pppee"] * 10))
+    run = a_run(*many(["ppppp"] * 2), partial=("test_f",))
+    assert compared(baseline, run).row == 6
+
+
+# row 5: cases lost
+
+
+@pytest.mark.parametrize(("gone", "row"), [(1, 6), (2, 5)])
+def test_row_5_ten_percent_of_the_cases_may_be_gone(gone: int, row: int) -> None:
+    full = many(["pp"] * 10)
+    found = compared(a_run(*full), a_run(*full[gone:]))
+    assert found.row == row
+    if row == 5:
+        assert outcome(found) == (5, "not_comparable", True)
+        assert found.why == (
+            "2 of the 10 cases scored in the baseline are gone or skipped here (10 % may)"
+        )
+
+
+@pytest.mark.parametrize(("skipped", "row"), [(1, 6), (2, 5)])
+def test_row_5_skipped_cases_count_like_those_that_are_gone(skipped: int, row: int) -> None:
+    full = many(["pp"] * 10)
+    here = many(["ss"] * skipped + ["pp"] * (10 - skipped))
+    assert compared(a_run(*full), a_run(*here)).row == row
+
+
+def test_row_5_share_that_may_be_gone_is_an_option() -> None:
+    full = many(["pp"] * 10)
+    baseline, run = a_run(*full), a_run(*full[3:])
+    assert compared(baseline, run, GateRules(max_gone=0.3)).row == 6
+    assert compared(baseline, run, GateRules(max_gone=0.29)).row == 5
+    assert compared(a_run(*full), a_run(*full[1:]), GateRules(max_gone=0.0)).row == 5
+
+
+def test_row_5_share_is_not_spoilt_by_rounding() -> None:
+    full = many(["p"] * 100)  # 0.29 * 100 is a little less than 29 in floating point
+    assert compared(a_run(*full), a_run(*full[29:]), GateRules(max_gone=0.29)).row == 6
+
+
+def test_row_5_cases_that_were_not_scored_in_the_baseline_do_not_count() -> None:
+    full = many(["pp"] * 20 + ["ss"] * 5)
+    assert compared(a_run(*full), a_run(*full[:20])).row == 6
+
+
+def test_row_5_mismatched_cases_are_gone() -> None:
+    def cases(parameters: str) -> list[CaseAndTrials]:
+        changed = [
+            a_case(f"t{at}", "pp", positional=True, parameters=parameters) for at in range(2)
+        ]
+        return changed + many(["pp"] * 8)
+
+    assert compared(a_run(*cases("d1")), a_run(*cases("d2"))).row == 5
+
+
+def test_row_5_gone_cases_of_a_partial_run_do_not_matter() -> None:
+    full = many(["pp"] * 10)
+    found = compared(a_run(*full), a_run(*full[5:], partial=("test_f",)))
+    assert (found.row, found.partial) == (6, True)
+
+
+@pytest.mark.parametrize(("unscored", "row"), [(1, 8), (2, 5)])
+def test_row_5_ten_percent_of_the_touched_cases_may_be_without_a_score(
+    unscored: int, row: int
+) -> None:
+    baseline = a_run(*many(["ppp"] * 15))
+    run = a_run(*many(["e"] * unscored + ["mmm"] * (15 - unscored), request="v2"))
+    found = compared(baseline, run)
+    assert found.touched == 15
+    assert found.row == row
+    if row == 5:
+        assert outcome(found) == (5, "not_comparable", True)
+        assert found.why == "2 of the 15 cases asked anew have no scored trial here (10 % may)"
+
+
+def test_row_5_touched_cases_that_all_time_out_are_not_unchanged() -> None:
+    replays = many(["ppppp"] * 40)
+    baseline = a_run(*replays, a_case("x", "p"))
+    found = compared(baseline, a_run(*replays, a_case("x", "e", request="v2")))
+    assert outcome(found) == (5, "not_comparable", True)
+    assert (found.changed, found.touched) == (0, 1)
+
+
+# row 6: unchanged
+
+
+def test_row_6_a_replayed_run_is_unchanged() -> None:
+    cases = many(["ppppp", "pmpmp", "mmmmm"])
+    found = compared(a_run(*cases), a_run(*cases), STRICT)
+    assert outcome(found) == (6, "unchanged", False)
+    assert (found.changed, found.touched, found.changed_kinds) == (0, 0, {})
+    assert (found.difference, found.difference_changed) == (0.0, None)
+    assert (found.interval, found.interval_level) == ((0.0, 0.0), 0.9)
+    assert (found.method, found.t, found.dof, found.p) == ("none", None, None, None)
+    assert (found.p_improved, found.smallest_detectable_drop) == (None, None)
+    assert (found.units, found.effective_units) == (0, 0.0)
+
+
+# row 7: one unit
+
+
+def test_row_7_several_changed_cases_in_one_unit_are_inconclusive() -> None:
+    baseline = a_run(*many(["ppppp"] * 3))
+    run = a_run(*many(["mmmmm"] * 3, request="v2", cluster="x"))
+    found = compared(baseline, run)
+    assert outcome(found) == (7, "inconclusive", False)
+    assert "the 3 cases asked anew are a single independent unit" in found.why
+    assert fails_if_strict(baseline, run)
+
+
+def test_row_7_cannot_hurt_where_pass_scores_of_few_cases_changed() -> None:
+    replays = [a_case(f"r{at}", "ppppp") for at in range(30)]
+    baseline = a_run(*many(["ppppp"] * 3), *replays)
+    run = a_run(*many(["mmmmm"] * 3, request="v2", cluster="x"), *replays)
+    found = compared(baseline, run)
+    assert outcome(found) == (10, "no_significant_change", False)
+    assert (found.ruled_out_by, found.method, found.p) == ("share", "none", None)
+
+
+def test_row_7_other_scores_know_no_range_that_would_rule_a_drop_out() -> None:
+    replays = [a_case(f"r{at}", scores=[0.5, 0.5]) for at in range(30)]
+    there = [a_case(f"c{at}", scores=[0.5, 0.5]) for at in range(2)]
+    here = [a_case(f"c{at}", scores=[0.1, 0.1], request="v2", cluster="x") for at in range(2)]
+    assert compared(a_run(*there, *replays), a_run(*here, *replays)).row == 7
+
+
+# row 8: regressed
+
+
+def test_row_8_a_significant_drop_is_a_regression() -> None:
+    found = compared(*runs([("ppppp", "ppmmm")] * 6 + [("ppppp", "pmmmm")] * 6))
+    assert outcome(found) == (8, "regressed", True)
+
+
+def test_row_8_adjusted_p_decides() -> None:
+    # p = 1 / 70 alone, four of them are not below 0.05
+    names = [f"test_{at}" for at in range(4)]
+    baseline = a_run(*(a_case("x", "pppp", function=name) for name in names))
+    run = a_run(*(a_case("x", "mmmm", function=name, request="v2") for name in names))
+    assert [one.row for one in compare(baseline, run, GateRules()).functions] == [11] * 4
+    one = a_run(a_case("x", "pppp", function="test_0"))
+    other = a_run(a_case("x", "mmmm", function="test_0", request="v2"))
+    assert compared(one, other).row == 8
+
+
+def test_row_8_p_must_be_below_alpha_not_equal() -> None:
+    baseline, run = runs([("pppp", "mmmm")])
+    p = compared(baseline, run).p
+    assert p is not None
+    assert compared(baseline, run, GateRules(alpha=p)).row != 8
+    assert compared(baseline, run, GateRules(alpha=p + 1e-9)).row == 8
+
+
+def test_row_8_below_six_units_the_drop_must_exceed_the_margin() -> None:
+    baseline, run = runs([("ppppp", "mmmmm")], replayed=3)  # D = -0.25
+    assert compared(baseline, run, GateRules(margin=0.24, target=0.5)).row == 8
+    assert compared(baseline, run, GateRules(margin=0.25, target=0.5)).row != 8
+
+
+def test_row_8_from_six_units_the_test_itself_holds_the_margin() -> None:
+    six = [("p" * 20, "p" * 15 + "m" * 5)] * 5 + [("p" * 20, "p" * 14 + "m" * 6)]
+    baseline, run = runs(six)  # D = -0.258, with hardly any spread
+    assert compared(baseline, run, GateRules(margin=0.2, target=0.5)).row == 8
+    assert compared(baseline, run, GateRules(margin=0.25, target=0.5)).row != 8
+
+
+# row 9: improved
+
+
+def test_row_9_a_significant_rise_is_an_improvement() -> None:
+    found = compared(*runs([("ppmmm", "ppppp")] * 6 + [("pmmmm", "ppppp")] * 6), STRICT)
+    assert outcome(found) == (9, "improved", False)
+
+
+def test_row_9_adjusted_p_decides() -> None:
+    names = [f"test_{at}" for at in range(4)]
+    baseline = a_run(*(a_case("x", "mmmm", function=name) for name in names))
+    run = a_run(*(a_case("x", "pppp", function=name, request="v2") for name in names))
+    assert [one.row for one in compare(baseline, run, GateRules()).functions] == [11] * 4
+
+
+# row 10: no significant change
+
+
+def test_row_10_an_interval_above_the_target_rules_it_out() -> None:
+    found = compared(*runs([("p" * 20, "p" * 19 + "m"), ("p" * 19 + "m", "p" * 20)] * 6), STRICT)
+    assert outcome(found) == (10, "no_significant_change", False)
+    assert (found.method, found.ruled_out_by) == ("paired-t", "interval")
+
+
+def test_row_10_the_lower_end_of_the_interval_counts() -> None:
+    baseline, run = runs([("p" * 20, "p" * 19 + "m"), ("p" * 19 + "m", "p" * 20)] * 6)
+    interval = compared(baseline, run).interval
+    assert interval is not None
+    assert compared(baseline, run, GateRules(target=-interval[0] + 1e-9)).row == 10
+    assert compared(baseline, run, GateRules(target=-interval[0] - 1e-9)).row == 11
+
+
+def test_row_10_t_is_judged_by_its_interval_alone() -> None:
+    # the target would be caught in 4 of 5 builds, yet the interval reaches beyond it
+    there = [a_case(f"c{at}", scores=[0.5, 0.5]) for at in range(40)]
+    here = [
+        a_case(f"c{at}", scores=[0.45 + (-1) ** at * 0.198] * 2, request="v2") for at in range(40)
+    ]
+    found = compared(a_run(*there), a_run(*here))
+    assert found.smallest_detectable_drop is not None
+    assert found.smallest_detectable_drop < 0.1
+    assert found.p is not None
+    assert found.p >= 0.05
+    assert found.row == 11
+
+
+def test_row_10_a_smallest_drop_within_the_target_rules_it_out() -> None:
+    baseline, run = runs([("p" * 20, "p" * 20)] * 5)
+    found = compared(baseline, run, STRICT)
+    assert outcome(found) == (10, "no_significant_change", False)
+    assert (found.method, found.ruled_out_by) == ("exact-within-case", "smallest_drop")
+    drop = found.smallest_detectable_drop
+    assert drop is not None
+    assert compared(baseline, run, GateRules(target=drop)).row == 10
+    assert compared(baseline, run, GateRules(target=drop - 1e-9)).row == 11
+
+
+def test_row_10_margin_is_added_to_the_smallest_drop() -> None:
+    baseline, run = runs([("p" * 20, "p" * 20)] * 5)
+    drop = compared(baseline, run).smallest_detectable_drop
+    assert drop is not None
+    assert compared(baseline, run, GateRules(margin=0.02, target=drop + 0.021)).row == 10
+    assert compared(baseline, run, GateRules(margin=0.02, target=drop + 0.019)).row == 11
+
+
+def test_row_10_same_shift_is_judged_by_the_smallest_drop() -> None:
+    found = compared(*runs([("p" * 20, "p" * 20)] * 8))
+    assert (found.row, found.method, found.ruled_out_by) == (10, "same-shift", "smallest_drop")
+
+
+def test_row_10_a_drop_as_large_as_the_target_is_not_ruled_out() -> None:
+    # identical replies, judged unlike: the exact test sees the first trials, D all of them
+    names = "abcde"
+    baseline = a_run(*(a_case(name, "ppppp", replies="yes") for name in names))
+    run = a_run(*(a_case(name, "pmmmm", replies="no", request="v2") for name in names))
+    found = compared(baseline, run, GateRules(target=0.81))
+    assert (found.row, found.p) == (10, 1.0)
+    assert found.difference == pytest.approx(-0.8)
+    assert found.smallest_detectable_drop is not None
+    assert found.smallest_detectable_drop <= 0.79
+    assert compared(baseline, run, GateRules(target=0.8)).row == 11
+    assert compared(baseline, run, GateRules(target=0.79)).row == 11
+
+
+def test_row_10_a_small_p_by_itself_is_not_ruled_out() -> None:
+    five = [("p" * 20, "p" * 20)] * 4 + [("p" * 20, "p" * 14 + "m" * 6)]
+    baseline, run = runs(five)
+    others = [a_case("x", "pp", function=f"test_{at}") for at in range(5)]
+    changed = [a_case("x", "pp", function=f"test_{at}", request="v2") for at in range(5)]
+    first = compare(_with(baseline, others), _with(run, changed), GateRules()).functions[0]
+    assert first.p is not None
+    assert first.p < 0.05
+    assert first.p_adjusted is not None
+    assert first.p_adjusted >= 0.05
+    assert first.smallest_detectable_drop is not None
+    assert first.smallest_detectable_drop <= 0.1
+    assert first.row == 11
+
+
+def _with(run: Run, more: Sequence[CaseAndTrials]) -> Run:
+    other = a_run(*more)
+    return dataclasses.replace(run, cases=run.cases + other.cases, trials=run.trials + other.trials)
+
+
+def test_row_10_few_changed_cases_of_pass_scores_cannot_reach_the_target() -> None:
+    found = compared(*runs([("pp", "pm")], replayed=10), STRICT)
+    assert outcome(found) == (10, "no_significant_change", False)
+    assert found.ruled_out_by == "share"
+
+
+def test_row_10_share_of_changed_cases_must_be_below_the_target() -> None:
+    assert compared(*runs([("pp", "pm")], replayed=9)).row == 11
+
+
+def test_row_10_share_says_nothing_about_other_scores() -> None:
+    replays = [a_case(f"r{at}", scores=[0.5, 0.5]) for at in range(30)]
+    baseline = a_run(a_case("a", scores=[0.5, 0.5]), *replays)
+    run = a_run(a_case("a", scores=[0.4, 0.5], request="v2"), *replays)
+    assert compared(baseline, run).row == 11
+
+
+# row 11: inconclusive
+
+
+def test_row_11_what_could_not_be_ruled_out_is_inconclusive() -> None:
+    baseline, run = runs([("ppp", "ppm")] * 3)
+    assert outcome(compared(baseline, run)) == (11, "inconclusive", False)
+    assert fails_if_strict(baseline, run)
+
+
+# all functions together
+
+
+def verdicts(**there_and_here: tuple[str | None, str | None, str]) -> Comparison:
+    there = [a_case("x", one, function=f) for f, (one, _, _) in there_and_here.items() if one]
+    here = [
+        a_case("x", other, function=f, request=request)
+        for f, (_, other, request) in there_and_here.items()
+        if other
+    ]
+    return compare(a_run(*there), a_run(*here), GateRules())
+
+
+REGRESSED = ("p" * 6, "m" * 6, "v2")
+NOT_COMPARABLE = ("pppp", "eeee", "v2")
+INCONCLUSIVE = ("pp", "pm", "v2")
+IMPROVED = ("m" * 6, "p" * 6, "v2")
+UNCHANGED = ("pp", "pp", "v1")
+GONE = ("pp", None, "v1")
+NEW = (None, "pp", "v1")
+
+
+def test_overall_verdict_is_the_first_present() -> None:
+    every = {
+        "test_regressed": REGRESSED,
+        "test_not_comparable": NOT_COMPARABLE,
+        "test_inconclusive": INCONCLUSIVE,
+        "test_improved": IMPROVED,
+        "test_unchanged": UNCHANGED,
+        "test_gone": GONE,
+        "test_new": NEW,
+    }
+    expected = [name.removeprefix("test_") for name in every]
+    for at, name in enumerate(expected):
+        left = dict(list(every.items())[at:])
+        assert verdicts(**left).verdict == name
+
+
+def test_no_significant_change_stands_between_improved_and_unchanged() -> None:
+    order = list(Verdict)
+    at = order.index(Verdict.NO_SIGNIFICANT_CHANGE)
+    assert order[at - 1 : at + 2 : 2] == [Verdict.IMPROVED, Verdict.UNCHANGED]
+
+
+def test_one_failing_function_fails_the_comparison() -> None:
+    found = verdicts(test_a=UNCHANGED, test_b=REGRESSED)
+    assert (found.fails, found.why) == (True, "")
+    assert not verdicts(test_a=UNCHANGED, test_b=INCONCLUSIVE).fails
+
+
+def test_functions_stand_in_order_of_collection_and_those_gone_come_last() -> None:
+    found = verdicts(test_z=UNCHANGED, test_gone=GONE, test_n=NEW, test_a=UNCHANGED)
+    names = [one.function.removeprefix("test_suite.py::") for one in found.functions]
+    assert names == ["test_z", "test_n", "test_a", "test_gone"]
+
+
+def test_nothing_compared_fails() -> None:
+    found = verdicts(test_a=NOT_COMPARABLE, test_b=NEW)
+    assert found.fails
+    assert found.why == "nothing was compared: 1 not comparable, 1 new"
+
+
+def test_only_new_functions_beside_one_that_is_gone_fail() -> None:
+    found = verdicts(test_a=NEW, test_b=GONE)
+    assert (found.fails, found.verdict) == (True, Verdict.GONE)
+    assert found.why == "nothing was compared: 1 new, 1 gone"
+
+
+def test_only_new_functions_pass() -> None:
+    found = verdicts(test_a=NEW)
+    assert (found.fails, found.why, found.verdict) == (False, "", Verdict.NEW)
+
+
+def test_partial_run_of_new_functions_passes_as_nothing_is_gone_from_it() -> None:
+    baseline = a_run(a_case("a", "pp", function="test_old"))
+    run = a_run(a_case("b", "pp"), complete=False)
+    assert not compare(baseline, run, GateRules()).fails
+
+
+@pytest.mark.parametrize("rules", [GateRules(), STRICT])
+def test_session_without_any_case_fails(rules: GateRules) -> None:
+    found = compare(a_run(a_case("a", "pp")), a_run(complete=False), rules)
+    assert (found.fails, found.verdict, found.functions) == (True, Verdict.NOT_COMPARABLE, ())
+    assert found.why == "nothing was compared: no test function of the baseline was run"
+
+
+def test_function_that_a_stopped_session_never_came_to_is_left_out() -> None:
+    baseline = a_run(a_case("a", "pp"), a_case("b", "pp", function="test_g"))
+    run = a_run(a_case("a", "pp"), a_case("b", "", function="test_g"), partial=("test_g",))
+    found = compare(baseline, run, GateRules())
+    assert [one.function for one in found.functions] == ["test_suite.py::test_f"]
+    assert not found.fails

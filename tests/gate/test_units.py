@@ -1,0 +1,149 @@
+"""Which cases are independent of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from pytest_llmeval.gate import FunctionComparison
+from pytest_llmeval.gate.units import chained
+from pytest_llmeval.records import Call, Run
+from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run, compared
+
+
+def drawing(*draws: str) -> CallsOfTrial:
+    """Trial i makes one call, with the i-th of these draws."""
+
+    def calls(index: int) -> tuple[Call, ...]:
+        return (a_call("key", draws[index], trial=index),)
+
+    return calls
+
+
+def side(trials: Mapping[str, Sequence[str]], outcomes: str | None = None) -> Run:
+    """Cases by name, with a draw a trial."""
+    return a_run(
+        *(
+            a_case(name, outcomes or "p" * len(draws), calls=drawing(*draws))
+            for name, draws in trials.items()
+        )
+    )
+
+
+def units(there: Mapping[str, Sequence[str]], here: Mapping[str, Sequence[str]]) -> int:
+    return compared(side(there), side(here)).units
+
+
+def with_clusters(**clusters: str | None) -> FunctionComparison:
+    baseline = a_run(*(a_case(name, "pp") for name in clusters))
+    run = a_run(
+        *(a_case(name, "pp", request="v2", cluster=label) for name, label in clusters.items())
+    )
+    return compared(baseline, run)
+
+
+def test_cases_with_draws_of_their_own_are_units_of_their_own() -> None:
+    assert units({"a": ["1"], "b": ["2"]}, {"a": ["3"], "b": ["4"]}) == 2
+
+
+def test_cases_that_share_a_draw_here_are_one_unit() -> None:
+    assert units({"a": ["1"], "b": ["2"]}, {"a": ["3"], "b": ["3"]}) == 1
+
+
+def test_cases_that_share_a_draw_in_the_baseline_are_one_unit() -> None:
+    assert units({"a": ["1"], "b": ["1"]}, {"a": ["3"], "b": ["4"]}) == 1
+
+
+def test_draw_that_cases_hold_on_unlike_sides_makes_them_one_unit() -> None:
+    assert units({"a": ["1"], "b": ["2"]}, {"a": ["2"], "b": ["3"]}) == 1
+
+
+def test_draw_that_a_case_has_on_both_sides_does_not_tie_it() -> None:
+    there = {"a": ["1", "2"], "b": ["1", "3"]}
+    assert units(there, {"a": ["1", "4"], "b": ["1", "5"]}) == 2
+
+
+def test_both_cases_must_have_the_draw_on_one_side_only() -> None:
+    there = {"a": ["1", "2"], "b": ["1", "3"]}
+    assert units(there, {"a": ["1", "4"], "b": ["6", "5"]}) == 2
+
+
+def test_units_are_chained() -> None:
+    there = {"a": ["1"], "b": ["2"], "c": ["3"], "d": ["4"]}
+    here = {"a": ["5"], "b": ["5"], "c": ["2"], "d": ["3"]}
+    assert units(there, here) == 1
+
+
+def test_calls_of_trials_that_do_not_enter_tie_nothing() -> None:
+    there = {"a": ["1"], "b": ["2"]}
+    here = {"a": ["3", "9"], "b": ["4", "9"]}
+    assert units(there, here) == 2
+
+
+def test_trials_of_the_baseline_beyond_those_of_a_replay_tie_nothing() -> None:
+    there = {"a": ["1", "8", "9"], "b": ["2", "8"], "c": ["3", "9"]}
+    found = compared(side(there), side({"a": ["1"], "b": ["4"], "c": ["5"]}))
+    assert (found.changed, found.units) == (2, 2)
+
+
+def test_requests_without_a_reply_tie_nothing() -> None:
+    def failing(index: int) -> tuple[Call, ...]:
+        return (a_call("key", None, trial=index),)
+
+    names = "ab"
+    baseline = a_run(*(a_case(name, "pp", calls=failing) for name in names))
+    run = a_run(*(a_case(name, "pp", calls=failing) for name in names))
+    assert compared(baseline, run).units == 2
+
+
+def test_cases_of_one_cluster_are_one_unit() -> None:
+    assert with_clusters(a="x", b="x", c="y", d=None, e=None).units == 4
+
+
+def test_clusters_of_this_run_count_where_the_baseline_disagrees() -> None:
+    baseline = a_run(a_case("a", "pp", cluster="x"), a_case("b", "pp", cluster="x"))
+    run = a_run(a_case("a", "pp", request="v2"), a_case("b", "pp", request="v2"))
+    assert compared(baseline, run).units == 2
+
+
+def test_only_units_that_hold_changed_cases_are_counted() -> None:
+    baseline = a_run(*(a_case(name, "pp", cluster=name) for name in "abc"))
+    run = a_run(
+        a_case("a", "pp", cluster="a"),
+        a_case("b", "pp", cluster="b", request="v2"),
+        a_case("c", "pp", cluster="c", request="v2"),
+    )
+    assert compared(baseline, run).units == 2
+
+
+def test_effective_units_are_the_squared_cases_over_the_summed_squares() -> None:
+    found = with_clusters(a="x", b="x", c="x", d="y", e=None, f=None)
+    assert found.effective_units == pytest.approx(36 / (9 + 1 + 1 + 1))
+
+
+def test_unchanged_cases_of_a_unit_do_not_count_towards_its_size() -> None:
+    baseline = a_run(*(a_case(name, "pp") for name in "abc"))
+    run = a_run(
+        a_case("a", "pp", cluster="x"),
+        a_case("b", "pp", cluster="x", request="v2"),
+        a_case("c", "pp", request="v2"),
+    )
+    assert compared(baseline, run).effective_units == 2.0
+
+
+def test_label_and_draw_of_one_name_are_not_confused() -> None:
+    assert chained([("x", []), (None, ["x"])]) == (0, 1)
+
+
+def test_labels_and_draws_chain_with_each_other() -> None:
+    assert chained([("x", []), ("y", ["1"]), (None, ["1", "2"]), ("x", ["2"])]) == (0, 0, 0, 0)
+
+
+def test_shared_call_that_was_redrawn_ties_all_its_cases() -> None:
+    def calls(draw: str) -> CallsOfTrial:
+        return lambda _: (a_call("S", draw, trial=None),)
+
+    baseline = a_run(*(a_case(name, "pp", calls=calls("s0")) for name in "abc"))
+    run = a_run(*(a_case(name, "pp", calls=calls("s1")) for name in "abc"))
+    assert compared(baseline, run).units == 1
