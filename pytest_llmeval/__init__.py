@@ -1,3 +1,28 @@
 """Repeat LLM tests, replay what did not change, and gate on what did."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_llmeval.engine.marker import llm_eval as llm_eval
+    from pytest_llmeval.models.base import Model as Model
+    from pytest_llmeval.models.base import Reply as Reply
+
 __version__ = "0.1.0"
+__all__ = ["Model", "Reply", "llm_eval"]
+
+_HOMES = {
+    "llm_eval": "pytest_llmeval.engine.marker",
+    "Model": "pytest_llmeval.models.base",
+    "Reply": "pytest_llmeval.models.base",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is asked for: every pytest session loads this package."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -61,12 +61,17 @@ class ProviderFailed(ModelError):
     Attributes:
         failure: ``infrastructure`` if asking again might help, ``content`` if the
             request was refused for what it contains.
+        reason: what a run file may say of it: the message unless that may quote a
+            prompt, a reply or a secret.
     """
 
-    def __init__(self, message: str, *, failure: Failure = "infrastructure") -> None:
-        """Keep the message and the kind of failure."""
+    def __init__(
+        self, message: str, *, failure: Failure = "infrastructure", reason: str | None = None
+    ) -> None:
+        """Keep the message, the kind of failure and what may be recorded of it."""
         super().__init__(message)
         self.failure: Failure = failure
+        self.reason = message if reason is None else reason
 
 
 class ReplayMiss(ModelError):

@@ -1,1 +1,237 @@
-"""The hooks: what pytest asks, and who answers."""
+"""The hooks: what pytest asks, and who answers.
+
+Every pytest session in the environment loads this module, so it imports next to
+nothing; a session without evals never gets further than a test of a keyword.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from pytest_llmeval.errors import BaselineError, BaselineNotFound, SettingsError
+from pytest_llmeval.fixtures import (  # noqa: F401 - pytest finds fixtures by their names here
+    _llm_calls,
+    _llm_providers,
+    _llm_replies,
+    llm,
+    llm_score,
+    openai_client,
+)
+from pytest_llmeval.options import SETTINGS, add_options, resolve
+from pytest_llmeval.records import Settings
+
+if TYPE_CHECKING:
+    from pytest_llmeval.judgement import Judgement
+    from pytest_llmeval.session import EvalSession
+
+MARKER_HELP = (
+    "llm_eval(repeats=5, *, min_score=None, gate=None, better='higher', cluster=None): "
+    "run the test repeats times as one case, and gate on its mean"
+)
+_USAGE_KEY = "llmeval_usage_error"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options and their ini twins."""
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Check every option, and find the baseline before anything is run or paid for."""
+    config.addinivalue_line("markers", MARKER_HELP)
+    try:
+        settings = resolve(config)
+        config.stash[SETTINGS] = settings
+        hooks = SessionHooks(config, settings)
+    except (SettingsError, BaselineError) as exc:
+        raise pytest.UsageError(str(exc)) from None
+    config.pluginmanager.register(hooks, "llmeval-session")
+
+
+class SessionHooks:
+    """The session's side: gathers what cases report and ends with a judgement."""
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        self._config = config
+        self._settings = settings
+        self._is_worker = hasattr(config, "workerinput")
+        self._deselected: list[pytest.Item] = []
+        self._usage_error = ""
+        self._judgement: Judgement | None = None
+        self._collection_failed = False
+        self._session: EvalSession | None = None
+        self._report_problems: list[str] = []
+        self._started = time.perf_counter()
+        if settings.baseline is not None and not self._is_worker and not _asks_only(config):
+            self._session = _gated_session(config, settings, settings.baseline)
+
+    def pytest_report_header(self) -> list[str]:
+        """Say what will be compared with, before the first test."""
+        if self._session is None:
+            return []
+        from pytest_llmeval.reports.terminal import baseline_lines
+
+        return [f"llm evals: {line}" for line in baseline_lines(self._session.baseline)]
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Remember which cases were left out: such a run is no baseline."""
+        self._deselected += [item for item in items if _bears_the_marker(item)]
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(
+        self, session: pytest.Session, items: list[pytest.Item]
+    ) -> None:
+        """Turn marked items into cases; leave all others alone."""
+        marked = [item for item in items if _bears_the_marker(item)]
+        if not marked or self._config.getoption("collectonly", False):
+            return
+        try:
+            self._install(session, marked)
+        except SettingsError as exc:
+            if not self._is_worker:
+                raise pytest.UsageError(str(exc)) from None
+            # A raise in a worker would end as an INTERNALERROR.
+            _worker_output(self._config)[_USAGE_KEY] = str(exc)
+            items.clear()
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Remember that something could not be collected."""
+        self._collection_failed |= report.failed
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take in the trials of a case; under xdist they come from the workers."""
+        payload = getattr(report, "llm_eval", None)
+        if payload is None or self._is_worker:
+            return
+        if self._session is None:
+            from pytest_llmeval.session import EvalSession
+
+            self._session = EvalSession(self._settings)
+        self._session.add(payload)
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
+        """Show a case as ``4/5``, a yellow ``m`` if a trial fell short, ``E`` if all erred."""
+        payload = getattr(report, "llm_eval", None)
+        if payload is None or hasattr(report, "wasxfail"):
+            return None
+        if payload["outcome"] == "errored" and report.when == "call":
+            return "error", "E", "ERROR"
+        if not report.passed:
+            return None
+        word = f"PASSED {payload['score']}"
+        if payload["fell_short"]:
+            return "passed", "m", (word, {"yellow": True})
+        return "passed", ".", word
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Hear from a worker that ended."""
+        output = getattr(node, "workeroutput", None) or {}
+        self._usage_error = self._usage_error or output.get(_USAGE_KEY, "")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Record, compare, and turn a green session red if the gate says so."""
+        if self._usage_error:
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+        elif self._session is not None and not self._is_worker:
+            seconds = time.perf_counter() - self._started
+            self._session.saw_collection_error = self._collection_failed
+            self._judgement = self._session.judge(seconds=seconds)
+            self._write_reports(self._judgement)
+            self._set_status(session, self._judgement)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the section."""
+        if self._usage_error:
+            terminalreporter.write_line(f"ERROR: {self._usage_error}", red=True)
+        if self._judgement is None:
+            return
+        from pytest_llmeval.reports.terminal import section
+
+        terminalreporter.write_sep("=", "llm evals")
+        for line in section(self._judgement):
+            terminalreporter.write_line(line.text, **line.markup)
+        for problem in self._report_problems:
+            terminalreporter.write_line(problem, red=True)
+
+    def _install(self, session: pytest.Session, marked: Sequence[pytest.Item]) -> None:
+        from pytest_llmeval.engine.hooks import install
+        from pytest_llmeval.engine.marker import read_marker
+        from pytest_llmeval.engine.opening import open_run
+        from pytest_llmeval.models.providers import Providers
+
+        if self._settings.model is not None:
+            Providers().check(self._settings.model)
+        evals = [read_marker(item, self._settings) for item in marked]
+        opening = open_run(self._config, [spec.case for spec in evals], deselected=self._deselected)
+        install(session, evals, opening=opening)
+
+    def _write_reports(self, judgement: Judgement) -> None:
+        if not self._settings.reports:
+            return
+        from pytest_llmeval.reports.json import render
+
+        for path in self._settings.reports:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(render(judgement), encoding="utf-8")
+            except OSError as exc:
+                self._report_problems.append(f"--llm-report={path}: not written: {exc}")
+
+    def _set_status(self, session: pytest.Session, judgement: Judgement) -> None:
+        """Turn a green session red; pytest's own verdicts 1 to 5 stand."""
+        if session.exitstatus != pytest.ExitCode.OK:
+            return
+        if judgement.fails:
+            from pytest_llmeval.reports.terminal import failure_line
+
+            # pytest prints this as the red line at the very end, also under -q and xdist.
+            session.shouldfail = failure_line(judgement)
+        elif self._report_problems:
+            session.shouldfail = f"llm evals: {self._report_problems[0]}"
+        if session.shouldfail:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _asks_only(config: pytest.Config) -> bool:
+    """Whether pytest was only asked to list something, and will run no test."""
+    names = ("collectonly", "help", "version", "markers", "showfixtures", "show_fixtures_per_test")
+    return any(config.getoption(name, False) for name in names)
+
+
+def _gated_session(config: pytest.Config, settings: Settings, reference: str) -> EvalSession:
+    """Find the baseline now, before anything is run or paid for."""
+    from pytest_llmeval.engine.opening import git_state, selection
+    from pytest_llmeval.runs.baseline import find_baseline
+    from pytest_llmeval.runs.git import relative_root
+    from pytest_llmeval.runs.store import RunStore
+    from pytest_llmeval.session import EvalSession
+
+    git = git_state(config)
+    try:
+        baseline = find_baseline(
+            reference,
+            store=RunStore(settings.directory),
+            git=git,
+            root=relative_root(config.rootpath, top=git.top),
+            selection=selection(config),
+            models=None if settings.model is None else frozenset({settings.model}),
+        )
+    except BaselineNotFound as exc:
+        if settings.on_missing == "error":
+            raise
+        return EvalSession(settings, not_gated=str(exc))
+    return EvalSession(settings, baseline=baseline)
+
+
+def _bears_the_marker(item: pytest.Item) -> bool:
+    return "llm_eval" in item.keywords
+
+
+def _worker_output(config: pytest.Config) -> dict[str, Any]:
+    return cast("dict[str, Any]", config.workeroutput)  # type: ignore[attr-defined]

@@ -153,7 +153,7 @@ class CachedCalls:
         Args:
             request: what is asked.
             perform: makes the call if no reply is stored; raises ``ProviderFailed``,
-                whose message is recorded as the reason, so it must hold no secret.
+                whose ``reason`` is recorded, so it must hold no secret.
 
         Raises:
             ReplayMiss: only replays are wanted and there is none.
@@ -250,8 +250,8 @@ def _failed_call(request: Request, slot: Slot, exc: LLMEvalError) -> Call:
         host=request.host,
         parameters=request.parameters,
         failure=exc.failure if isinstance(exc, ProviderFailed) else "infrastructure",
-        # Only the messages of this room are known to be short and free of secrets.
-        reason=str(exc) if isinstance(exc, ProviderFailed) else type(exc).__name__,
+        # Only the reasons of this room are known to be short and free of secrets.
+        reason=exc.reason if isinstance(exc, ProviderFailed) else type(exc).__name__,
     )
 
 

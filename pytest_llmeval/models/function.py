@@ -134,7 +134,9 @@ class FunctionProvider:
             # A copy: no replay could repeat what the function does to the test's own list.
             text = self._loaded.function(deepcopy(list(messages)), **arguments)
         except Exception as exc:  # the user's code may raise anything
-            raise ProviderFailed(f"{self._name} raised {type(exc).__name__}{_place(exc)}") from exc
+            reason = f"{self._name} raised {type(exc).__name__}{_place(exc)}"
+            # Its text may quote the prompt: for the eyes of this session only.
+            raise ProviderFailed(f"{reason}: {_first_line(exc)}", reason=reason) from exc
         seconds = time.perf_counter() - started
         if not isinstance(text, str):
             raise ProviderFailed(f"{self._name} returned {type(text).__name__}, not str")

@@ -300,11 +300,11 @@ def test_a_function_that_raises_is_a_failed_provider(
     with pytest.raises(ProviderFailed) as caught:
         session.model(BOT, trial).ask("Hello")
 
-    message = f"{BOT} raised LookupError at bot_under_test.py:3"
-    assert str(caught.value) == message
+    reason = f"{BOT} raised LookupError at bot_under_test.py:3"
+    assert str(caught.value) == f"{reason}: the prompt was: hello"
     assert caught.value.failure == "infrastructure"
     assert isinstance(caught.value.__cause__, LookupError)
-    assert (trial.calls[0].failure, trial.calls[0].reason) == ("infrastructure", message)
+    assert (trial.calls[0].failure, trial.calls[0].reason) == ("infrastructure", reason)
 
 
 def test_a_function_that_returns_no_str_is_a_failed_provider(

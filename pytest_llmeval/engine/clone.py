@@ -1,0 +1,93 @@
+"""A trial's own copy of a collected item, with function-scoped fixtures of its own.
+
+pytest keeps a fixture's value and finalizers on its definition, which all items of a
+function share. A trial gets private copies of the function-scoped definitions, so that
+no trial can see, or tear down, another's fixtures; wider fixtures stay shared, as they
+are between ordinary tests.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from _pytest.fixtures import FixtureDef, FuncFixtureInfo
+
+FixtureDefs = Sequence[FixtureDef[Any]]
+
+
+class PrivateFixtures(dict[str, FixtureDefs]):
+    """Fixture definitions by name, function-scoped ones copied.
+
+    Names that the test asks for only while it runs (``request.getfixturevalue``) are
+    looked up and copied at that moment.
+    """
+
+    def __init__(
+        self,
+        shared: Mapping[str, FixtureDefs],
+        *,
+        look_up: Callable[[str], FixtureDefs | None],
+    ) -> None:
+        super().__init__((name, tuple(map(_private, defs))) for name, defs in shared.items())
+        self._look_up = look_up
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the definitions of a fixture, the most specific last."""
+        if name not in self:
+            found = self._look_up(name)
+            if not found:
+                return default
+            self[name] = tuple(map(_private, found))
+        return self[name]
+
+    def copy(self) -> PrivateFixtures:
+        """Return itself.
+
+        Up to pytest 9.0 a request copies this mapping; a plain copy would quietly share
+        the dynamic fixtures between trials.
+        """
+        return self
+
+
+def clone_item(item: pytest.Function) -> pytest.Function:
+    """Make an item that runs the same test with fixtures of its own.
+
+    The clone bears the same node id and marks, has its own stash, sections and
+    user properties, and is not part of the session's items.
+    """
+    manager = item.session._fixturemanager
+    info = item._fixtureinfo
+    clone: pytest.Function = type(item).from_parent(
+        item.parent,
+        name=item.name,
+        callspec=getattr(item, "callspec", None),
+        fixtureinfo=FuncFixtureInfo(
+            argnames=info.argnames,
+            initialnames=info.initialnames,
+            names_closure=info.names_closure,
+            name2fixturedefs=PrivateFixtures(
+                info.name2fixturedefs,
+                look_up=lambda name: manager.getfixturedefs(name, item),
+            ),
+        ),
+        originalname=item.originalname,
+    )
+    for private in ("_id", "_nodeid"):  # the newer and the older name
+        if hasattr(item, private):
+            setattr(clone, private, getattr(item, private))
+    clone.own_markers[:] = item.own_markers
+    for mark in item.own_markers:  # also those that a conftest added after collection
+        clone.keywords.setdefault(mark.name, mark)
+    return clone
+
+
+def _private(definition: FixtureDef[Any]) -> FixtureDef[Any]:
+    if definition.scope != "function":
+        return definition
+    own = copy.copy(definition)
+    own.cached_result = None
+    own._finalizers = []  # type: ignore[misc]  # Final there; a copy needs its own
+    return own

@@ -1,0 +1,87 @@
+"""What one trial asked, drew and scored."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from numbers import Real
+from typing import TypeVar
+
+from pytest_llmeval.errors import ScoreError
+from pytest_llmeval.records import SCORE_METRIC, Call, Slot
+
+T = TypeVar("T")
+
+
+class Ledger:
+    """The current trial, as models and fixtures see it.
+
+    Implements ``models.base.CurrentTrial``.
+    """
+
+    def __init__(self, index: int, *, wait: Callable[[Callable[[], object]], object]) -> None:
+        self.index = index
+        self.scores: dict[str, float] = {}
+        self._wait = wait
+        self._calls: dict[tuple[str, Slot], Call] = {}
+        self._taken: defaultdict[str, int] = defaultdict(int)
+        self._given_back: defaultdict[str, list[int]] = defaultdict(list)
+        self._lock = threading.Lock()  # an application may ask from threads of its own
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """One call a slot, as it ended, in the order in which the slots were first asked."""
+        return tuple(self._calls.values())
+
+    @property
+    def lost_a_reply(self) -> bool:
+        """Whether some request never got a reply, for reasons that are not its content."""
+        return any(call.failure == "infrastructure" for call in self._calls.values())
+
+    def slot(self, key: str) -> Slot:
+        """Take the next occurrence of a request in this trial."""
+        with self._lock:
+            given_back = self._given_back[key]
+            if given_back:
+                given_back.sort()
+                return Slot(self.index, given_back.pop(0))
+            occurrence = self._taken[key]
+            self._taken[key] += 1
+            return Slot(self.index, occurrence)
+
+    def record(self, call: Call) -> None:
+        """Note how a request ended.
+
+        A request that failed drew nothing, so its slot is given back: if the application
+        asks again it gets the very draw that a replay, which never fails, gives it.
+        """
+        with self._lock:
+            self._calls[call.key, call.slot] = call
+            if call.failure is not None:
+                self._given_back[call.key].append(call.slot.occurrence)
+
+    def wait(self, function: Callable[[], T]) -> T:
+        """Run a function that waits for the outside."""
+        return self._wait(function)  # type: ignore[return-value]  # hands back what it ran
+
+    def score(self, value: object, metric: object = SCORE_METRIC) -> None:
+        """Record the trial's value for a metric.
+
+        Raises:
+            ScoreError: the value is no finite number, or the metric has one already.
+        """
+        if not isinstance(metric, str) or not metric:
+            raise ScoreError(f"the name of a metric must be a text, not {metric!r}")
+        if isinstance(value, str) or not isinstance(value, Real) or not math.isfinite(value):
+            raise ScoreError(
+                f"llm_score({value!r}): a score must be a finite number; "
+                "leave it out where there is nothing to score"
+            )
+        if metric in self.scores:
+            raise ScoreError(
+                f'"{metric}" was scored before in this trial ({self.scores[metric]:g}); '
+                f'give the second value a name of its own: llm_score({value!r}, "name")'
+            )
+        self.scores[metric] = float(value)

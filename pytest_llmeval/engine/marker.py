@@ -1,0 +1,205 @@
+"""The marker ``llm_eval``: its decorator, and what it says about one case."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import unittest
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+
+import pytest
+
+from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.records import Better, Case, Settings
+from pytest_llmeval.runs.parameters import parameters_digest
+
+MARKER = "llm_eval"
+_NAMES = ("repeats", "min_score", "gate", "better", "cluster")
+_Marked = TypeVar("_Marked", bound=Callable[..., object] | type)
+
+if TYPE_CHECKING:
+
+    @overload
+    def llm_eval(marked: _Marked, /) -> _Marked: ...
+
+    @overload
+    def llm_eval(
+        repeats: int | None = None,
+        *,
+        min_score: float | None = None,
+        gate: str | Sequence[str] | None = None,
+        better: Better = "higher",
+        cluster: str | None = None,
+    ) -> pytest.MarkDecorator: ...
+
+
+def llm_eval(*args: Any, **arguments: Any) -> Any:
+    """Mark a test function or class as an eval; with or without parentheses.
+
+    The same as ``@pytest.mark.llm_eval(...)``. Arguments are checked at collection, so
+    that a mistake is one line and not a traceback of an import.
+
+    Args:
+        *args: ``repeats`` may be given by position.
+        **arguments: ``repeats``: how many trials a case has, 1 or more.
+            ``min_score``: the case fails if the mean of its gated metric is below.
+            ``gate``: the metric, or metrics, that the gate looks at.
+            ``better``: ``"higher"`` or ``"lower"``, for the gated metrics.
+            ``cluster``: name of a parametrize argument; cases with equal values of it
+            are one unit of the test.
+    """
+    return getattr(pytest.mark, MARKER)(*args, **arguments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eval:
+    """An item under the marker, and what its marks amount to."""
+
+    item: pytest.Function
+    case: Case
+    min_score: float | None = None
+
+
+def is_eval(item: pytest.Item) -> bool:
+    """Whether the item, its class or its module bears the marker."""
+    return MARKER in item.keywords and item.get_closest_marker(MARKER) is not None
+
+
+def read_marker(item: pytest.Item, settings: Settings) -> Eval:
+    """Merge and check every ``llm_eval`` mark that applies to an item.
+
+    Raises:
+        SettingsError: the item cannot be an eval, or an argument is impossible.
+    """
+    function = _checked_function(item)
+    arguments = _merged_arguments(function)
+    try:
+        return _checked_eval(function, arguments, settings)
+    except SettingsError as exc:
+        raise SettingsError(f"{item.nodeid}: @{MARKER}: {exc}") from None
+
+
+def has_positional_id(item: pytest.Function) -> bool:
+    """Whether pytest had to make a part of the id from a position (``ticket0``).
+
+    Such an id names another case as soon as one is inserted before it.
+    """
+    callspec = getattr(item, "callspec", None)
+    if callspec is None:
+        return False
+    parts = callspec.id.split("-")
+    made = {f"{name}{callspec.indices.get(name)}": value for name, value in callspec.params.items()}
+    return any(part in parts and str(value) != part for part, value in made.items())
+
+
+def _checked_function(item: pytest.Item) -> pytest.Function:
+    kind = _unsupported_kind(item)
+    if kind:
+        raise SettingsError(f"{item.nodeid}: @{MARKER} does not work on {kind}")
+    return cast("pytest.Function", item)
+
+
+def _unsupported_kind(item: pytest.Item) -> str:
+    if not isinstance(item, pytest.Function):
+        return f"a {type(item).__name__}. Mark a plain test function."
+    if item.cls is not None and issubclass(item.cls, unittest.TestCase):
+        return "a unittest method. Write it as a plain test function."
+    if hasattr(item.obj, "hypothesis"):
+        return "a @given function. Give the cases with pytest.mark.parametrize."
+    if inspect.iscoroutinefunction(item.obj) or inspect.isasyncgenfunction(item.obj):
+        return "an async def function yet. Write it with def and the sync client."
+    return ""
+
+
+def _merged_arguments(item: pytest.Function) -> dict[str, object]:
+    """Arguments, merged one by one: param over function over class over module.
+
+    ``get_closest_marker`` cannot do this: it takes one whole mark, and the function's
+    before the param's.
+    """
+    callspec = getattr(item, "callspec", None)
+    on_param = [] if callspec is None else [m for m in callspec.marks if m.name == MARKER]
+    elsewhere = [m for m in item.iter_markers(MARKER) if all(m is not p for p in on_param)]
+    merged: dict[str, object] = {}
+    for mark in [*on_param, *elsewhere]:
+        if len(mark.args) > 1:
+            raise SettingsError(
+                f"{item.nodeid}: @{MARKER}: only repeats may be given by position; "
+                f"name the others, as in @{MARKER}(5, min_score=0.8)"
+            )
+        given = dict(mark.kwargs)
+        if mark.args:
+            given.setdefault("repeats", mark.args[0])
+        for name, value in given.items():
+            if value is not None:
+                merged.setdefault(name, value)
+    return merged
+
+
+def _checked_eval(item: pytest.Function, arguments: dict[str, object], settings: Settings) -> Eval:
+    unknown = sorted(set(arguments) - set(_NAMES))
+    if unknown:
+        raise SettingsError(f"no argument is called {unknown[0]}; known are {', '.join(_NAMES)}")
+    repeats = _repeats(arguments.get("repeats", settings.default_repeats))
+    case = Case(
+        id=item.nodeid,
+        function=item.nodeid.partition("[")[0],
+        repeats=settings.repeats or repeats,
+        parameters=_digest(item),
+        positional=has_positional_id(item),
+        gate=_gate(arguments.get("gate", ())),
+        better=_better(arguments.get("better", "higher")),
+        cluster=_cluster(item, arguments.get("cluster")),
+    )
+    return Eval(item=item, case=case, min_score=_min_score(arguments.get("min_score")))
+
+
+def _digest(item: pytest.Function) -> str | None:
+    callspec = getattr(item, "callspec", None)
+    return None if callspec is None else parameters_digest(callspec.params)
+
+
+def _repeats(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise SettingsError(f"repeats must be a whole number of 1 or more, not {value!r}")
+    return value
+
+
+def _min_score(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise SettingsError(f"min_score must be a finite number such as 0.8, not {value!r}")
+    return float(value)
+
+
+def _gate(value: object) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else value
+    if (
+        not isinstance(names, list | tuple)
+        or not all(isinstance(name, str) and name for name in names)
+        or len(set(names)) != len(names)
+    ):
+        raise SettingsError(f'gate must name metrics, as in gate="score", not {value!r}')
+    return tuple(names)
+
+
+def _better(value: object) -> Better:
+    if value not in ("higher", "lower"):
+        raise SettingsError(f'better must be "higher" or "lower", not {value!r}')
+    return value
+
+
+def _cluster(item: pytest.Function, name: object) -> str | None:
+    if name is None:
+        return None
+    callspec = getattr(item, "callspec", None)
+    known = {} if callspec is None else callspec.params
+    if not isinstance(name, str) or name not in known:
+        listed = ", ".join(known) or "none here"
+        raise SettingsError(
+            f"cluster must name an argument of parametrize ({listed}), not {name!r}"
+        )
+    return str(known[name])

@@ -1,0 +1,99 @@
+"""What a test can ask for: a model, a vendor's client, and a place for its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+from pytest_llmeval.options import SETTINGS
+
+if TYPE_CHECKING:
+    from openai import OpenAI
+
+    from pytest_llmeval.cache.replies import Replies
+    from pytest_llmeval.engine.ledger import Ledger
+    from pytest_llmeval.engine.trial import RunningTrial
+    from pytest_llmeval.models.base import CachedCalls, Model
+    from pytest_llmeval.models.providers import Providers
+
+
+class ScoreRecorder(Protocol):
+    """Records the trial's value for a metric."""
+
+    def __call__(self, value: float, metric: str = "score") -> None:
+        """Record a finite number, once a metric and trial."""
+
+
+@pytest.fixture(scope="session")
+def _llm_replies(request: pytest.FixtureRequest) -> Iterator[Replies]:
+    """Replies that were paid for, opened at the first call and closed at the end."""
+    from pytest_llmeval.cache.replies import Replies
+    from pytest_llmeval.engine.hooks import NOTES
+
+    settings = request.config.stash[SETTINGS]
+    replies = Replies(
+        settings.directory,
+        mode=settings.cache,
+        session=settings.session,
+        warn=request.config.stash.setdefault(NOTES, []).append,
+    )
+    yield replies
+    replies.close()
+
+
+@pytest.fixture(scope="session")
+def _llm_providers() -> Iterator[Providers]:
+    """Connections and imported functions, kept from trial to trial."""
+    from pytest_llmeval.models.providers import Providers
+
+    providers = Providers()
+    yield providers
+    providers.close()
+
+
+@pytest.fixture
+def _llm_calls(request: pytest.FixtureRequest, _llm_replies: Replies) -> CachedCalls:
+    """Calls of this trial: keyed, replayed or made, recorded."""
+    from pytest_llmeval.models.base import CachedCalls
+
+    aliases = request.config.stash[SETTINGS].origin_aliases
+    return CachedCalls(_ledger(request), _llm_replies, aliases=aliases)
+
+
+@pytest.fixture
+def llm(
+    request: pytest.FixtureRequest, _llm_calls: CachedCalls, _llm_providers: Providers
+) -> Model:
+    """Cached model of this trial: ``llm.ask(prompt)`` and ``llm.chat(messages)``.
+
+    Asks the model named by ``--llm-model`` or the ini key ``llm_model``; trial i is given
+    draw i of a request, stored or new.
+    """
+    return _llm_providers.build_model(request.config.stash[SETTINGS].model, _llm_calls)
+
+
+@pytest.fixture
+def openai_client(_llm_calls: CachedCalls, _llm_providers: Providers) -> OpenAI:
+    """The vendor's own client; its replies are kept draw by draw."""
+    return _llm_providers.openai_client(_llm_calls)
+
+
+@pytest.fixture
+def llm_score(request: pytest.FixtureRequest) -> ScoreRecorder:
+    """Record a score of this trial: ``llm_score(0.7)``, ``llm_score(0.7, "tone")``."""
+    return _ledger(request).score
+
+
+def _ledger(request: pytest.FixtureRequest) -> Ledger:
+    from pytest_llmeval.engine.trial import TRIAL
+
+    trial: RunningTrial | None = request.node.stash.get(TRIAL, None)
+    if trial is None:
+        pytest.fail(
+            f"{request.node.nodeid} uses an llm fixture but is no eval: "
+            "mark it with @llm_eval(repeats=5)",
+            pytrace=False,
+        )
+    return trial.ledger

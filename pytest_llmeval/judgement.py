@@ -1,0 +1,48 @@
+"""What a session ends with: its run, and what the gate says of it or why it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pytest_llmeval.gate.comparison import Comparison
+from pytest_llmeval.gate.description import FunctionDescription
+from pytest_llmeval.records import Run, Settings
+from pytest_llmeval.runs.baseline import Baseline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """Everything that the section and the report files are made of.
+
+    Attributes:
+        run: what was recorded; None if no eval trial finished.
+        path: the run file; None if there is none, ``unsaved`` then says why.
+        baseline: None for an ungated session; ``not_gated`` then says why.
+        comparison: None without a baseline, or if the gate ``could_not_judge``.
+        descriptions: means and intervals of an ungated session.
+        headlines: first line of the first failure, by case. Of this session only: it may
+            quote a reply, which a run file must not.
+        seconds: wall time of the session.
+        notes: sentences that came up on the way (a damaged cache set aside).
+    """
+
+    settings: Settings
+    run: Run | None = None
+    path: Path | None = None
+    unsaved: str = ""
+    baseline: Baseline | None = None
+    not_gated: str = ""
+    comparison: Comparison | None = None
+    could_not_judge: str = ""
+    descriptions: tuple[FunctionDescription, ...] = ()
+    headlines: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def fails(self) -> bool:
+        """Whether the session may not end green."""
+        judged_bad = self.comparison is not None and self.comparison.fails
+        return judged_bad or bool(self.could_not_judge)

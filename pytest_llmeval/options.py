@@ -1,0 +1,352 @@
+"""Command line and ini, resolved into one frozen ``Settings``.
+
+Precedence: command line, marker, ini, default. Values arrive as text and are checked
+here, not by argparse, so that a mistake is one line with exit code 4.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, cast, get_args
+
+import pytest
+
+from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.records import CacheMode, GateRules, OnMissing, Settings
+
+T = TypeVar("T")
+IniType = Literal["string", "bool", "int", "float", "linelist"]
+
+SETTINGS = pytest.StashKey[Settings]()
+
+DIRECTORY = ".llmeval"
+REPORT_ENDINGS = (".json",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option: ``--llm-NAME`` on the command line, ``llm_NAME`` in the ini file."""
+
+    name: str
+    metavar: str
+    help: str
+    ini: IniType | None
+    kind: Literal["value", "flag", "list"] = "value"
+
+    @property
+    def flag(self) -> str:
+        """How it is written on the command line."""
+        return f"--llm-{self.name}"
+
+    @property
+    def key(self) -> str:
+        """How it is written in the ini file, and where argparse puts it."""
+        return f"llm_{self.name.replace('-', '_')}"
+
+
+OPTIONS = (
+    Option(
+        name="baseline",
+        metavar="REF",
+        ini=None,
+        help="compare with the run recorded for REF: a branch, tag or commit, a run id, "
+        "a run file, or 'last'; a significant drop fails the session",
+    ),
+    Option(
+        name="on-missing",
+        metavar="error|warn",
+        ini=None,
+        help="without a stored run for REF: stop before anything is run, or run ungated "
+        "(default: error)",
+    ),
+    Option(
+        name="model",
+        metavar="PROVIDER/MODEL",
+        ini="string",
+        help="model that the llm fixture asks: openai/gpt-4o-mini, or function/module:callable",
+    ),
+    Option(
+        name="repeats",
+        metavar="N",
+        ini="int",
+        help="trials of every case; on the command line it overrides the markers (default: 5)",
+    ),
+    Option(
+        name="alpha",
+        metavar="P",
+        ini="float",
+        help="one-sided level of the test, above 0 and below 0.5 (default: 0.05)",
+    ),
+    Option(
+        name="margin",
+        metavar="D",
+        ini="float",
+        help="fail only on a drop of more than D (default: 0)",
+    ),
+    Option(
+        name="target",
+        metavar="D",
+        ini="float",
+        help="the drop that must be ruled out, or would have been caught (default: 0.10)",
+    ),
+    Option(
+        name="strict",
+        metavar="",
+        ini="bool",
+        kind="flag",
+        help="an inconclusive comparison fails too",
+    ),
+    Option(
+        name="cache",
+        metavar="MODE",
+        ini="string",
+        help="auto: replay what is stored, ask for the rest; replay: ask for nothing; "
+        "refresh: draw everything anew and keep the old draws; off: neither (default: auto)",
+    ),
+    Option(
+        name="report",
+        metavar="PATH.json",
+        ini="linelist",
+        kind="list",
+        help="write the comparison to a file; repeatable",
+    ),
+    Option(
+        name="dir",
+        metavar="PATH",
+        ini="string",
+        help=f"where replies and runs are kept (default: {DIRECTORY} beside the ini file)",
+    ),
+)
+INI_ONLY = (
+    ("llm_max_gone", "float", "share of a function's baseline cases that may be gone (0.10)"),
+    (
+        "llm_origin_alias",
+        "linelist",
+        "lines of 'http://127.0.0.1:8001 = https://api.example.com': two origins, one key",
+    ),
+)
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare every option and its ini twin."""
+    group = parser.getgroup("llmeval", "LLM evals")
+    for option in OPTIONS:
+        settings: dict[str, Any] = {"dest": option.key, "default": None, "help": option.help}
+        if option.kind == "flag":
+            group.addoption(option.flag, action="store_true", **settings)
+            group.addoption(
+                f"--no-llm-{option.name}",
+                action="store_false",
+                dest=option.key,
+                default=None,
+                help=f"undo {option.flag} of the ini file",
+            )
+        else:
+            settings["action"] = "append" if option.kind == "list" else "store"
+            group.addoption(option.flag, metavar=option.metavar, **settings)
+        if option.ini:
+            parser.addini(option.key, option.help, type=option.ini, default=None)
+    for key, kind, text in INI_ONLY:
+        parser.addini(key, text, type=cast("IniType", kind), default=None)
+
+
+def resolve(config: pytest.Config) -> Settings:
+    """Read and check every option of a session.
+
+    Raises:
+        SettingsError: a value cannot be used; the message names where it came from.
+    """
+    read = _Reader(config)
+    target = read("target", _positive, 0.10)
+    margin = read("margin", _not_negative, 0.0)
+    if margin >= target:
+        default = "" if read.is_given("target") else " (the default)"
+        raise SettingsError(
+            f"--llm-margin={margin:g} must be smaller than --llm-target={target:g}{default}: "
+            "a drop that is allowed cannot be one that must be ruled out. "
+            f"Raise the target, as in --llm-target={margin * 2:g}."
+        )
+    return Settings(
+        directory=_directory(config, read),
+        session=_session_id(config),
+        baseline=read("baseline", _text, None),
+        on_missing=read("on-missing", _one_of(OnMissing), "error"),
+        model=read("model", _text, None),
+        repeats=_whole_from(read.command_line("repeats"), "--llm-repeats"),
+        default_repeats=_whole_from(read.ini("llm_repeats"), "llm_repeats in the ini file") or 5,
+        cache=read("cache", _one_of(CacheMode), "auto"),
+        reports=tuple(read("report", _report_paths(config), ())),
+        origin_aliases=_aliases(read.ini("llm_origin_alias") or ()),
+        gate=GateRules(
+            alpha=read("alpha", _alpha, 0.05),
+            margin=margin,
+            target=target,
+            max_gone=_checked(
+                read.ini("llm_max_gone"), "llm_max_gone in the ini file", _share, default=0.10
+            ),
+            strict=bool(read("strict", _flag, default=False)),
+        ),
+    )
+
+
+class _Reader:
+    """Looks a value up on the command line, then in the ini file."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def __call__(self, name: str, check: Callable[[Any], T], default: Any) -> T:
+        option = next(option for option in OPTIONS if option.name == name)
+        given = self.command_line(name)
+        if given is not None:
+            return _checked(given, option.flag, check, default=default)
+        stored = self.ini(option.key) if option.ini else None
+        return _checked(stored, f"{option.key} in the ini file", check, default=default)
+
+    def command_line(self, name: str) -> Any:
+        """Return what was given on the command line, None if nothing was."""
+        return self._config.getoption(f"llm_{name.replace('-', '_')}", None)
+
+    def is_given(self, name: str) -> bool:
+        """Whether an option was set at all."""
+        return self.command_line(name) is not None or self.ini(f"llm_{name}") is not None
+
+    def ini(self, key: str) -> Any:
+        """Return what the ini file says, None if it does not.
+
+        Raises:
+            SettingsError: the text there is not of the key's type.
+        """
+        try:
+            value = self._config.getini(key)
+        except (TypeError, ValueError, pytest.UsageError) as exc:  # older and newer pytest
+            raise SettingsError(f"{key} in the ini file: {exc}") from None
+        return None if value in ("", []) else value
+
+
+def _checked(value: Any, source: str, check: Callable[[Any], T], *, default: Any) -> T:
+    if value is None:
+        return cast("T", default)
+    try:
+        return check(value)
+    except (ValueError, TypeError) as exc:
+        shown = " ".join(map(str, value)) if isinstance(value, list) else value
+        raise SettingsError(f"{source}={shown}: {exc}") from None
+
+
+def _text(value: str) -> str:
+    if not value.strip():
+        raise ValueError("the value is empty")
+    return value
+
+
+def _flag(value: object) -> bool:
+    return bool(value)
+
+
+def _number(value: object) -> float:
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError("must be a number, such as 0.05")
+    return number
+
+
+def _alpha(value: object) -> float:
+    number = _number(value)
+    if not 0 < number < 0.5:  # noqa: PLR2004 - a one-sided test needs less than a coin
+        raise ValueError("must lie above 0 and below 0.5, such as 0.05")
+    return number
+
+
+def _positive(value: object) -> float:
+    number = _number(value)
+    if number <= 0:
+        raise ValueError("must be above 0, such as 0.10")
+    return number
+
+
+def _not_negative(value: object) -> float:
+    number = _number(value)
+    if number < 0:
+        raise ValueError("must be 0 or more, such as 0.02")
+    return number
+
+
+def _share(value: object) -> float:
+    number = _number(value)
+    if not 0 <= number <= 1:
+        raise ValueError("must lie between 0 and 1, such as 0.10")
+    return number
+
+
+def _whole_from(value: object, source: str) -> int | None:
+    return _checked(value, source, _whole, default=None)
+
+
+def _whole(value: object) -> int:
+    text = str(value).strip()
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+        raise ValueError("must be a whole number of 1 or more, such as 5")
+    return int(text)
+
+
+def _one_of(literal: Any) -> Callable[[Any], Any]:
+    known = get_args(literal)
+
+    def check(value: object) -> object:
+        if value not in known:
+            raise ValueError(f"must be one of {', '.join(known)}")
+        return value
+
+    return check
+
+
+def _report_paths(config: pytest.Config) -> Callable[[Sequence[str]], list[Path]]:
+    def check(values: Sequence[str]) -> list[Path]:
+        paths = [config.invocation_params.dir / value for value in values]
+        for path in paths:
+            if path.suffix not in REPORT_ENDINGS:
+                raise ValueError(f"a report ends in {' or '.join(REPORT_ENDINGS)}")
+            if path.is_dir():
+                raise ValueError("this is a folder; name a file in it")
+        return paths
+
+    return check
+
+
+def _aliases(lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for line in lines:
+        alias, equals, origin = (part.strip() for part in line.partition("="))
+        if not equals or "://" not in alias or "://" not in origin:
+            raise SettingsError(
+                f"llm_origin_alias in the ini file: {line!r} is no pair of origins; write "
+                "http://127.0.0.1:8001 = https://api.example.com"
+            )
+        pairs.append((alias, origin))
+    return tuple(pairs)
+
+
+def _directory(config: pytest.Config, read: _Reader) -> Path:
+    """Where cache and runs live: beside the ini file, else at git's top, else at rootpath."""
+    given = read("dir", _text, None)
+    if given is not None:
+        from_command_line = read.command_line("dir") is not None
+        base = config.invocation_params.dir if from_command_line else config.rootpath
+        return (base / given).absolute()
+    if config.inipath is not None:
+        return config.rootpath / DIRECTORY
+    tops = (top for top in (config.rootpath, *config.rootpath.parents) if (top / ".git").exists())
+    return next(tops, config.rootpath) / DIRECTORY
+
+
+def _session_id(config: pytest.Config) -> str:
+    worker: dict[str, str] | None = getattr(config, "workerinput", None)
+    return os.urandom(16).hex() if worker is None else worker["testrunuid"]

@@ -1,0 +1,169 @@
+"""The section of a gated session: a row for each test function, and what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pytest_llmeval.gate.comparison import Comparison, FunctionComparison, Verdict
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.reports import words
+from pytest_llmeval.reports.errored import first_reason
+from pytest_llmeval.reports.lines import BOLD, GREEN, RED, YELLOW, Line
+from pytest_llmeval.reports.table import aligned
+
+_LISTED_CASES = 3
+_NAME_WIDTH = 12
+_BAD = (Verdict.REGRESSED, Verdict.NOT_COMPARABLE)
+_UNSURE = (Verdict.INCONCLUSIVE, Verdict.GONE)
+
+
+def gated_lines(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
+    """Word a comparison."""
+    yield Line()
+    yield from _table(judgement, comparison)
+    yield from _scope(comparison)
+    for function in comparison.functions:
+        yield from _about(judgement, function)
+    if _nothing_matched(comparison):
+        yield Line(
+            "no request matched the baseline's: does the prompt contain a date or a random id?",
+            YELLOW,
+        )
+    if comparison.why:
+        yield Line(comparison.why, RED)
+
+
+def _nothing_matched(comparison: Comparison) -> bool:
+    """Whether every case of the session sent requests that the baseline never sent."""
+    asked = [function for function in comparison.functions if function.cases]
+    return bool(asked) and all(one.changed_kinds.get("request") == one.cases for one in asked)
+
+
+def _table(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
+    assert judgement.baseline is not None  # noqa: S101 - a comparison has one
+    level = 1 - 2 * judgement.settings.gate.alpha
+    name = judgement.baseline.reference
+    heading = ["test function", "asked anew", name if len(name) <= _NAME_WIDTH else "baseline"]
+    heading += ["here", "difference", f"{level:.0%} CI", "p", "could catch", ""]
+    texts = aligned([heading, *map(_row, comparison.functions)])
+    yield Line(texts[0], BOLD)
+    for text, function in zip(texts[1:], comparison.functions, strict=True):
+        yield Line(text, _style(function.verdict))
+
+
+def _row(function: FunctionComparison) -> list[str]:
+    def cell(value: float | None, *, signed: bool = False) -> str:
+        return "" if value is None else words.number(value, signed=signed)
+
+    improved = function.verdict is Verdict.IMPROVED
+    p = function.p_improved_adjusted if improved else function.p_adjusted
+    interval = ""
+    if function.interval is not None and function.method == "paired-t":
+        interval = "[{:+.3f}, {:+.3f}]".format(*function.interval)
+    return [
+        words.label(function),
+        f"{function.changed}/{function.cases}" if function.cases else "",
+        cell(function.baseline_mean),
+        cell(function.mean),
+        cell(function.difference, signed=True),
+        interval,
+        "" if p is None else words.p_value(p),
+        cell(function.smallest_detectable_drop),
+        words.VERDICTS[function.verdict],
+    ]
+
+
+def _scope(comparison: Comparison) -> Iterator[Line]:
+    family = max((function.family_size for function in comparison.functions), default=0)
+    cases = sum(function.cases for function in comparison.functions)
+    parts = []
+    if family > 1:
+        parts.append(f"p: Holm over {family} functions, the intervals are not corrected")
+    if cases:
+        parts.append(f"holds for these {words.counted(cases, 'case')} and this wording")
+    for function in comparison.functions:
+        if function.partial:
+            have = f"{function.cases} of {function.baseline_cases}"
+            parts.append(f"partial: {have} cases of {words.label(function)}")
+    if parts:
+        yield Line(" · ".join(parts))
+
+
+def _about(judgement: Judgement, function: FunctionComparison) -> Iterator[Line]:
+    rules = judgement.settings.gate
+    name = words.label(function)
+    text = words.sentence(function, rules)
+    prefix = "" if text.startswith(name) else f"{name}: "
+    if text not in words.VERDICTS.values():  # the table has said that much
+        yield Line()
+        yield Line(prefix + text, _style(function.verdict))
+    for remark in _remarks(judgement, function):
+        yield Line(f"  {remark}")
+
+
+def _remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
+    if function.changed and function.changed < function.cases:
+        yield _changed_part(function)
+    if function.units and function.units < function.changed:
+        yield f"{function.changed} changed cases, {function.units} independent"
+    redrawn = function.changed_kinds.get("redrawn", 0)
+    if redrawn:
+        yield (
+            f"{redrawn} cases sent the same requests but got new replies "
+            "(the baseline's cache is not here)"
+        )
+    if function.changed_kinds.get("unseen", 0):
+        yield f"{function.changed_kinds['unseen']} cases made no call that was seen here"
+    if function.identical_repeats:
+        yield "all repeats are identical: they are one draw"
+    remark = words.within_case_remark(function, judgement.settings.gate)
+    if remark:
+        yield remark
+    yield from _moved_cases(judgement, function)
+    yield from _left_out(judgement, function)
+
+
+def _changed_part(function: FunctionComparison) -> str:
+    changed = [case for case in function.compared if case.kind is not None]
+    before = sum(case.baseline_mean for case in changed) / len(changed)
+    after = sum(case.mean for case in changed) / len(changed)
+    return f"the {len(changed)} changed cases: {before:.2f} -> {after:.2f}"
+
+
+def _moved_cases(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
+    improved = function.verdict is Verdict.IMPROVED
+    pick = words.most_risen if improved else words.most_fallen
+    lost = words.all_lost(function)
+    shown = lost if function.verdict is Verdict.NO_SIGNIFICANT_CHANGE else []
+    if function.verdict in (*_BAD, *_UNSURE, Verdict.IMPROVED):
+        shown = pick(function, _LISTED_CASES)
+    for case in shown:
+        headline = "" if improved else judgement.headlines.get(case.case, "")
+        word = "rose" if improved else "fell"
+        change = words.moved(case, metric=function.metric)
+        yield f"{word} most  {change}  {headline}".rstrip()
+
+
+def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
+    here, gone = len(function.only_here), len(function.only_in_baseline)
+    if (here or gone) and function.verdict is not Verdict.UNCHANGED and function.cases:
+        parts = [f"{words.counted(here, 'case')} new here"] if here else []
+        parts += [f"{words.counted(gone, 'case')} only in the baseline"] if gone else []
+        yield f"not compared: {', '.join(parts)}"
+    if function.mismatched:
+        yield (
+            f"{len(function.mismatched)} cases bear the same position but other parameters: "
+            "not compared; give ids= to parametrize"
+        )
+    errored = function.trials.errored, function.baseline_trials.errored
+    if any(errored):
+        yield f"errored trials, not scored: {errored[0]} here, {errored[1]} in the baseline"
+        yield from first_reason(judgement, function.function)
+
+
+def _style(verdict: Verdict) -> Mapping[str, bool]:
+    if verdict in _BAD:
+        return RED
+    if verdict in _UNSURE:
+        return YELLOW
+    return GREEN if verdict is Verdict.IMPROVED else {}

@@ -1,0 +1,107 @@
+"""The comparison as JSON, for other programs. The format is told in docs/report-format.md."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from pytest_llmeval.gate.comparison import FunctionComparison
+from pytest_llmeval.gate.description import FunctionDescription
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.records import Run
+from pytest_llmeval.runs.baseline import Baseline
+
+SCHEMA_VERSION = 1
+
+
+def render(judgement: Judgement) -> str:
+    """Write a judgement as JSON, with a newline at its end."""
+    return json.dumps(_finite(_document(judgement)), indent=2, allow_nan=False) + "\n"
+
+
+def _document(judgement: Judgement) -> dict[str, Any]:
+    comparison = judgement.comparison
+    verdict = "could_not_judge" if judgement.could_not_judge else "not_gated"
+    functions: list[dict[str, Any]] = [_description(d) for d in judgement.descriptions]
+    if comparison is not None:
+        verdict = str(comparison.verdict)
+        functions = [_function(function) for function in comparison.functions]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "verdict": verdict,
+        "fails": judgement.fails,
+        "why": judgement.could_not_judge or (comparison.why if comparison else ""),
+        "settings": asdict(judgement.settings.gate),
+        "run": None if judgement.run is None else _run(judgement.run),
+        "baseline": _baseline(judgement.baseline, judgement.run),
+        "functions": functions,
+        "notes": list(judgement.notes),
+    }
+
+
+def _function(function: FunctionComparison) -> dict[str, Any]:
+    document = asdict(function)
+    document["compared"] = [
+        {**case, "unchanged": case["kind"] is None} for case in document["compared"]
+    ]
+    return document
+
+
+def _description(description: FunctionDescription) -> dict[str, Any]:
+    return {**asdict(description), "verdict": "not_gated"}
+
+
+def _run(run: Run) -> dict[str, Any]:
+    calls = [call for trial in run.trials for call in trial.calls]
+    return {
+        "id": run.id,
+        "created": run.created,
+        "commit": run.commit,
+        "dirty": run.dirty,
+        "ref": run.ref,
+        "complete": run.complete,
+        "cases": len(run.cases),
+        "trials": len(run.trials),
+        "models": sorted({call.model for call in calls if call.model is not None}),
+        "served": sorted({call.served for call in calls if call.served is not None}),
+        "calls": {
+            "made": sum(not call.replayed and call.failure is None for call in calls),
+            "replayed": sum(call.replayed for call in calls),
+            "failed": sum(call.failure is not None for call in calls),
+            "outside": run.outside_calls,
+        },
+        "versions": dict(run.versions),
+    }
+
+
+def _baseline(baseline: Baseline | None, run: Run | None) -> dict[str, Any] | None:
+    if baseline is None:
+        return None
+    age = None
+    if run is not None:
+        created = map(datetime.fromisoformat, (baseline.run.created, run.created))
+        before, here = created
+        age = (here - before).total_seconds()
+    return {
+        **_run(baseline.run),
+        "reference": baseline.reference,
+        "how": baseline.how,
+        "distance": baseline.distance,
+        "age": age,
+        "notes": list(baseline.notes),
+    }
+
+
+def _finite(value: Any) -> Any:
+    """Put null for what JSON has no number for."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return value

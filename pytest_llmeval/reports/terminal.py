@@ -1,0 +1,96 @@
+"""The section at the end of a session, as styled lines; the plugin writes them."""
+
+from __future__ import annotations
+
+from pytest_llmeval.gate.comparison import Verdict
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.records import Run
+from pytest_llmeval.reports import words
+from pytest_llmeval.reports.gated import gated_lines
+from pytest_llmeval.reports.lines import RED, YELLOW, Line
+from pytest_llmeval.reports.provenance import differences
+from pytest_llmeval.reports.ungated import ungated_lines
+from pytest_llmeval.runs.baseline import Baseline
+
+
+def section(judgement: Judgement) -> list[Line]:
+    """Word a judgement."""
+    lines: list[Line] = []
+    if judgement.run is not None:
+        lines.append(Line(_run_line(judgement.run, judgement.seconds)))
+    lines += [Line(text) for text in baseline_lines(judgement.baseline)]
+    lines += [Line(f"note: {note}", YELLOW) for note in judgement.notes]
+    if judgement.unsaved:
+        lines.append(Line(judgement.unsaved, RED))
+    if judgement.run is not None and judgement.baseline is not None:
+        lines += [Line(text) for text in differences(judgement.baseline.run, judgement.run)]
+    if judgement.comparison is not None:
+        lines += gated_lines(judgement, judgement.comparison)
+    elif judgement.could_not_judge:
+        lines.append(Line(f"could not judge: {judgement.could_not_judge}", RED))
+    elif judgement.run is not None:
+        lines += ungated_lines(judgement)
+    if judgement.path is not None and judgement.run is not None:
+        lines.append(Line(_recorded(judgement.run)))
+    return lines
+
+
+def baseline_lines(baseline: Baseline | None) -> list[str]:
+    """Say which run is compared with, and what is odd about it."""
+    if baseline is None:
+        return []
+    run = baseline.run
+    commit = f"@{run.commit[:7]}" if run.commit else ""
+    facts: list[str] = [baseline.how] if baseline.how != baseline.reference else []
+    facts.append(f"recorded {run.created[:16].replace('T', ' ')}")
+    if baseline.how in ("file", "last", "run id"):
+        facts.append(f"run {run.id}")
+    repeats = sorted({case.repeats for case in run.cases})
+    shown = words.counted(repeats[-1], "repeat") if repeats else "no case"
+    if len(repeats) > 1:
+        shown = f"{repeats[0]} to {shown}"
+    first = f"baseline {baseline.reference}{commit} ({', '.join(facts)}), {shown}"
+    return [first, *(f"note: {note}" for note in baseline.notes)]
+
+
+def failure_line(judgement: Judgement) -> str:
+    """Say in one plain line why the session fails."""
+    if judgement.could_not_judge:
+        return f"llm evals: could not judge: {judgement.could_not_judge}"
+    comparison = judgement.comparison
+    if comparison is None:
+        return ""
+    failing = [function for function in comparison.functions if function.fails]
+    if not failing:
+        return f"llm evals: {comparison.why}"
+    first = words.sentence(failing[0], judgement.settings.gate)
+    if failing[0].verdict is not Verdict.REGRESSED:
+        first = f"{words.label(failing[0])}: {first}"
+    more = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
+    return f"llm evals: {first}{more}"
+
+
+def _run_line(run: Run, seconds: float) -> str:
+    repeats = sorted({case.repeats for case in run.cases})
+    cases = words.counted(len(run.cases), "case")
+    size = f"{cases} x {words.counted(repeats[0], 'repeat')}"
+    if len(repeats) > 1:
+        size = f"{cases}, {words.counted(len(run.trials), 'trial')}"
+    calls = [call for trial in run.trials for call in trial.calls]
+    models = sorted({call.model for call in calls if call.model})
+    replayed = sum(call.replayed for call in calls)
+    failed = sum(call.failure is not None for call in calls)
+    made = f"{len(calls) - replayed - failed} calls made, {replayed} replayed"
+    parts = [size, *models, made + (f", {failed} failed" if failed else ""), f"{seconds:.1f} s"]
+    if run.outside_calls:
+        parts.append(f"{run.outside_calls} calls belong to no case")
+    return " · ".join(parts)
+
+
+def _recorded(run: Run) -> str:
+    if run.commit is None:
+        return f"recorded {run.id} outside git: name it by its id, or with last"
+    bars = ["incomplete"] if not run.complete else []
+    bars += ["of a dirty tree"] if run.dirty else []
+    bar = f" (no baseline for it: the run is {' and '.join(bars)})" if bars else ""
+    return f"recorded {run.id} for {run.commit[:7]}{bar}"

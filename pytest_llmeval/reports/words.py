@@ -1,0 +1,187 @@
+"""The sentences of the section: what a verdict means, in plain words.
+
+Never "equal", "stable" or "safe": no suite can show that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_llmeval.gate.comparison import CaseComparison, FunctionComparison, Verdict
+from pytest_llmeval.records import PASS_METRIC, GateRules
+
+VERDICTS = {
+    Verdict.REGRESSED: "REGRESSED",
+    Verdict.IMPROVED: "improved",
+    Verdict.NO_SIGNIFICANT_CHANGE: "no significant change",
+    Verdict.INCONCLUSIVE: "inconclusive",
+    Verdict.UNCHANGED: "unchanged (all replayed, nothing new was measured)",
+    Verdict.NOT_COMPARABLE: "NOT COMPARABLE",
+    Verdict.NEW: "new",
+    Verdict.GONE: "gone",
+}
+
+
+def label(comparison: FunctionComparison) -> str:
+    """Name the function, and the metric unless it is the plain pass rate."""
+    name = comparison.function.rpartition("::")[2]
+    return name if comparison.metric == PASS_METRIC else f"{name} ({comparison.metric})"
+
+
+def number(value: float, *, signed: bool = False) -> str:
+    """Write a figure of the suite with three decimals; an exact 0 as ``0``."""
+    if value == 0:
+        return "0"
+    return f"{value:+.3f}" if signed else f"{value:.3f}"
+
+
+def p_value(p: float) -> str:
+    """Write a p-value; below .001 that is all there is to say."""
+    return "<0.001" if p < 0.001 else f"{p:.3f}"  # noqa: PLR2004
+
+
+def chance(p: float) -> str:
+    """Put a p-value as how often chance alone would do the like."""
+    if p < 0.001:  # noqa: PLR2004
+        return "fewer than 1 of 1000 comparisons"
+    return f"1 of {round(1 / p)} comparisons"
+
+
+def sentence(comparison: FunctionComparison, rules: GateRules) -> str:  # noqa: PLR0911 - one each
+    """Say what the verdict on one function means."""
+    match comparison.verdict:
+        case Verdict.REGRESSED:
+            return f"{label(comparison)} {_moved(comparison)}{_beyond(rules)}; {_odds(comparison)}"
+        case Verdict.IMPROVED:
+            return f"{label(comparison)} {_moved(comparison)}; {_odds(comparison)}"
+        case Verdict.UNCHANGED:
+            return VERDICTS[Verdict.UNCHANGED] + _uncompared(comparison)
+        case Verdict.NO_SIGNIFICANT_CHANGE:
+            return f"no significant change: {_ruled_out(comparison, rules)}"
+        case Verdict.INCONCLUSIVE:
+            return f"inconclusive: {_open(comparison)}"
+        case Verdict.NOT_COMPARABLE:
+            return f"not comparable: {comparison.why}"
+        case Verdict.NEW:
+            return "new: the baseline has no case of it"
+        case Verdict.GONE:
+            return "gone: the baseline has it, this complete run does not"
+
+
+def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
+    """Point at cases that fell beyond chance where the suite as a whole did not."""
+    p = comparison.p_within_case
+    if p is None or p >= rules.alpha or comparison.verdict is Verdict.REGRESSED:
+        return ""
+    worst = most_fallen(comparison, 1)
+    mostly = f", mostly {moved(worst[0], metric=comparison.metric)}" if worst else ""
+    return (
+        f"these very cases fell beyond chance (p = {p_value(p)}){mostly}; "
+        "too few cases moved to call the suite worse"
+    )
+
+
+def most_fallen(comparison: FunctionComparison, count: int) -> list[CaseComparison]:
+    """Return the cases that fell most, the worst first."""
+    fallen = [case for case in comparison.compared if case.difference < 0]
+    return sorted(fallen, key=lambda case: (case.difference, case.case))[:count]
+
+
+def most_risen(comparison: FunctionComparison, count: int) -> list[CaseComparison]:
+    """Return the cases that rose most, the best first."""
+    risen = [case for case in comparison.compared if case.difference > 0]
+    return sorted(risen, key=lambda case: (-case.difference, case.case))[:count]
+
+
+def all_lost(comparison: FunctionComparison) -> list[CaseComparison]:
+    """Return the changed cases that went from all passed to all missed."""
+    if comparison.metric != PASS_METRIC:
+        return []
+    return [
+        case
+        for case in comparison.compared
+        if case.kind is not None and all(case.baseline_scores) and not any(case.scores)
+    ]
+
+
+def hits(scores: Sequence[float], *, metric: str) -> str:
+    """Write pass scores as ``4/5``, others as their mean."""
+    if metric == PASS_METRIC:
+        return f"{sum(map(int, scores))}/{len(scores)}"
+    return number(sum(scores) / len(scores))
+
+
+def moved(case: CaseComparison, *, metric: str) -> str:
+    """Write how the scores of a case changed: ``test_x[Peru]  10/10 -> 1/5``."""
+    before, here = hits(case.baseline_scores, metric=metric), hits(case.scores, metric=metric)
+    return f"{short(case.case)}  {before} -> {here}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Write ``1 case``, ``3 cases``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def short(case: str) -> str:
+    """Name a case without the path of its file."""
+    return case.partition("::")[2] or case
+
+
+def _moved(comparison: FunctionComparison) -> str:
+    assert comparison.difference is not None  # noqa: S101 - every judged function has one
+    assert comparison.baseline_mean is not None  # noqa: S101
+    assert comparison.mean is not None  # noqa: S101
+    worse, better = ("fell", "rose") if comparison.better == "higher" else ("worsened", "improved")
+    verb = worse if comparison.difference < 0 else better
+    change = f"{comparison.baseline_mean:.3f} -> {comparison.mean:.3f}"
+    return f"{verb} by {abs(comparison.difference):.3f} ({change})"
+
+
+def _beyond(rules: GateRules) -> str:
+    return f", more than the margin of {rules.margin:g}" if rules.margin else ""
+
+
+def _odds(comparison: FunctionComparison) -> str:
+    improved = comparison.verdict is Verdict.IMPROVED
+    p = comparison.p_improved_adjusted if improved else comparison.p_adjusted
+    assert p is not None  # noqa: S101 - rows 8 and 9 are decided by it
+    scope = ""
+    if comparison.method == "exact-within-case":
+        scope = f" (these {comparison.changed} cases only)"
+    return f"chance alone would do this in {chance(p)}{scope}"
+
+
+def _uncompared(comparison: FunctionComparison) -> str:
+    here, gone = len(comparison.only_here), len(comparison.only_in_baseline)
+    if not here and not gone:
+        return ""
+    return f", with {counted(here, 'case')} only here, {gone} only in the baseline: not compared"
+
+
+def _ruled_out(comparison: FunctionComparison, rules: GateRules) -> str:
+    target = f"{rules.target:.2f}"
+    if comparison.ruled_out_by == "interval":
+        return f"a drop of {target} or more is ruled out ({1 - rules.alpha:.0%})"
+    if comparison.ruled_out_by == "smallest_drop":
+        return f"a drop of {target} would have been caught in 4 of 5 builds"
+    asked = f"only {comparison.changed} of {comparison.cases} cases were asked anew"
+    return f"{asked}: a drop of {target} is impossible"
+
+
+def _open(comparison: FunctionComparison) -> str:
+    if comparison.why:
+        return comparison.why
+    parts = ["too few cases moved to tell"]
+    if comparison.interval is not None:
+        parts = [f"the drop may be as large as {max(0.0, -comparison.interval[0]):.2f}"]
+    needed = []
+    if comparison.settle_cases:
+        needed.append(f"{comparison.settle_cases} more cases")
+    if comparison.settle_repeats:
+        needed.append(f"{comparison.settle_repeats} repeats")
+    if needed:
+        parts.append(
+            f"about {' or '.join(needed)} would settle it "
+            "(decide on one number once: further looks add false alarms)"
+        )
+    return "; ".join(parts)

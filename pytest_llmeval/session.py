@@ -1,0 +1,106 @@
+"""One session: what was collected, what ran, and the judgement at its end.
+
+Knows no pytest. The plugin hands in what the reports carried, whether they came from
+this process or from workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pytest_llmeval.gate import compare, describe
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.records import Run, Settings, Trial
+from pytest_llmeval.runs.baseline import Baseline
+from pytest_llmeval.runs.header import read_header
+from pytest_llmeval.runs.store import RunStore
+from pytest_llmeval.runs.trials import read_trial
+
+
+class EvalSession:
+    """Gathers the trials of one session and judges them at its end.
+
+    Attributes:
+        baseline: what to compare with; None for an ungated session, ``not_gated`` then
+            says why.
+        saw_collection_error: some file could not be collected, so the run is incomplete.
+    """
+
+    def __init__(
+        self, settings: Settings, *, baseline: Baseline | None = None, not_gated: str = ""
+    ) -> None:
+        self.settings = settings
+        self.baseline = baseline
+        self.not_gated = not_gated
+        self.saw_collection_error = False
+        self._opening: Run | None = None
+        self._functions: dict[str, str] = {}
+        self._trials: dict[str, tuple[Trial, ...]] = {}
+        self._headlines: dict[str, str] = {}
+        self._notes: list[str] = []
+
+    def add(self, payload: Mapping[str, Any]) -> None:
+        """Take in what rode on the report of one case; a rerun replaces what was there."""
+        if "opening" in payload and self._opening is None:
+            self._opening = read_header(payload["opening"]).run
+            self._functions = {case.id: case.function for case in self._opening.cases}
+        self._notes += [note for note in payload.get("notes", ()) if note not in self._notes]
+        case = payload["case"]
+        self._trials[case] = tuple(
+            read_trial(line, functions=self._functions) for line in payload["trials"]
+        )
+        self._headlines[case] = payload["headline"]
+
+    def judge(self, *, seconds: float) -> Judgement:
+        """Record the run, then compare it: nothing after the recording can lose it.
+
+        Args:
+            seconds: wall time of the session so far.
+        """
+        run = self._run()
+        judgement = Judgement(
+            settings=self.settings,
+            run=run,
+            baseline=self.baseline,
+            not_gated=self.not_gated,
+            headlines={case: line for case, line in self._headlines.items() if line},
+            notes=tuple(self._notes),
+            seconds=seconds,
+        )
+        if run is None:
+            return self._nothing_ran(judgement)
+        return self._compared(self._saved(judgement, run), run)
+
+    def _run(self) -> Run | None:
+        if self._opening is None:
+            return None
+        cases = self._opening.cases
+        ended = all(len(self._trials.get(case.id, ())) == case.repeats for case in cases)
+        return replace(
+            self._opening,
+            complete=self._opening.complete and ended and not self.saw_collection_error,
+            trials=tuple(trial for case in cases for trial in self._trials.get(case.id, ())),
+        )
+
+    def _saved(self, judgement: Judgement, run: Run) -> Judgement:
+        try:
+            return replace(judgement, path=RunStore(self.settings.directory).save(run))
+        except (OSError, ValueError) as exc:  # ValueError: two cases with one id, say
+            return replace(judgement, unsaved=f"this run could not be recorded: {exc}")
+
+    def _compared(self, judgement: Judgement, run: Run) -> Judgement:
+        rules = self.settings.gate
+        try:
+            if self.baseline is None:
+                return replace(judgement, descriptions=describe(run, alpha=rules.alpha))
+            return replace(judgement, comparison=compare(self.baseline.run, run, rules))
+        except Exception as exc:
+            return replace(judgement, could_not_judge=f"{type(exc).__name__}: {exc}")
+
+    def _nothing_ran(self, judgement: Judgement) -> Judgement:
+        if self.baseline is None:
+            return judgement
+        reason = "nothing was compared: no eval case finished in this session"
+        return replace(judgement, could_not_judge=reason)

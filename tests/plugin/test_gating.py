@@ -1,0 +1,425 @@
+"""Record main, change something on a branch, and see what the gate says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.project import APP, EVALS, Project
+
+WORSE = APP.replace("rate=0.8", "rate=0.3")
+BETTER = APP.replace("rate=0.8", "rate=1.0")
+WORKERS = pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+
+
+@pytest.fixture
+def main(project: Project) -> Project:
+    """Main, recorded with 10 repeats, and a branch begun."""
+    assert project.run("--llm-repeats=10").ret == 0
+    assert project.calls() == 200
+    project.git("switch", "-qc", "branch")
+    return project
+
+
+def only_function(report: dict[str, Any]) -> dict[str, Any]:
+    (function,) = report["functions"]
+    return function
+
+
+@WORKERS
+def test_a_comment_edit_is_unchanged_and_free(main: Project, workers: tuple[str, ...]) -> None:
+    main.write(app=APP + "# a comment\n")
+    main.commit()
+
+    result, report = main.gate("--llm-baseline=main", *workers)
+
+    assert result.ret == 0
+    assert main.calls() == 0
+    assert report["verdict"] == "unchanged"
+    assert only_function(report)["changed"] == 0
+    assert report["run"]["calls"] == {"made": 0, "replayed": 100, "failed": 0, "outside": 0}
+    result.stdout.fnmatch_lines(
+        [
+            "*= llm evals =*",
+            "20 cases x 5 repeats * 0 calls made, 100 replayed *",
+            "baseline main@* (merge-base, recorded *), 10 repeats",
+            "*test_says_yes*0/20*unchanged (all replayed, nothing new was measured)",
+        ]
+    )
+
+
+@WORKERS
+def test_a_worse_prompt_fails_the_session(main: Project, workers: tuple[str, ...]) -> None:
+    main.write(app=WORSE)
+    main.commit()
+
+    result, report = main.gate("--llm-baseline=main", *workers)
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert main.calls() == 100
+    assert report["verdict"] == "regressed"
+    assert report["fails"] is True
+    function = only_function(report)
+    assert function["method"] == "paired-t"
+    assert function["dof"] == 19
+    assert function["difference"] < -0.3
+    assert function["changed_kinds"] == {"request": 20}
+    result.stdout.fnmatch_lines(
+        [
+            "*test_says_yes*20/20*REGRESSED",
+            "holds for these 20 cases and this wording",
+            "*test_says_yes fell by 0.* chance alone would do this in *",
+            "*fell most *",
+            "!* llm evals: test_says_yes fell by 0.* chance alone would do this in *!",
+        ]
+    )
+    assert "Traceback" not in str(result.stdout) + str(result.stderr)
+
+
+def test_a_better_prompt_is_improved(main: Project) -> None:
+    main.write(app=BETTER)
+    main.commit()
+
+    result, report = main.gate("--llm-baseline=main")
+
+    assert result.ret == 0
+    assert report["verdict"] == "improved"
+    result.stdout.fnmatch_lines(["*test_says_yes rose by 0.*; chance alone would do this in *"])
+
+
+def comparable(report: dict[str, Any]) -> dict[str, Any]:
+    """A report without what differs from session to session."""
+    for side in ("run", "baseline"):
+        del report[side]["id"], report[side]["created"]
+    del report["baseline"]["age"]
+    return report
+
+
+@pytest.mark.parametrize("app", [APP + "#\n", WORSE, BETTER], ids=["same", "worse", "better"])
+def test_workers_change_nothing_in_the_report(main: Project, app: str) -> None:
+    main.write(app=app)
+    main.commit()
+    main.run()  # so that both sessions replay the same draws
+
+    _, alone = main.gate("--llm-baseline=main")
+    _, workers = main.gate("--llm-baseline=main", "-n", "2")
+
+    assert comparable(workers) == comparable(alone)
+
+
+@WORKERS
+def test_a_missing_baseline_stops_before_anything_is_run(
+    project: Project, workers: tuple[str, ...]
+) -> None:
+    project.git("switch", "-qc", "branch")
+    project.write(app=WORSE)
+    project.commit()
+
+    result = project.run("--llm-baseline=main", *workers)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert project.calls() == 0
+    (line,) = [line for line in result.errlines if line.startswith("ERROR: ")]
+    assert line.startswith("ERROR: --llm-baseline=main: no ")
+    result.stderr.fnmatch_lines(["*git switch main && pytest*"])
+
+
+def test_a_missing_baseline_may_run_ungated(project: Project) -> None:
+    project.git("switch", "-qc", "branch")
+    project.write(app=WORSE)
+    project.commit()
+
+    result, report = project.gate("--llm-baseline=main", "--llm-on-missing=warn")
+
+    assert result.ret == 0
+    assert report["verdict"] == "not_gated"
+    result.stdout.fnmatch_lines(["not gated: --llm-baseline=main: no *"])
+
+
+def test_a_session_without_baseline_ends_with_its_section_too(project: Project) -> None:
+    result, report = project.gate()
+
+    assert result.ret == 0
+    assert report["verdict"] == "not_gated"
+    (function,) = report["functions"]
+    assert function["cases"] == 20
+    assert 0.6 < function["mean"] < 0.95
+    result.stdout.fnmatch_lines(
+        [
+            "20 cases x 5 repeats * function/model:answer * 100 calls made, 0 replayed *",
+            "test function * cases * trials * mean * 90% CI",
+            "test_says_yes * 20 * 100 * 0.* [[]0.*, 0.*[]]",
+            "worst *",
+            "not gated: no --llm-baseline",
+            "recorded * for ???????",
+        ]
+    )
+
+
+def test_more_repeats_buy_only_the_new_draws(project: Project) -> None:
+    project.run()
+    assert project.calls() == 100
+
+    project.run("--llm-repeats=8")
+
+    assert project.calls() == 60
+
+
+def test_renaming_a_test_costs_nothing(main: Project) -> None:
+    main.write(test_evals=EVALS.replace("test_says_yes", "test_agrees"))
+    main.commit()
+
+    result, report = main.gate("--llm-baseline=main")
+
+    assert main.calls() == 0
+    assert result.ret == 1  # nothing could be compared: the old name is gone
+    assert {f["function"]: f["verdict"] for f in report["functions"]} == {
+        "test_evals.py::test_agrees": "new",
+        "test_evals.py::test_says_yes": "gone",
+    }
+    result.stdout.fnmatch_lines(["*nothing was compared*"])
+
+
+def test_no_eval_collected_stays_5(main: Project) -> None:
+    result = main.run("--llm-baseline=main", "-k", "nothing_like_this")
+
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_no_eval_among_ordinary_tests_fails(main: Project) -> None:
+    main.write(test_plain="def test_ordinary(): pass\n")
+
+    result = main.run("--llm-baseline=main", "test_plain.py")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*could not judge: nothing was compared*"])
+
+
+def test_a_partial_run_is_judged_on_what_ran(main: Project) -> None:
+    main.write(app=WORSE)
+    main.commit()
+
+    result, report = main.gate("--llm-baseline=main", "-k", "case-1")
+
+    assert result.ret == 1
+    assert only_function(report)["cases"] == 11
+    assert only_function(report)["partial"] is True
+    result.stdout.fnmatch_lines(["*partial: 11 of 20*"])
+
+
+def test_a_partial_run_is_no_baseline(project: Project) -> None:
+    project.run("-k", "case-1").assert_outcomes(passed=11, deselected=9)
+    project.git("switch", "-qc", "branch")
+
+    result = project.run("--llm-baseline=main")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *no complete run*", "*passed over: 1 run*incomplete*"])
+
+
+def test_ordinary_failures_keep_their_exit_code_and_the_section_is_printed(main: Project) -> None:
+    main.write(test_plain="def test_ordinary(): assert False\n", app=BETTER)
+    main.commit()
+
+    result, report = main.gate("--llm-baseline=main")
+
+    result.assert_outcomes(failed=1, passed=20)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert report["verdict"] == "improved"
+
+
+def test_failures_of_ordinary_tests_do_not_spoil_a_baseline(project: Project) -> None:
+    project.write(test_plain="def test_ordinary(): assert False\n")
+    project.commit()
+    project.run("--llm-repeats=10")
+    project.git("switch", "-qc", "branch")
+
+    result, report = project.gate("--llm-baseline=main", "test_evals.py")
+
+    assert result.ret == 0
+    assert report["verdict"] == "unchanged"
+
+
+def test_the_margin_allows_a_small_drop(main: Project) -> None:
+    main.write(app=APP.replace("rate=0.8", "rate=0.7"))
+    main.commit()
+
+    result, report = main.gate("--llm-baseline=main", "--llm-margin=0.5", "--llm-target=0.6")
+
+    assert result.ret == 0
+    assert report["verdict"] == "no_significant_change"
+
+
+INCONCLUSIVE = ("--llm-baseline=main", "--llm-target=0.001")
+
+
+def test_inconclusive_passes_with_a_warning(main: Project) -> None:
+    main.write(app=APP.replace("Say yes", "Say yes please"))
+    main.commit()
+
+    result, report = main.gate(*INCONCLUSIVE)
+
+    assert (result.ret, report["verdict"]) == (0, "inconclusive")
+    result.stdout.fnmatch_lines(["*inconclusive: the drop may be as large as 0.*"])
+
+
+def test_strict_fails_what_is_inconclusive(main: Project) -> None:
+    main.write(app=APP.replace("Say yes", "Say yes please"))
+    main.commit()
+
+    result, report = main.gate(*INCONCLUSIVE, "--llm-strict")
+
+    assert (result.ret, report["verdict"]) == (1, "inconclusive")
+
+
+BROKEN_MODEL = """
+def answer(messages, *, draw, **params):
+    if draw.trial % {every} == 0:
+        raise ConnectionError("the provider is down")
+    return "yes"
+answer.llm_version = "{version}"
+"""
+
+
+@WORKERS
+def test_a_provider_error_is_never_a_score(main: Project, workers: tuple[str, ...]) -> None:
+    main.write(model=BROKEN_MODEL.format(every=2, version="broken"))
+    main.commit()
+
+    result, report = main.gate("--llm-baseline=main", "-v", *workers)
+
+    assert result.ret == 1
+    function = only_function(report)
+    assert function["verdict"] == "not_comparable"
+    assert function["trials"]["errored"] == 60
+    assert function["trials"]["missed"] == 0
+    assert function["mean"] == 1.0
+    result.stdout.fnmatch_lines(["*NOT COMPARABLE*", "*60*errored*"])
+
+
+def test_errors_in_every_trial_are_an_error_of_the_case(project: Project) -> None:
+    project.write(model=BROKEN_MODEL.format(every=1, version="down"))
+
+    result = project.run()
+
+    assert result.ret == 1
+    result.assert_outcomes(errors=20)
+    result.stdout.fnmatch_lines(["test_evals.py EEEEE*", "*the provider is down*"])
+
+
+def test_a_rerun_asks_only_for_what_erred(project: Project) -> None:
+    project.write(
+        model="""
+        from pathlib import Path
+        HERE = Path(__file__).parent
+        def answer(messages, *, draw, **params):
+            mark = HERE / f"out{draw.trial}.txt"
+            with (HERE / "calls.log").open("a") as file:
+                file.write("x\\n")
+            if draw.trial == 1 and not mark.exists():
+                mark.write_text("")
+                raise ConnectionError("once")
+            return "yes"
+        """,
+        test_evals="""
+        from pytest_llmeval import llm_eval
+
+        @llm_eval(repeats=3, min_score=1)
+        def test_once(llm):
+            assert llm.ask("hi").text == "yes"
+            import pathlib
+            seen = pathlib.Path("seen.txt")
+            n = int(seen.read_text()) if seen.exists() else 0
+            seen.write_text(str(n + 1))
+            assert n > 0
+        """,
+    )
+
+    result = project.run("--reruns=1", "-v")
+
+    result.assert_outcomes(passed=1)
+    assert project.calls() == 4
+
+
+def test_the_draws_of_a_refresh_are_new_and_kept(main: Project) -> None:
+    result, report = main.gate("--llm-baseline=main", "--llm-cache=refresh")
+
+    assert main.calls() == 100
+    function = only_function(report)
+    assert function["changed_kinds"] == {"redrawn": 20}
+    # The simulator gives the same text to the same draw, yet these are new draws.
+    assert function["verdict"] == "no_significant_change"
+    result.stdout.fnmatch_lines(["*20 cases sent the same requests but got new replies*"])
+
+
+def test_a_rerun_under_refresh_replays_the_draws_of_this_session(project: Project) -> None:
+    project.run()
+    project.calls()
+
+    project.write(
+        test_evals=EVALS
+        + "    import pathlib\n"
+        "    seen = pathlib.Path(f'{case}.txt')\n"
+        "    first = not seen.exists()\n"
+        "    seen.write_text('')\n"
+        "    if first: raise RuntimeError('again')\n".replace("    import", "    import")
+    )
+    project.run("--llm-cache=refresh", "--reruns=1")
+
+    assert project.calls() == 100
+
+
+def test_replay_makes_no_call_and_a_miss_is_an_error(main: Project) -> None:
+    main.write(app=WORSE)
+
+    result = main.run("--llm-cache=replay")
+
+    assert main.calls() == 0
+    result.assert_outcomes(errors=20)
+    result.stdout.fnmatch_lines(["*no reply is stored for draw 0/0*"])
+
+
+def test_replay_of_what_is_stored_passes(main: Project) -> None:
+    result, report = main.gate("--llm-baseline=main", "--llm-cache=replay")
+
+    assert (result.ret, report["verdict"]) == (0, "unchanged")
+
+
+def test_cache_off_stores_nothing(project: Project) -> None:
+    project.run("--llm-cache=off")
+    project.run("--llm-cache=off")
+
+    assert project.calls() == 200
+    assert not (project.path / ".llmeval" / "cache").exists()
+
+
+def test_a_broken_gate_ends_as_one_line_and_the_run_is_kept(main: Project) -> None:
+    main.write(
+        conftest="""
+        import pytest_llmeval.session
+
+        def boom(*_args):
+            raise ZeroDivisionError("in the gate")
+
+        pytest_llmeval.session.compare = boom
+        """
+    )
+
+    result, report = main.gate("--llm-baseline=main")
+
+    assert result.ret == 1
+    assert len(main.runs()) == 2
+    assert report["verdict"] == "could_not_judge"
+    result.stdout.fnmatch_lines(["could not judge: ZeroDivisionError: in the gate"])
+    assert "Traceback" not in str(result.stdout) + str(result.stderr)
+
+
+def test_a_report_that_cannot_be_written_loses_nothing(main: Project) -> None:
+    (main.path / "out").write_text("a file where a folder should be")
+
+    result = main.run("--llm-baseline=main", "--llm-report=out/report.json")
+
+    assert result.ret == 1
+    assert len(main.runs()) == 2
+    result.stdout.fnmatch_lines(["*--llm-report=*report.json: not written: *"])

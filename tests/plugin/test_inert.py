@@ -1,0 +1,120 @@
+"""A session without evals behaves as if the plugin were not installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFTEST = """
+import json
+import sys
+
+
+def pytest_sessionfinish():
+    with open("modules.json", "w") as file:
+        json.dump(sorted(sys.modules), file)
+"""
+SDKS = {"openai", "anthropic", "ollama", "httpx", "httpx2"}
+HEAVY = {"numpy", "scipy", "asyncio", "diskcache"} | SDKS
+
+
+def modules_of_a_session(folder: Path, *arguments: str, test: str) -> set[str]:
+    """Names of the top-level modules after a session, in a process with our plugin alone."""
+    folder.mkdir(exist_ok=True)
+    (folder / "conftest.py").write_text(CONFTEST)
+    (folder / "test_it.py").write_text(test)
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        check=True,
+        capture_output=True,
+    )
+    return set(json.loads((folder / "modules.json").read_text()))
+
+
+def test_an_idle_session_imports_nothing_heavy(tmp_path: Path) -> None:
+    names = modules_of_a_session(
+        tmp_path, "-p", "pytest_llmeval.plugin", test="def test_ordinary(): pass"
+    )
+
+    assert "pytest_llmeval.plugin" in names
+    assert {name.partition(".")[0] for name in names} & HEAVY == set()
+
+
+def test_an_idle_session_imports_only_the_doors(tmp_path: Path) -> None:
+    names = modules_of_a_session(
+        tmp_path, "-p", "pytest_llmeval.plugin", test="def test_ordinary(): pass"
+    )
+
+    assert {name for name in names if name.startswith("pytest_llmeval")} == {
+        "pytest_llmeval",
+        "pytest_llmeval.errors",
+        "pytest_llmeval.fixtures",
+        "pytest_llmeval.options",
+        "pytest_llmeval.plugin",
+        "pytest_llmeval.records",
+    }
+
+
+def test_the_check_can_fail(tmp_path: Path) -> None:
+    names = modules_of_a_session(tmp_path, test="import asyncio\ndef test_ordinary(): pass")
+
+    assert "asyncio" in names
+
+
+def test_an_idle_session_leaves_nothing_behind(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_ordinary(): pass")
+
+    result = pytester.runpytest("-p", "no:cacheprovider")
+
+    result.assert_outcomes(passed=1)
+    assert not (pytester.path / ".llmeval").exists()
+    assert "llm evals" not in str(result.stdout)
+
+
+@pytest.mark.parametrize(
+    "option", ["--help", "--markers", "--fixtures", "--version", "--collect-only"]
+)
+def test_asking_for_a_list_looks_no_baseline_up(pytester: pytest.Pytester, option: str) -> None:
+    pytester.makepyfile("def test_ordinary(): pass")
+
+    result = pytester.runpytest(option, "--llm-baseline=no-such-ref")
+
+    assert result.ret == 0
+
+
+def test_help_names_every_option_and_its_ini_twin(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--help")
+
+    text = str(result.stdout)
+    names = ("model", "repeats", "alpha", "margin", "target", "strict", "cache", "report", "dir")
+    for name in names:
+        assert f"--llm-{name}" in text
+        assert f"llm_{name} (" in text
+    assert "--llm-baseline" in text
+
+
+def test_markers_explain_the_marker(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--markers")
+
+    result.stdout.fnmatch_lines(["@pytest.mark.llm_eval(repeats=5, *, min_score=None*"])
+
+
+def test_the_marker_passes_strict_markers(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("from pytest_llmeval import llm_eval\n@llm_eval\ndef test_it(): pass")
+
+    pytester.runpytest("--strict-markers").assert_outcomes(passed=1)
+
+
+def test_the_plugin_can_be_switched_off(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_ordinary(): pass")
+
+    result = pytester.runpytest("-p", "no:llmeval", "--help")
+
+    assert "--llm-baseline" not in str(result.stdout)

@@ -1,0 +1,218 @@
+"""A mistake of the user is one ERROR line and exit code 4, with and without workers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.project import Project
+
+USAGE_ERROR = 4
+
+
+def error_line(result: pytest.RunResult) -> str:
+    lines = [line for line in result.outlines + result.errlines if line.startswith("ERROR: ")]
+    assert len(lines) == 1, result.outlines + result.errlines
+    assert "Traceback" not in str(result.stdout) + str(result.stderr)
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("repeats=0", "repeats must be a whole number of 1 or more, not 0"),
+        ("repeats='5'", "repeats must be a whole number of 1 or more, not '5'"),
+        ("repeats=True", "repeats must be a whole number of 1 or more, not True"),
+        ("repeats=2.0", "repeats must be a whole number of 1 or more, not 2.0"),
+        ("repeat=5", "no argument is called repeat; known are repeats, min_score"),
+        ("5, 3", "only repeats may be given by position"),
+        ("min_score='high'", "min_score must be a finite number such as 0.8, not 'high'"),
+        ("min_score=float('nan')", "min_score must be a finite number such as 0.8, not nan"),
+        ("gate=3", 'gate must name metrics, as in gate="score", not 3'),
+        ("gate=['a', 'a']", 'gate must name metrics, as in gate="score"'),
+        ("better='bigger'", 'better must be "higher" or "lower", not \'bigger\''),
+        ("cluster='doc'", "cluster must name an argument of parametrize (none here), not 'doc'"),
+    ],
+)
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_an_impossible_marker_argument(
+    pytester: pytest.Pytester, arguments: str, expected: str, workers: tuple[str, ...]
+) -> None:
+    pytester.makepyfile(
+        f"""
+        import pytest
+
+        @pytest.mark.llm_eval({arguments})
+        def test_it(): pass
+        """
+    )
+
+    result = pytester.runpytest(*workers)
+
+    assert result.ret == USAGE_ERROR
+    line = error_line(result)
+    assert "::test_it: @llm_eval: " in line
+    assert expected in line
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("@llm_eval(repeats=2)\nasync def test_it(): pass", "an async def function yet"),
+        (
+            "import unittest\n@llm_eval\nclass TestIt(unittest.TestCase):\n"
+            "    def test_it(self): pass",
+            "a unittest method",
+        ),
+        (
+            "from hypothesis import given, strategies as st\n"
+            "@llm_eval\n@given(st.integers())\ndef test_it(n): pass",
+            "a @given function",
+        ),
+    ],
+    ids=["async", "unittest", "hypothesis"],
+)
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_what_cannot_be_an_eval(
+    pytester: pytest.Pytester, source: str, expected: str, workers: tuple[str, ...]
+) -> None:
+    pytester.makepyfile(f"from pytest_llmeval import llm_eval\n{source}\n")
+
+    result = pytester.runpytest(*workers)
+
+    assert result.ret == USAGE_ERROR
+    assert f"@llm_eval does not work on {expected}" in error_line(result)
+
+
+def test_a_doctest_cannot_be_an_eval(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                item.add_marker(pytest.mark.llm_eval)
+        """
+    )
+    pytester.makepyfile('def f():\n    """\n    >>> 1\n    1\n    """\n')
+
+    result = pytester.runpytest("--doctest-modules")
+
+    assert result.ret == USAGE_ERROR
+    assert "does not work on a DoctestItem" in error_line(result)
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("--llm-repeats=0", "--llm-repeats=0: must be a whole number of 1 or more"),
+        ("--llm-repeats=five", "--llm-repeats=five: must be a whole number"),
+        ("--llm-alpha=0.5", "--llm-alpha=0.5: must lie above 0 and below 0.5"),
+        ("--llm-alpha=nan", "--llm-alpha=nan: must be a number"),
+        ("--llm-margin=-1", "--llm-margin=-1: must be 0 or more"),
+        ("--llm-target=0", "--llm-target=0: must be above 0"),
+        ("--llm-margin=0.1", "--llm-margin=0.1 must be smaller than --llm-target=0.1"),
+        ("--llm-cache=on", "--llm-cache=on: must be one of auto, replay, refresh, off"),
+        ("--llm-on-missing=skip", "--llm-on-missing=skip: must be one of error, warn"),
+        ("--llm-report=out.pdf", "--llm-report=out.pdf: a report ends in .json"),
+        ("--llm-model= ", "--llm-model= : the value is empty"),
+    ],
+)
+def test_an_unknown_option_value(pytester: pytest.Pytester, option: str, expected: str) -> None:
+    pytester.makepyfile("def test_ordinary(): pass")
+
+    result = pytester.runpytest(option)
+
+    assert result.ret == USAGE_ERROR
+    assert expected in error_line(result)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("llm_repeats = five", "llm_repeats in the ini file"),
+        ("llm_alpha = 2", "llm_alpha in the ini file=2.0: must lie above 0 and below 0.5"),
+        ("llm_cache = on", "llm_cache in the ini file=on: must be one of auto"),
+        ("llm_max_gone = 2", "llm_max_gone in the ini file=2.0: must lie between 0 and 1"),
+        ("llm_origin_alias = localhost", "'localhost' is no pair of origins"),
+        ("llm_strict = perhaps", "llm_strict in the ini file"),
+    ],
+)
+def test_an_unknown_ini_value(pytester: pytest.Pytester, line: str, expected: str) -> None:
+    pytester.makeini(f"[pytest]\n{line}\n")
+    pytester.makepyfile("def test_ordinary(): pass")
+
+    result = pytester.runpytest()
+
+    assert result.ret == USAGE_ERROR
+    assert expected in error_line(result)
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ("gpt-4o", "gpt-4o"),
+        ("openai/", "openai/"),
+        ("acme/gpt", "acme"),
+        ("function/model", "function/model"),
+        ("function/nowhere:answer", "nowhere"),
+        ("function/model:nothing", "nothing"),
+        ("function/model:CALLS", "CALLS"),
+    ],
+)
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_a_model_that_cannot_be(
+    project: Project, model: str, expected: str, workers: tuple[str, ...]
+) -> None:
+    result = project.run(f"--llm-model={model}", *workers)
+
+    assert result.ret == USAGE_ERROR
+    assert expected in error_line(result)
+    assert project.calls() == 0
+
+
+def test_an_llm_fixture_outside_an_eval_is_named(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_ordinary(llm): pass")
+
+    result = pytester.runpytest()
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*uses an llm fixture but is no eval: mark it with @llm_eval*"])
+
+
+def test_the_command_line_overrides_the_ini_file(project: Project) -> None:
+    project.write(pytest_ini="[pytest]\nllm_model = acme/none\npythonpath = .\nllm_strict = true\n")
+
+    result, report = project.gate("--llm-model=function/model:answer", "--no-llm-strict")
+
+    assert result.ret == 0
+    assert report["settings"]["strict"] is False
+
+
+def test_repeats_of_the_command_line_override_the_marker(project: Project) -> None:
+    project.run("--llm-repeats=2").assert_outcomes(passed=20)
+
+    assert project.calls() == 40
+
+
+def test_marks_are_merged_argument_by_argument(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from pytest_llmeval import llm_eval
+
+        pytestmark = pytest.mark.llm_eval(repeats=2, min_score=0.5)
+
+        @llm_eval(min_score=0.25)
+        class TestIt:
+            @llm_eval(repeats=4)
+            @pytest.mark.parametrize(
+                "n", [1, pytest.param(2, marks=pytest.mark.llm_eval(repeats=8))]
+            )
+            def test_it(self, n, llm_score):
+                llm_score(0.3)
+        """
+    )
+
+    result = pytester.runpytest("-v")
+
+    result.stdout.fnmatch_lines(["*test_it?1? PASSED 4/4*", "*test_it?2? PASSED 8/8*"])

@@ -1,0 +1,113 @@
+"""A small application with evals in a git repository of its own, for tests of the plugin."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+MODEL = '''
+from pathlib import Path
+
+CALLS = Path(__file__).with_name("calls.log")
+
+
+def answer(messages, *, draw, **params):
+    """Says the rate that the prompt names, at that rate; notes every call."""
+    with CALLS.open("a") as file:
+        file.write(f"{draw.trial}\\n")
+    question = messages[-1]["content"]
+    rate = float(question.rpartition("rate=")[2] or 1)
+    return "yes" if draw.rng.random() < rate else "no"
+'''
+
+EVALS = """
+import pytest
+from pytest_llmeval import llm_eval
+from app import PROMPT
+
+
+@llm_eval(repeats=5)
+@pytest.mark.parametrize("case", [f"case-{i}" for i in range(20)])
+def test_says_yes(llm, case):
+    assert llm.ask(PROMPT.format(case=case)).text == "yes"
+"""
+
+APP = 'PROMPT = "Say yes to {case}. rate=0.8"\n'
+
+INI = """
+[pytest]
+llm_model = function/model:answer
+pythonpath = .
+"""
+
+
+class Project:
+    """Files, commits and sessions of one project."""
+
+    def __init__(self, pytester: pytest.Pytester) -> None:
+        self.pytester = pytester
+        self.path = pytester.path
+
+    def write(self, **files: str) -> None:
+        """Write files; ``app=`` is app.py, ``pytest_ini=`` is pytest.ini."""
+        for name, text in files.items():
+            stem, _, ending = name.rpartition("_")
+            file = f"{stem}.{ending}" if ending in ("ini", "json", "txt", "toml") else f"{name}.py"
+            (self.path / file).write_text(dedent(text))
+
+    def git(self, *arguments: str) -> str:
+        """Run git in the project."""
+        environment = os.environ | {
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_AUTHOR_NAME": "T",
+            "GIT_AUTHOR_EMAIL": "t@example.com",
+            "GIT_COMMITTER_NAME": "T",
+            "GIT_COMMITTER_EMAIL": "t@example.com",
+        }
+        done = subprocess.run(
+            ["git", *arguments], cwd=self.path, env=environment, capture_output=True, check=True
+        )
+        return done.stdout.decode().strip()
+
+    def commit(self, message: str = "change") -> str:
+        """Commit everything and return the hash."""
+        self.git("add", "-A")
+        self.git("commit", "-qm", message)
+        return self.git("rev-parse", "HEAD")
+
+    def run(self, *arguments: str) -> pytest.RunResult:
+        """Run pytest in this process."""
+        return self.pytester.runpytest("-p", "no:cacheprovider", *arguments)
+
+    def gate(self, *arguments: str) -> tuple[pytest.RunResult, dict[str, Any]]:
+        """Run pytest with a JSON report, and read it."""
+        result = self.run("--llm-report=out/report.json", *arguments)
+        return result, json.loads((self.path / "out" / "report.json").read_text())
+
+    def calls(self) -> int:
+        """Count the calls made since the last time, and forget them."""
+        log = self.path / "calls.log"
+        count = len(log.read_text().splitlines()) if log.exists() else 0
+        log.unlink(missing_ok=True)
+        return count
+
+    def runs(self) -> list[Path]:
+        """List the run files, oldest first."""
+        return sorted((self.path / ".llmeval" / "runs").rglob("*.jsonl.gz"), key=lambda p: p.name)
+
+
+def make_project(pytester: pytest.Pytester) -> Project:
+    """Make the project with one commit on main."""
+    project = Project(pytester)
+    project.write(model=MODEL, test_evals=EVALS, app=APP, pytest_ini=INI)
+    (project.path / ".gitignore").write_text("__pycache__/\ncalls.log\nout/\n.pytest_cache/\n")
+    project.git("init", "-q", "-b", "main")
+    project.commit("main")
+    return project
