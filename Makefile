@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Without byte code every session would compile the whole plugin again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: test lint demo calibrate bench clean
 
 $(VENV)/.ready: pyproject.toml
@@ -24,6 +27,14 @@ lint: $(VENV)/.ready
 
 calibrate: $(VENV)/.ready
 	$(BIN)/pytest -m calibration
+
+# What a change looks like to the gate: nothing changed, a worse prompt, a better one.
+demo: $(VENV)/.ready
+	$(BIN)/python demo/demo.py
+
+bench: $(VENV)/.ready
+	$(BIN)/python benchmarks/replay.py
+	$(BIN)/python benchmarks/idle.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

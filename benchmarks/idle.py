@@ -1,0 +1,51 @@
+"""What does the plugin cost a project that has no evals?
+
+2000 trivial tests as a whole process, with the plugin and with ``-p no:llmeval``. The
+target is at most 5 % more. Run: ``python benchmarks/idle.py``.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from stopwatch import QUIET_PYTEST, interleaved, ratio, table
+
+FILES = 20
+TESTS_PER_FILE = 100
+ROUNDS = 15
+TARGET = 1.05
+
+TEST_FILE = f"""
+import pytest
+
+@pytest.mark.parametrize("number", range({TESTS_PER_FILE}))
+def test_trivial(number):
+    assert number >= 0
+"""
+
+
+def main() -> int:
+    """Print the table; 1 if the target was missed."""
+    with tempfile.TemporaryDirectory(prefix="llmeval-idle-") as name:
+        folder = Path(name)
+        for number in range(FILES):
+            (folder / f"test_trivial_{number:02}.py").write_text(TEST_FILE, encoding="utf-8")
+        seconds = interleaved(
+            {
+                "with the plugin": QUIET_PYTEST,
+                "without (`-p no:llmeval`)": [*QUIET_PYTEST, "-p", "no:llmeval"],
+            },
+            folder=folder,
+            rounds=ROUNDS,
+        )
+    print(table(seconds, unit=f"{FILES * TESTS_PER_FILE} tests without an eval"))
+    with_plugin, without = seconds.values()
+    print(f"\nTarget: a ratio of at most {TARGET}. Medians of {ROUNDS} interleaved rounds;")
+    print("the ratio is taken within each round.")
+    return 0 if ratio(with_plugin, without) <= TARGET else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

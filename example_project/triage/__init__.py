@@ -1,0 +1,1 @@
+"""Sorts the support mail of a company that makes home weather stations."""
