@@ -1,0 +1,255 @@
+"""A baseline that cannot be used stops the session before anything is run or paid for."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.project import APP, Project
+
+USAGE_ERROR = pytest.ExitCode.USAGE_ERROR
+
+
+@pytest.fixture
+def branch(project: Project) -> Project:
+    """A branch off a recorded main, with every request changed."""
+    project.run("-q", "--llm-repeats=2")
+    project.git("switch", "-qc", "branch")
+    project.write(app=APP.replace("Say", "Please say"))
+    project.commit()
+    project.calls()
+    return project
+
+
+def refused(project: Project, *arguments: str) -> str:
+    """Run, and return the ERROR line of a session that ended before it began."""
+    result = project.run(*arguments)
+    assert result.ret == USAGE_ERROR
+    assert project.calls() == 0
+    (line,) = [line for line in result.errlines if line.startswith("ERROR: ")]
+    assert "Traceback" not in str(result.stderr) + str(result.stdout)
+    return line
+
+
+def rewrite(path: Path, old: str, new: str) -> None:
+    text = gzip.decompress(path.read_bytes()).decode()
+    assert old in text
+    path.write_bytes(gzip.compress(text.replace(old, new).encode()))
+
+
+def test_a_ref_that_does_not_exist(branch: Project) -> None:
+    assert "no file, run id, commit, branch or tag has that name" in refused(
+        branch, "--llm-baseline=mian"
+    )
+
+
+def test_a_ref_that_does_not_exist_is_no_first_run(branch: Project) -> None:
+    line = refused(branch, "--llm-baseline=mian", "--llm-on-missing=warn")
+
+    assert "no file, run id, commit, branch or tag has that name" in line
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:-40]), "cut off"),
+        (lambda path: path.write_bytes(b"nonsense"), "gzip"),
+        (lambda path: rewrite(path, '"passed"', '"missed"'), "sha256"),
+        (lambda path: rewrite(path, '"schema":1', '"schema":99'), "newer version"),
+    ],
+    ids=["truncated", "foreign", "tampered", "newer"],
+)
+def test_a_run_file_that_was_named_and_cannot_be_read(branch, damage, expected: str) -> None:
+    (path,) = branch.runs()
+    damage(path)
+
+    assert expected in refused(branch, f"--llm-baseline={path}")
+
+
+def test_a_damaged_run_file_is_passed_over_by_name(branch: Project) -> None:
+    (path,) = branch.runs()
+    path.write_bytes(b"nonsense")
+
+    assert "no complete run recorded for main" in refused(branch, "--llm-baseline=main")
+
+
+def test_outside_git(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_ordinary(): pass")
+
+    result = pytester.runpytest("--llm-baseline=main")
+
+    assert result.ret == USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --llm-baseline=main: *is in no git repository*"])
+
+
+def test_without_git(branch: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(branch.path / "nowhere"))
+
+    assert "git cannot be run" in refused(branch, "--llm-baseline=main")
+
+
+def test_a_shallow_clone_names_fetch_depth(branch: Project) -> None:
+    branch.git("clone", "-q", "--depth=1", f"file://{branch.path}", "clone")
+    os.chdir(branch.path / "clone")
+
+    result = branch.pytester.runpytest_subprocess("--llm-baseline=main")
+
+    assert result.ret == USAGE_ERROR
+    assert "fetch-depth: 0" in str(result.stderr)
+
+
+def test_a_dirty_main_is_no_baseline(project: Project) -> None:
+    project.write(app=APP + "# not committed\n")
+    result = project.run("-q")
+    result.stdout.fnmatch_lines(["recorded *(no baseline for it: the run is of a dirty tree)"])
+    project.calls()
+    project.git("stash")
+    project.git("switch", "-qc", "branch")
+
+    assert "no complete run recorded for main" in refused(project, "--llm-baseline=main")
+
+
+def test_a_detached_head_finds_main(branch: Project) -> None:
+    branch.git("switch", "-q", "--detach")
+
+    _, report = branch.gate("--llm-baseline=main", "--llm-repeats=2")
+
+    assert report["baseline"]["how"] == "merge-base"
+
+
+def test_on_main_itself_a_clean_tree_is_compared_with_itself_and_says_so(project: Project) -> None:
+    project.run("-q")
+
+    result, report = project.gate("--llm-baseline=main")
+
+    assert report["baseline"]["how"] == "this very commit"
+    assert report["verdict"] == "unchanged"
+    result.stdout.fnmatch_lines(["baseline main@??????? (this very commit, *"])
+
+
+def test_last_and_a_run_id_name_any_run(project: Project) -> None:
+    project.run("-q", "-k", "case-1")
+    (path,) = project.runs()
+    run_id = path.name.removesuffix(".jsonl.gz")
+
+    for reference in ("last", run_id):
+        result, report = project.gate(f"--llm-baseline={reference}", "-k", "case-1")
+        assert report["baseline"]["id"].startswith("20")
+        result.stdout.fnmatch_lines(["note: *incomplete*"])
+
+
+def test_a_baseline_of_another_folder_is_unlike(branch: Project) -> None:
+    sub = branch.path / "sub"
+    sub.mkdir()
+    for name in ("model.py", "app.py", "test_evals.py", "pytest.ini"):
+        (sub / name).write_text((branch.path / name).read_text())
+    branch.commit()
+    (path,) = branch.runs()
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--llm-baseline={path}"],
+        cwd=sub,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == USAGE_ERROR
+    assert "ERROR: " in done.stderr
+    assert "was recorded with rootdir '.', this session has 'sub'" in done.stderr
+
+
+def test_ids_in_one_run_only_are_listed(branch: Project) -> None:
+    evals = (branch.path / "test_evals.py").read_text()
+    branch.write(test_evals=evals.replace("range(20)", "range(1, 22)"))
+    branch.commit()
+
+    result, report = branch.gate("--llm-baseline=main", "--llm-repeats=2")
+
+    (function,) = report["functions"]
+    assert len(function["only_here"]) == 2
+    assert len(function["only_in_baseline"]) == 1
+    result.stdout.fnmatch_lines(["*not compared: 2 cases new here, 1 case only in the baseline"])
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("llm_score(float('nan'))", "a score must be a finite number"),
+        ("llm_score('good')", "a score must be a finite number"),
+        ("llm_score(1); llm_score(0)", '"score" was scored before in this trial (1)'),
+        ("llm_score(1, '')", "the name of a metric must be a text"),
+    ],
+)
+def test_a_score_that_is_none(pytester: pytest.Pytester, body: str, expected: str) -> None:
+    pytester.makepyfile(
+        f"from pytest_llmeval import llm_eval\n"
+        f"@llm_eval(repeats=2)\ndef test_it(llm_score):\n    {body}\n"
+    )
+
+    result = pytester.runpytest()
+
+    result.assert_outcomes(failed=1)
+    assert expected in str(result.stdout)
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ("def answer(messages): raise OSError('no network')", "raised OSError"),
+        ("def answer(messages): return None", "returned NoneType, not str"),
+    ],
+)
+def test_a_model_that_gives_no_text_scores_nothing(
+    project: Project, model: str, expected: str
+) -> None:
+    project.write(model=model)
+
+    result, report = project.gate()
+
+    assert result.ret == 1
+    (function,) = report["functions"]
+    assert function["mean"] is None
+    assert function["trials"]["errored"] == 100
+    result.stdout.fnmatch_lines([f"first of them *{expected}*"])
+
+
+def test_a_missing_key_is_named_once_a_case_and_scores_nothing(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+
+    result = project.run("--llm-model=openai/gpt-4o-mini")
+
+    assert result.ret == 1
+    result.assert_outcomes(errors=20)
+    assert len(result.outlines) < 200
+    result.stdout.fnmatch_lines(["first of them *OPENAI_API_KEY is not set*"])
+
+
+def test_a_damaged_cache_is_set_aside_and_the_run_goes_on(project: Project) -> None:
+    project.run("-q")
+    project.calls()
+    database = project.path / ".llmeval" / "cache" / "cache.db"
+    database.write_bytes(b"x" * 5000)
+
+    result = project.run("-W", "error")
+
+    assert result.ret == 0
+    assert project.calls() == 100
+    result.stdout.fnmatch_lines(["note: *cache.damaged-*"])
+    assert list((project.path / ".llmeval").glob("cache.damaged-*/cache.db"))
+
+
+def test_the_report_has_no_nan(branch: Project) -> None:
+    branch.run("--llm-report=out/report.json", "--llm-baseline=main", "--llm-repeats=2")
+
+    text = (branch.path / "out" / "report.json").read_text()
+    json.loads(text, parse_constant=pytest.fail)
