@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pytest_llmeval.errors import BaselineError, BaselineNotFound, BaselineUnlike, BaselineUnreadable
-from pytest_llmeval.records import Run
-from pytest_llmeval.runs.eligible import Demand, shortcomings
+from pytest_llmeval.errors import BaselineError, BaselineUnlike, BaselineUnreadable
+from pytest_llmeval.records import Outcome, Run
+from pytest_llmeval.runs.eligible import Demand, shortcomings, too_many_errored
 from pytest_llmeval.runs.git import GitState, resolve, short
 from pytest_llmeval.runs.search import Search
 from pytest_llmeval.runs.store import FoundRun, RunStore
@@ -138,6 +139,7 @@ def _as_named(
     notes = [*found.notes, *shortcomings(run, trials=len(run.trials))]
     if run.partial:
         notes.append(f"partial: {len(run.partial)} test function(s) were not collected in full")
+    notes += _errored_notes(run)
     if run.commit != git.commit:
         notes.append(f"recorded for {_worded(run.commit)}, HEAD is {_worded(git.commit)}")
     return Baseline(
@@ -148,6 +150,17 @@ def _as_named(
         how=how,
         notes=tuple(notes),
     )
+
+
+def _errored_notes(run: Run) -> list[str]:
+    ended = Counter(trial.outcome for trial in run.trials)
+    errored = ended[Outcome.ERRORED]
+    ran = len(run.trials) - ended[Outcome.SKIPPED]
+    if not too_many_errored(errored, ran=ran):
+        return []
+    return [
+        f"{errored} of {ran} trials of the baseline are errored: the gate may not be able to judge"
+    ]
 
 
 def _worded(commit: str | None) -> str:
@@ -171,6 +184,7 @@ def _along(
                 notes=(
                     *_mentioned(search),
                     *found.notes,
+                    *_errored_notes(found.run),
                     *_way_notes(step, trail=trail, git=git),
                 ),
             )

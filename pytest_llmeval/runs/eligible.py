@@ -8,6 +8,10 @@ from pathlib import PurePosixPath
 
 from pytest_llmeval.records import Run
 
+# The gate refuses a comparison when more of either side's trials errored than this: a
+# baseline beyond it most likely met a provider that was down, and settles nothing.
+MOST_ERRORED = 0.05
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
@@ -61,6 +65,16 @@ def shortcomings(run: Run, *, trials: int) -> tuple[str, ...]:
         )
         found.append(f"incomplete: {cause}")
     return tuple(found)
+
+
+def too_many_errored(errored: int, *, ran: int) -> bool:
+    """Whether a run has so many errored trials that the gate may not judge by it.
+
+    Args:
+        errored: how many trials are errored.
+        ran: how many there are without the skipped ones, which tell nothing of the provider.
+    """
+    return errored > MOST_ERRORED * ran
 
 
 def covers(wide: Sequence[str], *, narrow: Sequence[str]) -> bool:

@@ -6,12 +6,13 @@ Whoever looks for a run reads this line alone; the format is told in docs/run-fo
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import get_args
 
-from pytest_llmeval.records import Better, Call, Case, Parameter, Run, Trial
+from pytest_llmeval.records import Better, Call, Case, Outcome, Parameter, Run, Trial
 from pytest_llmeval.runs.lines import (
     Line,
     Malformed,
@@ -45,6 +46,7 @@ class ModelUse:
         hosts: origins of the APIs, sorted.
         parameters: every value that a sampling parameter had.
         calls: how many calls, replayed ones included.
+        made: how many of them were paid for in this run: neither replayed nor failed.
     """
 
     model: str | None
@@ -52,6 +54,7 @@ class ModelUse:
     hosts: tuple[str, ...]
     parameters: Mapping[str, tuple[Parameter, ...]]
     calls: int
+    made: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,17 +64,30 @@ class RunHeader:
     Attributes:
         run: the run without its trials.
         trials: how many trials follow.
+        errored: how many of them are errored; ``skipped`` likewise.
         models: one entry for each model asked, sorted by name.
     """
 
     run: Run
     trials: int
+    errored: int
+    skipped: int
     models: tuple[ModelUse, ...]
 
     @property
     def models_asked(self) -> frozenset[str]:
         """The models that the run asked for by name."""
         return frozenset(use.model for use in self.models if use.model is not None)
+
+    @property
+    def ran(self) -> int:
+        """How many trials were not skipped."""
+        return self.trials - self.skipped
+
+    @property
+    def only_replayed(self) -> bool:
+        """Whether the run made calls and paid for none; false for a run without any call."""
+        return bool(self.models) and not any(use.made for use in self.models)
 
 
 class NewerSchema(Malformed):
@@ -103,11 +119,13 @@ def _model_use(model: str | None, calls: list[Call]) -> ModelUse:
             for name, found in sorted(values.items())
         },
         calls=len(calls),
+        made=sum(not call.replayed and call.failure is None for call in calls),
     )
 
 
 def header_line(run: Run) -> Line:
     """Write the header of a run, its trials summed up."""
+    ended = Counter(trial.outcome for trial in run.trials)
     return {
         "schema": SCHEMA,
         "id": run.id,
@@ -123,6 +141,8 @@ def header_line(run: Run) -> Line:
         "partial": run.partial,
         "outside_calls": run.outside_calls,
         "trials": len(run.trials),
+        "errored": ended[Outcome.ERRORED],
+        "skipped": ended[Outcome.SKIPPED],
         "models": [asdict(use) for use in model_uses(run.trials)],
         "cases": [sparse(case) for case in run.cases],
     }
@@ -143,6 +163,8 @@ def read_header(line: Line) -> RunHeader:
     return RunHeader(
         run=_read_run(line),
         trials=need(line, "trials", count),
+        errored=maybe(line, "errored", count, 0),
+        skipped=maybe(line, "skipped", count, 0),
         models=need(line, "models", many(_read_model_use)),
     )
 
@@ -180,12 +202,14 @@ def _utc(value: object) -> str:
 
 def _read_model_use(value: object) -> ModelUse:
     line = json_object(value)
+    calls = need(line, "calls", count)
     return ModelUse(
         model=need(line, "model", nullable(text)),
         served=need(line, "served", many(text)),
         hosts=need(line, "hosts", many(text)),
         parameters=need(line, "parameters", table(many(parameter))),
-        calls=need(line, "calls", count),
+        calls=calls,
+        made=maybe(line, "made", count, calls),
     )
 
 

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from pytest_llmeval.errors import BaselineUnreadable
-from pytest_llmeval.runs.eligible import Demand, shortcomings
+from pytest_llmeval.runs.eligible import Demand, shortcomings, too_many_errored
 from pytest_llmeval.runs.git import short
 from pytest_llmeval.runs.store import FoundRun, RunStore, StoredRun
+
+
+class _Rank(NamedTuple):
+    """How well a run stands for its commit, the most important first; the lowest is best.
+
+    Attributes:
+        models: see ``Demand.model_rank``.
+        errored: too many of its trials are errored.
+        replayed: it paid for nothing, so it has no draw that an earlier run had not, and
+            may well have fewer of them.
+    """
+
+    models: int
+    errored: bool
+    replayed: bool
 
 
 class Search:
@@ -28,13 +45,14 @@ class Search:
         """Read the best run of a commit that is complete, clean and alike, if it has one."""
         listing = self._store.at_commit(commit)
         self.passed_over += listing.notes
-        for stored in self._eligible(listing.runs, commit=commit):
+        eligible = self._eligible(listing.runs, commit=commit)
+        for stored in sorted(eligible, key=self._rank):  # newest first within a rank
             try:
                 run = self._store.load(stored.path)
             except BaselineUnreadable as exc:
                 self.passed_over.append(f"passed over: {exc}")
                 continue
-            return FoundRun(stored.path, run, self._model_notes(stored))
+            return FoundRun(stored.path, run, self._notes(stored, among=eligible))
         return None
 
     def _eligible(self, runs: tuple[StoredRun, ...], *, commit: str) -> list[StoredRun]:
@@ -57,11 +75,23 @@ class Search:
                 f"passed over: {number} run(s) of {short(commit)}, {reason}"
                 for reason, number in reasons.items()
             ]
-        return sorted(eligible, key=self._model_rank)  # newest first within a rank
+        return eligible
 
-    def _model_rank(self, stored: StoredRun) -> int:
-        return self._demand.model_rank(stored.header.models_asked)
+    def _rank(self, stored: StoredRun) -> _Rank:
+        header = stored.header
+        return _Rank(
+            models=self._demand.model_rank(header.models_asked),
+            errored=too_many_errored(header.errored, ran=header.ran),
+            replayed=header.only_replayed,
+        )
 
-    def _model_notes(self, stored: StoredRun) -> tuple[str, ...]:
-        note = self._demand.model_note(stored.header.models_asked)
-        return () if note is None else (note,)
+    def _notes(self, chosen: StoredRun, *, among: Sequence[StoredRun]) -> tuple[str, ...]:
+        model_note = self._demand.model_note(chosen.header.models_asked)
+        notes = [] if model_note is None else [model_note]
+        rank = self._rank(chosen)
+        for newer in among[: among.index(chosen)]:
+            if self._rank(newer)[:2] == (rank.models, True) and not rank.errored:
+                errored, ran = newer.header.errored, newer.header.ran
+                notes.append(f"a newer run of this commit has {errored} of {ran} trials errored")
+                break  # the newest of them stands for all: nothing else is known of the rest
+        return tuple(notes)

@@ -57,6 +57,19 @@ def make_run(**changes: Any) -> Run:
     return Run(**{**usual, **changes})
 
 
+def make_trials(
+    number: int = 20, *, errored: int = 0, skipped: int = 0, calls: Sequence[Call] = ()
+) -> tuple[Trial, ...]:
+    """Trials of the first case: errored ones first, then skipped ones, then passed ones."""
+    ends = [Outcome.ERRORED] * errored + [Outcome.SKIPPED] * skipped
+    ends += [Outcome.PASSED] * (number - len(ends))
+    case = "tests/test_a.py::test_a[Peru]"
+    return tuple(
+        Trial(case=case, index=index, outcome=end, calls=tuple(calls))
+        for index, end in enumerate(ends)
+    )
+
+
 def lines_of(path: Path) -> list[dict[str, Any]]:
     """The lines of a run file but the closing one."""
     return [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()[:-1]]

@@ -6,11 +6,16 @@ import subprocess
 
 import pytest
 
-from pytest_llmeval.errors import BaselineError, BaselineNotFound, BaselineUnlike, BaselineUnreadable
+from pytest_llmeval.errors import (
+    BaselineError,
+    BaselineNotFound,
+    BaselineUnlike,
+    BaselineUnreadable,
+)
 from pytest_llmeval.runs.baseline import find_baseline
 from pytest_llmeval.runs.git import read_state
 
-from .builders import make_run
+from .builders import make_call, make_run, make_trials
 from .conftest import Project
 
 
@@ -313,6 +318,143 @@ def test_the_newest_run_of_other_models_comes_with_a_warning(project):
     baseline = find(project, "main", models=frozenset({"a/x"}))
     assert baseline.run.id == newest
     assert baseline.notes == ("other models: it asked 'b/judge', 'b/y', this session asks 'a/x'",)
+
+
+REPLAYED = make_trials(5, calls=[make_call(replayed=True)])
+PAID = make_trials(10, calls=[make_call()])
+DOWN = make_trials(300, errored=300, calls=[make_call(draw=None, failure="infrastructure")])
+CANNOT_JUDGE = "the gate may not be able to judge"
+
+
+def test_a_newer_run_that_only_replayed_does_not_replace_one_that_paid(project):
+    paid = project.record(trials=PAID)
+    project.record(trials=REPLAYED)
+    branch_off(project)
+    baseline = find(project, "main")
+    assert (baseline.run.id, baseline.notes) == (paid, ())
+
+
+def test_a_newer_run_that_paid_for_a_part_is_taken(project):
+    project.record(trials=PAID)
+    newest = project.record(
+        trials=make_trials(5, calls=[make_call(replayed=True)]) + PAID[5:6],
+    )
+    branch_off(project)
+    assert find(project, "main").run.id == newest
+
+
+def test_a_newer_run_without_any_call_is_taken(project):
+    project.record(trials=PAID)
+    newest = project.record(trials=make_trials(10))
+    branch_off(project)
+    assert find(project, "main").run.id == newest
+
+
+def test_the_newest_of_the_runs_that_only_replayed_will_do(project):
+    project.record(trials=REPLAYED)
+    newest = project.record(trials=REPLAYED)
+    branch_off(project)
+    baseline = find(project, "main")
+    assert (baseline.run.id, baseline.notes) == (newest, ())
+
+
+def test_a_newer_run_without_a_provider_does_not_hide_a_good_one_and_is_mentioned(project):
+    good = project.record(trials=PAID)
+    project.record(trials=DOWN)
+    branch_off(project)
+    baseline = find(project, "main")
+    assert baseline.run.id == good
+    assert baseline.notes == ("a newer run of this commit has 300 of 300 trials errored",)
+
+
+def test_of_several_runs_without_a_provider_the_newest_is_mentioned(project):
+    good = project.record(trials=PAID)
+    project.record(trials=DOWN)
+    project.record(trials=make_trials(40, errored=3))
+    branch_off(project)
+    baseline = find(project, "main")
+    assert baseline.run.id == good
+    assert baseline.notes == ("a newer run of this commit has 3 of 40 trials errored",)
+
+
+def test_an_older_run_without_a_provider_is_not_mentioned(project):
+    project.record(trials=DOWN)
+    good = project.record(trials=PAID)
+    branch_off(project)
+    baseline = find(project, "main")
+    assert (baseline.run.id, baseline.notes) == (good, ())
+
+
+def test_a_newer_run_with_a_few_errored_trials_is_taken(project):
+    project.record(trials=PAID)
+    newest = project.record(trials=make_trials(20, errored=1))
+    branch_off(project)
+    baseline = find(project, "main")
+    assert (baseline.run.id, baseline.notes) == (newest, ())
+
+
+def test_skipped_trials_do_not_cover_up_errored_ones(project):
+    good = project.record(trials=PAID)
+    project.record(trials=make_trials(40, errored=2, skipped=30))
+    branch_off(project)
+    baseline = find(project, "main")
+    assert baseline.run.id == good
+    assert baseline.notes == ("a newer run of this commit has 2 of 10 trials errored",)
+
+
+def test_a_run_that_only_replayed_goes_before_one_without_a_provider(project):
+    replayed = project.record(trials=REPLAYED)
+    project.record(trials=make_trials(20, errored=2, calls=[make_call()]))
+    branch_off(project)
+    assert find(project, "main").run.id == replayed
+
+
+def test_the_same_models_go_before_everything_else(project):
+    calls = [make_call(model="a/x", replayed=True)]
+    same = project.record(trials=make_trials(20, errored=2, calls=calls))
+    project.record(models=("b/y",))
+    branch_off(project)
+    assert find(project, "main", models=frozenset({"a/x"})).run.id == same
+
+
+def test_a_newer_run_of_other_models_is_not_mentioned_for_its_errored_trials(project):
+    same = project.record(models=("a/x",))
+    project.record(trials=make_trials(20, errored=9, calls=[make_call(model="b/y")]))
+    branch_off(project)
+    baseline = find(project, "main", models=frozenset({"a/x"}))
+    assert (baseline.run.id, baseline.notes) == (same, ())
+
+
+def test_a_newer_run_passed_over_for_its_replays_is_not_mentioned_for_its_errors(project):
+    paid = project.record(trials=make_trials(20, errored=2, calls=[make_call()]))
+    project.record(trials=make_trials(20, errored=9, calls=[make_call(replayed=True)]))
+    branch_off(project)
+    baseline = find(project, "main")
+    assert baseline.run.id == paid
+    assert baseline.notes == (f"2 of 20 trials of the baseline are errored: {CANNOT_JUDGE}",)
+
+
+def test_runs_without_a_provider_alone_lead_to_the_newest_and_a_note(project):
+    project.record(trials=DOWN)
+    newest = project.record(trials=make_trials(360, errored=300))
+    branch_off(project)
+    baseline = find(project, "main")
+    assert baseline.run.id == newest
+    assert baseline.notes == (f"300 of 360 trials of the baseline are errored: {CANNOT_JUDGE}",)
+
+
+@pytest.mark.parametrize("reference", ["main", "commit", "last", "id", "file"])
+def test_errored_trials_of_the_baseline_are_told_however_it_was_named(reference, project):
+    run_id = project.record(trials=make_trials(50, errored=3, skipped=10))
+    names = {"commit": project.head, "id": run_id, "file": str(project.store.by_id(run_id))}
+    baseline = find(project, names.get(reference, reference))
+    assert baseline.notes == (f"3 of 40 trials of the baseline are errored: {CANNOT_JUDGE}",)
+
+
+@pytest.mark.parametrize("reference", ["main", "last"])
+def test_a_few_errored_trials_of_the_baseline_are_not_told(reference, project):
+    project.record(trials=make_trials(40, errored=2))
+    assert find(project, reference).notes == ()
 
 
 def test_dirty_and_incomplete_runs_do_not_hide_a_good_one(project):

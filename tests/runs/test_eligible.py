@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_llmeval.runs.eligible import Demand, covers, shortcomings
+from pytest_llmeval.runs.eligible import Demand, covers, shortcomings, too_many_errored
 
 from .builders import make_run
 
@@ -55,6 +55,12 @@ def test_what_is_short_is_said():
 def test_a_run_of_a_part_of_the_cases_is_incomplete_with_all_trials():
     (incomplete,) = shortcomings(make_run(complete=False), trials=4)
     assert incomplete == "incomplete: not everything was collected"
+
+
+def test_a_twentieth_of_the_trials_may_be_errored_and_no_more():
+    assert not too_many_errored(0, ran=0)
+    assert not any(too_many_errored(n, ran=20 * n) for n in range(1, 2000))
+    assert all(too_many_errored(n + 1, ran=20 * n) for n in range(1, 2000))
 
 
 def test_models_are_not_held_against_a_run_while_none_are_known():

@@ -16,7 +16,7 @@ from pytest_llmeval.records import Run
 from pytest_llmeval.runs import file as run_files
 from pytest_llmeval.runs.file import read_run, read_run_header, write_run
 
-from .builders import lines_of, make_call, make_run, write_lines
+from .builders import lines_of, make_call, make_run, make_trials, write_lines
 from .strategies import runs
 
 quick = settings(
@@ -108,6 +108,53 @@ def test_the_header_sums_up_models_hosts_and_parameters(path):
     assert (named.served, named.hosts) == (("m-1", "m-2"), ("https://a",))
     assert json.dumps(named.parameters) == '{"seed": [1, true], "temperature": [1.0]}'
     assert read_run_header(path).models_asked == {"openai/gpt-4o-mini"}
+
+
+def test_the_header_counts_errored_and_skipped_trials(path):
+    write_run(make_run(trials=make_trials(9, errored=3, skipped=2)), path)
+    header = read_run_header(path)
+    assert (header.trials, header.errored, header.skipped, header.ran) == (9, 3, 2, 7)
+
+
+PAID = make_call()
+REPLAYED = make_call(replayed=True)
+FAILED = make_call(draw=None, failure="infrastructure")
+REFUSED = make_call(draw=None, failure="content")
+
+
+def test_a_call_is_made_when_it_was_neither_replayed_nor_failed(path):
+    trials = make_trials(3, calls=[PAID, REPLAYED, FAILED, REFUSED])
+    write_run(make_run(trials=trials), path)
+    (use,) = read_run_header(path).models
+    assert (use.calls, use.made) == (12, 3)
+
+
+@pytest.mark.parametrize(
+    ("calls", "only_replayed"),
+    [
+        ([], False),
+        ([PAID], False),
+        ([REPLAYED], True),
+        ([REPLAYED, FAILED], True),
+        ([REPLAYED, make_call(model=None)], False),
+    ],
+)
+def test_a_run_that_paid_for_no_call_only_replayed(calls, only_replayed, path):
+    write_run(make_run(trials=make_trials(2, calls=calls)), path)
+    assert read_run_header(path).only_replayed is only_replayed
+
+
+def test_without_the_later_counts_nothing_is_errored_and_every_call_was_made(path):
+    write_run(make_run(trials=make_trials(4, errored=1, skipped=1, calls=[REPLAYED])), path)
+    lines = lines_of(path)
+    for record, name in (
+        (lines[0], "errored"),
+        (lines[0], "skipped"),
+        (lines[0]["models"][0], "made"),
+    ):
+        del record[name]
+    header = read_run_header(write_lines(path, lines))
+    assert (header.errored, header.skipped, header.models[0].made) == (0, 0, 4)
 
 
 def test_reading_the_header_reads_no_further(stored):
@@ -252,6 +299,8 @@ WRONG_IN_HEADER = {
     "partial": [None],
     "outside_calls": -1,
     "trials": True,
+    "errored": -1,
+    "skipped": None,
     "models": {},
     "cases": ["tests/test_a.py::test_a"],
 }
@@ -261,6 +310,7 @@ WRONG_IN_MODEL = {
     "hosts": "a",
     "parameters": {"seed": [[]]},
     "calls": 1.5,
+    "made": "4",
 }
 WRONG_IN_CASE = {
     "id": None,
