@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import defaultdict
 from collections.abc import Callable
@@ -13,6 +12,8 @@ from pytest_llmeval.errors import ScoreError
 from pytest_llmeval.records import SCORE_METRIC, Call, Slot
 
 T = TypeVar("T")
+
+_LARGEST = 1e100  # squares of larger ones overflow
 
 
 class Ledger:
@@ -74,9 +75,9 @@ class Ledger:
         """
         if not isinstance(metric, str) or not metric:
             raise ScoreError(f"the name of a metric must be a text, not {metric!r}")
-        if isinstance(value, str) or not isinstance(value, Real) or not math.isfinite(value):
+        if not isinstance(value, Real) or not abs(float(value)) <= _LARGEST:
             raise ScoreError(
-                f"llm_score({value!r}): a score must be a finite number; "
+                f"llm_score({value!r}): a score must be a finite number (of at most 1e100); "
                 "leave it out where there is nothing to score"
             )
         if metric in self.scores:

@@ -67,7 +67,7 @@ def conclude_untested(
     written = _written(examined, decision, rules=rules)
     if decision.verdict is not Verdict.UNCHANGED:
         return written
-    return replace(written, interval=(0.0, 0.0), interval_level=1 - 2 * rules.alpha)
+    return replace(written, interval=(0.0, 0.0))
 
 
 def conclude_tested(

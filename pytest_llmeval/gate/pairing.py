@@ -11,7 +11,7 @@ from pytest_llmeval.gate.comparison import ChangeKind, TrialCounts
 from pytest_llmeval.gate.counts import count_trials
 from pytest_llmeval.gate.scoring import Scored, Scores, mean_of, score
 from pytest_llmeval.gate.sides import Side, Subject
-from pytest_llmeval.records import Case, Outcome, Trial
+from pytest_llmeval.records import Better, Case, Outcome, Trial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +108,11 @@ def pair_up(subject: Subject) -> Pairing:
     skipped = {id_ for id_ in present if _all_skipped(here.trials[id_])}
     common = sorted(id_ for id_ in present if scores_here[id_])
     in_step = _sharing_replayed_draws(common, scores_there, scores_here)
+    better = subject.better  # looked up once: it depends on all cases
     pairs = tuple(
-        _pair(subject, id_, scores_there[id_], scores_here[id_], in_step=id_ in in_step)
+        _pair(
+            subject, id_, scores_there[id_], scores_here[id_], in_step=id_ in in_step, better=better
+        )
         for id_ in common
     )
     replays = {pair.case for pair in pairs if pair.kind is None}
@@ -141,6 +144,7 @@ def _pair(
     all_here: tuple[Scored, ...],
     *,
     in_step: bool,
+    better: Better,
 ) -> Pair:
     kind = kind_of_change(all_there, all_here)
     there, here = _entering(
@@ -150,7 +154,7 @@ def _pair(
         at_most=sum(t.outcome is not Outcome.SKIPPED for t in subject.there.trials[case]),
     )
     mean_there, mean_here = mean_of(there), mean_of(here)
-    gain = mean_here - mean_there if subject.better == "higher" else mean_there - mean_here
+    gain = mean_here - mean_there if better == "higher" else mean_there - mean_here
     return Pair(
         case=case,
         cluster=subject.here.cases[case].cluster,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from pytest_llmeval.gate.comparison import RuledOutBy, TrialCounts, Verdict
 from pytest_llmeval.gate.figures import FEWEST_UNITS_FOR_T, Extent, Significance
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.records import PASS_METRIC, GateRules
+from pytest_llmeval.stats.power import chance_of_so_few
 
 # shares of trials and cases that may be lost before nothing can be said any more
 MOST_ERRORED = 0.05
@@ -109,7 +111,7 @@ def decide(finding: Finding, *, metric: str, rules: GateRules) -> Decision:
         return Decision(row=8, verdict=Verdict.REGRESSED)
     if finding.p_improved_adjusted < rules.alpha:
         return Decision(row=9, verdict=Verdict.IMPROVED)
-    if _interval_excludes_target(finding, rules=rules):
+    if _interval_excludes_target(finding, metric=metric, rules=rules):
         return _no_significant_change("interval")
     if _target_would_show(finding, rules=rules):
         return _no_significant_change("smallest_drop")
@@ -125,9 +127,30 @@ def _beyond_margin(extent: Extent, *, rules: GateRules) -> bool:
     return extent.difference + rules.margin < -extent.zero
 
 
-def _interval_excludes_target(finding: Finding, *, rules: GateRules) -> bool:
+def _interval_excludes_target(finding: Finding, *, metric: str, rules: GateRules) -> bool:
     interval = finding.significance.interval
-    return interval is not None and interval[0] > -rules.target
+    if interval is None or interval[0] <= -rules.target:
+        return False
+    return metric != PASS_METRIC or _so_few_misses_exclude_target(finding, rules=rules)
+
+
+def _so_few_misses_exclude_target(finding: Finding, *, rules: GateRules) -> bool:
+    """Tell whether a drop as large as the target would have shown as more misses.
+
+    Near the ceiling a handful of trials without a miss has no spread, and so an interval
+    that is far too narrow: ten cases of three trials "rule out" a true drop of 0.10 in
+    .15 of builds.
+    """
+    found = finding.significance
+    cases = found.samples.cases
+    missed_there = math.fsum(1 - math.fsum(c.there) / len(c.there) for c in cases) / len(cases)
+    here = [score for case in cases for score in case.here]
+    chance = chance_of_so_few(
+        round(len(here) - math.fsum(here)),
+        trials=len(here),
+        rate=min(1.0, missed_there + rules.target / found.extent.share),
+    )
+    return chance <= rules.alpha
 
 
 def _target_would_show(finding: Finding, *, rules: GateRules) -> bool:
@@ -166,8 +189,8 @@ def _why_nothing_in_common(pairing: Pairing) -> str:
         )
     if not set(there.cases) & set(here.cases):
         return (
-            f"none of the {len(here.cases)} cases here is among "
-            f"the {len(there.cases)} of the baseline"
+            f"no id of the {len(here.cases)} cases here is among the {len(there.cases)} of "
+            "the baseline: record a new one if they were renamed"
         )
     scored_here = sum(len(scored) for scored in pairing.scores_here.values())
     scored_there = sum(len(scored) for scored in pairing.scores_there.values())
@@ -180,17 +203,21 @@ def _why_nothing_in_common(pairing: Pairing) -> str:
 
 def _why_trials_lost(pairing: Pairing) -> str:
     """Check row 4, over all cases of each side and over those that were asked anew."""
-    for where, count in (("here", pairing.counts_here), ("in the baseline", pairing.counts_there)):
+    sides = (
+        ("here", pairing.counts_here, "run again, only what got no reply is asked anew"),
+        ("in the baseline", pairing.counts_there, "record the baseline again"),
+    )
+    for where, count, remedy in sides:
         every = count()
         touched = count(pairing.touched) if every.errored else every
         for counts, of_what in ((every, ""), (touched, " of the cases asked anew")):
             if _too_many_errored(counts):
-                ran = counts.scored + counts.errored
-                return f"{counts.errored} of {ran} trials{of_what} errored {where} (5 % may)"
+                share = f"{counts.errored} of {counts.scored + counts.errored} trials{of_what}"
+                return f"{share} errored {where}, more than 5 %: {remedy}"
         if every.without_value > MOST_WITHOUT_VALUE * every.scored + ROUNDING:
             return (
-                f"{every.without_value} of {every.scored} scored trials {where} "
-                "have no value for the metric (5 % may)"
+                f"{every.without_value} of {every.scored} scored trials {where} have no value "
+                f"for {pairing.subject.metric}, more than 5 %: record it in every trial"
             )
     return ""
 
@@ -204,13 +231,14 @@ def _why_cases_lost(pairing: Pairing, *, rules: GateRules) -> str:
     scored_there = sum(bool(scored) for scored in pairing.scores_there.values())
     if not pairing.subject.partial and len(pairing.lost) > rules.max_gone * scored_there + ROUNDING:
         return (
-            f"{len(pairing.lost)} of the {scored_there} cases scored in the baseline "
-            f"are gone or skipped here ({100 * rules.max_gone:g} % may)"
+            f"{len(pairing.lost)} of the {scored_there} cases scored in the baseline are gone or "
+            f"skipped here, more than the {100 * rules.max_gone:g} % of llm_max_gone: "
+            "record a new baseline if that is meant"
         )
     unscored = [id_ for id_ in pairing.touched if not pairing.scores_here[id_]]
     if len(unscored) > MOST_UNSCORED * len(pairing.touched) + ROUNDING:
         return (
-            f"{len(unscored)} of the {len(pairing.touched)} cases asked anew "
-            "have no scored trial here (10 % may)"
+            f"{len(unscored)} of the {len(pairing.touched)} cases asked anew have no scored "
+            "trial here, more than 10 %: run again, only what got no reply is asked anew"
         )
     return ""

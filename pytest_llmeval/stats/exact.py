@@ -22,7 +22,7 @@ MOST_SPLITS = 20_000
 MOST_PAIRS = 1_000_000
 SHUFFLES = 9999
 MOST_SIGNED_UNITS = 12
-# totals that differ by less are the same total, rounded differently
+# totals that differ by less, on the scale of the scores, are one total, rounded differently
 SAME_TOTAL = 1e-9
 SAME_VALUE = 1e-10
 
@@ -72,9 +72,10 @@ def exact_within_case(cases: Sequence[CaseScores], *, sign: int = 1) -> Tails:
     if are_binary(cases):
         return _binary_tails(cases, total, sign)
     cases = sorted(cases, key=_regardless_of_order)
+    scale = max(abs(score) for case in cases for score in case.there + case.here)
     if split_count(cases) <= MOST_SPLITS:
-        return _counted_tails(_all_totals(cases, sign), total, add_one=False)
-    return _counted_tails(_shuffled_totals(cases, sign), total, add_one=True)
+        return _counted_tails(_all_totals(cases, sign), total, scale=scale, add_one=False)
+    return _counted_tails(_shuffled_totals(cases, sign), total, scale=scale, add_one=True)
 
 
 def least_within_case_p(cases: Sequence[CaseScores], *, sign: int = 1) -> float:
@@ -101,11 +102,12 @@ def sign_flip(sums: Iterable[float]) -> Tails:
     """
     values = np.sort(np.fromiter(sums, dtype=np.float64))
     total = float(np.sum(values))
+    scale = float(np.max(np.abs(values)))
     if len(values) > MOST_SIGNED_UNITS:
         signs = _seeded(values.tolist()).choice((-1.0, 1.0), size=(SHUFFLES, len(values)))
-        return _counted_tails(signs @ values, total, add_one=True)
+        return _counted_tails(signs @ values, total, scale=scale, add_one=True)
     signs = np.array(list(itertools.product((-1.0, 1.0), repeat=len(values))))
-    return _counted_tails(signs @ values, total, add_one=False)
+    return _counted_tails(signs @ values, total, scale=scale, add_one=False)
 
 
 def are_binary(cases: Iterable[CaseScores]) -> bool:
@@ -118,10 +120,11 @@ def split_count(cases: Iterable[CaseScores]) -> int:
     return math.prod(math.comb(len(c.there) + len(c.here), len(c.here)) for c in cases)
 
 
-def _counted_tails(totals: FloatArray, total: float, *, add_one: bool) -> Tails:
+def _counted_tails(totals: FloatArray, total: float, *, scale: float, add_one: bool) -> Tails:
     extra = int(add_one)
-    as_low = int(np.count_nonzero(totals <= total + SAME_TOTAL))
-    as_high = int(np.count_nonzero(totals >= total - SAME_TOTAL))
+    slack = SAME_TOTAL * max(1.0, scale)
+    as_low = int(np.count_nonzero(totals <= total + slack))
+    as_high = int(np.count_nonzero(totals >= total - slack))
     return Tails(
         worse=(extra + as_low) / (extra + len(totals)),
         better=(extra + as_high) / (extra + len(totals)),
@@ -135,7 +138,7 @@ def _binary_tails(cases: Sequence[CaseScores], total: float, sign: int) -> Tails
         if len(totals.values) * len(group.values) > MOST_PAIRS:
             random = _seeded(sorted(score for c in cases for score in c.there + c.here))
             drawn = sum(random.choice(g.values, p=g.chances, size=SHUFFLES) for g in groups)
-            return _counted_tails(np.asarray(drawn), total, add_one=True)
+            return _counted_tails(np.asarray(drawn), total, scale=1.0, add_one=True)
         totals = _sum_of(totals, group)
     as_low = math.fsum(totals.chances[totals.values <= total + SAME_TOTAL])
     as_high = math.fsum(totals.chances[totals.values >= total - SAME_TOTAL])

@@ -179,3 +179,14 @@ def fewest(settles: Callable[[int], bool], *, above: int, limit: int) -> int | N
         middle = (low + high) // 2
         low, high = (low, middle) if settles(middle) else (middle, high)
     return high
+
+
+def chance_of_so_few(misses: int, *, trials: int, rate: float) -> float:
+    """Return the binomial chance of so few misses or fewer.
+
+    Args:
+        misses: how many of the trials missed.
+        trials: how many there were, 1 or more.
+        rate: chance of a miss in each, in [0, 1].
+    """
+    return float(special.bdtr(misses, trials, rate))

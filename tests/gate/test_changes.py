@@ -58,6 +58,10 @@ def test_redrawn_calls_in_another_order_are_redrawn() -> None:
     assert kind([A, B], [NEW_B, NEW_A]) == "redrawn"
 
 
+def test_same_draw_of_another_key_is_no_replay() -> None:
+    assert kind([A], [a_call("B", "a0")]) == "request"
+
+
 def test_same_draw_in_another_slot_is_no_replay() -> None:
     assert kind([A], [a_call("A", "a0", occurrence=1)]) == "redrawn"
 
@@ -65,6 +69,8 @@ def test_same_draw_in_another_slot_is_no_replay() -> None:
 def test_the_first_call_that_differs_gives_the_kind() -> None:
     assert kind([A, B], [NEW_A, C]) == "redrawn"
     assert kind([A, B], [C, NEW_B]) == "request"
+    assert kind([A, B], [NEW_B, C]) == "request"
+    assert kind([B], [A, NEW_B]) == "request"
 
 
 def test_the_first_trial_that_differs_gives_the_kind() -> None:

@@ -119,10 +119,12 @@ def test_drop_that_the_formula_does_not_find_is_unknown() -> None:
 # by the formula, for pass scores
 
 
-def test_same_shift_takes_the_formula_with_quantiles_of_t() -> None:
-    found = compared(*runs([("ppppp", "ppppm")] * 8, replayed=8))
-    baseline = (40 + 40, 40 + 40)
-    formula = by_formula([5] * 8, [5] * 8, here=[5] * 8, baseline=baseline, dof=7)
+@pytest.mark.parametrize("units", [6, 8])
+def test_same_shift_takes_the_formula_with_quantiles_of_t(units: int) -> None:
+    found = compared(*runs([("ppppp", "ppppm")] * units, replayed=units))
+    baseline = (10 * units, 10 * units)
+    five = [5] * units
+    formula = by_formula(five, five, here=five, baseline=baseline, dof=units - 1)
     assert found.method == "same-shift"
     assert drop_of(found) == pytest.approx(formula / 2)
 

@@ -365,3 +365,40 @@ def test_mismatched_cases_are_named_and_are_on_both_sides() -> None:
     found = compared(baseline, run)
     assert found.mismatched == ("test_suite.py::test_f[0]",)
     assert (found.only_here, found.only_in_baseline) == ((), ())
+
+
+# fewer trials here than in the baseline
+
+
+def test_with_fewer_trials_here_a_t_test_needs_the_consent_of_the_exact_one() -> None:
+    # rare passes, ten draws against one: the t-test alone is sure
+    there = ["pmmmmmmmmm", "mmmmmmmmmm", "pmmmmmmmmm", "mmmmmmmmmm"] * 2
+    found = compared(*runs([(outcomes, "m") for outcomes in there]))
+    assert found.t is not None
+    assert found.dof == 7
+    alone = stats.t.cdf(found.t, found.dof)
+    assert alone < 0.05
+    assert found.p == pytest.approx(found.p_within_case)
+    assert found.p > 0.05
+    assert found.verdict != "regressed"
+
+
+def test_with_as_many_trials_here_the_t_test_speaks_alone() -> None:
+    found = compared(*runs(EIGHT))
+    assert found.t is not None
+    assert found.dof is not None
+    assert found.p == pytest.approx(stats.t.cdf(found.t, found.dof))
+
+
+def test_means_stay_within_the_range_of_scores_where_draws_are_replayed_in_part() -> None:
+    # the scorer changed: two replayed trials that missed pass now, the other eight are not run
+    found = compared(a_run(a_case("a", "mmpppppppp")), a_run(a_case("a", "pp")))
+    assert found.difference == 1.0
+    assert (found.baseline_mean, found.mean) == (0.0, 1.0)
+
+
+def test_scores_of_many_cases_are_not_split_just_for_show() -> None:
+    pairs = [([0.1, 0.5], [0.2, 0.6])] * 201
+    there = [a_case(str(at), scores=old) for at, (old, _) in enumerate(pairs)]
+    here = [a_case(str(at), scores=new, request="v2") for at, (_, new) in enumerate(pairs)]
+    assert compared(a_run(*there), a_run(*here)).p_within_case is None

@@ -75,6 +75,7 @@ def test_row_2_gone_function_fails_a_strict_gate() -> None:
         ((".",), True),
         (("test_suite.py",), True),
         (("other",), False),
+        (("other", "test_suite.py"), True),
         (("test_su",), False),
     ],
 )
@@ -109,7 +110,8 @@ def test_row_2_nothing_is_gone_from_an_incomplete_run() -> None:
 def test_row_3_without_a_common_id_nothing_is_comparable() -> None:
     found = compared(a_run(a_case("a", "pp"), a_case("b", "pp")), a_run(a_case("x", "pp")))
     assert outcome(found) == (3, "not_comparable", True)
-    assert found.why == "none of the 1 cases here is among the 2 of the baseline"
+    assert (found.cases, found.units, found.effective_units) == (0, 0, 0.0)
+    assert found.why.startswith("no id of the 1 cases here is among the 2 of the baseline")
 
 
 def test_row_3_says_that_ids_count_positions() -> None:
@@ -136,13 +138,13 @@ def test_row_4_one_errored_trial_is_always_allowed() -> None:
 def test_row_4_too_many_errored_trials_here() -> None:
     found = compared(a_run(a_case("a", "pppp")), a_run(a_case("a", "ppee")))
     assert outcome(found) == (4, "not_comparable", True)
-    assert found.why == "2 of 4 trials errored here (5 % may)"
+    assert found.why.startswith("2 of 4 trials errored here, more than 5 %: run again")
 
 
 def test_row_4_too_many_errored_trials_in_the_baseline() -> None:
     found = compared(a_run(a_case("a", "ppee")), a_run(a_case("a", "pppp")))
     assert outcome(found) == (4, "not_comparable", True)
-    assert found.why == "2 of 4 trials errored in the baseline (5 % may)"
+    assert found.why.startswith("2 of 4 trials errored in the baseline, more than 5 %: record")
 
 
 @pytest.mark.parametrize(("errored", "row"), [(2, 6), (3, 4)])
@@ -165,14 +167,14 @@ def test_row_4_touched_cases_are_counted_by_themselves() -> None:
     here = many(["ppppe"] * 2, request="v2") + many(["ppppp"] * 22)[2:]
     found = compared(a_run(*full), a_run(*here))
     assert outcome(found) == (4, "not_comparable", True)
-    assert found.why == "2 of 10 trials of the cases asked anew errored here (5 % may)"
+    assert found.why.startswith("2 of 10 trials of the cases asked anew errored here")
 
 
 def test_row_4_touched_cases_of_the_baseline_are_counted_too() -> None:
     full = many(["ppppe"] * 2 + ["ppppp"] * 20)
     here = many(["ppppp"] * 2, request="v2") + many(["ppppp"] * 22)[2:]
     found = compared(a_run(*full), a_run(*here))
-    assert found.why == "2 of 10 trials of the cases asked anew errored in the baseline (5 % may)"
+    assert found.why.startswith("2 of 10 trials of the cases asked anew errored in the baseline")
 
 
 @pytest.mark.parametrize(("without", "row"), [(1, 6), (2, 4)])
@@ -183,7 +185,7 @@ def test_row_4_five_percent_of_the_scored_trials_may_lack_a_value(without: int, 
         assert found.row == row
     if row == 4:
         why = compared(baseline, run).why
-        assert why == "2 of 20 scored trials here have no value for the metric (5 % may)"
+        assert why.startswith("2 of 20 scored trials here have no value for score")
 
 
 def test_row_4_figures_that_need_no_test_are_there() -> None:
@@ -215,8 +217,9 @@ def test_row_5_ten_percent_of_the_cases_may_be_gone(gone: int, row: int) -> None
     assert found.row == row
     if row == 5:
         assert outcome(found) == (5, "not_comparable", True)
-        assert found.why == (
-            "2 of the 10 cases scored in the baseline are gone or skipped here (10 % may)"
+        assert found.why.startswith(
+            "2 of the 10 cases scored in the baseline are gone or skipped here, "
+            "more than the 10 % of llm_max_gone"
         )
 
 
@@ -272,7 +275,7 @@ def test_row_5_ten_percent_of_the_touched_cases_may_be_without_a_score(
     assert found.row == row
     if row == 5:
         assert outcome(found) == (5, "not_comparable", True)
-        assert found.why == "2 of the 15 cases asked anew have no scored trial here (10 % may)"
+        assert found.why.startswith("2 of the 15 cases asked anew have no scored trial here")
 
 
 def test_row_5_touched_cases_that_all_time_out_are_not_unchanged() -> None:
@@ -292,7 +295,7 @@ def test_row_6_a_replayed_run_is_unchanged() -> None:
     assert outcome(found) == (6, "unchanged", False)
     assert (found.changed, found.touched, found.changed_kinds) == (0, 0, {})
     assert (found.difference, found.difference_changed) == (0.0, None)
-    assert (found.interval, found.interval_level) == ((0.0, 0.0), 0.9)
+    assert (found.interval, found.interval_level) == ((0.0, 0.0), None)
     assert (found.method, found.t, found.dof, found.p) == ("none", None, None, None)
     assert (found.p_improved, found.smallest_detectable_drop) == (None, None)
     assert (found.units, found.effective_units) == (0, 0.0)
@@ -364,6 +367,14 @@ def test_row_8_from_six_units_the_test_itself_holds_the_margin() -> None:
     baseline, run = runs(six)  # D = -0.258, with hardly any spread
     assert compared(baseline, run, GateRules(margin=0.2, target=0.5)).row == 8
     assert compared(baseline, run, GateRules(margin=0.25, target=0.5)).row != 8
+
+
+def test_row_8_p_within_case_is_never_gated_on_from_six_units() -> None:
+    found = compared(*runs([("p" * 10, "ppppp")] * 7 + [("p" * 10, "mmmmm")]))
+    assert found.method == "paired-t"
+    assert found.p_within_case is not None
+    assert found.p_within_case < 0.001
+    assert found.row == 11
 
 
 # row 9: improved
@@ -588,3 +599,20 @@ def test_function_that_a_stopped_session_never_came_to_is_left_out() -> None:
     found = compare(baseline, run, GateRules())
     assert [one.function for one in found.functions] == ["test_suite.py::test_f"]
     assert not found.fails
+
+
+def test_row_10_a_handful_of_hits_near_the_ceiling_rules_nothing_out() -> None:
+    # the interval is narrow for lack of misses; at a rate of .9 this happens in .18 of builds
+    there = many(["ppp"] * 10)
+    here = many(["ppp"] * 9 + ["ppm"], request="v2")
+    found = compared(a_run(*there), a_run(*here))
+    assert found.interval is not None
+    assert found.interval[0] > -0.1
+    assert found.verdict == "inconclusive"
+
+
+def test_row_10_enough_hits_near_the_ceiling_rule_the_target_out() -> None:
+    found = compared(
+        a_run(*many(["ppppp"] * 20)), a_run(*many(["ppppp"] * 19 + ["ppppm"], request="v2"))
+    )
+    assert (found.verdict, found.ruled_out_by) == ("no_significant_change", "interval")

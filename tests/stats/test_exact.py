@@ -265,3 +265,16 @@ def test_drawn_signs_agree_with_all_signs() -> None:
     found = sign_flip(sums)
     assert found.worse == pytest.approx(np.mean(totals <= sum(sums) + 1e-9), abs=0.01)
     assert sign_flip(sums[::-1]) == found
+
+
+# large scores, whose totals are rounded by more than small ones
+
+
+def test_the_split_that_was_seen_counts_itself_however_large_the_scores() -> None:
+    case = CaseScores(there=(95406760.08093376, 114305232.29356316), here=(31127713.472707957,))
+    assert exact_within_case([case]).worse == pytest.approx(1 / 3)
+
+
+def test_the_signs_that_were_seen_count_themselves_however_large_the_sums() -> None:
+    sums = [-1141441.6666666667, -2439787.3333333335, -843331.5714285715, -2063157.0]
+    assert sign_flip(sums).worse == pytest.approx(1 / 16)
