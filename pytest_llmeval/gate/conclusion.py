@@ -87,17 +87,16 @@ def conclude_tested(
         family_size: how many comparisons they are adjusted for.
         rules: what the run is held against.
     """
+    subject = examined.pairing.subject
     seen = _sensitivity(examined, found, rules=rules)
-    blunt = too_few_draws(
-        found, family_size=family_size, alpha=rules.alpha, sign=examined.pairing.subject.sign
-    )
+    blunt = too_few_draws(found, family_size=family_size, alpha=rules.alpha, sign=subject.sign)
     finding = Finding(
         significance=found,
         p_adjusted=adjusted[0],
         p_improved_adjusted=adjusted[1],
         smallest_drop=None if blunt else seen.smallest_drop(),
     )
-    decision = decide(finding, metric=examined.pairing.subject.metric, rules=rules)
+    decision = decide(finding, metric=subject.metric, better=subject.better, rules=rules)
     written = _written(examined, decision, rules=rules)
     if decision.verdict is Verdict.INCONCLUSIVE:
         written = _with_remedies(written, found, seen=seen, rules=rules)

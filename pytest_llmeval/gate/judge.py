@@ -47,17 +47,18 @@ def _collected_here(
     all_there: Sides, all_here: Sides, *, partial: Collection[str], rules: GateRules
 ) -> Iterator[Entry]:
     for function, here in all_here.items():
-        in_part = function in partial
-        if in_part and not here.every_trial():
+        in_full = function not in partial
+        if not here.every_trial():
             continue  # the session was stopped before it came to this one
         there = all_there.get(function)
         if not there:
             for metric in gated_metrics([here], named_by=here):
+                in_part = not (in_full and here.ran_in_full)
                 yield conclude_new(function, metric, here=here, partial=in_part)
             continue
         for metric in gated_metrics([there, here], named_by=here):
             subject = Subject(
-                function=function, metric=metric, there=there, here=here, partial=in_part
+                function=function, metric=metric, there=there, here=here, collected_in_full=in_full
             )
             yield examine(subject, rules=rules)
 

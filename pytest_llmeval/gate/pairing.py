@@ -46,7 +46,7 @@ class Pairing:
     """A subject, case by case.
 
     Attributes:
-        here: the function in this run; where it was run in part, the cases that ran.
+        here: the function in this run, the cases that it came to.
         scores_there: scored trials of every case of the baseline; ``scores_here`` of ``here``.
         pairs: the common cases, ordered by id.
         touched: ids of the cases that were asked anew, whether or not that gave a score.
@@ -77,8 +77,8 @@ class Pairing:
         """Count how the baseline's trials ended.
 
         Args:
-            cases: ids that count; without them all, of a function that was run in part
-                those that ran.
+            cases: ids that count; without them all, or those that ran here too where
+                this run does not hold the whole function.
         """
         if cases is None:
             cases = self.here.cases if self.subject.partial else self.there.cases
@@ -98,13 +98,15 @@ def pair_up(subject: Subject) -> Pairing:
         subject: the function on both sides, and the metric.
     """
     there = subject.there
-    here = subject.here.as_far_as_run() if subject.partial else subject.here
+    here = subject.here.as_far_as_run()
     scores_there = score(there, subject.metric, better=subject.better)
     scores_here = score(here, subject.metric, better=subject.better)
-    matched = [id_ for id_ in sorted(there.cases) if id_ in here.cases]
-    mismatched = [id_ for id_ in matched if _unlike(there.cases[id_], here.cases[id_])]
+    collected = subject.here.cases
+    matched = [id_ for id_ in sorted(there.cases) if id_ in collected]
+    mismatched = [id_ for id_ in matched if _unlike(there.cases[id_], collected[id_])]
     scored_there = {id_ for id_, scored in scores_there.items() if scored}
-    present = scored_there.intersection(matched).difference(mismatched)
+    known = scored_there.intersection(matched).difference(mismatched)
+    present = known.intersection(here.cases)
     skipped = {id_ for id_ in present if _all_skipped(here.trials[id_])}
     common = sorted(id_ for id_ in present if scores_here[id_])
     in_step = _sharing_replayed_draws(common, scores_there, scores_here)
@@ -123,7 +125,7 @@ def pair_up(subject: Subject) -> Pairing:
         scores_here=scores_here,
         pairs=pairs,
         touched=frozenset(present - skipped - replays),
-        lost=frozenset(scored_there - present | skipped),
+        lost=frozenset(scored_there - known | skipped),
         mismatched=tuple(mismatched),
     )
 
@@ -134,7 +136,7 @@ def _unlike(one: Case, other: Case) -> bool:
 
 
 def _all_skipped(trials: Sequence[Trial]) -> bool:
-    return bool(trials) and all(trial.outcome is Outcome.SKIPPED for trial in trials)
+    return all(trial.outcome is Outcome.SKIPPED for trial in trials)
 
 
 def _pair(

@@ -29,6 +29,11 @@ class Side:
         """Return the trials of all cases."""
         return [trial for trials in self.trials.values() for trial in trials]
 
+    @property
+    def ran_in_full(self) -> bool:
+        """Whether the session came to every case that it had collected."""
+        return all(self.trials.values())
+
     def as_far_as_run(self) -> Side:
         """Return the side without the cases that a stopped session never came to."""
         ran = {id_: trials for id_, trials in self.trials.items() if trials}
@@ -41,15 +46,20 @@ class Subject:
 
     Attributes:
         there: the function in the baseline.
-        here: the function in this run.
-        partial: not every case of it was collected and run here.
+        here: the function in this run, every case that was collected.
+        collected_in_full: nothing of the function was left out of this run on purpose.
     """
 
     function: str
     metric: str
     there: Side
     here: Side
-    partial: bool
+    collected_in_full: bool
+
+    @property
+    def partial(self) -> bool:
+        """Whether this run does not hold the whole function, by choice or by a stop."""
+        return not (self.collected_in_full and self.here.ran_in_full)
 
     @property
     def better(self) -> Better:

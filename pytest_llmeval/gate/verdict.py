@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pytest_llmeval.gate.comparison import RuledOutBy, TrialCounts, Verdict
 from pytest_llmeval.gate.figures import FEWEST_UNITS_FOR_T, Extent, Significance
 from pytest_llmeval.gate.pairing import Pairing
-from pytest_llmeval.records import PASS_METRIC, GateRules
+from pytest_llmeval.records import PASS_METRIC, Better, GateRules
 from pytest_llmeval.stats.power import chance_of_so_few
 
 # shares of trials and cases that may be lost before nothing can be said any more
@@ -98,12 +98,13 @@ class Finding:
     smallest_drop: float | None
 
 
-def decide(finding: Finding, *, metric: str, rules: GateRules) -> Decision:
+def decide(finding: Finding, *, metric: str, better: Better, rules: GateRules) -> Decision:
     """Go through rows 8 to 11.
 
     Args:
         finding: the test of a comparison that passed rows 3 to 7.
         metric: what was scored.
+        better: which direction is good.
         rules: level, margin and target.
     """
     extent = finding.significance.extent
@@ -111,7 +112,9 @@ def decide(finding: Finding, *, metric: str, rules: GateRules) -> Decision:
         return Decision(row=8, verdict=Verdict.REGRESSED)
     if finding.p_improved_adjusted < rules.alpha:
         return Decision(row=9, verdict=Verdict.IMPROVED)
-    if _interval_excludes_target(finding, metric=metric, rules=rules):
+    if _interval_excludes_target(finding, rules=rules) and (
+        metric != PASS_METRIC or _so_few_misses_exclude_target(finding, better=better, rules=rules)
+    ):
         return _no_significant_change("interval")
     if _target_would_show(finding, rules=rules):
         return _no_significant_change("smallest_drop")
@@ -127,14 +130,12 @@ def _beyond_margin(extent: Extent, *, rules: GateRules) -> bool:
     return extent.difference + rules.margin < -extent.zero
 
 
-def _interval_excludes_target(finding: Finding, *, metric: str, rules: GateRules) -> bool:
+def _interval_excludes_target(finding: Finding, *, rules: GateRules) -> bool:
     interval = finding.significance.interval
-    if interval is None or interval[0] <= -rules.target:
-        return False
-    return metric != PASS_METRIC or _so_few_misses_exclude_target(finding, rules=rules)
+    return interval is not None and interval[0] > -rules.target
 
 
-def _so_few_misses_exclude_target(finding: Finding, *, rules: GateRules) -> bool:
+def _so_few_misses_exclude_target(finding: Finding, *, better: Better, rules: GateRules) -> bool:
     """Tell whether a drop as large as the target would have shown as more misses.
 
     Near the ceiling a handful of trials without a miss has no spread, and so an interval
@@ -143,10 +144,11 @@ def _so_few_misses_exclude_target(finding: Finding, *, rules: GateRules) -> bool
     """
     found = finding.significance
     cases = found.samples.cases
-    missed_there = math.fsum(1 - math.fsum(c.there) / len(c.there) for c in cases) / len(cases)
+    bad = 0.0 if better == "higher" else 1.0
+    missed_there = math.fsum(c.there.count(bad) / len(c.there) for c in cases) / len(cases)
     here = [score for case in cases for score in case.here]
     chance = chance_of_so_few(
-        round(len(here) - math.fsum(here)),
+        here.count(bad),
         trials=len(here),
         rate=min(1.0, missed_there + rules.target / found.extent.share),
     )
@@ -229,7 +231,8 @@ def _too_many_errored(counts: TrialCounts) -> bool:
 
 def _why_cases_lost(pairing: Pairing, *, rules: GateRules) -> str:
     scored_there = sum(bool(scored) for scored in pairing.scores_there.values())
-    if not pairing.subject.partial and len(pairing.lost) > rules.max_gone * scored_there + ROUNDING:
+    in_full = pairing.subject.collected_in_full
+    if in_full and len(pairing.lost) > rules.max_gone * scored_there + ROUNDING:
         return (
             f"{len(pairing.lost)} of the {scored_there} cases scored in the baseline are gone or "
             f"skipped here, more than the {100 * rules.max_gone:g} % of llm_max_gone: "

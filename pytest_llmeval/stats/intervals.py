@@ -27,7 +27,7 @@ class MeanInterval:
 
 
 def mean_interval(
-    values: ArrayLike, units: Sequence[int] | None = None, *, alpha: float = 0.05
+    values: ArrayLike, units: Sequence[int] | None = None, *, alpha: float
 ) -> MeanInterval:
     """Estimate a mean over cases and its two-sided interval of level 1 - 2 alpha.
 

@@ -10,9 +10,9 @@ nor ``draws`` differs.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from pytest_llmeval.gate import FunctionComparison, compare
 from pytest_llmeval.records import Better, Call, Case, GateRules, Outcome, Run, Slot, Trial
@@ -23,7 +23,7 @@ OUTCOMES = {outcome.value[0]: outcome for outcome in Outcome}
 CallsOfTrial = Callable[[int], Iterable[Call]]
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class CaseAndTrials:
     """One case with all of its trials."""
 
@@ -156,6 +156,20 @@ def runs(changed: Sequence[tuple[str, str]], *, replayed: int = 0) -> tuple[Run,
     here = [a_case(f"c{at}", other, request="v2") for at, (_, other) in enumerate(changed)]
     replays = [a_case(f"r{at}", "ppppp") for at in range(replayed)]
     return a_run(*there, *replays), a_run(*here, *replays)
+
+
+def scored_runs(
+    there: Sequence[Sequence[float]], here: Sequence[Sequence[float]]
+) -> tuple[Run, Run]:
+    """A baseline and a run: the scores of each changed case, there and here."""
+    baseline = a_run(*(a_case(f"c{at}", scores=one) for at, one in enumerate(there)))
+    run = a_run(*(a_case(f"c{at}", scores=one, request="v2") for at, one in enumerate(here)))
+    return baseline, run
+
+
+def joined(one: Run, other: Run) -> Run:
+    """The cases of both, as one run."""
+    return dataclasses.replace(one, cases=one.cases + other.cases, trials=one.trials + other.trials)
 
 
 def compared(baseline: Run, run: Run, rules: GateRules | None = None) -> FunctionComparison:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from pytest_llmeval.gate import FunctionComparison, compare
-from pytest_llmeval.records import GateRules, Run
-from pytest_llmeval.stats.power import PlannedTest, detectable_shift, smallest_pass_drop
-from tests.gate.builders import a_case, a_run, compared, runs
+from pytest_llmeval.gate import FunctionComparison
+from pytest_llmeval.records import GateRules
+from pytest_llmeval.stats.power import detectable_shift
+from tests.gate.builders import a_case, a_run, compared, joined, runs, scored_runs
+from tests.gate.worked import SPREAD, among, by_formula
 
 ALL_PASSED = [("ppppp", "ppppp")]
 
@@ -31,51 +30,7 @@ def by_spread(found: FunctionComparison) -> float:
     return shift * error * len(differences) / found.cases
 
 
-def by_formula(
-    hits: Sequence[float],
-    trials: Sequence[int],
-    *,
-    here: Sequence[int],
-    baseline: tuple[int, int],
-    dof: int | None = None,
-) -> float:
-    """The formula for pass scores; ``baseline`` is hits and trials of all its cases."""
-    pi = (baseline[0] + 0.5) / (baseline[1] + 1)
-    rates = np.array([(s + pi) / (n + 1) for s, n in zip(hits, trials, strict=True)])
-    there = np.array(trials, dtype=float)
-    plan = PlannedTest(there=there, here=np.array(here, dtype=float), alpha=0.05, dof=dof)
-    drop = smallest_pass_drop(rates, plan)
-    assert drop is not None
-    return drop
-
-
-def scored(there: Sequence[Sequence[float]], here: Sequence[Sequence[float]]) -> tuple[Run, Run]:
-    baseline = a_run(*(a_case(f"c{at}", scores=one) for at, one in enumerate(there)))
-    run = a_run(*(a_case(f"c{at}", scores=one, request="v2") for at, one in enumerate(here)))
-    return baseline, run
-
-
-def among(others: int, baseline: Run, run: Run) -> FunctionComparison:
-    """The comparison of two runs among as many others that are tested too."""
-    names = [f"test_{at}" for at in range(others)]
-    more_there = a_run(*(a_case("x", "ppppp", function=name) for name in names))
-    more_here = a_run(*(a_case("x", "ppppp", function=name, request="v2") for name in names))
-    functions = compare(joined(baseline, more_there), joined(run, more_here), GateRules())
-    assert functions.functions[0].family_size == others + 1
-    return functions.functions[0]
-
-
-def joined(one: Run, other: Run) -> Run:
-    return dataclasses.replace(one, cases=one.cases + other.cases, trials=one.trials + other.trials)
-
-
 # by the spread that was seen
-
-
-SPREAD = scored(
-    [[0.9, 0.8], [0.7, 0.5], [0.6, 0.9], [0.3, 0.5], [0.8, 0.8], [0.5, 0.4]],
-    [[0.8, 0.9], [0.3, 0.5], [0.7, 0.7], [0.4, 0.4], [0.6, 0.5], [0.5, 0.5]],
-)
 
 
 def test_t_finds_the_drop_at_the_root_of_the_noncentral_t() -> None:
@@ -173,7 +128,7 @@ def test_identical_repeats_are_one_draw_in_the_formula() -> None:
 
 
 def test_exact_test_of_other_scores_takes_the_variance_within_the_cases() -> None:
-    found = compared(*scored([[0.9, 0.7, 0.8], [0.5, 0.6, 0.4]], [[0.7, 0.8], [0.5, 0.5]]))
+    found = compared(*scored_runs([[0.9, 0.7, 0.8], [0.5, 0.6, 0.4]], [[0.7, 0.8], [0.5, 0.5]]))
     squares = 0.02 + 0.02 + 0.005 + 0.0
     variance = squares / (2 + 2 + 1 + 1)
     error = math.sqrt(variance * 2 * (1 / 3 + 1 / 2)) / 2
@@ -183,12 +138,12 @@ def test_exact_test_of_other_scores_takes_the_variance_within_the_cases() -> Non
 
 
 def test_other_scores_without_a_spread_within_cases_have_no_drop() -> None:
-    found = compared(*scored([[0.9] * 4, [0.4] * 4], [[0.8] * 4, [0.4] * 4]))
+    found = compared(*scored_runs([[0.9] * 4, [0.4] * 4], [[0.8] * 4, [0.4] * 4]))
     assert found.smallest_detectable_drop is None
 
 
 def test_other_scores_without_repeats_have_no_drop() -> None:
-    found = compared(*scored([[0.9], [0.4]] * 3, [[0.8], [0.3]] * 3))
+    found = compared(*scored_runs([[0.9], [0.4]] * 3, [[0.8], [0.3]] * 3))
     assert found.method == "same-shift"
     assert found.smallest_detectable_drop is None
 
@@ -228,9 +183,9 @@ def test_exact_test_in_a_large_family_has_no_drop() -> None:
 
 
 def test_exact_test_of_other_scores_with_few_splits_has_no_drop() -> None:
-    found = compared(*scored([[0.9, 0.7, 0.8]], [[0.7, 0.8, 0.6]]))
+    found = compared(*scored_runs([[0.9, 0.7, 0.8]], [[0.7, 0.8, 0.6]]))
     assert found.smallest_detectable_drop is None  # 1 / 20
-    more = compared(*scored([[0.9, 0.7, 0.8, 0.75]], [[0.7, 0.8, 0.6]]))
+    more = compared(*scored_runs([[0.9, 0.7, 0.8, 0.75]], [[0.7, 0.8, 0.6]]))
     assert more.smallest_detectable_drop is not None  # 1 / 35
 
 

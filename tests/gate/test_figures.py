@@ -351,6 +351,15 @@ def test_of_a_partial_run_only_the_cases_that_ran_are_counted() -> None:
     assert (found.cases, found.baseline_cases) == (1, 3)
 
 
+def test_function_that_a_stop_cut_short_is_partial_too() -> None:
+    baseline = a_run(a_case("a", "pp"), a_case("b", "mmm"))
+    found = compared(baseline, a_run(a_case("a", "pp"), a_case("b", ""), complete=False))
+    assert (found.partial, found.cases, found.row) == (True, 1, 6)
+    assert found.baseline_trials.scored == 2
+    new = compare(a_run(), a_run(a_case("a", "pp"), a_case("b", "")), GateRules()).functions
+    assert [one.partial for one in new] == [True]
+
+
 def test_cases_of_one_side_are_named() -> None:
     baseline = a_run(a_case("a", "pp"), a_case("gone", "pp"), a_case("b", "pp"))
     run = a_run(a_case("new", "pp"), a_case("a", "pp"), a_case("b", ""), partial=("test_f",))

@@ -88,7 +88,8 @@ def test_figures_agree_with_each_other(baseline: Run, run: Run) -> None:
     assert found.effective_units <= found.units
     assert (found.method == "none") == (found.p is None) == (found.p_adjusted is None)
     if found.difference is not None:
-        assert found.mean == pytest.approx(found.baseline_mean + found.difference)  # type: ignore[operator]
+        assert found.baseline_mean is not None
+        assert found.mean == pytest.approx(found.baseline_mean + found.difference)
         total = sum(case.difference for case in found.compared)
         assert found.difference == pytest.approx(total / found.cases)
     if found.smallest_detectable_drop is not None:

@@ -12,9 +12,11 @@ from pytest_llmeval.records import Call, Run
 from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run, compared, one_call
 
 
-def paired(baseline: Run, run: Run, *, metric: str = "pass", partial: bool = False) -> Pairing:
+def paired(baseline: Run, run: Run, *, metric: str = "pass") -> Pairing:
     (there,), (here,) = sides_of(baseline).values(), sides_of(run).values()
-    return pair_up(Subject(function="f", metric=metric, there=there, here=here, partial=partial))
+    return pair_up(
+        Subject(function="f", metric=metric, there=there, here=here, collected_in_full=True)
+    )
 
 
 def difference(baseline: Run, run: Run, **given: str) -> float:
@@ -119,17 +121,10 @@ def test_case_without_a_score_in_the_baseline_is_neither_touched_nor_lost() -> N
     assert (found.touched, found.lost) == (frozenset(), frozenset())
 
 
-def test_case_that_was_collected_but_never_run_is_touched() -> None:
-    found = paired(
-        a_run(a_case("a", "pp"), a_case("b", "pp")), a_run(a_case("a", ""), a_case("b", "pp"))
-    )
-    assert named(found.touched) == ["a"]
-
-
 def test_case_that_a_stopped_session_never_came_to_is_left_out() -> None:
     baseline = a_run(a_case("a", "pp"), a_case("b", "pp"))
-    found = paired(baseline, a_run(a_case("a", ""), a_case("b", "pp")), partial=True)
-    assert found.touched == frozenset()
+    found = paired(baseline, a_run(a_case("a", ""), a_case("b", "pp")))
+    assert (found.touched, found.lost) == (frozenset(), frozenset())
     assert named(found.here.cases) == ["b"]
 
 

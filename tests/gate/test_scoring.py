@@ -122,6 +122,12 @@ def test_direction_of_this_run_counts_where_the_baseline_disagrees() -> None:
     assert found.difference == pytest.approx(-0.3)
 
 
+def test_function_has_one_direction_that_of_its_first_id() -> None:
+    cases = [a_case("a", "pp", better="lower"), a_case("b", "pp")]
+    for one in (cases, cases[::-1]):
+        assert compared(a_run(*one), a_run(*one)).better == "lower"
+
+
 def test_a_score_that_is_recorded_no_longer_leaves_nothing_in_common() -> None:
     found = compared(a_run(a_case("a", scores=[0.5, 0.6])), a_run(a_case("a", "pp")))
     assert (found.metric, found.row) == ("score", 3)

@@ -11,8 +11,8 @@ from scipy import stats
 from pytest_llmeval.gate import FunctionComparison, Verdict
 from pytest_llmeval.records import GateRules
 from pytest_llmeval.stats.power import detectable_shift
-from tests.gate.builders import a_case, a_run, compared, runs
-from tests.gate.test_drops import SPREAD, among, by_formula, joined, scored
+from tests.gate.builders import a_case, a_run, compared, joined, runs, scored_runs
+from tests.gate.worked import SPREAD, among, by_formula
 
 MARGIN, TARGET = 0.02, 0.1
 
@@ -57,21 +57,25 @@ def test_more_cases_keep_the_share_of_changed_ones() -> None:
     assert drop(needed) <= 0.08 < drop(needed - 1)
 
 
-def test_more_cases_would_also_judge_the_difference_that_was_seen() -> None:
-    # at half the target the target itself is caught long before this drop is told from 0
+@pytest.mark.parametrize(("fall", "margin", "target"), [(0.05, 0.0, 0.10), (0.07, 0.01, 0.13)])
+def test_more_cases_would_also_judge_the_difference_that_was_seen(
+    fall: float, margin: float, target: float
+) -> None:
+    # the target itself is caught long before such a drop is told from 0, or from the target
+    decisive = max(target - fall, fall - margin)
     there = [[0.5, 0.5]] * 40
-    here = [[0.45 + (-1) ** at * 0.198] * 2 for at in range(40)]
-    found = compared(*scored(there, here))
+    here = [[0.5 - fall + (-1) ** at * 4 * decisive] * 2 for at in range(40)]
+    found = compared(*scored_runs(there, here), GateRules(margin=margin, target=target))
     assert (found.verdict, found.method) == (Verdict.INCONCLUSIVE, "paired-t")
     assert found.smallest_detectable_drop is not None
-    assert found.smallest_detectable_drop < TARGET
+    assert margin + found.smallest_detectable_drop < target
     assert found.settle_cases is not None
     needed = 40 + found.settle_cases
 
     def reach(cases: int) -> float:
         return float(stats.t.ppf(0.95, cases - 1)) * spread_of(found) / math.sqrt(cases)
 
-    assert reach(needed) < 0.05 < reach(needed - 1)
+    assert reach(needed) < decisive < reach(needed - 1)
 
 
 def test_more_cases_for_the_exact_test_satisfy_the_formula() -> None:
@@ -98,7 +102,7 @@ def test_no_number_of_cases_is_named_where_something_else_is_lacking() -> None:
 
 
 def test_no_number_of_cases_is_named_without_a_variance() -> None:
-    found = compared(*scored([[0.9]] * 3, [[0.7]] * 3))
+    found = compared(*scored_runs([[0.9]] * 3, [[0.7]] * 3))
     assert found.verdict is Verdict.INCONCLUSIVE
     assert (found.settle_cases, found.settle_repeats) == (None, None)
 
@@ -131,7 +135,7 @@ def test_more_repeats_on_both_sides_shrink_what_is_chance_within_the_cases() -> 
 def test_repeats_that_the_baseline_has_already_need_no_more_there() -> None:
     there = [[0.9, 0.8, 0.6, 0.7] * 5, [0.7, 0.5, 0.5, 0.7] * 5, [0.3, 0.5, 0.4, 0.2] * 5] * 2
     here = [[0.6, 0.9], [0.3, 0.6], [0.2, 0.6]] * 2
-    found = compared(*scored(there, here))
+    found = compared(*scored_runs(there, here))
     assert found.verdict is Verdict.INCONCLUSIVE
     assert found.settle_repeats is not None
     assert found.settle_repeats < 20
@@ -146,10 +150,19 @@ def test_repeats_that_the_baseline_has_already_need_no_more_there() -> None:
     assert drop(found.settle_repeats) <= TARGET < drop(found.settle_repeats - 1)
 
 
+def test_more_repeats_keep_the_share_of_changed_cases() -> None:
+    replays = a_run(*(a_case(f"r{at}", scores=[0.5]) for at in range(6)))
+    alone = compared(*SPREAD)
+    among_replays = compared(
+        *(joined(one, replays) for one in SPREAD), GateRules(target=TARGET / 2)
+    )
+    assert among_replays.settle_repeats == alone.settle_repeats
+
+
 def test_more_repeats_do_not_help_where_the_cases_differ_among_themselves() -> None:
     there = [[0.5, 0.5]] * 8
     here = [[0.5 + (-1) ** at * 0.3] * 2 for at in range(8)]
-    found = compared(*scored(there, here))
+    found = compared(*scored_runs(there, here))
     assert found.verdict is Verdict.INCONCLUSIVE
     assert found.settle_cases is not None
     assert found.settle_repeats is None

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_llmeval.gate import Comparison, FunctionComparison, Verdict, compare
 from pytest_llmeval.records import GateRules, Run
-from tests.gate.builders import CaseAndTrials, a_case, a_run, compared, runs
+from tests.gate.builders import CaseAndTrials, a_case, a_run, compared, joined, runs
 
 STRICT = GateRules(strict=True)
 
@@ -177,15 +177,22 @@ def test_row_4_touched_cases_of_the_baseline_are_counted_too() -> None:
     assert found.why.startswith("2 of 10 trials of the cases asked anew errored in the baseline")
 
 
-@pytest.mark.parametrize(("without", "row"), [(1, 6), (2, 4)])
-def test_row_4_five_percent_of_the_scored_trials_may_lack_a_value(without: int, row: int) -> None:
-    baseline = a_run(a_case("a", scores=[0.5] * 20))
-    run = a_run(a_case("a", scores=[0.5] * (20 - without) + [None] * without))
-    for found in compared(baseline, run), compared(run, baseline):
-        assert found.row == row
-    if row == 4:
-        why = compared(baseline, run).why
-        assert why.startswith("2 of 20 scored trials here have no value for score")
+@pytest.mark.parametrize(
+    ("without", "trials", "row"), [(1, 20, 6), (2, 20, 4), (2, 40, 6), (3, 40, 4)]
+)
+def test_row_4_five_percent_of_the_scored_trials_may_lack_a_value(
+    without: int, trials: int, row: int
+) -> None:
+    full = a_run(a_case("a", scores=[0.5] * trials))
+    some = a_run(a_case("a", scores=[0.5] * (trials - without) + [None] * without))
+    assert compared(full, some).row == row
+    assert compared(some, full).row == row
+
+
+def test_row_4_says_that_values_are_missing() -> None:
+    baseline = a_run(a_case("a", scores=[0.5, 0.5]))
+    why = compared(baseline, a_run(a_case("a", scores=[0.5, None]))).why
+    assert why.startswith("1 of 2 scored trials here have no value for score, more than 5 %")
 
 
 def test_row_4_figures_that_need_no_test_are_there() -> None:
@@ -262,6 +269,13 @@ def test_row_5_gone_cases_of_a_partial_run_do_not_matter() -> None:
     full = many(["pp"] * 10)
     found = compared(a_run(*full), a_run(*full[5:], partial=("test_f",)))
     assert (found.row, found.partial) == (6, True)
+
+
+def test_row_5_cases_gone_from_a_function_that_a_stop_cut_short_do_matter() -> None:
+    full = many(["pp"] * 10)
+    stopped = [*full[2:9], a_case("c9", "")]
+    assert compared(a_run(*full), a_run(*stopped, complete=False)).row == 5
+    assert compared(a_run(*full), a_run(*full[1:9], a_case("c9", ""), complete=False)).row == 6
 
 
 @pytest.mark.parametrize(("unscored", "row"), [(1, 8), (2, 5)])
@@ -392,6 +406,14 @@ def test_row_9_adjusted_p_decides() -> None:
     assert [one.row for one in compare(baseline, run, GateRules()).functions] == [11] * 4
 
 
+def test_row_9_p_must_be_below_alpha_not_equal() -> None:
+    baseline, run = runs([("mmmm", "pppp")])
+    p = compared(baseline, run).p_improved
+    assert p is not None
+    assert compared(baseline, run, GateRules(alpha=p)).row != 9
+    assert compared(baseline, run, GateRules(alpha=p + 1e-9)).row == 9
+
+
 # row 10: no significant change
 
 
@@ -466,7 +488,9 @@ def test_row_10_a_small_p_by_itself_is_not_ruled_out() -> None:
     baseline, run = runs(five)
     others = [a_case("x", "pp", function=f"test_{at}") for at in range(5)]
     changed = [a_case("x", "pp", function=f"test_{at}", request="v2") for at in range(5)]
-    first = compare(_with(baseline, others), _with(run, changed), GateRules()).functions[0]
+    first = compare(
+        joined(baseline, a_run(*others)), joined(run, a_run(*changed)), GateRules()
+    ).functions[0]
     assert first.p is not None
     assert first.p < 0.05
     assert first.p_adjusted is not None
@@ -476,9 +500,12 @@ def test_row_10_a_small_p_by_itself_is_not_ruled_out() -> None:
     assert first.row == 11
 
 
-def _with(run: Run, more: Sequence[CaseAndTrials]) -> Run:
-    other = a_run(*more)
-    return dataclasses.replace(run, cases=run.cases + other.cases, trials=run.trials + other.trials)
+def test_row_10_a_p_of_alpha_is_no_small_p() -> None:
+    baseline, run = runs([("p" * 20, "p" * 20)] * 4 + [("p" * 20, "p" * 14 + "m" * 6)])
+    p = compared(baseline, run).p
+    assert p is not None
+    found = compared(baseline, run, GateRules(alpha=p, target=0.3))
+    assert (found.row, found.ruled_out_by) == (10, "smallest_drop")
 
 
 def test_row_10_few_changed_cases_of_pass_scores_cannot_reach_the_target() -> None:
@@ -595,7 +622,7 @@ def test_session_without_any_case_fails(rules: GateRules) -> None:
 
 def test_function_that_a_stopped_session_never_came_to_is_left_out() -> None:
     baseline = a_run(a_case("a", "pp"), a_case("b", "pp", function="test_g"))
-    run = a_run(a_case("a", "pp"), a_case("b", "", function="test_g"), partial=("test_g",))
+    run = a_run(a_case("a", "pp"), a_case("b", "", function="test_g"), complete=False)
     found = compare(baseline, run, GateRules())
     assert [one.function for one in found.functions] == ["test_suite.py::test_f"]
     assert not found.fails
@@ -616,3 +643,15 @@ def test_row_10_enough_hits_near_the_ceiling_rule_the_target_out() -> None:
         a_run(*many(["ppppp"] * 20)), a_run(*many(["ppppp"] * 19 + ["ppppm"], request="v2"))
     )
     assert (found.verdict, found.ruled_out_by) == ("no_significant_change", "interval")
+
+
+def test_row_10_few_hits_near_the_floor_rule_nothing_out_where_lower_is_better() -> None:
+    gate = ("pass",)
+    for trials, row in (3, 11), (20, 10):
+        clean, slip = "m" * trials, "m" * (trials - 1) + "p"
+        there = [a_case(f"c{at}", clean, gate=gate) for at in range(10)]
+        here = [
+            a_case(f"c{at}", slip if at == 0 else clean, gate=gate, better="lower", request="v2")
+            for at in range(10)
+        ]
+        assert compared(a_run(*there), a_run(*here)).row == row
