@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
-from urllib.parse import quote
 
 from diskcache.core import (
     DBNAME,
@@ -31,11 +31,10 @@ from pytest_llmeval.cache.failures import RowRefused
 __all__ = [
     "DBNAME",
     "BytesDisk",
-    "ReadOnlyCache",
     "SharedCache",
     "Timeout",
+    "harden",
     "open_cache",
-    "open_read_only",
 ]
 
 TIMEOUT = 60.0  # seconds to wait for the lock of another process
@@ -140,60 +139,35 @@ class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
         return self._connection
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
-        _harden(connection)
+        harden(connection)
         _refuse_foreign_settings(connection)
         for name, value in {**DEFAULT_SETTINGS, **SETTINGS}.items():
             if name.startswith("sqlite_"):
                 self.reset(name, value, update=False)
+
+    def add_all(self, rows: Sequence[tuple[str, bytes]]) -> list[bool | RowRefused]:
+        """Write rows in one transaction, each unless its name is taken.
+
+        Returns:
+            For each row whether it was written, or why it was refused.
+
+        Raises:
+            sqlite3.DatabaseError, Timeout: none was written.
+        """
+        with self.transact():
+            return [self._add_one(name, value) for name, value in rows]
+
+    def _add_one(self, name: str, value: bytes) -> bool | RowRefused:
+        try:
+            return bool(self.add(name, value))
+        except RowRefused as exc:
+            return exc
 
     def close(self) -> None:
         """Close the connection; the next use opens it again."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
-
-
-class ReadOnlyCache:
-    """The rows of a cache in a directory that cannot be written.
-
-    diskcache writes its settings whenever it opens, so it cannot read there. Rows that a killed
-    session left in the write-ahead log are not seen.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        self._uri = f"file:{quote(str(directory / DBNAME))}?mode=ro&immutable=1"
-        self._disk = BytesDisk(str(directory))
-        self.get("")
-
-    def get(self, name: str) -> bytes | None:
-        """Read a value, None if there is none.
-
-        Raises:
-            RowRefused: it is not one that we wrote.
-            sqlite3.OperationalError: the database cannot be read.
-        """
-        select = "SELECT mode, filename, value FROM Cache WHERE key = ? AND raw = 1"
-        try:
-            with contextlib.closing(sqlite3.connect(self._uri, uri=True)) as connection:
-                _harden(connection)
-                rows = connection.execute(select, (name,)).fetchall()
-        except sqlite3.DatabaseError as exc:
-            # Damage, too: what cannot be written cannot be set aside.
-            raise sqlite3.OperationalError(str(exc)) from exc
-        for mode, filename, value in rows:
-            return self._disk.fetch(mode, filename, value, read=False)
-        return None
-
-    def add(self, name: str, value: bytes) -> NoReturn:
-        """Refuse to write.
-
-        Raises:
-            sqlite3.OperationalError: always.
-        """
-        raise sqlite3.OperationalError("attempt to write a readonly database")
-
-    def close(self) -> None:
-        """Do nothing: no connection outlives its query."""
 
 
 def open_cache(directory: Path) -> SharedCache:
@@ -209,16 +183,8 @@ def open_cache(directory: Path) -> SharedCache:
     return SharedCache(directory)
 
 
-def open_read_only(directory: Path) -> ReadOnlyCache:
-    """Open the cache in a directory that cannot be written.
-
-    Raises:
-        sqlite3.OperationalError: there is none, or it is damaged.
-    """
-    return ReadOnlyCache(directory)
-
-
-def _harden(connection: sqlite3.Connection) -> None:
+def harden(connection: sqlite3.Connection) -> None:
+    """Make a connection wary of what lies in the database."""
     # A planted text that is not UTF-8 must be an odd text, not an exception.
     connection.text_factory = lambda text: text.decode("utf-8", "replace")
     for pragma in HARDENING:

@@ -51,8 +51,30 @@ class Replies:
         self._store: Store | None = None
         self._lock = threading.Lock()
 
-    def get_or_call(self, key: str, slot: Slot, call: Callable[[], Answer]) -> StoredReply:
-        """Replay a draw, or pay for it and keep it.
+    def lookup(self, key: str, slot: Slot) -> StoredReply | None:
+        """Replay a draw, without waiting for replies that are being stored.
+
+        Args:
+            key: what ``request_key`` made.
+            slot: which draw of the request.
+
+        Returns:
+            The reply; None if it has to be paid for.
+
+        Raises:
+            ReplayMiss: mode ``replay``, and no reply is stored.
+            CacheError: mode ``replay``, and the cache cannot be read.
+        """
+        rows = self._tolerant(self._generations(f"{key}/{slot}"))
+        for row in reversed(rows):
+            if self._may_replay(row):
+                return row.reply
+        if self._mode == "replay":
+            raise ReplayMiss(self._miss(key, slot))
+        return None
+
+    def pay(self, key: str, slot: Slot, call: Callable[[], Answer]) -> StoredReply:
+        """Pay for a draw that ``lookup`` did not find, and keep it.
 
         Args:
             key: what ``request_key`` made.
@@ -65,19 +87,21 @@ class Replies:
             ``replayed`` False.
 
         Raises:
-            ReplayMiss: mode ``replay``, and no reply is stored.
-            CacheError: mode ``replay``, and the cache cannot be read.
             TypeError, ValueError: the answer is not 2xx, or its facts are no JSON scalars.
         """
-        stored = self._newest(key, slot)
-        if stored is not None:
-            return stored
-        if self._mode == "replay":
-            raise ReplayMiss(self._miss(key, slot))
         answer = call()
         if answer.status not in SUCCESS:
             raise ValueError(f"only a 2xx answer can be a reply, not one of {answer.status}")
         return self._keep(key, slot, StoredReply.fresh(answer))
+
+    def get_or_call(self, key: str, slot: Slot, call: Callable[[], Answer]) -> StoredReply:
+        """Replay a draw, or pay for it and keep it: ``lookup``, else ``pay``.
+
+        Raises:
+            Exception: as these two.
+        """
+        stored = self.lookup(key, slot)
+        return self.pay(key, slot, call) if stored is None else stored
 
     def find(self, key: str, slot: Slot, draw: str) -> StoredReply | None:
         """Look an old draw up by its id, in every generation; None in mode ``off``.
@@ -92,10 +116,6 @@ class Replies:
         """Close the database; the next lookup opens it again."""
         if self._store is not None:
             self._store.close()
-
-    def _newest(self, key: str, slot: Slot) -> StoredReply | None:
-        rows = self._tolerant(self._generations(f"{key}/{slot}"))
-        return next((row.reply for row in reversed(rows) if self._may_replay(row)), None)
 
     def _may_replay(self, row: Row) -> bool:
         return self._mode != "refresh" or row.session == self._session

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import threading
@@ -10,16 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from pytest_llmeval.cache.commits import Commits
 from pytest_llmeval.cache.directory import Identity, identity, prepare_directory, set_aside
-from pytest_llmeval.cache.disk import (
-    DBNAME,
-    ReadOnlyCache,
-    SharedCache,
-    Timeout,
-    open_cache,
-    open_read_only,
-)
+from pytest_llmeval.cache.disk import DBNAME, SharedCache, Timeout, open_cache
 from pytest_llmeval.cache.failures import CacheUnusable
+from pytest_llmeval.cache.reading import Lookups, ReadOnlyCache
 from pytest_llmeval.errors import CacheError
 
 T = TypeVar("T")
@@ -36,9 +32,13 @@ class Store:
     Opened at first use and again after ``close``. A damaged cache is set aside and a new one
     begun; so is a cache that somebody removed or renamed while it was open.
 
+    Rows that threads add at the same time are written together, and lookups do not wait for
+    them: they have a connection of their own. Whenever that one fails, for whatever reason,
+    the lookup takes its turn on the first connection, where alone damage is dealt with.
+
     Args:
         directory: ``.llmeval``; the database lies in its folder ``cache``.
-        warn: is told where a damaged cache went.
+        warn: is told where a damaged cache went; may look rows up, but must not add any.
     """
 
     def __init__(self, directory: Path, *, warn: Callable[[str], None]) -> None:
@@ -46,7 +46,7 @@ class Store:
         self._folder = directory / "cache"
         self._database = self._folder / DBNAME
         self._warn = warn
-        self._inherited: list[AnyCache | None] = []
+        self._inherited: list[object] = []
         self._begin()
 
     def get(self, name: str) -> bytes | None:
@@ -56,6 +56,11 @@ class Store:
             RowRefused: it is not one that we wrote.
             CacheUnusable: the database cannot be read.
         """
+        self._turn()  # a forked child has no connection yet
+        lookups = self._lookups
+        if lookups is not None and identity(self._database) == self._seen:
+            with contextlib.suppress(sqlite3.Error):
+                return lookups.get(name)
         return self._attempt(lambda cache: cache.get(name))
 
     def add(self, name: str, value: bytes) -> bool:
@@ -68,7 +73,8 @@ class Store:
             RowRefused: a row of this name is not one that we wrote.
             CacheUnusable: the database cannot be written.
         """
-        return self._attempt(lambda cache: bool(cache.add(name, value)))
+        self._turn()  # a forked child must not commit what threads of its parent add
+        return self._commits.add(name, value)
 
     def close(self) -> None:
         """Close the database."""
@@ -77,15 +83,17 @@ class Store:
 
     def _begin(self) -> None:
         self._pid = os.getpid()
-        self._lock = threading.RLock()  # so that ``warn`` may use the cache
+        self._lock = threading.RLock()  # so that ``warn`` may look rows up
+        self._commits = Commits(lambda rows: self._attempt(lambda cache: cache.add_all(rows)))
         self._cache: AnyCache | None = None
+        self._lookups: Lookups | None = None
         self._seen: Identity | None = None
         self._hopeless: str | None = None
 
     def _turn(self) -> threading.RLock:
         if self._pid != os.getpid():
             # SQLite forbids a forked child to use or to close a connection of its parent: keep it.
-            self._inherited.append(self._cache)
+            self._inherited += self._cache, self._lookups
             self._begin()
         return self._lock
 
@@ -122,6 +130,8 @@ class Store:
         if self._cache is None:
             self._cache = self._open()
             self._seen = identity(self._database)
+            if isinstance(self._cache, SharedCache):
+                self._lookups = Lookups(self._folder)
         return self._cache
 
     def _open(self) -> AnyCache:
@@ -132,12 +142,14 @@ class Store:
         except sqlite3.OperationalError as exc:
             if getattr(exc, "sqlite_errorcode", 0) & 0xFF not in READ_ONLY:
                 raise
-            return open_read_only(self._folder)
+            return ReadOnlyCache(self._folder)
 
     def _drop(self) -> None:
-        cache, self._cache, self._hopeless = self._cache, None, None
-        if cache is not None:
-            cache.close()
+        connections = self._lookups, self._cache
+        self._lookups = self._cache = self._hopeless = None
+        for connection in connections:
+            if connection is not None:
+                connection.close()
 
     def _unusable(self, exc: Exception) -> CacheUnusable:
         cause = str(exc) or "another process has locked it"  # what diskcache.Timeout stands for

@@ -162,9 +162,10 @@ class CachedCalls:
         """
         slot = self._trial.slot(request.key)
         try:
-            reply = self._replies.get_or_call(
-                request.key, slot, lambda: self._trial.wait(partial(perform, slot))
-            )
+            reply = self._replies.lookup(request.key, slot)
+            if reply is None:
+                pay = partial(self._replies.pay, request.key, slot, partial(perform, slot))
+                reply = self._trial.wait(pay)  # for the reply, and until it is on disk
         except LLMEvalError as exc:
             self._trial.record(_failed_call(request, slot, exc))
             raise

@@ -332,11 +332,11 @@ def test_replies_are_kept_again_when_the_lock_is_gone(
 def test_a_store_that_is_interrupted_leaves_no_lock(
     make_replies: Make, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(self: disk.SharedCache, name: str, value: bytes) -> None:
+    def interrupt(self: disk.SharedCache, rows: object) -> None:
         self._con.execute("BEGIN IMMEDIATE")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(disk.SharedCache, "add", interrupt)
+    monkeypatch.setattr(disk.SharedCache, "add_all", interrupt)
     with pytest.raises(KeyboardInterrupt):
         make_replies().get_or_call(KEY, SLOT, says("lost"))
     sql("BEGIN IMMEDIATE")

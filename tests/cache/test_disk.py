@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import sqlite3
@@ -12,9 +13,9 @@ from typing import Any
 import diskcache
 import pytest
 
-from pytest_llmeval.cache import disk
-from pytest_llmeval.cache.disk import BytesDisk, SharedCache, open_cache, open_read_only
+from pytest_llmeval.cache.disk import BytesDisk, SharedCache, open_cache
 from pytest_llmeval.cache.failures import RowRefused
+from pytest_llmeval.cache.reading import Lookups, ReadOnlyCache
 from pytest_llmeval.errors import CacheError
 
 MODE_RAW, MODE_BINARY, MODE_TEXT, MODE_PICKLE = 1, 2, 3, 4
@@ -118,12 +119,17 @@ def test_a_planted_row_is_not_read(
 
 
 @every_attack
-def test_a_planted_row_is_not_read_read_only(
-    planted: str, cache: SharedCache, folder: Path, canary: Path
+@pytest.mark.parametrize("reading", [Lookups, ReadOnlyCache])
+def test_a_planted_row_is_not_read_without_diskcache(
+    planted: str,
+    reading: type[Lookups | ReadOnlyCache],
+    cache: SharedCache,
+    folder: Path,
+    canary: Path,
 ) -> None:
     cache.close()
-    with pytest.raises(CacheError):
-        open_read_only(folder).get("name")
+    with contextlib.closing(reading(folder)) as rows, pytest.raises(CacheError):
+        rows.get("name")
     assert not canary.exists()
 
 
@@ -232,6 +238,33 @@ def test_a_stream_is_not_stored(cache: SharedCache, victim: Path) -> None:
 def test_bytes_said_to_be_a_stream_are_not_stored(tmp_path: Path) -> None:
     with pytest.raises(RowRefused):
         BytesDisk(str(tmp_path)).store(b"x", read=True)
+
+
+# Many rows at once
+
+
+def test_each_row_of_a_transaction_is_written_unless_its_name_is_taken(cache: SharedCache) -> None:
+    rows = [("a", b"1"), ("name", b"2"), ("b", b"3"), ("a", b"4")]
+    assert cache.add_all(rows) == [True, False, True, False]
+    assert [cache.get(name) for name in ("a", "name", "b")] == [b"1", b"value", b"3"]
+
+
+def test_a_refused_row_is_refused_alone(cache: SharedCache, sql: Sql, victim: Path) -> None:
+    sql("UPDATE Cache SET expire_time = 1, filename = ?", str(victim))
+    first, refused, last = cache.add_all([("a", b"1"), ("name", b"2"), ("b", b"3")])
+    assert (first, last) == (True, True)
+    assert isinstance(refused, RowRefused)
+    assert sql("SELECT key FROM Cache WHERE key IN ('a', 'b')") == [("a",), ("b",)]
+    assert victim.exists()
+
+
+def test_a_transaction_that_fails_writes_no_row(cache: SharedCache, sql: Sql) -> None:
+    sql("CREATE TRIGGER t BEFORE INSERT ON Cache WHEN NEW.key = 'b' BEGIN"
+        " SELECT RAISE(FAIL, 'no b'); END")  # fmt: skip
+    with pytest.raises(sqlite3.DatabaseError, match="no b"):
+        cache.add_all([("a", b"1"), ("b", b"2")])
+    assert cache.get("a") is None
+    assert cache.add_all([("a", b"1")]) == [True]
 
 
 # Opening
@@ -354,41 +387,3 @@ def test_an_ordinary_journal_is_none_of_our_business(cache: SharedCache, folder:
     again = open_cache(folder)
     assert again.get("name") == b"value"
     again.close()
-
-
-# Reading where nothing can be written
-
-
-def test_rows_can_be_read_without_writing(cache: SharedCache, folder: Path) -> None:
-    cache.close()
-    before = {file.name: file.stat().st_mtime_ns for file in folder.iterdir()}
-    rows = open_read_only(folder)
-    assert rows.get("name") == b"value"
-    assert rows.get("other") is None
-    rows.close()
-    assert {file.name: file.stat().st_mtime_ns for file in folder.iterdir()} == before
-
-
-def test_a_read_only_cache_takes_no_row(cache: SharedCache, folder: Path) -> None:
-    cache.close()
-    with pytest.raises(sqlite3.OperationalError, match="readonly"):
-        open_read_only(folder).add("name", b"value")
-
-
-def test_a_path_with_a_question_mark_can_be_read(tmp_path: Path) -> None:
-    cache = open_cache(tmp_path / "a?b#c%20")
-    cache.add("name", b"value")
-    cache.close()
-    assert open_read_only(tmp_path / "a?b#c%20").get("name") == b"value"
-
-
-@pytest.mark.parametrize("content", [None, b"no database" * 100])
-def test_what_cannot_be_read_read_only_is_an_operational_error(
-    folder: Path, content: bytes | None
-) -> None:
-    folder.mkdir()
-    if content is not None:
-        (folder / "cache.db").write_bytes(content)
-    with pytest.raises(sqlite3.OperationalError):
-        open_read_only(folder)
-    assert disk.TIMEOUT == 60

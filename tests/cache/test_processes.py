@@ -14,6 +14,7 @@ import pytest
 
 from pytest_llmeval.cache import store
 from pytest_llmeval.cache.disk import SharedCache, open_cache
+from pytest_llmeval.cache.reading import Lookups
 from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.cache.reply import decode
 from pytest_llmeval.records import Slot
@@ -144,16 +145,22 @@ def test_a_forked_child_and_its_parent_share_the_cache(start: Start, home: Path)
     assert start(FORK, home).communicate()[0].strip() == "both"
 
 
-def test_a_forked_child_leaves_the_connection_of_its_parent_alone(
+def test_a_forked_child_leaves_the_connections_of_its_parent_alone(
     make_replies: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = []
+    opened: list[SharedCache] = []
+    looking: list[Lookups] = []
 
     def open_and_remember(folder: Path) -> SharedCache:
         opened.append(open_cache(folder))
         return opened[-1]
 
+    def look_and_remember(folder: Path) -> Lookups:
+        looking.append(Lookups(folder))
+        return looking[-1]
+
     monkeypatch.setattr(store, "open_cache", open_and_remember)
+    monkeypatch.setattr(store, "Lookups", look_and_remember)
     replies = make_replies()
     paid = replies.get_or_call(KEY, Slot(0, 0), says("Lima"))
     parent = opened[0]._con
@@ -162,4 +169,8 @@ def test_a_forked_child_leaves_the_connection_of_its_parent_alone(
     assert opened[1]._con is not parent
     assert opened[0]._con is parent
     assert parent.execute("SELECT 1").fetchall() == [(1,)]
+    assert len(looking) == 2
+    replies.close()
+    assert looking[0].get("other") is None
+    looking[0].close()
     opened[0].close()

@@ -27,6 +27,23 @@ def names(sql: Sql) -> list[str]:
     return [name for (name,) in sql("SELECT key FROM Cache ORDER BY rowid")]
 
 
+# The two halves
+
+
+def test_a_lookup_finds_what_was_paid_for_and_nothing_else(make_replies: Make) -> None:
+    replies = make_replies()
+    assert replies.lookup(KEY, SLOT) is None
+    paid = replies.pay(KEY, SLOT, says("Lima"))
+    found = replies.lookup(KEY, SLOT)
+    assert found is not None
+    assert (found.draw, found.replayed, paid.replayed) == (paid.draw, True, False)
+
+
+def test_a_lookup_that_finds_nothing_is_a_replay_miss(make_replies: Make) -> None:
+    with pytest.raises(ReplayMiss, match="--llm-cache=auto"):
+        make_replies("replay").lookup(KEY, SLOT)
+
+
 # Mode auto
 
 

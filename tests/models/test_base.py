@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
+from typing import TypeVar
 
 import pytest
 
@@ -19,6 +20,8 @@ from pytest_llmeval.models.base import (
 from pytest_llmeval.records import Slot
 
 from .conftest import CountingTrial, Session
+
+T = TypeVar("T")
 
 KEY = "ab" * 32
 REQUEST = Request(
@@ -107,6 +110,20 @@ def test_only_a_paid_call_releases_the_trial(
     assert replaying.waits == 0
 
 
+def test_a_trial_waits_until_its_reply_is_on_disk(begin: Callable[..., Session]) -> None:
+    stored: list[bool] = []
+
+    class Looking(CountingTrial):
+        def wait(self, fn: Callable[[], T]) -> T:
+            result = fn()
+            stored.append(begin().replies.lookup(KEY, Slot(0, 0)) is not None)
+            return result
+
+    begin().calls(Looking(0)).call(REQUEST, lambda _slot: answering())
+
+    assert stored == [True]
+
+
 def test_a_call_is_recorded_with_its_provenance(session: Session, trial: CountingTrial) -> None:
     reply = session.calls(trial).call(
         REQUEST,
@@ -189,7 +206,7 @@ def test_a_replay_miss_is_a_failure_of_the_infrastructure(
 
 def test_an_unusable_store_is_a_failure_of_the_infrastructure(trial: CountingTrial) -> None:
     class Broken:
-        def get_or_call(self, *_: object) -> None:
+        def lookup(self, *_: object) -> None:
             raise CacheError("/home/someone/.llmeval is full")
 
     calls = CachedCalls(trial, Broken())  # type: ignore[arg-type]  # a stand-in

@@ -1,0 +1,104 @@
+"""Rows read without diskcache, which would write to open a cache and shares one connection."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+import time
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import quote
+
+from pytest_llmeval.cache.disk import DBNAME, BytesDisk, harden
+
+# The rows that diskcache's ``get`` finds and its ``add`` takes for present. They must be the
+# same: a name that is taken, and yet has no row, would be sought for ever.
+FIND = (
+    "SELECT mode, filename, value FROM Cache"
+    " WHERE key = ? AND raw = 1 AND (expire_time IS NULL OR expire_time > ?)"
+)
+
+
+class Lookups:
+    """A second connection to an open cache: what it reads waits for no commit.
+
+    Safe for threads. It never waits for a lock of SQLite's either, and says so by an error;
+    ``Store`` then asks the first connection.
+
+    Args:
+        directory: of a cache that ``open_cache`` has just opened, and so checked.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._disk = BytesDisk(str(directory))
+        self._lock = threading.Lock()
+        self._connection = sqlite3.connect(
+            directory / DBNAME, 0, isolation_level=None, check_same_thread=False
+        )
+        harden(self._connection)
+        for pragma in ("mmap_size = 0", "query_only = 1"):
+            self._connection.execute(f"PRAGMA {pragma}")
+
+    def get(self, name: str) -> bytes | None:
+        """Read a value, None if there is none.
+
+        Raises:
+            RowRefused: it is not one that we wrote.
+            sqlite3.Error: the database cannot be read, or was closed.
+        """
+        with self._lock:
+            return _find(self._connection, name, disk=self._disk)
+
+    def close(self) -> None:
+        """Close the connection for good."""
+        with self._lock:
+            self._connection.close()
+
+
+class ReadOnlyCache:
+    """The rows of a cache in a directory that cannot be written.
+
+    diskcache writes its settings whenever it opens, so it cannot read there. Rows that a killed
+    session left in the write-ahead log are not seen.
+
+    Raises:
+        sqlite3.OperationalError: there is none, or it is damaged.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._uri = f"file:{quote(str(directory / DBNAME))}?mode=ro&immutable=1"
+        self._disk = BytesDisk(str(directory))
+        self.get("")
+
+    def get(self, name: str) -> bytes | None:
+        """Read a value, None if there is none.
+
+        Raises:
+            RowRefused: it is not one that we wrote.
+            sqlite3.OperationalError: the database cannot be read.
+        """
+        try:
+            with contextlib.closing(sqlite3.connect(self._uri, uri=True)) as connection:
+                harden(connection)
+                return _find(connection, name, disk=self._disk)
+        except sqlite3.DatabaseError as exc:
+            # Damage, too: what cannot be written cannot be set aside.
+            raise sqlite3.OperationalError(str(exc)) from exc
+
+    def add_all(self, rows: object) -> NoReturn:
+        """Refuse to write.
+
+        Raises:
+            sqlite3.OperationalError: always.
+        """
+        raise sqlite3.OperationalError("attempt to write a readonly database")
+
+    def close(self) -> None:
+        """Do nothing: no connection outlives its query."""
+
+
+def _find(connection: sqlite3.Connection, name: str, *, disk: BytesDisk) -> bytes | None:
+    for mode, filename, value in connection.execute(FIND, (name, time.time())).fetchall():
+        return disk.fetch(mode, filename, value, read=False)
+    return None

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmeval.cache.disk import SharedCache, open_cache
+from pytest_llmeval.cache.reading import Lookups, ReadOnlyCache
+
+Sql = Callable[..., list[Any]]
+
+
+@pytest.fixture
+def folder(home: Path) -> Path:
+    home.mkdir()
+    return home / "cache"
+
+
+@pytest.fixture
+def cache(folder: Path) -> Iterator[SharedCache]:
+    cache = open_cache(folder)
+    cache.add("name", b"value")
+    yield cache
+    cache.close()
+
+
+@pytest.fixture
+def lookups(cache: SharedCache, folder: Path) -> Iterator[Lookups]:
+    with contextlib.closing(Lookups(folder)) as lookups:
+        yield lookups
+
+
+# Beside a connection that writes
+
+
+def test_a_row_is_found_as_soon_as_it_is_committed(cache: SharedCache, lookups: Lookups) -> None:
+    assert lookups.get("other") is None
+    with cache.transact():
+        cache.add("other", b"new")
+        assert lookups.get("other") is None
+        assert lookups.get("name") == b"value"
+    assert lookups.get("other") == b"new"
+
+
+@pytest.mark.parametrize("seconds", [-60, 60])
+def test_what_is_found_is_what_cannot_be_added(
+    seconds: int, cache: SharedCache, lookups: Lookups, sql: Sql
+) -> None:
+    sql("UPDATE Cache SET expire_time = ?", time.time() + seconds)
+    found = lookups.get("name")
+    assert found == cache.get("name")
+    assert cache.add("name", b"again") is (found is None)
+
+
+def test_lookups_change_nothing_and_are_wary(lookups: Lookups) -> None:
+    pragmas = ["query_only", "mmap_size", "trusted_schema", "cell_size_check"]
+    connection = lookups._connection
+    found = [connection.execute(f"PRAGMA {pragma}").fetchone()[0] for pragma in pragmas]
+    assert found == [1, 0, 0, 1]
+
+
+def test_lookups_wait_for_no_lock(lookups: Lookups, folder: Path) -> None:
+    with contextlib.closing(sqlite3.connect(folder / "cache.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert lookups.get("name") == b"value"
+
+
+def test_closed_lookups_say_so(lookups: Lookups) -> None:
+    lookups.close()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        lookups.get("name")
+
+
+# Where nothing can be written
+
+
+def test_rows_can_be_read_without_writing(cache: SharedCache, folder: Path) -> None:
+    cache.close()
+    before = {file.name: file.stat().st_mtime_ns for file in folder.iterdir()}
+    rows = ReadOnlyCache(folder)
+    assert rows.get("name") == b"value"
+    assert rows.get("other") is None
+    rows.close()
+    assert {file.name: file.stat().st_mtime_ns for file in folder.iterdir()} == before
+
+
+def test_a_read_only_cache_takes_no_row(cache: SharedCache, folder: Path) -> None:
+    cache.close()
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        ReadOnlyCache(folder).add_all([("name", b"value")])
+
+
+def test_a_path_with_a_question_mark_can_be_read(tmp_path: Path) -> None:
+    cache = open_cache(tmp_path / "a?b#c%20")
+    cache.add("name", b"value")
+    cache.close()
+    assert ReadOnlyCache(tmp_path / "a?b#c%20").get("name") == b"value"
+
+
+@pytest.mark.parametrize("content", [None, b"no database" * 100])
+def test_what_cannot_be_read_read_only_is_an_operational_error(
+    folder: Path, content: bytes | None
+) -> None:
+    folder.mkdir()
+    if content is not None:
+        (folder / "cache.db").write_bytes(content)
+    with pytest.raises(sqlite3.OperationalError):
+        ReadOnlyCache(folder)
