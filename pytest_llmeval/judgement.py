@@ -24,6 +24,7 @@ class Judgement:
         descriptions: means and intervals of an ungated session.
         headlines: first line of the first failure, by case. Of this session only: it may
             quote a reply, which a run file must not.
+        serial: how many cases ran their trials one after the other, by reason.
         seconds: wall time of the session.
         notes: sentences that came up on the way (a damaged cache set aside).
     """
@@ -39,6 +40,7 @@ class Judgement:
     descriptions: tuple[FunctionDescription, ...] = ()
     headlines: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    serial: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property

@@ -19,7 +19,7 @@ from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import CacheMode, GateRules, OnMissing, Settings
 
 T = TypeVar("T")
-IniType = Literal["string", "bool", "int", "float", "linelist"]
+IniType = Literal["string", "bool", "int", "float", "linelist", "args"]
 
 SETTINGS = pytest.StashKey[Settings]()
 
@@ -76,6 +76,12 @@ OPTIONS = (
         help="trials of every case; on the command line it overrides the markers (default: 5)",
     ),
     Option(
+        name="concurrency",
+        metavar="N",
+        ini="int",
+        help="how many trials may be in flight at once, over all workers (default: 32)",
+    ),
+    Option(
         name="alpha",
         metavar="P",
         ini="float",
@@ -122,6 +128,7 @@ OPTIONS = (
     ),
 )
 INI_ONLY = (
+    ("llm_serial_fixtures", "args", "names of fixtures whose cases must run alone"),
     ("llm_max_gone", "float", "share of a function's baseline cases that may be gone (0.10)"),
     (
         "llm_origin_alias",
@@ -178,6 +185,8 @@ def resolve(config: pytest.Config) -> Settings:
         model=read("model", _text, None),
         repeats=_whole_from(read.command_line("repeats"), "--llm-repeats"),
         default_repeats=_whole_from(read.ini("llm_repeats"), "llm_repeats in the ini file") or 5,
+        concurrency=read("concurrency", _whole, 32),
+        serial_fixtures=tuple(read.ini("llm_serial_fixtures") or ()),
         cache=read("cache", _one_of(CacheMode), "auto"),
         reports=tuple(read("report", _report_paths(config), ())),
         origin_aliases=_aliases(read.ini("llm_origin_alias") or ()),

@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from pytest_llmeval.session import EvalSession
 
 MARKER_HELP = (
-    "llm_eval(repeats=5, *, min_score=None, gate=None, better='higher', cluster=None): "
+    "llm_eval(repeats=5, *, min_score=None, gate=None, better='higher', cluster=None, "
+    "concurrency=None): "
     "run the test repeats times as one case, and gate on its mean"
 )
 _USAGE_KEY = "llmeval_usage_error"
+_UNREPORTED_KEY = "llmeval_unreported"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -105,13 +107,8 @@ class SessionHooks:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take in the trials of a case; under xdist they come from the workers."""
         payload = getattr(report, "llm_eval", None)
-        if payload is None or self._is_worker:
-            return
-        if self._session is None:
-            from pytest_llmeval.session import EvalSession
-
-            self._session = EvalSession(self._settings)
-        self._session.add(payload)
+        if payload is not None and not self._is_worker:
+            self._take(payload)
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
         """Show a case as ``4/5``, a yellow ``m`` if a trial fell short, ``E`` if all erred."""
@@ -128,14 +125,24 @@ class SessionHooks:
         return "passed", ".", word
 
     @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a worker whether its queue may be taken from it, since xdist does not."""
+        stealing = self._config.getoption("dist", "no") == "worksteal"
+        node.workerinput["llmeval_stealing"] = stealing
+
+    @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Hear from a worker that ended."""
         output = getattr(node, "workeroutput", None) or {}
+        for payload in output.get(_UNREPORTED_KEY, ()):
+            self._take(payload)
         self._usage_error = self._usage_error or output.get(_USAGE_KEY, "")
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Record, compare, and turn a green session red if the gate says so."""
+        for payload in self._unreported():
+            self._take(payload)
         if self._usage_error:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
         elif self._session is not None and not self._is_worker:
@@ -159,6 +166,22 @@ class SessionHooks:
         for problem in self._report_problems:
             terminalreporter.write_line(problem, red=True)
 
+    def _take(self, payload: dict[str, Any]) -> None:
+        if self._session is None:
+            from pytest_llmeval.session import EvalSession
+
+            self._session = EvalSession(self._settings)
+        self._session.add(payload)
+
+    def _unreported(self) -> list[dict[str, Any]]:
+        """Trials that had ended when the session was stopped; a worker sends them at its end."""
+        engine = self._config.pluginmanager.get_plugin("llmeval-engine")
+        payloads: list[dict[str, Any]] = [] if engine is None else engine.unreported()
+        if self._is_worker and payloads:
+            _worker_output(self._config)[_UNREPORTED_KEY] = payloads
+            return []
+        return payloads
+
     def _install(self, session: pytest.Session, marked: Sequence[pytest.Item]) -> None:
         from pytest_llmeval.engine.hooks import install
         from pytest_llmeval.engine.marker import read_marker
@@ -169,7 +192,7 @@ class SessionHooks:
             Providers().check(self._settings.model)
         evals = [read_marker(item, self._settings) for item in marked]
         opening = open_run(self._config, [spec.case for spec in evals], deselected=self._deselected)
-        install(session, evals, opening=opening)
+        install(session, evals, settings=self._settings, opening=opening)
 
     def _write_reports(self, judgement: Judgement) -> None:
         if not self._settings.reports:

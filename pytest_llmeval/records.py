@@ -213,6 +213,8 @@ class Settings:
         baseline: what ``--llm-baseline`` named; None for an ungated session.
         repeats: from the command line, None if not given there.
         default_repeats: for cases whose marker names no number.
+        concurrency: how many trials may be in flight, over all workers.
+        serial_fixtures: cases that use one of these run alone.
         reports: files to write, by ending.
         origin_aliases: pairs of origins; a request to the first has the key of the second.
         session: id that all processes of the session share.
@@ -225,6 +227,8 @@ class Settings:
     model: str | None = None
     repeats: int | None = None
     default_repeats: int = 5
+    concurrency: int = 32
+    serial_fixtures: tuple[str, ...] = ()
     cache: CacheMode = "auto"
     reports: tuple[Path, ...] = ()
     origin_aliases: tuple[tuple[str, str], ...] = ()

@@ -6,6 +6,7 @@ this process or from workers.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -40,6 +41,7 @@ class EvalSession:
         self._trials: dict[str, tuple[Trial, ...]] = {}
         self._headlines: dict[str, str] = {}
         self._notes: list[str] = []
+        self._serial: dict[str, str] = {}
 
     def add(self, payload: Mapping[str, Any]) -> None:
         """Take in what rode on the report of one case; a rerun replaces what was there."""
@@ -52,6 +54,7 @@ class EvalSession:
             read_trial(line, functions=self._functions) for line in payload["trials"]
         )
         self._headlines[case] = payload["headline"]
+        self._serial[case] = payload["serial"]
 
     def judge(self, *, seconds: float) -> Judgement:
         """Record the run, then compare it: nothing after the recording can lose it.
@@ -67,6 +70,7 @@ class EvalSession:
             not_gated=self.not_gated,
             headlines={case: line for case, line in self._headlines.items() if line},
             notes=tuple(self._notes),
+            serial=dict(Counter(filter(None, self._serial.values())).most_common()),
             seconds=seconds,
         )
         if run is None:

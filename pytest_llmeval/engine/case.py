@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unittest
+import warnings
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from _pytest.skipping import xfailed_key
 
 from pytest_llmeval.engine.fold import CaseOutcome, Fold, TrialFailures, failures, fold, tally
 from pytest_llmeval.engine.marker import Eval
-from pytest_llmeval.engine.trial import Ended, RunningTrial
+from pytest_llmeval.engine.scheduler import Scheduler
+from pytest_llmeval.engine.trial import Ended
+from pytest_llmeval.engine.trials import CaseTrials
 from pytest_llmeval.records import PASS_METRIC, Outcome, Trial
 
 _TEXT_LIMIT = 300
@@ -23,12 +26,12 @@ class CaseRunner:
     seeing one ordinary item with one setup, one call and one teardown.
     """
 
-    def __init__(self, spec: Eval) -> None:
+    def __init__(self, spec: Eval, trials: CaseTrials, *, scheduler: Scheduler) -> None:
         self.spec = spec
         self.item = spec.item
-        self.ended: list[Ended] = []
+        self.trials = trials
         self.outcome: CaseOutcome | None = None
-        self._first_failure: Any = None
+        self._scheduler = scheduler
 
     def install(self) -> None:
         """Put this runner in the item's place."""
@@ -38,47 +41,56 @@ class CaseRunner:
         self.item.repr_failure = self.repr_failure  # type: ignore[method-assign]
 
     def setup(self) -> None:
-        """Run the first trial; if its fixtures fail, all of them, to see if they always do."""
-        self.ended = []  # a rerun starts afresh
-        self.outcome = None
-        self._first_failure = None
-        self._run_next()
-        if not self.ended[0].in_setup:
+        """See the first trial through its fixtures; if they fail, see if they always do."""
+        if self.outcome is not None:
+            self.trials.forget()  # a rerun starts afresh
+            self.outcome = None
+        self._scheduler.run(self.trials, until=lambda: self.trials.first_is_set_up)
+        if not (self.trials.ended and self.trials.ended[0].in_setup):
             return
-        self._run_rest()
-        failures = [trial.exception for trial in self.ended if trial.in_setup and trial.exception]
-        if len(failures) == len(self.ended):
+        self._scheduler.run(self.trials, until=lambda: self.trials.all_ended)
+        ended = self.trials.ended
+        failures = [trial.exception for trial in ended if trial.in_setup and trial.exception]
+        if len(failures) == len(ended):
             self.outcome = self._folded().outcome
             raise next((exc for exc in failures if not _is_skip(exc)), failures[0])
 
     def runtest(self) -> None:
         """Run the other trials and fold them all."""
-        self._run_rest()
+        self._scheduler.run(self.trials, until=lambda: self.trials.all_ended)
+        if any(map(_is_in_doubt, self.trials.ended)):
+            # Without the baton nothing was kept apart: alone, on the same draws, it is clear.
+            self.trials.forget()
+            self.trials.serial = "a trial blocked and did not pass"
+            self._scheduler.run(self.trials, until=lambda: self.trials.all_ended)
         result = self._folded()
         self.outcome = result.outcome
         self._hand_over()
         if result.outcome is CaseOutcome.SKIPPED:
-            raise next(trial.exception for trial in self.ended if trial.exception is not None)
+            raise next(
+                trial.exception for trial in self.trials.ended if trial.exception is not None
+            )
         if result.outcome is not CaseOutcome.PASSED:
             raise self._expected_by_xfail() or TrialFailures(result.reason)
 
     def teardown(self) -> None:
         """Raise what left the teardown of trials."""
-        torn = [trial.torn for trial in self.ended if trial.torn is not None]
+        torn = [trial.torn for trial in self.trials.ended if trial.torn is not None]
         if len(torn) == 1:
             raise torn[0]
         if torn:
-            message = f"{len(torn)} of {len(self.ended)} trials failed in teardown"
+            message = f"{len(torn)} of {len(self.trials.ended)} trials failed in teardown"
             raise BaseExceptionGroup(message, torn)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
         """Show the first trial that did not pass, and a table of all."""
         if not isinstance(excinfo.value, TrialFailures):
             return type(self.item).repr_failure(self.item, excinfo)
-        if self._first_failure is None:
-            return f"{excinfo.value}\n{failures(self.ended)}"
-        self._first_failure.addsection(f"trials: {excinfo.value}", failures(self.ended))
-        return self._first_failure
+        shown = self.trials.first_failure
+        if shown is None:
+            return f"{excinfo.value}\n{failures(self.trials.ended)}"
+        shown.addsection(f"trials: {excinfo.value}", failures(self.trials.ended))
+        return shown
 
     def unrun(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Account for an item that ended before its first trial could begin.
@@ -88,68 +100,52 @@ class CaseRunner:
         skipped = _is_skip(excinfo.value) or isinstance(excinfo.value, pytest.xfail.Exception)
         outcome = Outcome.SKIPPED if skipped else Outcome.CRASHED
         self.outcome = CaseOutcome.SKIPPED if skipped else CaseOutcome.FAILED
-        self.ended = [
-            _never_begun(
-                Trial(
-                    case=self.item.nodeid,
-                    index=index,
-                    outcome=outcome,
-                    scores={} if skipped else {PASS_METRIC: 0.0},
-                    message=excinfo.typename,
-                )
+        records = [
+            Trial(
+                case=self.item.nodeid,
+                index=index,
+                outcome=outcome,
+                scores={} if skipped else {PASS_METRIC: 0.0},
+                message=excinfo.typename,
             )
             for index in range(self.spec.case.repeats)
         ]
-
-    def _run_next(self) -> None:
-        trial = RunningTrial(self.item, len(self.ended), shows_failure=self._first_failure is None)
-        ended = trial.run()
-        if self._first_failure is None and hasattr(ended.longrepr, "addsection"):
-            self._first_failure = ended.longrepr
-        self.ended.append(ended)
-
-    def _run_rest(self) -> None:
-        while len(self.ended) < self.spec.case.repeats:
-            self._run_next()
+        self.trials.replace([Ended(record=record, in_setup=True) for record in records])
 
     def _folded(self) -> Fold:
         xfailed = self.item.stash.get(xfailed_key, None)
         expected = xfailed is not None and not self.item.config.option.runxfail
-        return fold([trial.record for trial in self.ended], self.spec, xfail=expected)
+        return fold([trial.record for trial in self.trials.ended], self.spec, xfail=expected)
 
     def _expected_by_xfail(self) -> BaseException | None:
         """The trials' own exception where ``xfail(raises=...)`` must see it."""
         xfailed = self.item.stash.get(xfailed_key, None)
-        failures = [t.exception for t in self.ended if t.exception and not _is_skip(t.exception)]
+        failures = [
+            t.exception for t in self.trials.ended if t.exception and not _is_skip(t.exception)
+        ]
         if xfailed is None or xfailed.raises is None or len(set(map(type, failures))) != 1:
             return None
         return failures[0]
 
     def _hand_over(self) -> None:
-        """Give the item what its trials left: properties, and output.
+        """Give the item what its trials left: properties, warnings and output.
 
         The output is that of trials that did not pass, or of all if all passed.
         """
-        not_passed = [t for t in self.ended if t.record.outcome is not Outcome.PASSED]
-        for trial in not_passed or self.ended:
+        not_passed = [t for t in self.trials.ended if t.record.outcome is not Outcome.PASSED]
+        for trial in not_passed or self.trials.ended:
             for phase, kind, text in trial.sections:
                 self.item.add_report_section(phase, f"{kind} [trial {trial.record.index}]", text)
-        properties = [entry for trial in self.ended for entry in trial.properties]
-        counted = ("llm_eval", tally([trial.record for trial in self.ended]))
+        properties = [entry for trial in self.trials.ended for entry in trial.properties]
+        for message in (message for trial in self.trials.ended for message in trial.warned):
+            warnings._showwarnmsg(message)  # type: ignore[attr-defined]  # as if given here
+        counted = ("llm_eval", tally([trial.record for trial in self.trials.ended]))
         self.item.user_properties[:] = [*dict.fromkeys(properties), counted]
 
 
-def _never_begun(record: Trial) -> Ended:
-    return Ended(
-        record=record,
-        exception=None,
-        in_setup=True,
-        torn=None,
-        headline="",
-        longrepr=None,
-        sections=(),
-        properties=(),
-    )
+def _is_in_doubt(ended: Ended) -> bool:
+    """Whether a trial may have failed because it ran beside others."""
+    return ended.was_detached and ended.record.outcome is not Outcome.PASSED
 
 
 def _is_skip(exception: BaseException) -> bool:

@@ -1,19 +1,32 @@
-"""What carries a trial through its phases.
+"""What carries a trial: control goes to it by ``resume`` and comes back when it waits.
 
-Today there is one kind: a trial runs in the thread that resumes it, from its first
-line to its last. The interface is the one that overlapping trials need.
+Of all fibers and the session itself only one runs Python at a time; that turn is the
+baton. So nothing of pytest, and nothing of a test, is ever entered from two threads.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from queue import SimpleQueue
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
 
+class TrialCancelled(BaseException):
+    """Raised inside a trial that is not wanted any more, where it waits."""
+
+
 class Fiber(Protocol):
     """Runs one trial, and hands control back while the trial waits."""
+
+    done: bool
+    was_detached: bool
+
+    def check_in(self) -> None:
+        """Take the baton again if it was taken away."""
 
     def resume(self) -> None:
         """Run the trial until it waits or ends."""
@@ -21,17 +34,223 @@ class Fiber(Protocol):
     def block(self, function: Callable[[], T]) -> T:
         """Run a function that waits for the outside; return what it returns."""
 
+    def cancel(self) -> None:
+        """Have the trial raise ``TrialCancelled`` where it waits, at its next turn."""
+
 
 class InlineFiber:
     """A trial in the thread of the session: it never hands control back early."""
 
     def __init__(self, body: Callable[[], None]) -> None:
+        self.done = False
+        self.was_detached = False
         self._body = body
+
+    def check_in(self) -> None:
+        """Do nothing: the baton never leaves."""
 
     def resume(self) -> None:
         """Run the trial to its end."""
         self._body()
+        self.done = True
 
     def block(self, function: Callable[[], T]) -> T:
         """Call the function."""
         return function()
+
+    def cancel(self) -> None:
+        """Do nothing: a trial that never waits cannot be met waiting."""
+
+
+class WaitingThreads:
+    """Daemon threads in which functions wait for the outside.
+
+    Not ``concurrent.futures``: its threads are joined when the interpreter exits, so that
+    Ctrl-C would wait for every call that is still on its way.
+    """
+
+    def __init__(self) -> None:
+        self._idle: SimpleQueue[SimpleQueue[Callable[[], None]]] = SimpleQueue()
+
+    def run(self, job: Callable[[], None]) -> None:
+        """Run a job in a thread that is idle, or in a new one."""
+        if self._idle.empty():
+            jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+            threading.Thread(target=self._serve, args=(jobs,), daemon=True).start()
+        else:
+            jobs = self._idle.get()
+        jobs.put(job)
+
+    def _serve(self, jobs: SimpleQueue[Callable[[], None]]) -> None:
+        while True:
+            jobs.get()()
+            self._idle.put(jobs)
+
+
+class FiberThread(threading.Thread):
+    """The thread of a fiber, by which code in it finds the fiber without a global."""
+
+    def __init__(self, fiber: ThreadFiber, run: Callable[[], None]) -> None:
+        super().__init__(target=run, daemon=True)
+        self.fiber = fiber
+
+
+class ThreadFiber:
+    """A trial in a thread of its own, which runs only while it holds the baton.
+
+    A trial that blocks without telling (a lock, a client that we do not know) is
+    *detached*: the session goes on without it, and it runs beside the others until it
+    comes by one of our own places and asks for the baton again.
+
+    Args:
+        body: the trial, from its first fixture to its last.
+        threads: where its calls wait.
+        ready: is told, from any thread, that the fiber can be resumed.
+
+    Attributes:
+        done: the trial has ended.
+        detached: it runs without the baton at the moment.
+        was_detached: it did so at some time.
+        cancelled: it is not wanted any more.
+        escaped: what left the trial altogether, such as pytest.exit.
+        may_detach: whether the session may go on without it.
+    """
+
+    def __init__(
+        self,
+        body: Callable[[], None],
+        *,
+        threads: WaitingThreads,
+        ready: Callable[[ThreadFiber], None],
+    ) -> None:
+        self.done = False
+        self.detached = False
+        self.was_detached = False
+        self.escaped: BaseException | None = None
+        self.may_detach: Callable[[], bool] = lambda: True
+        self._body = body
+        self._threads = threads
+        self._ready = ready
+        self._thread: FiberThread | None = None
+        self.cancelled = False
+        self._hand_over = threading.Lock()  # held while it is decided who has the baton
+        self._to_fiber = threading.Lock()
+        self._to_session = threading.Lock()
+        self._to_fiber.acquire()
+        self._to_session.acquire()
+
+    def resume(self) -> None:
+        """Hand the baton over; return when it came back, or was taken from a stalled trial."""
+        if self._thread is None:
+            self._thread = FiberThread(self, self._run)
+            self._thread.start()
+        else:
+            self.detached = False
+            self._to_fiber.release()
+        watch = StallWatch(self._thread)
+        while not self._to_session.acquire(timeout=StallWatch.PERIOD):
+            if watch.is_stalled() and self.may_detach():
+                self._detach()
+                return
+
+    def wait_for_baton(self, *, timeout: float) -> bool:
+        """Wait for the baton again, after Ctrl-C broke into ``resume``."""
+        return self._to_session.acquire(timeout=timeout)
+
+    def check_in(self) -> None:
+        """Take the baton again if it was taken away; called where a trial enters our code."""
+        if self.detached and threading.current_thread() is self._thread:
+            self._ready(self)
+            self._to_fiber.acquire()
+            self._raise_if_cancelled()
+
+    def block(self, function: Callable[[], T]) -> T:
+        """Hand the baton back, wait elsewhere, and go on with the baton."""
+        if threading.current_thread() is not self._thread:
+            return function()  # a thread of the test's own never held the baton
+        self.check_in()
+        self._raise_if_cancelled()
+        result: list[Any] = []
+        raised: list[BaseException] = []
+
+        def job() -> None:
+            try:
+                result.append(function())
+            except BaseException as exc:  # raised again, in the trial
+                raised.append(exc)
+            self._ready(self)
+
+        self._threads.run(job)
+        with self._hand_over:
+            if not self.detached:
+                self._to_session.release()
+        self._to_fiber.acquire()
+        self._raise_if_cancelled()
+        if raised:
+            raise raised.pop()
+        value: T = result[0]
+        return value
+
+    def cancel(self) -> None:
+        """Have the trial raise ``TrialCancelled`` where it waits, at its next turn."""
+        self.cancelled = True
+
+    def _raise_if_cancelled(self) -> None:
+        if self.cancelled:
+            raise TrialCancelled
+
+    def _detach(self) -> None:
+        """Take the baton from the trial, unless it has just handed it back."""
+        with self._hand_over:
+            if not self._to_session.acquire(blocking=False):
+                self.detached = self.was_detached = True
+
+    def _run(self) -> None:
+        try:
+            self._body()
+        except BaseException as exc:  # Ctrl-C or pytest.exit: it is for the session to raise
+            self.escaped = exc
+        self.done = True
+        self._to_session.release()
+
+
+class StallWatch:
+    """Tells whether a thread makes no progress: its CPU clock stands still.
+
+    Where threads have no clock of their own (macOS, Windows) nothing is ever stalled.
+    """
+
+    PERIOD = 0.05  # seconds
+    CHECKS = 2
+
+    def __init__(self, thread: threading.Thread) -> None:
+        self._thread = thread
+        self._still = 0
+        self._last = -1.0
+
+    def is_stalled(self) -> bool:
+        """Look at the clock; call once a period."""
+        now = self._clock()
+        self._still = self._still + 1 if now is not None and now == self._last else 0
+        self._last = -1.0 if now is None else now
+        return self._still >= self.CHECKS
+
+    def _clock(self) -> float | None:
+        if not hasattr(time, "pthread_getcpuclockid") or self._thread.ident is None:
+            return None
+        try:
+            return time.clock_gettime(time.pthread_getcpuclockid(self._thread.ident))
+        except OSError:  # it has just ended
+            return None
+
+
+def waiting(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Call a function that waits for the outside, so that other trials go on meanwhile.
+
+    For blocking calls of the test's own, such as ``waiting(requests.get, url)``. It runs
+    in another thread; outside an overlapping trial it is just called.
+    """
+    thread = threading.current_thread()
+    if isinstance(thread, FiberThread):
+        return thread.fiber.block(lambda: function(*args, **kwargs))
+    return function(*args, **kwargs)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Sequence
 from typing import Any
 
 import pytest
 
 from pytest_llmeval.engine.case import CaseRunner
-from pytest_llmeval.engine.fold import shown_score
+from pytest_llmeval.engine.fiber import InlineFiber
+from pytest_llmeval.engine.lookahead import Lookahead
 from pytest_llmeval.engine.marker import Eval
+from pytest_llmeval.engine.overlap import (
+    EXCLUSIVE_FIXTURES,
+    serial_case,
+    serial_session,
+    signature,
+)
+from pytest_llmeval.engine.payload import detached_note, opening_of, payload_of
 from pytest_llmeval.engine.probe import missing_parts
-from pytest_llmeval.engine.trial import TRIAL, Phase
+from pytest_llmeval.engine.scheduler import Scheduler
+from pytest_llmeval.engine.trial import TRIAL, Phase, RunningTrial
+from pytest_llmeval.engine.trials import CaseTrials
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.records import Outcome, Run
-from pytest_llmeval.runs.header import header_line
-from pytest_llmeval.runs.trials import trial_line
+from pytest_llmeval.records import Run, Settings
 
 RUNNER = pytest.StashKey[CaseRunner]()
 NOTES = pytest.StashKey[list[str]]()
@@ -26,6 +33,7 @@ def install(
     session: pytest.Session,
     evals: Sequence[Eval],
     *,
+    settings: Settings,
     opening: Run,
 ) -> None:
     """Make every eval item run its trials.
@@ -33,6 +41,7 @@ def install(
     Args:
         session: the session, after collection.
         evals: the items under the marker, with what their marks amount to; not empty.
+        settings: how many trials may overlap, and which never.
         opening: the run that begins, without trials.
 
     Raises:
@@ -44,27 +53,122 @@ def install(
             f"pytest {pytest.__version__} is not supported: {', '.join(missing)} moved. "
             "Install a supported one: pip install 'pytest>=8.4,<10'"
         )
-    for spec in evals:
-        runner = CaseRunner(spec)
+    trials = _trials_of(evals, session.config, settings)
+    lookahead = Lookahead(session, trials)
+    limit = max(1, settings.concurrency // _workers(session.config))
+    scheduler = Scheduler(session, limit=limit, following=lookahead.following)
+    runners = [CaseRunner(spec, trials[spec.item], scheduler=scheduler) for spec in evals]
+    for runner in runners:
         runner.install()
-        spec.item.stash[RUNNER] = runner
-    if not session.config.pluginmanager.has_plugin("llmeval-engine"):
-        notes = session.config.stash.setdefault(NOTES, [])
-        hooks = EngineHooks(opening, notes=notes)
-        session.config.pluginmanager.register(hooks, "llmeval-engine")
+        runner.item.stash[RUNNER] = runner
+    hooks = EngineHooks(opening, runners=runners, scheduler=scheduler, lookahead=lookahead)
+    hooks.notes = session.config.stash.setdefault(NOTES, [])
+    session.config.pluginmanager.register(hooks, "llmeval-engine")
+
+
+def _trials_of(
+    evals: Sequence[Eval], config: pytest.Config, settings: Settings
+) -> dict[pytest.Item, CaseTrials]:
+    everywhere = serial_session(config) or ("one at a time" if settings.concurrency == 1 else "")
+    return {
+        spec.item: CaseTrials(
+            spec,
+            serial=everywhere or serial_case(spec, settings.serial_fixtures),
+            signature=signature(spec.item),
+        )
+        for spec in evals
+    }
+
+
+def _workers(config: pytest.Config) -> int:
+    """How many processes share the limit."""
+    worker: dict[str, int] = getattr(config, "workerinput", {})
+    return int(worker.get("workercount", 1))
 
 
 class EngineHooks:
     """Watches the reports of trials and writes those of cases.
 
-    Args:
-        opening: the run that begins, without trials; it rides on the first report.
+    Attributes:
         notes: sentences for the section; each rides on the next report.
     """
 
-    def __init__(self, opening: Run, *, notes: list[str]) -> None:
-        self._notes = notes
-        self._opening: Run | None = opening
+    def __init__(
+        self,
+        opening: Run,
+        *,
+        runners: Sequence[CaseRunner],
+        scheduler: Scheduler,
+        lookahead: Lookahead,
+    ) -> None:
+        self.notes: list[str] = []
+        self._runners = runners
+        self._reported: set[pytest.Item] = set()
+        self._has_warned = False
+        self._opening: Run | None = opening  # rides on the first report
+        self._scheduler = scheduler
+        self._lookahead = lookahead
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        """Leave no trial in flight, however the session ends."""
+        try:
+            return (yield)
+        finally:
+            self._scheduler.cancel()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(
+        self, nextitem: pytest.Item | None
+    ) -> Generator[None, object, object]:
+        """Learn what comes next."""
+        self._lookahead.arrive(nextitem)
+        return (yield)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Hand the session the collectors that a trial of the item set up ahead of time."""
+        if RUNNER in item.stash:
+            self._scheduler.restore(item)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        """Cancel what must not outlive an item, before wider fixtures are torn down."""
+        if TRIAL not in item.stash:
+            self._scheduler.cancel(item if nextitem is not None else None)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+        """Take the baton again after a body that blocked without telling."""
+        trial = pyfuncitem.stash.get(TRIAL, None)
+        try:
+            return (yield)
+        finally:
+            if trial is not None:
+                trial.fiber.check_in()
+
+    def pytest_fixture_post_finalizer(self, request: pytest.FixtureRequest) -> None:
+        """Take the baton again after a fixture whose end blocked."""
+        trial = request._pyfuncitem.stash.get(TRIAL, None)
+        if trial is not None:
+            trial.fiber.check_in()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(
+        self, fixturedef: Any, request: pytest.FixtureRequest
+    ) -> Generator[None, object, object]:
+        """Keep the baton while a fixture that trials share is set up."""
+        trial = request._pyfuncitem.stash.get(TRIAL, None)
+        if trial is None:
+            return (yield)
+        if fixturedef.scope == "function":
+            _refuse_exclusive(fixturedef.argname, trial)
+            try:
+                return (yield)
+            finally:
+                trial.fiber.check_in()
+        with self._scheduler.widening(trial):
+            return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
@@ -81,16 +185,38 @@ class EngineHooks:
             self._complete(report, runner)
         return report
 
+    def unreported(self) -> list[dict[str, Any]]:
+        """Put the cases of which some trials had ended when the session was stopped."""
+        left = (runner for runner in self._runners if runner.item not in self._reported)
+        return [self._payload(runner) for runner in left if runner.trials.ended]
+
     def _complete(self, report: pytest.TestReport, runner: CaseRunner) -> None:
         """Attach the trials to the one report that tells how the case ended."""
-        payload = _payload(runner)
+        self._reported.add(runner.item)
+        report.duration = sum(trial.record.seconds for trial in runner.trials.ended)
+        report.llm_eval = self._payload(runner)  # type: ignore[attr-defined]  # rides along
+
+    def _payload(self, runner: CaseRunner) -> dict[str, Any]:
+        payload = payload_of(runner)
+        note = detached_note(runner)
+        if note and not self._has_warned:
+            self._has_warned = True
+            self.notes.append(note)
         if self._opening is not None:
             # Not at the end, in workeroutput: a worker that is killed never sends that.
-            payload["opening"], self._opening = _builtins(header_line(self._opening)), None
-        if self._notes:
-            payload["notes"], self._notes[:] = list(self._notes), []
-        report.duration = sum(trial.record.seconds for trial in runner.ended)
-        report.llm_eval = payload  # type: ignore[attr-defined]  # rides on the report
+            payload["opening"], self._opening = opening_of(self._opening), None
+        if self.notes:
+            payload["notes"], self.notes[:] = list(self.notes), []
+        return payload
+
+
+def _refuse_exclusive(name: str, trial: RunningTrial) -> None:
+    """Stop a trial that asks for an exclusive fixture only while others are in flight."""
+    if name in EXCLUSIVE_FIXTURES and not isinstance(trial.fiber, InlineFiber):
+        raise SettingsError(
+            f"{name} was asked for by getfixturevalue while trials overlap. Name it as an "
+            'argument of the test, or mark the test with @llm_eval(concurrency="serial").'
+        )
 
 
 def _phase(call: pytest.CallInfo[None]) -> Phase:
@@ -101,32 +227,7 @@ def _phase(call: pytest.CallInfo[None]) -> Phase:
 def _tells_the_end(runner: CaseRunner, call: pytest.CallInfo[None]) -> bool:
     """Whether this phase ended the case: its call, or a setup that did not get there."""
     if call.when == "setup" and call.excinfo is not None:
-        if not runner.ended:
+        if runner.outcome is None:  # it was not a trial that ended the setup
             runner.unrun(call.excinfo)
         return True
     return call.when == "call" and runner.outcome is not None
-
-
-def _payload(runner: CaseRunner) -> dict[str, Any]:
-    """Put a case as plain builtins, which a worker can send to the controller."""
-    records = [trial.record for trial in runner.ended]
-    return {
-        "case": runner.spec.case.id,
-        "outcome": str(runner.outcome),
-        "fell_short": any(r.outcome in (Outcome.MISSED, Outcome.CRASHED) for r in records),
-        "score": shown_score(records, runner.spec.case),
-        "trials": _builtins(
-            [trial_line(record, function=runner.spec.case.function) for record in records]
-        ),
-        "headline": _first_headline(runner),
-    }
-
-
-def _builtins(lines: object) -> Any:
-    """Put lines as what JSON knows: execnet sends no enum and no tuple subclass."""
-    return json.loads(json.dumps(lines))
-
-
-def _first_headline(runner: CaseRunner) -> str:
-    headlines: Sequence[str] = [trial.headline for trial in runner.ended if trial.headline]
-    return headlines[0][:300] if headlines else ""

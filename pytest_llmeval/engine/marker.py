@@ -7,7 +7,7 @@ import math
 import unittest
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 import pytest
 
@@ -16,7 +16,7 @@ from pytest_llmeval.records import Better, Case, Settings
 from pytest_llmeval.runs.parameters import parameters_digest
 
 MARKER = "llm_eval"
-_NAMES = ("repeats", "min_score", "gate", "better", "cluster")
+_NAMES = ("repeats", "min_score", "gate", "better", "cluster", "concurrency")
 _Marked = TypeVar("_Marked", bound=Callable[..., object] | type)
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         gate: str | Sequence[str] | None = None,
         better: Better = "higher",
         cluster: str | None = None,
+        concurrency: Literal["serial"] | None = None,
     ) -> pytest.MarkDecorator: ...
 
 
@@ -49,6 +50,7 @@ def llm_eval(*args: Any, **arguments: Any) -> Any:
             ``better``: ``"higher"`` or ``"lower"``, for the gated metrics.
             ``cluster``: name of a parametrize argument; cases with equal values of it
             are one unit of the test.
+            ``concurrency``: ``"serial"`` runs the trials alone, one after the other.
     """
     return getattr(pytest.mark, MARKER)(*args, **arguments)
 
@@ -60,6 +62,7 @@ class Eval:
     item: pytest.Function
     case: Case
     min_score: float | None = None
+    concurrency: str | None = None
 
 
 def is_eval(item: pytest.Item) -> bool:
@@ -153,7 +156,12 @@ def _checked_eval(item: pytest.Function, arguments: dict[str, object], settings:
         better=_better(arguments.get("better", "higher")),
         cluster=_cluster(item, arguments.get("cluster")),
     )
-    return Eval(item=item, case=case, min_score=_min_score(arguments.get("min_score")))
+    return Eval(
+        item=item,
+        case=case,
+        min_score=_min_score(arguments.get("min_score")),
+        concurrency=_concurrency(arguments.get("concurrency")),
+    )
 
 
 def _digest(item: pytest.Function) -> str | None:
@@ -190,6 +198,15 @@ def _better(value: object) -> Better:
     if value not in ("higher", "lower"):
         raise SettingsError(f'better must be "higher" or "lower", not {value!r}')
     return value
+
+
+def _concurrency(value: object) -> str | None:
+    if value not in (None, "serial"):
+        raise SettingsError(
+            f'concurrency must be "serial", not {value!r}; '
+            "how many trials overlap is set by --llm-concurrency"
+        )
+    return None if value is None else "serial"
 
 
 def _cluster(item: pytest.Function, name: object) -> str | None:

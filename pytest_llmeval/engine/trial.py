@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 import unittest
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +14,8 @@ import pytest
 from _pytest.runner import call_and_report
 
 from pytest_llmeval.engine.clone import clone_item
-from pytest_llmeval.engine.fiber import InlineFiber
+from pytest_llmeval.engine.context import Context
+from pytest_llmeval.engine.fiber import Fiber
 from pytest_llmeval.engine.ledger import Ledger
 from pytest_llmeval.records import PASS_METRIC, Outcome, Trial
 
@@ -31,73 +34,112 @@ class Ended:
         headline: first line of the exception, for the terminal of this session.
         longrepr: pytest's own rendering of the failure.
         sections: captured output as (phase, kind, text).
+        warned: warnings that the trial gave, if it ran apart from the session's own.
+        was_detached: it ran beside the others for a while, without their protection.
     """
 
     record: Trial
-    exception: BaseException | None
-    in_setup: bool
-    torn: BaseException | None
-    headline: str
-    longrepr: Any
-    sections: tuple[tuple[str, str, str], ...]
-    properties: tuple[tuple[str, object], ...]
+    exception: BaseException | None = None
+    in_setup: bool = False
+    torn: BaseException | None = None
+    headline: str = ""
+    longrepr: Any = None
+    sections: tuple[tuple[str, str, str], ...] = ()
+    properties: tuple[tuple[str, object], ...] = ()
+    warned: tuple[warnings.WarningMessage, ...] = ()
+    was_detached: bool = False
 
 
 TRIAL = pytest.StashKey["RunningTrial"]()
 
 
-@dataclass
 class RunningTrial:
-    """A trial on its way; ``run`` takes it from its first fixture to its last.
+    """A trial on its way, from its first fixture to its last.
+
+    Args:
+        item: the case.
+        index: of the trial.
+        make_fiber: makes what carries it.
+        shows_failure: whether a failure is to be rendered in full.
 
     Attributes:
-        shows_failure: whether a failure is rendered in full.
+        context: the state of the process as the trial left it when it last waited.
+        left_setup: its fixtures are set up, or failed to be.
+        widening: how many fixtures that others share are being set up; the baton stays
+            here meanwhile, or a second trial would set them up too.
     """
 
-    item: pytest.Function
-    index: int
-    shows_failure: bool = True
-    ledger: Ledger = field(init=False)
-    clone: pytest.Function = field(init=False)
-    _raised: dict[Phase, Failure] = field(init=False, default_factory=dict)
-    _longrepr: Any = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        self.fiber = InlineFiber(self._run_phases)
-        self.ledger = Ledger(self.index, wait=self.fiber.block)
-        self.clone = clone_item(self.item)
+    def __init__(
+        self,
+        item: pytest.Function,
+        index: int,
+        *,
+        make_fiber: Callable[[Callable[[], None]], Fiber],
+        shows_failure: bool = True,
+    ) -> None:
+        self.item = item
+        self.index = index
+        self.fiber = make_fiber(self._run_phases)
+        self.ledger = Ledger(index, wait=self._wait)
+        self.clone = clone_item(item)
         self.clone.stash[TRIAL] = self
         self.clone.repr_failure = self._repr_failure  # type: ignore[method-assign]
-
-    def run(self) -> Ended:
-        """Run every phase.
-
-        The session's stack of active nodes is swapped for one in which the clone stands
-        where the item stands. Wider nodes share their entries, so that a module fixture
-        which this trial is the first to ask for outlives it.
-        """
-        start = time.perf_counter()
-        state = self.item.session._setupstate
-        stack = state.stack
-        state.stack = {node: entry for node, entry in stack.items() if node is not self.item}
-        try:
-            self.fiber.resume()
-        finally:
-            if self.clone in state.stack:  # Ctrl-C or pytest.exit: its fixtures still end here
-                state.teardown_exact(self.item)
-            state.stack = stack
-        return self._ended(time.perf_counter() - start)
+        self.clone.add_report_section = self._add_section  # type: ignore[method-assign]
+        self.context: Context | None = None
+        self.warned: list[warnings.WarningMessage] = []
+        self.left_setup = False
+        self.widening = 0
+        self._shows_failure = shows_failure
+        self._raised: dict[Phase, Failure] = {}
+        self._longrepr: Any = None
+        self._started = time.perf_counter()
 
     def note(self, phase: Phase, failure: Failure | None) -> None:
         """Keep what left a phase; pytest's report would show an xfail as skipped."""
         if failure is not None:
             self._raised[phase] = failure
 
+    def ended(self) -> Ended:
+        """Sum the trial up; it may be forgotten then."""
+        failure = self._raised.get("setup") or self._raised.get("call")
+        torn = self._raised.get("teardown")
+        return Ended(
+            record=self._record(failure),
+            exception=failure.value if failure else None,
+            in_setup="setup" in self._raised,
+            torn=torn.value if torn else None,
+            headline=failure.exconly(tryshort=True).partition("\n")[0] if failure else "",
+            longrepr=self._longrepr,
+            sections=tuple(self.clone._report_sections),
+            properties=tuple(self.clone.user_properties),
+            warned=tuple(self.warned),
+            was_detached=self.fiber.was_detached,
+        )
+
+    def _record(self, failure: Failure | None) -> Trial:
+        outcome = _outcome(self._raised, self.ledger)
+        scores = self.ledger.scores if outcome.is_scored else {}
+        if outcome.is_scored:
+            scores = {PASS_METRIC: float(outcome is Outcome.PASSED), **scores}
+        return Trial(
+            case=self.item.nodeid,
+            index=self.index,
+            outcome=outcome,
+            scores=scores,
+            calls=self.ledger.calls,
+            message=_place(failure, self.item.config.rootpath) if failure else "",
+            seconds=round(time.perf_counter() - self._started, 6),
+        )
+
     def _run_phases(self) -> None:
+        self._started = time.perf_counter()
         if self._passes("setup") and not self.item.config.getoption("setuponly", False):
+            self.left_setup = True
             self._passes("call")
+        self.left_setup = True
         # Not runtestprotocol(): that tears wider fixtures down once the session is to stop.
         call_and_report(self.clone, "teardown", log=False, nextitem=self.item)
+        self.fiber.check_in()
         _resume_capture(self.item.config)
 
     def _passes(self, phase: Phase) -> bool:
@@ -107,41 +149,25 @@ class RunningTrial:
             self._longrepr = report.longrepr
         return phase not in self._raised
 
+    def _wait(self, function: Callable[[], object]) -> object:
+        return function() if self.widening else self.fiber.block(function)
+
     def _repr_failure(self, excinfo: Failure) -> Any:
         """Render what left the body: in full once a case, and a lost reply in one line.
 
         A full rendering reads and parses the source of every frame, 10 ms and more with
         an SDK in between, and five alike say no more than one.
         """
-        if self.ledger.lost_a_reply or not self.shows_failure:
+        if self.ledger.lost_a_reply or not self._shows_failure:
             return excinfo.exconly(tryshort=True)
         return type(self.clone).repr_failure(self.clone, excinfo)
 
-    def _ended(self, seconds: float) -> Ended:
-        failure = self._raised.get("setup") or self._raised.get("call")
-        torn = self._raised.get("teardown")
-        outcome = _outcome(self._raised, self.ledger)
-        scores = self.ledger.scores if outcome.is_scored else {}
-        if outcome.is_scored:
-            scores = {PASS_METRIC: float(outcome is Outcome.PASSED), **scores}
-        return Ended(
-            record=Trial(
-                case=self.item.nodeid,
-                index=self.index,
-                outcome=outcome,
-                scores=scores,
-                calls=self.ledger.calls,
-                message=_place(failure, self.item.config.rootpath) if failure else "",
-                seconds=round(seconds, 6),
-            ),
-            exception=failure.value if failure else None,
-            in_setup="setup" in self._raised,
-            torn=torn.value if torn else None,
-            headline=failure.exconly(tryshort=True).partition("\n")[0] if failure else "",
-            longrepr=self._longrepr,
-            sections=tuple(self.clone._report_sections),
-            properties=tuple(self.clone.user_properties),
-        )
+    def _add_section(self, when: str, key: str, content: str) -> None:
+        """Put what was drained while the trial waited before what was captured since."""
+        if self.context is not None and self.context.out.get(key):
+            content = self.context.out[key] + content
+            self.context.out[key] = ""
+        pytest.Item.add_report_section(self.clone, when, key, content)
 
 
 def _outcome(raised: dict[Phase, Failure], ledger: Ledger) -> Outcome:

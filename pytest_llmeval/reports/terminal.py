@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pytest_llmeval.gate.comparison import Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Run
@@ -19,6 +21,8 @@ def section(judgement: Judgement) -> list[Line]:
     if judgement.run is not None:
         lines.append(Line(_run_line(judgement.run, judgement.seconds)))
     lines += [Line(text) for text in baseline_lines(judgement.baseline)]
+    if judgement.serial:
+        lines.append(Line(_serial_line(judgement.serial)))
     lines += [Line(f"note: {note}", YELLOW) for note in judgement.notes]
     if judgement.unsaved:
         lines.append(Line(judgement.unsaved, RED))
@@ -85,6 +89,12 @@ def _run_line(run: Run, seconds: float) -> str:
     if run.outside_calls:
         parts.append(f"{run.outside_calls} calls belong to no case")
     return " · ".join(parts)
+
+
+def _serial_line(serial: Mapping[str, int]) -> str:
+    cases = words.counted(sum(serial.values()), "case")
+    reasons = ", ".join(f"{reason} ({count})" for reason, count in serial.items())
+    return f"{cases} ran serially: {reasons}"
 
 
 def _recorded(run: Run) -> str:

@@ -1,0 +1,240 @@
+"""Which trial runs next: those of the case in turn, and of the cases after it ahead of time.
+
+Reports still come in the order of collection, since each item only ever reports itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import cast
+
+import pytest
+
+from pytest_llmeval.engine.context import Context, Stack, Switch, raw_environ
+from pytest_llmeval.engine.fiber import Fiber, InlineFiber, ThreadFiber, WaitingThreads
+from pytest_llmeval.engine.trial import RunningTrial
+from pytest_llmeval.engine.trials import CaseTrials
+
+_GRACE = 1.0  # seconds for a trial to hand the baton back after Ctrl-C
+
+
+class Scheduler:
+    """Runs the trials of a session or worker.
+
+    Args:
+        session: pytest's session.
+        limit: how many trials may be in flight, 1 for one after the other.
+        following: gives the cases after one, as far as they may be started early.
+    """
+
+    def __init__(
+        self,
+        session: pytest.Session,
+        *,
+        limit: int,
+        following: Callable[[CaseTrials], Iterator[CaseTrials]],
+    ) -> None:
+        self._state = session._setupstate
+        self._switch = Switch(session)
+        self._limit = limit
+        self._following = following
+        self._threads = WaitingThreads()
+        self._flight: dict[ThreadFiber, tuple[CaseTrials, RunningTrial]] = {}
+        self._ready: SimpleQueue[ThreadFiber] = SimpleQueue()
+        self._parked: Stack = {}
+        self._session_context: Context | None = None
+
+    def run(self, head: CaseTrials, *, until: Callable[[], bool]) -> None:
+        """Let trials take turns until something holds.
+
+        Args:
+            head: the case whose turn it is.
+            until: what is waited for; the trials of ``head`` must bring it about.
+        """
+        while not until():
+            if head.serial and self._flight:  # only a case that is run again meets others
+                self._step(self._ready.get())
+            elif head.serial:
+                self._run_inline(head)
+            elif not self._step_ready() and not self._start_one(head):
+                self._step(self._ready.get())
+
+    def _run_inline(self, trials: CaseTrials) -> None:
+        """Run the next trial of a case from its first line to its last, in this thread.
+
+        The stack of active nodes is swapped for one in which the clone stands where the
+        item stands. Wider nodes share their entries, so that a module fixture which this
+        trial is the first to ask for outlives it.
+        """
+        trial = self._new_trial(trials, InlineFiber)
+        assert trial is not None  # noqa: S101 - not all have ended, and none is in flight
+        stack = self._state.stack
+        self._state.stack = {node: e for node, e in stack.items() if node is not trials.item}
+        try:
+            trial.fiber.resume()
+        finally:
+            if trial.clone in self._state.stack:  # pytest.exit, Ctrl-C: its fixtures end here
+                self._state.teardown_exact(trials.item)
+            self._state.stack = stack
+        trials.landed(trial)
+
+    @contextmanager
+    def widening(self, trial: RunningTrial) -> Iterator[None]:
+        """Set up a fixture that outlives the trial: what it does to the environment stays."""
+        before = raw_environ().copy()
+        trial.widening += 1
+        try:
+            yield
+        finally:
+            trial.widening -= 1
+            self._spread(before, raw_environ().copy())
+
+    def _spread(self, before: dict[object, object], after: dict[object, object]) -> None:
+        """Give a change of the environment to the session and to every other trial."""
+        contexts = [trial.context for _, trial in self._flight.values()]
+        for context in (self._session_context, *contexts):
+            if context is not None:
+                for name in before.keys() - after.keys():
+                    context.environ.pop(name, None)
+                context.environ.update(after.items() - before.items())
+
+    def restore(self, item: pytest.Item) -> None:
+        """Give the session the collectors back that a trial set up ahead of time."""
+        for node in item.listchain()[:-1]:
+            if node in self._parked:
+                self._state.stack[node] = self._parked.pop(node)
+
+    def cancel(self, item: pytest.Item | None = None) -> None:
+        """End the trials of a case that are in flight, or all, and tear their fixtures down."""
+        unwanted = [
+            fiber
+            for fiber, (trials, _) in self._flight.items()
+            if item is None or trials.item is item
+        ]
+        for fiber in unwanted:
+            fiber.cancel()
+            if not fiber.detached:
+                self._step(fiber)
+        self._await_detached(unwanted)
+
+    def _await_detached(self, unwanted: list[ThreadFiber]) -> None:
+        """Give detached trials a moment to come by; abandon those that do not."""
+        deadline = time.monotonic() + _GRACE
+        while any(fiber in self._flight for fiber in unwanted):
+            try:
+                self._step(self._ready.get(timeout=max(0.0, deadline - time.monotonic())))
+            except Empty:
+                break
+        for fiber in unwanted:
+            self._flight.pop(fiber, None)
+
+    def _step_ready(self) -> bool:
+        try:
+            self._step(self._ready.get_nowait())
+        except Empty:
+            return False
+        return True
+
+    def _start_one(self, head: CaseTrials) -> bool:
+        """Start the next trial of the case in turn, or of one of the cases after it."""
+        if len(self._flight) >= self._limit:
+            return False
+        for trials in (head, *self._following(head)):
+            trial = self._new_trial(trials, self._thread_fiber)
+            if trial is not None:
+                fiber = cast("ThreadFiber", trial.fiber)
+                fiber.may_detach = partial(_is_free, trial)
+                stack = self._stack_for(trials.item)
+                trial.context = self._switch.fork(stack, warned=trial.warned)
+                self._flight[fiber] = (trials, trial)
+                self._step(fiber)
+                return True
+        return False
+
+    def _new_trial(
+        self, trials: CaseTrials, make_fiber: Callable[[Callable[[], None]], Fiber]
+    ) -> RunningTrial | None:
+        index = trials.plan()
+        if index is None:
+            return None
+        trial = RunningTrial(
+            trials.item, index, make_fiber=make_fiber, shows_failure=trials.first_failure is None
+        )
+        trials.took_off(trial)
+        return trial
+
+    def _thread_fiber(self, body: Callable[[], None]) -> ThreadFiber:
+        return ThreadFiber(body, threads=self._threads, ready=self._ready.put)
+
+    def _stack_for(self, item: pytest.Function) -> Stack:
+        """Return the active nodes of a new trial: those it shares, the session's or parked."""
+        stack: Stack = {}
+        for node in item.listchain()[:-1]:
+            entry = self._state.stack.get(node) or self._parked.get(node)
+            if entry is None:
+                break
+            stack[node] = entry
+        return stack
+
+    def _step(self, fiber: ThreadFiber) -> None:
+        """Give one trial its turn."""
+        if fiber not in self._flight:
+            return  # it was cancelled, and its call came back only now
+        trials, trial = self._flight[fiber]
+        assert trial.context is not None  # noqa: S101 - set before its first turn
+        session = self._session_context = self._switch.save()
+        self._switch.load(trial.context)
+        try:
+            _resume(fiber)
+        finally:
+            drained = trial.context.out
+            trial.context = self._switch.save()
+            for kind, text in drained.items():
+                trial.context.out[kind] = text + trial.context.out[kind]
+            self._park(trial, session.stack)
+            self._switch.load(session)
+        if fiber.done:
+            del self._flight[fiber]
+            if fiber.escaped is not None:
+                self._tear_down(trial)
+                raise fiber.escaped
+            if fiber.cancelled:
+                trials.lost(trial)
+            else:
+                trials.landed(trial)
+
+    def _tear_down(self, trial: RunningTrial) -> None:
+        """End the fixtures of a trial that was left in the middle."""
+        assert trial.context is not None  # noqa: S101 - it has had its turn
+        stack = self._state.stack
+        self._state.stack = trial.context.stack
+        try:
+            if trial.clone in self._state.stack:
+                self._state.teardown_exact(trial.item)
+        finally:
+            self._state.stack = stack
+
+    def _park(self, trial: RunningTrial, active: Stack) -> None:
+        """Keep the collectors that a trial was the first to set up, for the item itself."""
+        assert trial.context is not None  # noqa: S101 - saved just now
+        for node, entry in trial.context.stack.items():
+            if node is not trial.clone and node not in active:
+                self._parked[node] = entry
+
+
+def _is_free(trial: RunningTrial) -> bool:
+    """Whether the session may go on without a trial: not while it sets up what others share."""
+    return trial.widening == 0
+
+
+def _resume(fiber: ThreadFiber) -> None:
+    try:
+        fiber.resume()
+    except KeyboardInterrupt:
+        # It came while the trial was running: take the baton back before going on.
+        fiber.wait_for_baton(timeout=_GRACE)
+        raise

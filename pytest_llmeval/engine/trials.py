@@ -1,0 +1,73 @@
+"""The trials of one case: planned, under way, ended."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+from pytest_llmeval.engine.marker import Eval
+from pytest_llmeval.engine.trial import Ended, RunningTrial
+
+
+class CaseTrials:
+    """Which trials of a case are to come, which run, and what the others came to.
+
+    Attributes:
+        serial: why the trials must run alone, "" if they may overlap.
+        signature: cases of one signature may overlap one another.
+        running: by index.
+        first_failure: pytest's rendering of the first failure, shown for all.
+    """
+
+    def __init__(self, spec: Eval, *, serial: str, signature: Hashable) -> None:
+        self.item = spec.item
+        self.repeats = spec.case.repeats
+        self.serial = serial
+        self.signature = signature
+        self.forget()
+
+    def forget(self) -> None:
+        """Start afresh, for a rerun."""
+        self.running: dict[int, RunningTrial] = {}
+        self.first_failure: Any = None
+        self._ended: dict[int, Ended] = {}
+        self._unplanned: Iterator[int] = iter(range(self.repeats))
+
+    @property
+    def ended(self) -> list[Ended]:
+        """What has ended, by index."""
+        return [self._ended[index] for index in sorted(self._ended)]
+
+    @property
+    def all_ended(self) -> bool:
+        """Whether nothing is left to run."""
+        return len(self._ended) == self.repeats
+
+    @property
+    def first_is_set_up(self) -> bool:
+        """Whether the first trial has its fixtures, or failed to get them."""
+        return 0 in self._ended or (0 in self.running and self.running[0].left_setup)
+
+    def plan(self) -> int | None:
+        """Take the index of the next trial; None if all were taken."""
+        return next(self._unplanned, None)
+
+    def took_off(self, trial: RunningTrial) -> None:
+        """Note that a trial is under way."""
+        self.running[trial.index] = trial
+
+    def landed(self, trial: RunningTrial) -> None:
+        """Take in a trial that has ended, and let go of it."""
+        del self.running[trial.index]
+        ended = trial.ended()
+        if self.first_failure is None and hasattr(ended.longrepr, "addsection"):
+            self.first_failure = ended.longrepr
+        self._ended[trial.index] = ended
+
+    def lost(self, trial: RunningTrial) -> None:
+        """Let go of a trial that was cancelled: it says nothing."""
+        del self.running[trial.index]
+
+    def replace(self, ended: list[Ended]) -> None:
+        """Put what stands for trials that were never begun."""
+        self._ended = dict(enumerate(ended))
