@@ -88,11 +88,25 @@ class WaitingThreads:
 
 
 class FiberThread(threading.Thread):
-    """The thread of a fiber, by which code in it finds the fiber without a global."""
+    """The thread of a fiber, by which code in it finds the fiber without a global.
 
-    def __init__(self, fiber: ThreadFiber, run: Callable[[], None]) -> None:
-        super().__init__(target=run, daemon=True)
+    Attributes:
+        clock: id of its CPU clock, None before it runs and where threads have none. The
+            thread asks for it itself: asked from outside about a thread that has just
+            ended, the interpreter may crash.
+    """
+
+    def __init__(self, fiber: ThreadFiber, body: Callable[[], None]) -> None:
+        super().__init__(daemon=True)
         self.fiber = fiber
+        self.clock: int | None = None
+        self._body = body
+
+    def run(self) -> None:
+        """Run the fiber."""
+        if hasattr(time, "pthread_getcpuclockid"):
+            self.clock = time.pthread_getcpuclockid(threading.get_ident())
+        self._body()
 
 
 class ThreadFiber:
@@ -223,7 +237,7 @@ class StallWatch:
     PERIOD = 0.05  # seconds
     CHECKS = 2
 
-    def __init__(self, thread: threading.Thread) -> None:
+    def __init__(self, thread: FiberThread) -> None:
         self._thread = thread
         self._still = 0
         self._last = -1.0
@@ -236,10 +250,10 @@ class StallWatch:
         return self._still >= self.CHECKS
 
     def _clock(self) -> float | None:
-        if not hasattr(time, "pthread_getcpuclockid") or self._thread.ident is None:
+        if self._thread.clock is None:
             return None
         try:
-            return time.clock_gettime(time.pthread_getcpuclockid(self._thread.ident))
+            return time.clock_gettime(self._thread.clock)
         except OSError:  # it has just ended
             return None
 
