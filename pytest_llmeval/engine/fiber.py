@@ -207,7 +207,7 @@ class ThreadFiber:
 
     def cancel(self) -> None:
         """Have the trial raise ``TrialCancelled`` where it waits, at its next turn."""
-        self.cancelled = True
+        self.cancelled = not self.done
 
     def _raise_if_cancelled(self) -> None:
         if self.cancelled:

@@ -185,6 +185,20 @@ class Scheduler:
         if fiber not in self._flight:
             return  # it was cancelled, and its call came back only now
         trials, trial = self._flight[fiber]
+        if not fiber.done:  # Ctrl-C may have come between its end and this bookkeeping
+            self._take_turn(fiber, trial)
+        if fiber.done:
+            del self._flight[fiber]
+            if fiber.escaped is not None:
+                self._tear_down(trial)
+                raise fiber.escaped
+            if fiber.cancelled:
+                trials.lost(trial)
+            else:
+                trials.landed(trial)
+
+    def _take_turn(self, fiber: ThreadFiber, trial: RunningTrial) -> None:
+        """Swap the state of the process for the trial's, until it hands the baton back."""
         assert trial.context is not None  # noqa: S101 - set before its first turn
         session = self._session_context = self._switch.save()
         self._switch.load(trial.context)
@@ -197,15 +211,6 @@ class Scheduler:
                 trial.context.out[kind] = text + trial.context.out[kind]
             self._park(trial, session.stack)
             self._switch.load(session)
-        if fiber.done:
-            del self._flight[fiber]
-            if fiber.escaped is not None:
-                self._tear_down(trial)
-                raise fiber.escaped
-            if fiber.cancelled:
-                trials.lost(trial)
-            else:
-                trials.landed(trial)
 
     def _tear_down(self, trial: RunningTrial) -> None:
         """End the fixtures of a trial that was left in the middle."""
