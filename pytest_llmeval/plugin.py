@@ -67,6 +67,7 @@ class SessionHooks:
         self._collection_failed = False
         self._session: EvalSession | None = None
         self._report_problems: list[str] = []
+        self._forecast: list[str] = []
         self._started = time.perf_counter()
         if settings.baseline is not None and not self._is_worker and not _asks_only(config):
             self._session = _gated_session(config, settings, settings.baseline)
@@ -99,6 +100,10 @@ class SessionHooks:
             # A raise in a worker would end as an INTERNALERROR.
             _worker_output(self._config)[_USAGE_KEY] = str(exc)
             items.clear()
+
+    def pytest_report_collectionfinish(self) -> list[str]:
+        """Say what the session may cost, before the first paid call."""
+        return self._forecast
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Remember that something could not be collected."""
@@ -192,6 +197,12 @@ class SessionHooks:
             Providers().check(self._settings.model)
         evals = [read_marker(item, self._settings) for item in marked]
         opening = open_run(self._config, [spec.case for spec in evals], deselected=self._deselected)
+        if self._session is not None and self._session.baseline is not None:
+            from pytest_llmeval.reports.forecast import forecast
+
+            self._forecast = forecast(
+                opening, self._session.baseline.run, model=self._settings.model
+            )
         install(session, evals, settings=self._settings, opening=opening)
 
     def _write_reports(self, judgement: Judgement) -> None:

@@ -423,3 +423,22 @@ def test_a_report_that_cannot_be_written_loses_nothing(main: Project) -> None:
     assert result.ret == 1
     assert len(main.runs()) == 2
     result.stdout.fnmatch_lines(["*--llm-report=*report.json: not written: *"])
+
+
+def test_the_most_it_may_cost_is_said_before_the_first_call(main: Project) -> None:
+    result = main.run("--llm-baseline=main", "--llm-repeats=12")
+
+    result.stdout.fnmatch_lines(
+        [
+            "llm evals: up to 240 calls to function/model:answer (200 replies known)",
+            "llm evals: note: the baseline has fewer repeats of 20 cases than this session *",
+            "test_evals.py *",
+        ]
+    )
+
+
+def test_with_as_many_repeats_there_is_no_note(main: Project) -> None:
+    result = main.run("--llm-baseline=main")
+
+    result.stdout.fnmatch_lines(["llm evals: up to 100 calls to * (100 replies known)"])
+    result.stdout.no_fnmatch_line("*fewer repeats*")
