@@ -101,6 +101,11 @@ class Call:
     failure: Failure | None = None
     reason: str | None = None
 
+    @property
+    def was_paid(self) -> bool:
+        """Whether the call was made in this run and brought a reply."""
+        return not self.replayed and self.failure is None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:

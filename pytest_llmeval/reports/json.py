@@ -69,7 +69,7 @@ def _run(run: Run) -> dict[str, Any]:
         "models": sorted({call.model for call in calls if call.model is not None}),
         "served": sorted({call.served for call in calls if call.served is not None}),
         "calls": {
-            "made": sum(not call.replayed and call.failure is None for call in calls),
+            "made": sum(call.was_paid for call in calls),
             "replayed": sum(call.replayed for call in calls),
             "failed": sum(call.failure is not None for call in calls),
             "outside": run.outside_calls,

@@ -84,7 +84,7 @@ def _run_line(run: Run, seconds: float) -> str:
     models = sorted({call.model for call in calls if call.model})
     replayed = sum(call.replayed for call in calls)
     failed = sum(call.failure is not None for call in calls)
-    made = f"{len(calls) - replayed - failed} calls made, {replayed} replayed"
+    made = f"{sum(call.was_paid for call in calls)} calls made, {replayed} replayed"
     parts = [size, *models, made + (f", {failed} failed" if failed else ""), f"{seconds:.1f} s"]
     if run.outside_calls:
         parts.append(f"{run.outside_calls} calls belong to no case")

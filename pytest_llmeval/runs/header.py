@@ -119,7 +119,7 @@ def _model_use(model: str | None, calls: list[Call]) -> ModelUse:
             for name, found in sorted(values.items())
         },
         calls=len(calls),
-        made=sum(not call.replayed and call.failure is None for call in calls),
+        made=sum(call.was_paid for call in calls),
     )
 
 
