@@ -59,7 +59,11 @@ class Project:
         for name, text in files.items():
             stem, _, ending = name.rpartition("_")
             file = f"{stem}.{ending}" if ending in ("ini", "json", "txt", "toml") else f"{name}.py"
-            (self.path / file).write_text(dedent(text))
+            path = self.path / file
+            path.write_text(dedent(text))
+            # Bytecode goes by size and second: of two versions so alike the older would run.
+            for stale in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+                stale.unlink()
 
     def git(self, *arguments: str) -> str:
         """Run git in the project."""
