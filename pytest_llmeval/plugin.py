@@ -14,7 +14,6 @@ import pytest
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound, SettingsError
 from pytest_llmeval.fixtures import (  # noqa: F401 - pytest finds fixtures by their names here
-    _llm_calls,
     _llm_providers,
     _llm_replies,
     llm,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,11 +33,11 @@ def identity(database: Path) -> Identity | None:
     the old one, while the inode of a database that we hold open is never given away.
     """
     try:
-        folder = database.parent.stat().st_ino
+        folder = os.stat(os.path.dirname(database)).st_ino  # noqa: PTH116, PTH120 - at every lookup
     except OSError:
         return None
     try:
-        return folder, database.lstat().st_ino
+        return folder, os.lstat(database).st_ino
     except OSError:
         return folder, 0
 

@@ -78,6 +78,7 @@ def clone_item(item: pytest.Function) -> pytest.Function:
     for private in ("_id", "_nodeid"):  # the newer and the older name
         if hasattr(item, private):
             setattr(clone, private, getattr(item, private))
+    clone.__dict__["location"] = item.location  # pytest would work it out again for each
     clone.own_markers[:] = item.own_markers
     for mark in item.own_markers:  # also those that a conftest added after collection
         clone.keywords.setdefault(mark.name, mark)

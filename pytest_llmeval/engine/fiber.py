@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -62,51 +62,59 @@ class InlineFiber:
         """Do nothing: a trial that never waits cannot be met waiting."""
 
 
-class WaitingThreads:
-    """Daemon threads in which functions wait for the outside.
-
-    Not ``concurrent.futures``: its threads are joined when the interpreter exits, so that
-    Ctrl-C would wait for every call that is still on its way.
-    """
-
-    def __init__(self) -> None:
-        self._idle: SimpleQueue[SimpleQueue[Callable[[], None]]] = SimpleQueue()
-
-    def run(self, job: Callable[[], None]) -> None:
-        """Run a job in a thread that is idle, or in a new one."""
-        if self._idle.empty():
-            jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
-            threading.Thread(target=self._serve, args=(jobs,), daemon=True).start()
-        else:
-            jobs = self._idle.get()
-        jobs.put(job)
-
-    def _serve(self, jobs: SimpleQueue[Callable[[], None]]) -> None:
-        while True:
-            jobs.get()()
-            self._idle.put(jobs)
-
-
-class FiberThread(threading.Thread):
-    """The thread of a fiber, by which code in it finds the fiber without a global.
+class PooledThread(threading.Thread):
+    """A daemon thread that does one job after the other.
 
     Attributes:
+        fiber: whose trial it carries at the moment; code in the trial finds it here,
+            without a global.
         clock: id of its CPU clock, None before it runs and where threads have none. The
             thread asks for it itself: asked from outside about a thread that has just
             ended, the interpreter may crash.
     """
 
-    def __init__(self, fiber: ThreadFiber, body: Callable[[], None]) -> None:
+    def __init__(self, idle: SimpleQueue[PooledThread]) -> None:
         super().__init__(daemon=True)
-        self.fiber = fiber
+        self.fiber: ThreadFiber | None = None
         self.clock: int | None = None
-        self._body = body
+        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._idle = idle
+
+    def do(self, job: Callable[[], None]) -> None:
+        """Give an idle thread its next job."""
+        self._jobs.put(job)
 
     def run(self) -> None:
-        """Run the fiber."""
+        """Do what comes, and be idle in between."""
         if hasattr(time, "pthread_getcpuclockid"):
             self.clock = time.pthread_getcpuclockid(threading.get_ident())
-        self._body()
+        while True:
+            self._jobs.get()()
+            self.fiber = None
+            self._idle.put(self)
+
+
+class Threads:
+    """The threads in which trials run, and those in which their calls wait.
+
+    They are used again and again, as to start one costs more than all else that a turn
+    does. Not ``concurrent.futures``: its threads are joined when the interpreter exits,
+    so that Ctrl-C would wait for every call that is still on its way.
+    """
+
+    def __init__(self) -> None:
+        self._idle: SimpleQueue[PooledThread] = SimpleQueue()
+
+    def run(self, job: Callable[[], None], *, fiber: ThreadFiber | None = None) -> PooledThread:
+        """Run a job in a thread that is idle, or in a new one."""
+        try:
+            thread = self._idle.get_nowait()
+        except Empty:
+            thread = PooledThread(self._idle)
+            thread.start()
+        thread.fiber = fiber
+        thread.do(job)
+        return thread
 
 
 class ThreadFiber:
@@ -118,7 +126,7 @@ class ThreadFiber:
 
     Args:
         body: the trial, from its first fixture to its last.
-        threads: where its calls wait.
+        threads: where it runs, and where its calls wait.
         ready: is told, from any thread, that the fiber can be resumed.
 
     Attributes:
@@ -134,7 +142,7 @@ class ThreadFiber:
         self,
         body: Callable[[], None],
         *,
-        threads: WaitingThreads,
+        threads: Threads,
         ready: Callable[[ThreadFiber], None],
     ) -> None:
         self.done = False
@@ -145,7 +153,7 @@ class ThreadFiber:
         self._body = body
         self._threads = threads
         self._ready = ready
-        self._thread: FiberThread | None = None
+        self._thread: PooledThread | None = None
         self.cancelled = False
         self._hand_over = threading.Lock()  # held while it is decided who has the baton
         self._to_fiber = threading.Lock()
@@ -156,8 +164,7 @@ class ThreadFiber:
     def resume(self) -> None:
         """Hand the baton over; return when it came back, or was taken from a stalled trial."""
         if self._thread is None:
-            self._thread = FiberThread(self, self._run)
-            self._thread.start()
+            self._thread = self._threads.run(self._run, fiber=self)
         else:
             self.detached = False
             self._to_fiber.release()
@@ -237,7 +244,7 @@ class StallWatch:
     PERIOD = 0.05  # seconds
     CHECKS = 2
 
-    def __init__(self, thread: FiberThread) -> None:
+    def __init__(self, thread: PooledThread) -> None:
         self._thread = thread
         self._still = 0
         self._last = -1.0
@@ -264,7 +271,7 @@ def waiting(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     For blocking calls of the test's own, such as ``waiting(requests.get, url)``. It runs
     in another thread; outside an overlapping trial it is just called.
     """
-    thread = threading.current_thread()
-    if isinstance(thread, FiberThread):
-        return thread.fiber.block(lambda: function(*args, **kwargs))
+    fiber = getattr(threading.current_thread(), "fiber", None)
+    if isinstance(fiber, ThreadFiber):
+        return fiber.block(lambda: function(*args, **kwargs))
     return function(*args, **kwargs)

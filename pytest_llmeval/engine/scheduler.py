@@ -9,13 +9,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from queue import Empty, SimpleQueue
 from typing import cast
 
 import pytest
 
 from pytest_llmeval.engine.context import Context, Stack, Switch, raw_environ
-from pytest_llmeval.engine.fiber import Fiber, InlineFiber, ThreadFiber, WaitingThreads
+from pytest_llmeval.engine.fiber import Fiber, InlineFiber, ThreadFiber, Threads
 from pytest_llmeval.engine.trial import RunningTrial
 from pytest_llmeval.engine.trials import CaseTrials
 
@@ -42,7 +43,7 @@ class Scheduler:
         self._switch = Switch(session)
         self._limit = limit
         self._following = following
-        self._threads = WaitingThreads()
+        self._threads = Threads()
         self._flight: dict[ThreadFiber, tuple[CaseTrials, RunningTrial]] = {}
         self._ready: SimpleQueue[ThreadFiber] = SimpleQueue()
         self._parked: Stack = {}
@@ -143,7 +144,7 @@ class Scheduler:
         """Start the next trial of the case in turn, or of one of the cases after it."""
         if len(self._flight) >= self._limit:
             return False
-        for trials in (head, *self._following(head)):
+        for trials in chain((head,), self._following(head)):
             trial = self._new_trial(trials, self._thread_fiber)
             if trial is not None:
                 fiber = cast("ThreadFiber", trial.fiber)

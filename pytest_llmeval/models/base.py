@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pytest_llmeval.errors import LLMEvalError, ProviderFailed, SettingsError
@@ -46,22 +46,31 @@ class Usage:
     output_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Reply:
     """What a model answered.
 
     Attributes:
         text: the answer; "" if the model gave none (it called a tool, say).
-        raw: the SDK's own object, or the text of a function model.
+        parse: makes ``raw``.
         model: what the provider says answered, None if it does not say.
         cached: the reply was replayed, nothing was paid.
     """
 
     text: str
-    raw: object
+    parse: Callable[[], object] = field(repr=False, compare=False)
     model: str | None
     usage: Usage
     cached: bool
+
+    @cached_property
+    def raw(self) -> object:
+        """The SDK's own object, or the text of a function model.
+
+        Made when it is first asked for: most tests want the text, and importing an SDK
+        takes half a second.
+        """
+        return self.parse()
 
 
 class Model(Protocol):

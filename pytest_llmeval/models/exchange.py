@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import cast
 
 from pytest_llmeval.cache.key import request_key
-from pytest_llmeval.cache.replies import Answer
+from pytest_llmeval.cache.replies import Answer, StoredReply
 from pytest_llmeval.errors import ProviderFailed, ReplayMiss
 from pytest_llmeval.models.base import CachedCalls, Facts, Request, sampling_parameters
 from pytest_llmeval.models.retries import RetryPolicy, WireReply, send_with_retries
@@ -132,6 +132,35 @@ def failure_of(status: int) -> Failure:
     return "infrastructure"
 
 
+def answer(
+    request: WireRequest,
+    attempt: Callable[[], WireReply],
+    *,
+    dialect: Dialect,
+    calls: CachedCalls,
+    retries: RetryPolicy,
+) -> StoredReply:
+    """Answer a request, from the store or by making the call.
+
+    Args:
+        request: what is to be sent.
+        attempt: sends it once; raises ``NetworkFailed``.
+        dialect: whose request it is.
+        calls: where replies are kept and calls recorded.
+        retries: how to try again.
+
+    Raises:
+        ReplayMiss: only replays are wanted and there is none.
+        HttpFailed: the reply cannot be used.
+        NetworkFailed: no attempt got a reply.
+        CacheError: the store cannot be used.
+    """
+    described = _describe(request, dialect, calls.aliases)
+    return calls.call(
+        described, lambda _slot: _perform(request, attempt, dialect=dialect, retries=retries)
+    )
+
+
 def exchange(
     request: WireRequest,
     attempt: Callable[[], WireReply],
@@ -140,14 +169,7 @@ def exchange(
     calls: CachedCalls,
     retries: RetryPolicy,
 ) -> WireReply:
-    """Answer a request.
-
-    Args:
-        request: what the SDK wants to send.
-        attempt: sends it once; raises ``NetworkFailed``.
-        dialect: whose request it is.
-        calls: where replies are kept and calls recorded.
-        retries: how to try again.
+    """Answer a request of an SDK; see ``answer``.
 
     Returns:
         The reply for the SDK; failures have a status that the SDK raises for.
@@ -156,11 +178,8 @@ def exchange(
         NetworkFailed: no attempt got a reply.
         CacheError: the store cannot be used.
     """
-    described = _describe(request, dialect, calls.aliases)
     try:
-        reply = calls.call(
-            described, lambda _slot: _perform(request, attempt, dialect=dialect, retries=retries)
-        )
+        reply = answer(request, attempt, dialect=dialect, calls=calls, retries=retries)
     except ReplayMiss as exc:
         miss = _own_failure(HTTPStatus.FAILED_DEPENDENCY, str(exc), code=MISS_CODE)
         return _for_the_sdk(miss, "infrastructure")
@@ -249,6 +268,14 @@ def _for_the_sdk(reply: WireReply, failure: Failure) -> WireReply:
     kept = {name: text for name, text in reply.headers.items() if name not in DROPPED_HEADERS}
     headers = {**kept, "x-should-retry": "false", FAILURE_HEADER: failure}
     return WireReply(status=reply.status, headers=headers, body=reply.body)
+
+
+def error_message(body: bytes) -> str:
+    """Read what the vendor says of an error; "" if it says nothing. It may quote the prompt."""
+    try:
+        return str(json.loads(body)["error"]["message"])
+    except (ValueError, LookupError, TypeError):
+        return ""
 
 
 def _error_code(body: bytes) -> str:

@@ -121,7 +121,9 @@ class FunctionProvider:
         )
         reply = self._calls.call(request, partial(self._perform, key, messages, params))
         text = json.loads(reply.body)["text"]
-        return Reply(text=text, raw=text, model=None, usage=Usage(), cached=reply.replayed)
+        return Reply(
+            text=text, parse=lambda: text, model=None, usage=Usage(), cached=reply.replayed
+        )
 
     def _perform(
         self, key: str, messages: Messages, params: Mapping[str, object], slot: Slot

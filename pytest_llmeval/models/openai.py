@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Mapping
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from pytest_llmeval.errors import ProviderFailed, ProviderNotInstalled, ReplayMiss
+from pytest_llmeval.errors import ProviderFailed, ProviderNotInstalled
 from pytest_llmeval.models.base import CachedCalls, Facts, Messages, Reply, Usage
 from pytest_llmeval.models.exchange import (
-    CACHED_HEADER,
-    FAILURE_HEADER,
-    MISS_CODE,
     PLACEHOLDER_KEY,
     Dialect,
+    HttpFailed,
     JsonObject,
+    WireRequest,
+    answer,
+    error_message,
 )
-from pytest_llmeval.models.retries import RetryPolicy
-from pytest_llmeval.records import Failure
+from pytest_llmeval.models.retries import NetworkFailed, RetryPolicy, WireReply
 
 if TYPE_CHECKING:
-    import httpx2
     import openai
-    from openai.types.chat import ChatCompletion, ChatCompletionMessageParam
+    from openai.types.chat import ChatCompletion
+
+    from pytest_llmeval.models.transport import Connections
 
 KEY_VARIABLE = "OPENAI_API_KEY"
+BASE_URL = "https://api.openai.com/v1"
 
 
 def read_facts(reply: JsonObject) -> Facts:
@@ -53,25 +59,8 @@ DIALECT = Dialect(
 )
 
 
-def open_connections() -> httpx2.BaseTransport:
-    """Open what the clients of all trials share; to be closed at the end of the session.
-
-    Raises:
-        ProviderNotInstalled: the SDK cannot be imported.
-    """
-    try:
-        import openai
-
-        from pytest_llmeval.models.transport import ClientTransport
-    except ImportError as exc:
-        raise ProviderNotInstalled(
-            f'the openai SDK cannot be imported ({exc}). Type:  pip install "openai>=3,<4"'
-        ) from exc
-    return ClientTransport(openai.DefaultHttpxClient())
-
-
 def client(
-    calls: CachedCalls, *, connections: httpx2.BaseTransport, retries: RetryPolicy
+    calls: CachedCalls, *, connect: Callable[[], Connections], retries: RetryPolicy
 ) -> openai.OpenAI:
     """Build the vendor's own client for one trial, with replies kept.
 
@@ -80,14 +69,19 @@ def client(
 
     Args:
         calls: the calls of the trial.
-        connections: what sends a request; left open.
+        connect: gives what sends a request; it is left open.
         retries: how to try again; the SDK itself does not.
-    """
-    import openai
 
+    Raises:
+        ProviderNotInstalled: the SDK cannot be imported.
+    """
+    try:
+        import openai
+    except ImportError as exc:
+        raise _not_installed(exc) from exc
     from pytest_llmeval.models.transport import CachingTransport
 
-    transport = CachingTransport(connections, calls, dialect=DIALECT, retries=retries)
+    transport = CachingTransport(connect(), calls, dialect=DIALECT, retries=retries)
     return openai.OpenAI(
         api_key=_key() or PLACEHOLDER_KEY,
         http_client=openai.DefaultHttpxClient(transport=transport),
@@ -96,14 +90,20 @@ def client(
 
 
 class OpenAIProvider:
-    """Asks chat models.
+    """Asks chat models, without the SDK in between.
 
     The wire form is frozen, ``model``, ``messages`` and what the test adds to
-    /chat/completions: any other default would give every stored reply a new key.
+    /chat/completions: any other default would give every stored reply a new key. As it
+    needs nothing that the SDK knows, a question costs half of what it costs through the
+    SDK, and a replay does not even import it.
     """
 
-    def __init__(self, client: openai.OpenAI) -> None:
-        self._client = client
+    def __init__(
+        self, calls: CachedCalls, *, connect: Callable[[], Connections], retries: RetryPolicy
+    ) -> None:
+        self._calls = calls
+        self._connect = connect
+        self._retries = retries
 
     def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
         """Ask and wait for the reply.
@@ -112,48 +112,105 @@ class OpenAIProvider:
             ProviderFailed: there is none, or it holds no answer.
             ReplayMiss: only replays are wanted and it is not stored.
         """
-        import openai
-
+        body = {"model": model, "messages": [_plain(m) for m in messages], **params}
+        base = os.environ.get("OPENAI_BASE_URL") or BASE_URL
+        # Read here and not where the call is made: there another trial may have the baton,
+        # and the environment be its own.
+        headers = _headers()
         try:
-            raw = self._client.chat.completions.with_raw_response.create(
-                model=model,
-                messages=cast("list[ChatCompletionMessageParam]", list(messages)),
-                extra_body=dict(params),
+            stored = answer(
+                _request(base, body),
+                partial(self._attempt, _url(base), headers, body),
+                dialect=DIALECT,
+                calls=self._calls,
+                retries=self._retries,
             )
-        except openai.APIStatusError as exc:
-            raise _status_error(model, exc) from exc
-        except openai.OpenAIError as exc:
-            cause = exc.__cause__ or exc
-            raise ProviderFailed(f"openai/{model} gave no reply: {exc} ({cause!r})") from exc
-        completion = raw.parse()
-        if not getattr(completion, "choices", None):
-            raise ProviderFailed(f"openai/{model} gave a reply without choices")
-        return _reply(completion, cached=raw.headers[CACHED_HEADER] == "true")
+        except HttpFailed as exc:
+            message = f"openai/{model} gave no reply: {_status(exc.reply)}"
+            raise ProviderFailed(message, failure=exc.failure, reason=exc.reason) from exc
+        except NetworkFailed as exc:
+            message = f"openai/{model} gave no reply: {exc.error!r}"
+            raise ProviderFailed(message, reason=exc.reason) from exc
+        return _reply(model, stored.body, cached=stored.replayed)
+
+    def _attempt(self, url: str, headers: Mapping[str, str], body: JsonObject) -> WireReply:
+        content = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+        return self._connect().post(url, headers=headers, content=content)
 
 
-def _reply(completion: ChatCompletion, *, cached: bool) -> Reply:
-    usage = completion.usage
+def _url(base: str) -> str:
+    return f"{base.rstrip('/')}/chat/completions"
+
+
+def _request(base: str, body: JsonObject) -> WireRequest:
+    url = urlsplit(_url(base))
+    return WireRequest(
+        method="POST",
+        origin=f"{url.scheme}://{url.netloc.rpartition('@')[2]}",
+        path=url.path,
+        query=url.query,
+        body=body,
+        beta=None,
+        has_key=bool(_key()),
+    )
+
+
+def _headers() -> dict[str, str]:
+    headers = {"authorization": f"Bearer {_key()}", "content-type": "application/json"}
+    for name, variable in (
+        ("openai-organization", "OPENAI_ORG_ID"),
+        ("openai-project", "OPENAI_PROJECT_ID"),
+    ):
+        if os.environ.get(variable):
+            headers[name] = os.environ[variable]
+    return headers
+
+
+def _plain(message: Any) -> object:
+    """Write a message as JSON has it; one that the SDK gave may be sent back as it is."""
+    dump = getattr(message, "model_dump", None)
+    return message if dump is None else dump(mode="json", exclude_unset=True)
+
+
+def _reply(model: str, body: bytes, *, cached: bool) -> Reply:
+    parsed = json.loads(body)
+    try:
+        text = parsed["choices"][0]["message"].get("content")
+    except (LookupError, TypeError, AttributeError):
+        raise ProviderFailed(f"openai/{model} gave a reply without choices") from None
+    facts: Mapping[str, Any] = read_facts(parsed)
     return Reply(
-        text=completion.choices[0].message.content or "",
-        raw=completion,
-        model=completion.model,
+        text=text or "",
+        parse=partial(_completion, parsed),
+        model=facts.get("model"),
         usage=Usage(
-            input_tokens=usage.prompt_tokens if usage else None,
-            output_tokens=usage.completion_tokens if usage else None,
+            input_tokens=facts.get("input_tokens"), output_tokens=facts.get("output_tokens")
         ),
         cached=cached,
     )
 
 
-def _status_error(model: str, exc: openai.APIStatusError) -> ProviderFailed | ReplayMiss:
-    detail = str(exc.body.get("message", "")) if isinstance(exc.body, dict) else ""
-    if exc.code == MISS_CODE:
-        return ReplayMiss(detail)
-    status = f"HTTP {exc.status_code} {exc.response.reason_phrase}".rstrip()
-    return ProviderFailed(
-        f"openai/{model} gave no reply: {status}: {_without_key(detail)}",
-        failure=cast("Failure", exc.response.headers[FAILURE_HEADER]),
+def _completion(parsed: dict[str, Any]) -> ChatCompletion:
+    try:
+        from openai.types.chat import ChatCompletion
+    except ImportError as exc:
+        raise _not_installed(exc) from exc
+    return ChatCompletion.construct(**parsed)  # as lenient as the SDK's own client
+
+
+def _not_installed(exc: ImportError) -> ProviderNotInstalled:
+    return ProviderNotInstalled(
+        f'the openai SDK cannot be imported ({exc}). Type:  pip install "openai>=3,<4"'
     )
+
+
+def _status(reply: WireReply) -> str:
+    try:
+        phrase = HTTPStatus(reply.status).phrase
+    except ValueError:
+        phrase = ""
+    status = f"HTTP {reply.status} {phrase}".rstrip()
+    return f"{status}: {_without_key(error_message(reply.body))}"
 
 
 def _key() -> str:

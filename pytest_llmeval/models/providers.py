@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from pytest_llmeval.errors import SettingsError
@@ -17,10 +18,10 @@ from pytest_llmeval.models.base import (
 from pytest_llmeval.models.retries import RetryPolicy
 
 if TYPE_CHECKING:
-    import httpx2
     import openai
 
     from pytest_llmeval.models.function import LoadedFunction
+    from pytest_llmeval.models.transport import Connections
 
 
 class Providers:
@@ -36,7 +37,8 @@ class Providers:
     def __init__(self, *, retries: RetryPolicy | None = None) -> None:
         self._retries = retries or RetryPolicy()
         self._functions: dict[str, LoadedFunction] = {}
-        self._connections: dict[str, httpx2.BaseTransport] = {}
+        self._connections: Connections | None = None
+        self._opening = threading.Lock()
 
     def check(self, name: str) -> None:
         """Find out, before anything is spent, whether a model can be asked.
@@ -57,7 +59,6 @@ class Providers:
 
         Raises:
             SettingsError: the name, or the function it names, cannot be used.
-            ProviderNotInstalled: the SDK cannot be imported.
         """
         model = TrialModel(self, calls, default=name)
         if name is not None:
@@ -69,7 +70,6 @@ class Providers:
 
         Raises:
             SettingsError: the function named cannot be used.
-            ProviderNotInstalled: the SDK cannot be imported.
         """
         if name.provider == "function":
             from pytest_llmeval.models.function import FunctionProvider
@@ -77,7 +77,7 @@ class Providers:
             return FunctionProvider(calls, self._load_function(name.model))
         from pytest_llmeval.models.openai import OpenAIProvider
 
-        return OpenAIProvider(self.openai_client(calls))
+        return OpenAIProvider(calls, connect=self.connections, retries=self._retries)
 
     def openai_client(self, calls: CachedCalls) -> openai.OpenAI:
         """Build the vendor's own client for one trial.
@@ -85,16 +85,25 @@ class Providers:
         Raises:
             ProviderNotInstalled: the SDK cannot be imported.
         """
-        from pytest_llmeval.models.openai import client, open_connections
+        from pytest_llmeval.models.openai import client
 
-        if "openai" not in self._connections:
-            self._connections["openai"] = open_connections()
-        return client(calls, connections=self._connections["openai"], retries=self._retries)
+        return client(calls, connect=self.connections, retries=self._retries)
+
+    def connections(self) -> Connections:
+        """Open, at the first call, what all trials send through; from any thread."""
+        with self._opening:
+            if self._connections is None:
+                from pytest_llmeval.models.transport import Connections
+
+                self._connections = Connections()
+            return self._connections
 
     def close(self) -> None:
         """Close every connection."""
-        while self._connections:
-            self._connections.popitem()[1].close()
+        with self._opening:
+            if self._connections is not None:
+                self._connections.close()
+                self._connections = None
 
     def _load_function(self, target: str) -> LoadedFunction:
         from pytest_llmeval.models.function import load_function

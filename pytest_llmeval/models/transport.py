@@ -1,12 +1,12 @@
-"""The caching transport for httpx2, which carries the openai SDK.
+"""The shim for httpx2, which carries the openai SDK and our own questions.
 
-Nothing is decided here: this shim turns the library's requests and replies into ours
-and back.
+Nothing is decided here: the library's requests and replies become ours and back.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 import httpx2
 
@@ -25,11 +25,11 @@ from pytest_llmeval.models.retries import NetworkFailed, RetryPolicy, WireReply
 class CachingTransport(httpx2.BaseTransport):
     """Answers requests to models from the store; sends what is not there.
 
-    It leaves ``inner`` open when its client is closed: connections are shared by the
-    clients of all trials.
+    It leaves the connections open when its client is closed: the clients of all trials
+    share them.
 
     Args:
-        inner: sends a request.
+        connections: send a request.
         calls: the calls of the trial whose client this carries.
         dialect: the vendor of that client.
         retries: how to try again.
@@ -37,13 +37,13 @@ class CachingTransport(httpx2.BaseTransport):
 
     def __init__(
         self,
-        inner: httpx2.BaseTransport,
+        connections: Connections,
         calls: CachedCalls,
         *,
         dialect: Dialect,
         retries: RetryPolicy,
     ) -> None:
-        self._inner = inner
+        self._connections = connections
         self._calls = calls
         self._dialect = dialect
         self._retries = retries
@@ -63,11 +63,11 @@ class CachingTransport(httpx2.BaseTransport):
             read=request.read,
         )
         if body is None:
-            return self._inner.handle_request(request)
+            return self._connections.pass_through(request)
         try:
             reply = exchange(
                 self._wire_request(request, body),
-                lambda: self._attempt(request),
+                lambda: self._connections.send(request),
                 dialect=self._dialect,
                 calls=self._calls,
                 retries=self._retries,
@@ -93,35 +93,77 @@ class CachingTransport(httpx2.BaseTransport):
             has_key=not any(PLACEHOLDER_KEY in text for text in request.headers.values()),
         )
 
-    def _attempt(self, request: httpx2.Request) -> WireReply:
+
+class Connections:
+    """What all trials send through: whole clients, for only those heed proxies.
+
+    One client for each call that is under way, used again and again, the last one first.
+    A single one for all looks at every idle connection before each call: with 64 in
+    flight that took more time than the call itself.
+    """
+
+    def __init__(self) -> None:
+        self._tls = httpx2.create_ssl_context()
+        self._untouched = self._open()
+        self._idle: list[httpx2.Client] = []  # append and pop are atomic
+        self._is_closed = False
+
+    def post(self, url: str, *, headers: Mapping[str, str], content: bytes) -> WireReply:
+        """Send a question of our own once.
+
+        Raises:
+            NetworkFailed: there was no reply, or it broke off.
+        """
+        # A client that is not in use: only its way of building requests is wanted.
+        request = self._untouched.build_request("POST", url, headers=headers, content=content)
+        return self.send(request)
+
+    def send(self, request: httpx2.Request) -> WireReply:
+        """Send a request once and read the whole reply; from any thread.
+
+        Raises:
+            NetworkFailed: there was none, or it broke off.
+        """
+        try:
+            client = self._idle.pop()
+        except IndexError:
+            client = self._open()
         started = time.perf_counter()
         try:
-            response = self._inner.handle_request(request)
+            response = _send(client, request)
             try:
                 body = response.read()
             finally:
                 response.close()
         except (httpx2.RequestError, OSError) as exc:  # a TLS error can come as it is
             raise NetworkFailed(exc) from exc
-        seconds = time.perf_counter() - started
+        finally:
+            self._idle.append(client)
+            if self._is_closed:  # meanwhile: after Ctrl-C nobody waits for calls under way
+                self.close()
         return WireReply(
             status=response.status_code,
             headers=dict(response.headers),
             body=body,
-            seconds=seconds,
+            seconds=time.perf_counter() - started,
         )
 
-
-class ClientTransport(httpx2.BaseTransport):
-    """Sends through a whole client: only a client heeds the proxies of the environment."""
-
-    def __init__(self, client: httpx2.Client) -> None:
-        self._client = client
-
-    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send the request as it is and hand over the reply unread."""
-        return self._client.send(request, stream=True, auth=None, follow_redirects=False)
+    def pass_through(self, request: httpx2.Request) -> httpx2.Response:
+        """Send what is no question to a model; the reply is handed over unread."""
+        return _send(self._untouched, request)
 
     def close(self) -> None:
-        """Close the client and its connections."""
-        self._client.close()
+        """Close every connection; one that is in use when it comes back."""
+        self._is_closed = True
+        self._untouched.close()
+        while self._idle:
+            self._idle.pop().close()
+
+    def _open(self) -> httpx2.Client:
+        # The vendors' own deadlines.
+        return httpx2.Client(verify=self._tls, timeout=httpx2.Timeout(600.0, connect=5.0))
+
+
+def _send(client: httpx2.Client, request: httpx2.Request) -> httpx2.Response:
+    """Send a request as it is."""
+    return client.send(request, stream=True, auth=None, follow_redirects=False)

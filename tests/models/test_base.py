@@ -225,7 +225,7 @@ def test_only_scalar_sampling_parameters_are_picked() -> None:
 
 
 def test_a_reply_cannot_be_changed() -> None:
-    reply = Reply(text="a", raw=None, model=None, usage=Usage(), cached=False)
+    reply = Reply(text="a", parse=str, model=None, usage=Usage(), cached=False)
 
     with pytest.raises(FrozenInstanceError):
         reply.text = "b"  # type: ignore[misc]  # that is the test

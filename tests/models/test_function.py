@@ -55,7 +55,8 @@ def test_a_function_answers_messages_and_parameters(
     reply = session.model(BOT, trial).ask("Hello", temperature=0)
 
     text = "Hello, {'temperature': 0}"
-    assert reply == Reply(text=text, raw=text, model=None, usage=Usage(), cached=False)
+    assert reply == Reply(text=text, parse=str, model=None, usage=Usage(), cached=False)
+    assert reply.raw == text
 
 
 def test_a_function_gets_the_system_message_first(

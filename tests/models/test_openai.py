@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -485,7 +486,7 @@ def test_a_refused_question_names_model_status_and_cause(
 
     assert str(caught.value) == f"{NAME} gave no reply: HTTP 400 Bad Request: too long"
     assert caught.value.failure == "content"
-    assert isinstance(caught.value.__cause__, openai.BadRequestError)
+    assert caught.value.reason == "HTTP 400 (long)"
 
 
 def test_an_error_page_leaves_the_status(
@@ -535,11 +536,11 @@ def test_a_lost_network_names_the_cause(
 ) -> None:
     server.then(*[Scripted(drop="before")] * 3)
 
-    with pytest.raises(ProviderFailed, match=r"Connection error.*RemoteProtocolError") as caught:
+    with pytest.raises(ProviderFailed, match="gave no reply: RemoteProtocolError") as caught:
         session.model(NAME, trial).ask("Hello")
 
     assert caught.value.failure == "infrastructure"
-    assert isinstance(caught.value.__cause__, openai.APIConnectionError)
+    assert caught.value.reason == "network: RemoteProtocolError"
 
 
 def test_a_missing_sdk_says_what_to_install(
@@ -548,4 +549,77 @@ def test_a_missing_sdk_says_what_to_install(
     monkeypatch.setitem(sys.modules, "openai", None)
 
     with pytest.raises(ProviderNotInstalled, match='pip install "openai>=3,<4"'):
-        session.model(NAME, trial)
+        session.client(trial)
+
+
+def test_a_question_has_the_key_it_has_through_the_sdk(
+    session: Session, server: OpenAIServer
+) -> None:
+    asked, said = CountingTrial(0), CountingTrial(0)
+
+    session.model(NAME, asked).ask("Hello")
+    say(session.client(said))
+
+    assert asked.calls[0].key == said.calls[0].key
+    assert len(server.requests) == 1
+
+
+def test_a_question_says_for_whom_it_is_asked(
+    session: Session, server: OpenAIServer, trial: CountingTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "org")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "project")
+
+    session.model(NAME, trial).ask("Hello")
+
+    headers = server.requests[0].headers
+    assert (headers["openai-organization"], headers["openai-project"]) == ("org", "project")
+    assert headers["authorization"] == f"Bearer {SECRET}"
+
+
+def test_a_message_of_the_sdk_can_be_sent_back(
+    session: Session, server: OpenAIServer, trial: CountingTrial
+) -> None:
+    model = session.model(NAME, trial)
+    answered = model.ask("Hello").raw
+    assert isinstance(answered, openai.types.chat.ChatCompletion)
+
+    model.chat([answered.choices[0].message])  # type: ignore[list-item]  # as the SDK allows
+
+    assert server.requests[1].json["messages"] == [{"role": "assistant", "content": "reply 0"}]
+
+
+@pytest.mark.usefixtures("server")
+def test_the_raw_reply_is_one_object(session: Session, trial: CountingTrial) -> None:
+    reply = session.model(NAME, trial).ask("Hello")
+
+    assert reply.raw is reply.raw
+
+
+def test_a_replay_imports_neither_sdk_nor_http_library(
+    begin: Callable[..., Session], server: OpenAIServer, directory: Path
+) -> None:
+    begin().model(NAME, CountingTrial(0)).ask("Hello")
+    script = f"""
+import sys
+from pathlib import Path
+from pytest_llmeval.cache.replies import Replies
+from pytest_llmeval.models.base import CachedCalls
+from pytest_llmeval.models.providers import Providers
+from pytest_llmeval.records import Slot
+
+class Trial:
+    def slot(self, key): return Slot(0, 0)
+    def record(self, call): assert call.replayed
+
+replies = Replies(Path({str(directory)!r}), mode="replay", session="x", warn=sys.exit)
+print(Providers().build_model({NAME!r}, CachedCalls(Trial(), replies)).ask("Hello").text)
+print(sorted({{"openai", "httpx2", "asyncio"}} & set(sys.modules)))
+"""
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == "reply 0\n[]\n"
+    assert len(server.requests) == 1
