@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from functools import partial
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -35,6 +37,7 @@ def install(
     *,
     settings: Settings,
     opening: Run,
+    ahead: Sequence[str] = (),
 ) -> None:
     """Make every eval item run its trials.
 
@@ -43,6 +46,7 @@ def install(
         evals: the items under the marker, with what their marks amount to; not empty.
         settings: how many trials may overlap, and which never.
         opening: the run that begins, without trials.
+        ahead: modules that the session will need at its end, imported while trials wait.
 
     Raises:
         SettingsError: this pytest lacks a private part that the engine needs.
@@ -56,7 +60,12 @@ def install(
     trials = _trials_of(evals, session.config, settings)
     lookahead = Lookahead(session, trials)
     limit = max(1, settings.concurrency // _workers(session.config))
-    scheduler = Scheduler(session, limit=limit, following=lookahead.following)
+    scheduler = Scheduler(
+        session,
+        limit=limit,
+        following=lookahead.following,
+        chores=(partial(import_module, name) for name in ahead),
+    )
     runners = [CaseRunner(spec, trials[spec.item], scheduler=scheduler) for spec in evals]
     for runner in runners:
         runner.install()

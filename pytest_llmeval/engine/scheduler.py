@@ -30,6 +30,7 @@ class Scheduler:
         session: pytest's session.
         limit: how many trials may be in flight, 1 for one after the other.
         following: gives the cases after one, as far as they may be started early.
+        chores: what may be done while every trial waits, one a time.
     """
 
     def __init__(
@@ -38,11 +39,13 @@ class Scheduler:
         *,
         limit: int,
         following: Callable[[CaseTrials], Iterator[CaseTrials]],
+        chores: Iterator[Callable[[], object]],
     ) -> None:
         self._state = session._setupstate
         self._switch = Switch(session)
         self._limit = limit
         self._following = following
+        self._chores = chores
         self._threads = Threads()
         self._flight: dict[ThreadFiber, tuple[CaseTrials, RunningTrial]] = {}
         self._ready: SimpleQueue[ThreadFiber] = SimpleQueue()
@@ -62,7 +65,13 @@ class Scheduler:
             elif head.serial:
                 self._run_inline(head)
             elif not self._step_ready() and not self._start_one(head):
-                self._step(self._ready.get())
+                self._wait_for_one()
+
+    def _wait_for_one(self) -> None:
+        chore = next(self._chores, None)
+        if chore is not None:
+            chore()
+        self._step(self._ready.get())
 
     def _run_inline(self, trials: CaseTrials) -> None:
         """Run the next trial of a case from its first line to its last, in this thread.

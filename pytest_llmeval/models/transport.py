@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import httpx2
 
+from pytest_llmeval import __version__
 from pytest_llmeval.models.base import CachedCalls
 from pytest_llmeval.models.exchange import (
     PLACEHOLDER_KEY,
@@ -20,6 +21,13 @@ from pytest_llmeval.models.exchange import (
     exchange,
 )
 from pytest_llmeval.models.retries import NetworkFailed, RetryPolicy, WireReply
+
+_DEADLINES = httpx2.Timeout(600.0, connect=5.0)  # seconds; the vendors' own
+_OWN_HEADERS = {
+    "accept": "application/json",
+    "accept-encoding": "gzip, deflate",
+    "user-agent": f"pytest-llm-baseline/{__version__}",
+}
 
 
 class CachingTransport(httpx2.BaseTransport):
@@ -106,6 +114,7 @@ class Connections:
         self._tls = httpx2.create_ssl_context()
         self._untouched = self._open()
         self._idle: list[httpx2.Client] = []  # append and pop are atomic
+        self._urls: dict[str, httpx2.URL] = {}
         self._is_closed = False
 
     def post(self, url: str, *, headers: Mapping[str, str], content: bytes) -> WireReply:
@@ -114,8 +123,13 @@ class Connections:
         Raises:
             NetworkFailed: there was no reply, or it broke off.
         """
-        # A client that is not in use: only its way of building requests is wanted.
-        request = self._untouched.build_request("POST", url, headers=headers, content=content)
+        request = httpx2.Request(
+            "POST",
+            self._parsed(url),
+            headers={**_OWN_HEADERS, **headers},
+            content=content,
+            extensions={"timeout": _DEADLINES.as_dict()},
+        )
         return self.send(request)
 
     def send(self, request: httpx2.Request) -> WireReply:
@@ -159,9 +173,14 @@ class Connections:
         while self._idle:
             self._idle.pop().close()
 
+    def _parsed(self, url: str) -> httpx2.URL:
+        """Parse a URL once: a session asks few, and it takes as long as to send a request."""
+        if url not in self._urls:
+            self._urls[url] = httpx2.URL(url)
+        return self._urls[url]
+
     def _open(self) -> httpx2.Client:
-        # The vendors' own deadlines.
-        return httpx2.Client(verify=self._tls, timeout=httpx2.Timeout(600.0, connect=5.0))
+        return httpx2.Client(verify=self._tls, timeout=_DEADLINES)
 
 
 def _send(client: httpx2.Client, request: httpx2.Request) -> httpx2.Response:
