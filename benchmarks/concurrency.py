@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -124,7 +125,7 @@ def start_server(wait: float) -> str:
 
 def commands() -> dict[str, Sequence[str]]:
     """What is timed; the last one is the reference."""
-    ours = [*QUIET_PYTEST, "test_plugin.py", "--llm-model=openai/bench", "--llm-cache=refresh"]
+    ours = [*QUIET_PYTEST, "test_plugin.py", "--llm-model=openai/bench"]
     xdist = [*QUIET_PYTEST, "-p", "no:llmeval", "test_xdist.py", "-n", str(XDIST_WORKERS)]
     return {
         "this plugin, sync tests": [*ours, f"--llm-concurrency={IN_FLIGHT}"],
@@ -148,9 +149,14 @@ def measure(cases: int, repeats: int, wait: float) -> None:
         }
         for file, text in texts.items():
             (folder / f"{file}.py").write_text(text.format(**numbers), encoding="utf-8")
-        seconds = interleaved(commands(), folder=folder, rounds=ROUNDS)
+        usages = interleaved(
+            commands(),
+            folder=folder,
+            rounds=ROUNDS,
+            before_each=lambda: shutil.rmtree(folder / ".llmeval", ignore_errors=True),
+        )
     unit = f"{cases * repeats} calls of {wait * 1000:.0f} ms, {IN_FLIGHT} in flight"
-    print(table(seconds, unit=unit), end="\n\n", flush=True)
+    print(table(usages, unit=unit), end="\n\n", flush=True)
 
 
 def main() -> int:

@@ -32,7 +32,7 @@ def main() -> int:
         folder = Path(name)
         for number in range(FILES):
             (folder / f"test_trivial_{number:02}.py").write_text(TEST_FILE, encoding="utf-8")
-        seconds = interleaved(
+        usages = interleaved(
             {
                 "with the plugin": QUIET_PYTEST,
                 "without (`-p no:llmeval`)": [*QUIET_PYTEST, "-p", "no:llmeval"],
@@ -40,8 +40,8 @@ def main() -> int:
             folder=folder,
             rounds=ROUNDS,
         )
-    print(table(seconds, unit=f"{FILES * TESTS_PER_FILE} tests without an eval"))
-    with_plugin, without = seconds.values()
+    print(table(usages, unit=f"{FILES * TESTS_PER_FILE} tests without an eval"))
+    with_plugin, without = usages.values()
     print(f"\nTarget: a ratio of at most {TARGET}. Medians of {ROUNDS} interleaved rounds;")
     print("the ratio is taken within each round.")
     return 0 if ratio(with_plugin, without) <= TARGET else 1

@@ -1,12 +1,14 @@
-"""What the benchmarks share: time whole processes, and print a table for docs/performance.md."""
+"""What the benchmarks share: measure whole processes, and print a table for docs/performance.md."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -15,64 +17,96 @@ from statistics import median
 QUIET_PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest")
 
 
-def python(arguments: Sequence[str], *, folder: Path) -> str:
-    """Run python in a folder, return what it printed; end the benchmark if it fails."""
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=_environment(),
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-    if done.returncode != 0:
-        command = " ".join(["python", *arguments])
-        sys.exit(f"{command} ended with {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one process took.
+
+    Attributes:
+        wall: seconds from its start to its end.
+        cpu: seconds of CPU time, of its children as well.
+        peak: largest resident memory in MiB, of the largest child if that is larger.
+    """
+
+    wall: float
+    cpu: float
+    peak: float
+
+
+def python(arguments: Sequence[str], *, folder: Path) -> Usage:
+    """Run python in a folder; end the benchmark if it fails."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
+        start = time.perf_counter()
+        child = subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=folder,
+            env=_environment(),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        _, status, used = os.wait4(child.pid, 0)
+        wall = time.perf_counter() - start
+        child.returncode = os.waitstatus_to_exitcode(status)
+        if child.returncode != 0:
+            output.seek(0)
+            command = " ".join(["python", *arguments])
+            sys.exit(f"{command} ended with {child.returncode}\n{output.read()}")
+    return Usage(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 
 
 def interleaved(
-    commands: Mapping[str, Sequence[str]], *, folder: Path, rounds: int
-) -> dict[str, list[float]]:
-    """Time every command once a round, so that a slow minute of the machine hits all alike.
+    commands: Mapping[str, Sequence[str]],
+    *,
+    folder: Path,
+    rounds: int,
+    before_each: Callable[[], None] = lambda: None,
+) -> dict[str, list[Usage]]:
+    """Measure every command once a round, so that a slow minute of the machine hits all alike.
 
     The order turns from round to round.
 
     Args:
         commands: arguments of python, by the name of the command.
-        rounds: how often each is timed, after one round that is not.
+        rounds: how often each is measured, after one round that is not.
+        before_each: makes the folder ready.
 
     Returns:
-        Seconds of wall time of the whole process, one a round, by name.
+        One usage a round, by name.
     """
-    seconds: dict[str, list[float]] = {name: [] for name in commands}
+    usages: dict[str, list[Usage]] = {name: [] for name in commands}
     order = list(commands)
-    for timed in range(-1, rounds):
+    for counted in range(-1, rounds):
         for name in order:
-            start = time.perf_counter()
-            python(commands[name], folder=folder)
-            if timed >= 0:
-                seconds[name].append(time.perf_counter() - start)
+            before_each()
+            usage = python(commands[name], folder=folder)
+            if counted >= 0:
+                usages[name].append(usage)
         order.reverse()
-    return seconds
+    return usages
 
 
-def ratio(values: Sequence[float], reference: Sequence[float]) -> float:
+def ratio(usages: Sequence[Usage], reference: Sequence[Usage], *, of: str = "wall") -> float:
     """Compare within each round, then take the median of the rounds."""
-    return median(value / other for value, other in zip(values, reference, strict=True))
+    pairs = zip(usages, reference, strict=True)
+    return median(getattr(one, of) / getattr(other, of) for one, other in pairs)
 
 
-def table(seconds: Mapping[str, Sequence[float]], *, unit: str) -> str:
+def table(usages: Mapping[str, Sequence[Usage]], *, unit: str) -> str:
     """Write a Markdown table: medians, and the ``ratio`` of each command to the last."""
-    reference = list(seconds.values())[-1]
-    rows = [f"| {unit} | median | ratio |", "|---|---:|---:|"]
-    rows += [
-        f"| {name} | {median(values):.2f} s | {ratio(values, reference):.2f} |"
-        for name, values in seconds.items()
+    reference = list(usages.values())[-1]
+    rows = [
+        f"| {unit} | wall | ratio | CPU | ratio | peak memory |",
+        "|---|---:|---:|---:|---:|---:|",
     ]
+    for name, each in usages.items():
+        wall, cpu, peak = (median(getattr(u, of) for u in each) for of in ("wall", "cpu", "peak"))
+        rows.append(
+            f"| {name} | {wall:.2f} s | {ratio(each, reference):.2f} "
+            f"| {cpu:.2f} s | {ratio(each, reference, of='cpu'):.2f} | {peak:.0f} MiB |"
+        )
     return "\n".join(rows)
 
 
 def _environment() -> dict[str, str]:
     """Keep settings of the caller's pytest out of the measured one."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    foreign = ("PYTEST_", "PYTHONDONTWRITEBYTECODE")
+    return {name: value for name, value in os.environ.items() if not name.startswith(foreign)}

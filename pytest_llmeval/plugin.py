@@ -108,11 +108,13 @@ class SessionHooks:
         """Remember that something could not be collected."""
         self._collection_failed |= report.failed
 
+    @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take in the trials of a case; under xdist they come from the workers."""
         payload = getattr(report, "llm_eval", None)
         if payload is not None and not self._is_worker:
             self._take(payload)
+            payload["trials"] = []  # pytest keeps every report to the end
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
         """Show a case as ``4/5``, a yellow ``m`` if a trial fell short, ``E`` if all erred."""

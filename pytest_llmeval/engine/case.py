@@ -74,12 +74,14 @@ class CaseRunner:
             raise self._expected_by_xfail() or TrialFailures(result.reason)
 
     def teardown(self) -> None:
-        """Raise what left the teardown of trials."""
-        torn = [trial.torn for trial in self.trials.ended if trial.torn is not None]
+        """Raise what left the teardown of trials, and let go of what they left."""
+        ended = self.trials.ended
+        torn = [trial.torn for trial in ended if trial.torn is not None]
+        self.trials.forget()  # exceptions hold on to every frame they passed
         if len(torn) == 1:
             raise torn[0]
         if torn:
-            message = f"{len(torn)} of {len(self.trials.ended)} trials failed in teardown"
+            message = f"{len(torn)} of {len(ended)} trials failed in teardown"
             raise BaseExceptionGroup(message, torn)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Any:

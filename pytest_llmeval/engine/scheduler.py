@@ -97,6 +97,7 @@ class Scheduler:
         """Set up a fixture that outlives the trial: what it does to the environment stays."""
         before = raw_environ().copy()
         trial.widening += 1
+        trial.has_widened = True
         try:
             yield
         finally:

@@ -69,6 +69,7 @@ class RunningTrial:
         left_setup: its fixtures are set up, or failed to be.
         widening: how many fixtures that others share are being set up; the baton stays
             here meanwhile, or a second trial would set them up too.
+        has_widened: it set some up.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class RunningTrial:
         self.warned: list[warnings.WarningMessage] = []
         self.left_setup = False
         self.widening = 0
+        self.has_widened = False
         self._shows_failure = shows_failure
         self._raised: dict[Phase, Failure] = {}
         self._longrepr: Any = None
@@ -117,6 +119,14 @@ class RunningTrial:
             warned=tuple(self.warned),
             was_detached=self.fiber.was_detached,
         )
+
+    def dissolve(self) -> None:
+        """Cut the circles in which trial and clone hold each other: memory is free at once."""
+        self.ledger.end()
+        del self.clone.stash[TRIAL]
+        if not self.has_widened:  # else a fixture that lives on knows the clone
+            vars(self.clone).clear()
+        vars(self).clear()
 
     def _record(self, failure: Failure | None) -> Trial:
         outcome = _outcome(self._raised, self.ledger)

@@ -63,10 +63,12 @@ class CaseTrials:
         if self.first_failure is None and hasattr(ended.longrepr, "addsection"):
             self.first_failure = ended.longrepr
         self._ended[trial.index] = ended
+        trial.dissolve()
 
     def lost(self, trial: RunningTrial) -> None:
         """Let go of a trial that was cancelled: it says nothing."""
         del self.running[trial.index]
+        trial.dissolve()
 
     def replace(self, ended: list[Ended]) -> None:
         """Put what stands for trials that were never begun."""
