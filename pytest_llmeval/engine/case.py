@@ -58,10 +58,11 @@ class CaseRunner:
     def runtest(self) -> None:
         """Run the other trials and fold them all."""
         self._scheduler.run(self.trials, until=lambda: self.trials.all_ended)
-        if any(map(_is_in_doubt, self.trials.ended)):
+        doubts = [doubt for doubt in map(_doubt, self.trials.ended) if doubt]
+        if doubts:
             # Without the baton nothing was kept apart: alone, on the same draws, it is clear.
             self.trials.forget()
-            self.trials.serial = "a trial blocked and did not pass"
+            self.trials.serial = doubts[0]
             self._scheduler.run(self.trials, until=lambda: self.trials.all_ended)
         result = self._folded()
         self.outcome = result.outcome
@@ -145,9 +146,13 @@ class CaseRunner:
         self.item.user_properties[:] = [*dict.fromkeys(properties), counted]
 
 
-def _is_in_doubt(ended: Ended) -> bool:
-    """Whether a trial may have failed because it ran beside others."""
-    return ended.was_detached and ended.record.outcome is not Outcome.PASSED
+def _doubt(ended: Ended) -> str:
+    """Say why a trial may have come out otherwise because it ran beside others; "" if not."""
+    if not ended.was_detached:
+        return ""
+    if ended.record.outcome is not Outcome.PASSED:
+        return "a trial blocked and did not pass"
+    return "a trial blocked without what it patched" if ended.has_patched else ""
 
 
 def _is_skip(exception: BaseException) -> bool:

@@ -2,7 +2,8 @@
 
 Trials take turns, so each sees this state as if it were alone: it is taken away with the
 trial that waits and put back with the trial that goes on. What is not listed here is not
-swapped: globals of modules, other loggers' levels, ``sys.path``, locale.
+swapped: globals of modules, levels of loggers and ``sys.path`` (but for what a trial changes
+by ``monkeypatch`` and ``caplog``), locale.
 """
 
 from __future__ import annotations
@@ -11,10 +12,16 @@ import logging
 import os
 import sys
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, TextIO
 
 import pytest
+
+from pytest_llmeval.engine.fiber import check_in
+from pytest_llmeval.engine.logs import Logs, LogState
+from pytest_llmeval.engine.patches import Patches, remembered_absence, watched_patchers
 
 Stack = dict[Any, Any]
 
@@ -27,7 +34,7 @@ class Context:
         stack: pytest's active nodes and their finalizers.
         environ: raw environment, as the interpreter keeps it.
         out: captured output that was drained when the trial last handed the baton back.
-        warned: warnings recorded for a trial; None for the session, whose own stay put.
+        patches: what the trial patches; None for the session, whose patches stay put.
     """
 
     stack: Stack
@@ -36,26 +43,66 @@ class Context:
     stdout: TextIO
     stderr: TextIO
     is_capturing: bool
-    handlers: tuple[tuple[bool, list[logging.LogRecord], Any, int], ...]
-    root_level: int
+    logs: LogState
     filters: Any
     show_warning: Any
+    patches: Patches | None
     out: dict[str, str] = field(default_factory=lambda: {"stdout": "", "stderr": ""})
+
+    def follow(self, before: Surroundings, after: Surroundings) -> None:
+        """Take over what became different in the state of another."""
+        for name in before.environ.keys() - after.environ.keys():
+            self.environ.pop(name, None)
+        self.environ.update(after.environ.items() - before.environ.items())
+        if before.directory != after.directory:
+            self.directory = after.directory
+        if before.root_level != after.root_level:
+            self.logs = replace(self.logs, root_level=after.root_level)
+        if before.disabled != after.disabled:
+            self.logs = replace(self.logs, disabled=after.disabled)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a fixture may change for all tests that come after it."""
+
+    environ: dict[Any, Any]
+    directory: str
+    root_level: int
+    disabled: int
 
 
 class Switch:
-    """Takes the state away and puts it back."""
+    """Takes the state away and puts it back.
 
-    def __init__(self, session: pytest.Session) -> None:
+    Args:
+        session: pytest's session.
+        swaps_logs: whether pytest's logging plugin is as we know it.
+        swaps_patches: whether ``MonkeyPatch`` is.
+    """
+
+    def __init__(self, session: pytest.Session, *, swaps_logs: bool, swaps_patches: bool) -> None:
         self._state = session._setupstate
         manager = session.config.pluginmanager
         self._capture: Any = manager.getplugin("capturemanager")
-        logs: Any = manager.getplugin("logging-plugin")
-        self._handlers = () if logs is None else (logs.caplog_handler, logs.report_handler)
+        plugin: Any = manager.getplugin("logging-plugin") if swaps_logs else None
+        self.logs = Logs(() if plugin is None else (plugin.caplog_handler, plugin.report_handler))
+        self._unset = remembered_absence() if swaps_patches else None
+        self._patches: Patches | None = None  # of the trial whose turn it is
+
+    @contextmanager
+    def watching_patches(self) -> Iterator[None]:
+        """Have each ``MonkeyPatch`` belong to the trial that makes it."""
+        if self._unset is None:
+            yield
+            return
+        with watched_patchers(self._adopt):
+            yield
 
     def save(self) -> Context:
         """Take the state away, captured output included."""
-        root = logging.getLogger()
+        if self._patches:
+            self._patches.leave()  # first: what is patched may be what is used here
         context = Context(
             stack=self._state.stack,
             environ=raw_environ().copy(),
@@ -63,13 +110,10 @@ class Switch:
             stdout=sys.stdout,
             stderr=sys.stderr,
             is_capturing=self._is_capturing(),
-            handlers=tuple(
-                (handler in root.handlers, handler.records, handler.stream, handler.level)
-                for handler in self._handlers
-            ),
-            root_level=root.level,
+            logs=self.logs.save(),
             filters=warnings.filters,
             show_warning=warnings._showwarnmsg_impl,  # type: ignore[attr-defined]
+            patches=self._patches,
         )
         self._drain(context)
         return context
@@ -81,11 +125,14 @@ class Switch:
         if context.directory and context.directory != _directory():
             os.chdir(context.directory)
         self._load_capture(context)
-        self._load_logging(context)
         if warnings.filters is not context.filters:
             warnings.filters = context.filters
-            warnings._filters_mutated()  # type: ignore[attr-defined]
+            tell_of_new_filters()
         warnings._showwarnmsg_impl = context.show_warning  # type: ignore[attr-defined]
+        self.logs.load(context.logs)
+        self._patches = context.patches
+        if self._patches:
+            self._patches.enter()
 
     def fork(self, stack: Stack, *, warned: list[warnings.WarningMessage]) -> Context:
         """Make the state in which a new trial begins, from the session's own.
@@ -98,8 +145,34 @@ class Switch:
         context.stack = stack
         context.filters = list(warnings.filters)
         context.show_warning = warned.append
-        context.handlers = tuple((False, [], None, level) for _, _, _, level in context.handlers)
+        context.logs = self.logs.fork(context.logs)
+        context.patches = Patches(self._unset)
         return context
+
+    def surroundings(self) -> Surroundings:
+        """Look at what a fixture may change for all."""
+        root = logging.getLogger()
+        return Surroundings(
+            raw_environ().copy(), _directory(), root_level=root.level, disabled=root.manager.disable
+        )
+
+    @contextmanager
+    def lasting(self) -> Iterator[None]:
+        """Let what is patched meanwhile stay: it is patched by a fixture that outlives a trial."""
+        patches, self._patches = self._patches, None
+        try:
+            if patches is None:
+                yield
+            else:
+                with patches.spreading():
+                    yield
+        finally:
+            self._patches = patches
+
+    def _adopt(self, patcher: pytest.MonkeyPatch) -> None:
+        check_in()
+        if self._patches is not None:
+            self._patches.adopt(patcher)
 
     def _is_capturing(self) -> bool:
         running = self._capture and self._capture._global_capturing
@@ -119,19 +192,6 @@ class Switch:
                 self._capture.suspend_global_capture()
         sys.stdout = context.stdout
         sys.stderr = context.stderr
-
-    def _load_logging(self, context: Context) -> None:
-        root = logging.getLogger()
-        for handler, (attached, records, stream, level) in zip(
-            self._handlers, context.handlers, strict=True
-        ):
-            handler.records, handler.level = records, level
-            if stream is not None:
-                handler.stream = stream
-            if attached != (handler in root.handlers):
-                (root.addHandler if attached else root.removeHandler)(handler)
-        if root.level != context.root_level:
-            root.setLevel(context.root_level)
 
 
 def raw_environ() -> dict[Any, Any]:
@@ -158,3 +218,12 @@ def _load_environ(wanted: dict[Any, Any]) -> None:
         if current.get(name) != value:
             os.putenv(name, value)
             current[name] = value
+
+
+def tell_of_new_filters() -> None:
+    """Have ``warnings`` forget what it made of the filters before."""
+    if hasattr(warnings, "_filters_mutated"):
+        warnings._filters_mutated()
+    else:  # Python 3.14
+        with warnings._lock:  # type: ignore[attr-defined]
+            warnings._filters_mutated_lock_held()  # type: ignore[attr-defined]

@@ -9,6 +9,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
@@ -136,6 +138,8 @@ class ThreadFiber:
         cancelled: it is not wanted any more.
         escaped: what left the trial altogether, such as pytest.exit.
         may_detach: whether the session may go on without it.
+        wait: runs what the test itself waits for.
+        beside: goes around what runs in another thread on behalf of the trial.
     """
 
     def __init__(
@@ -150,6 +154,8 @@ class ThreadFiber:
         self.was_detached = False
         self.escaped: BaseException | None = None
         self.may_detach: Callable[[], bool] = lambda: True
+        self.wait: Callable[[Callable[[], Any]], Any] = self.block
+        self.beside: Callable[[], AbstractContextManager[None]] = nullcontext
         self._body = body
         self._threads = threads
         self._ready = ready
@@ -196,7 +202,8 @@ class ThreadFiber:
 
         def job() -> None:
             try:
-                result.append(function())
+                with self.beside():
+                    result.append(function())
             except BaseException as exc:  # raised again, in the trial
                 raised.append(exc)
             self._ready(self)
@@ -271,7 +278,20 @@ def waiting(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     For blocking calls of the test's own, such as ``waiting(requests.get, url)``. It runs
     in another thread; outside an overlapping trial it is just called.
     """
-    fiber = getattr(threading.current_thread(), "fiber", None)
-    if isinstance(fiber, ThreadFiber):
-        return fiber.block(lambda: function(*args, **kwargs))
+    fiber = _current_fiber()
+    if fiber is not None:
+        value: T = fiber.wait(partial(function, *args, **kwargs))
+        return value
     return function(*args, **kwargs)
+
+
+def check_in() -> None:
+    """Have the trial that runs in this thread take the baton again if it was taken away."""
+    fiber = _current_fiber()
+    if fiber is not None:
+        fiber.check_in()
+
+
+def _current_fiber() -> ThreadFiber | None:
+    fiber = getattr(threading.current_thread(), "fiber", None)
+    return fiber if isinstance(fiber, ThreadFiber) else None

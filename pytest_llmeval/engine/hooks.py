@@ -11,6 +11,7 @@ import pytest
 
 from pytest_llmeval.engine.case import CaseRunner
 from pytest_llmeval.engine.fiber import InlineFiber
+from pytest_llmeval.engine.logs import adopt_caplog
 from pytest_llmeval.engine.lookahead import Lookahead
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.overlap import (
@@ -20,7 +21,7 @@ from pytest_llmeval.engine.overlap import (
     signature,
 )
 from pytest_llmeval.engine.payload import detached_note, opening_of, payload_of
-from pytest_llmeval.engine.probe import missing_parts
+from pytest_llmeval.engine.probe import Abilities, find_abilities, missing_parts
 from pytest_llmeval.engine.scheduler import Scheduler
 from pytest_llmeval.engine.trial import TRIAL, Phase, RunningTrial
 from pytest_llmeval.engine.trials import CaseTrials
@@ -57,11 +58,13 @@ def install(
             f"pytest {pytest.__version__} is not supported: {', '.join(missing)} moved. "
             "Install a supported one: pip install 'pytest>=8.4,<10'"
         )
-    trials = _trials_of(evals, session.config, settings)
+    abilities = find_abilities(session)
+    trials = _trials_of(evals, session.config, settings, abilities)
     lookahead = Lookahead(session, trials)
     limit = max(1, settings.concurrency // _workers(session.config))
     scheduler = Scheduler(
         session,
+        abilities=abilities,
         limit=limit,
         following=lookahead.following,
         chores=(partial(import_module, name) for name in ahead),
@@ -71,18 +74,24 @@ def install(
         runner.install()
         runner.item.stash[RUNNER] = runner
     hooks = EngineHooks(opening, runners=runners, scheduler=scheduler, lookahead=lookahead)
+    hooks.exclusive = EXCLUSIVE_FIXTURES.union(abilities.exclusive)
     hooks.notes = session.config.stash.setdefault(NOTES, [])
+    lacking = {abilities.serial, *abilities.exclusive} - {""}
+    if any(trials[spec.item].serial in lacking for spec in evals):
+        hooks.notes.append(abilities.note)
     session.config.pluginmanager.register(hooks, "llmeval-engine")
 
 
 def _trials_of(
-    evals: Sequence[Eval], config: pytest.Config, settings: Settings
+    evals: Sequence[Eval], config: pytest.Config, settings: Settings, abilities: Abilities
 ) -> dict[pytest.Item, CaseTrials]:
-    everywhere = serial_session(config) or ("one at a time" if settings.concurrency == 1 else "")
+    one = "concurrency 1" if settings.concurrency == 1 else ""
+    everywhere = serial_session(config) or one or abilities.serial
+    alone = (*settings.serial_fixtures, *abilities.exclusive)
     return {
         spec.item: CaseTrials(
             spec,
-            serial=everywhere or serial_case(spec, settings.serial_fixtures),
+            serial=everywhere or serial_case(spec, alone),
             signature=signature(spec.item),
         )
         for spec in evals
@@ -100,6 +109,7 @@ class EngineHooks:
 
     Attributes:
         notes: sentences for the section; each rides on the next report.
+        exclusive: fixtures that no trial may ask for while others are in flight.
     """
 
     def __init__(
@@ -111,6 +121,7 @@ class EngineHooks:
         lookahead: Lookahead,
     ) -> None:
         self.notes: list[str] = []
+        self.exclusive = EXCLUSIVE_FIXTURES
         self._runners = runners
         self._reported: set[pytest.Item] = set()
         self._has_warned = False
@@ -121,10 +132,11 @@ class EngineHooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
         """Leave no trial in flight, however the session ends."""
-        try:
-            return (yield)
-        finally:
-            self._scheduler.cancel()
+        with self._scheduler.watching_patches():
+            try:
+                return (yield)
+            finally:
+                self._scheduler.cancel()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(
@@ -171,11 +183,15 @@ class EngineHooks:
         if trial is None:
             return (yield)
         if fixturedef.scope == "function":
-            _refuse_exclusive(fixturedef.argname, trial)
+            if fixturedef.argname in self.exclusive:
+                _refuse_beside_others(fixturedef.argname, trial)
             try:
-                return (yield)
+                value = yield
             finally:
                 trial.fiber.check_in()
+            if isinstance(value, pytest.LogCaptureFixture) and trial.patches is not None:
+                adopt_caplog(value, trial.patches)
+            return value
         with self._scheduler.widening(trial):
             return (yield)
 
@@ -219,9 +235,9 @@ class EngineHooks:
         return payload
 
 
-def _refuse_exclusive(name: str, trial: RunningTrial) -> None:
+def _refuse_beside_others(name: str, trial: RunningTrial) -> None:
     """Stop a trial that asks for an exclusive fixture only while others are in flight."""
-    if name in EXCLUSIVE_FIXTURES and not isinstance(trial.fiber, InlineFiber):
+    if not isinstance(trial.fiber, InlineFiber):
         raise SettingsError(
             f"{name} was asked for by getfixturevalue while trials overlap. Name it as an "
             'argument of the test, or mark the test with @llm_eval(concurrency="serial").'

@@ -12,8 +12,8 @@ from pytest_llmeval.engine.marker import Eval
 # What these swap or record is the process's own, or they keep a "current test".
 EXCLUSIVE_FIXTURES = frozenset(
     (
-        "capsys", "capfd", "capsysbinary", "capfdbinary", "capteesys", "caplog", "recwarn",
-        "monkeypatch", "mocker", "pytester", "testdir", "doctest_namespace",
+        "capsys", "capfd", "capsysbinary", "capfdbinary", "capteesys", "recwarn",
+        "mocker", "pytester", "testdir", "doctest_namespace",
         "db", "transactional_db", "page",
     )
 )  # fmt: skip

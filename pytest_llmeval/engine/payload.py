@@ -24,7 +24,7 @@ def payload_of(runner: CaseRunner) -> dict[str, Any]:
         "outcome": str(runner.outcome),
         "fell_short": any(r.outcome in (Outcome.MISSED, Outcome.CRASHED) for r in records),
         "score": shown_score(records, case),
-        "serial": runner.trials.serial,
+        "serial": runner.trials.serial or _held(runner),
         "trials": _builtins([trial_line(record, function=case.function) for record in records]),
         "headline": headlines[0][:_HEADLINE] if headlines else "",
     }
@@ -45,6 +45,12 @@ def detached_note(runner: CaseRunner) -> str:
         "beside the others, where output and environment are not kept apart. Wrap the call in "
         'pytest_llmeval.waiting(function, ...), or mark the test concurrency="serial".'
     )
+
+
+def _held(runner: CaseRunner) -> str:
+    """Say for the sake of which patch calls were not overlapped; "" if all were."""
+    packages = [ended.held_for for ended in runner.trials.ended if ended.held_for]
+    return f"monkeypatch of {packages[0]}" if packages else ""
 
 
 def _builtins(lines: object) -> Any:

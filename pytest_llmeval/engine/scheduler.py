@@ -15,8 +15,9 @@ from typing import cast
 
 import pytest
 
-from pytest_llmeval.engine.context import Context, Stack, Switch, raw_environ
+from pytest_llmeval.engine.context import Context, Stack, Surroundings, Switch
 from pytest_llmeval.engine.fiber import Fiber, InlineFiber, ThreadFiber, Threads
+from pytest_llmeval.engine.probe import Abilities
 from pytest_llmeval.engine.trial import RunningTrial
 from pytest_llmeval.engine.trials import CaseTrials
 
@@ -28,6 +29,7 @@ class Scheduler:
 
     Args:
         session: pytest's session.
+        abilities: what can be swapped here.
         limit: how many trials may be in flight, 1 for one after the other.
         following: gives the cases after one, as far as they may be started early.
         chores: what may be done while every trial waits, one a time.
@@ -37,12 +39,16 @@ class Scheduler:
         self,
         session: pytest.Session,
         *,
+        abilities: Abilities,
         limit: int,
         following: Callable[[CaseTrials], Iterator[CaseTrials]],
         chores: Iterator[Callable[[], object]],
     ) -> None:
         self._state = session._setupstate
-        self._switch = Switch(session)
+        self._switch = Switch(
+            session, swaps_logs=abilities.swaps_logs, swaps_patches=abilities.swaps_patches
+        )
+        self.watching_patches = self._switch.watching_patches
         self._limit = limit
         self._following = following
         self._chores = chores
@@ -94,24 +100,26 @@ class Scheduler:
 
     @contextmanager
     def widening(self, trial: RunningTrial) -> Iterator[None]:
-        """Set up a fixture that outlives the trial: what it does to the environment stays."""
-        before = raw_environ().copy()
-        trial.widening += 1
+        """Set up a fixture that outlives the trial: what it does to the process stays."""
         trial.has_widened = True
-        try:
+        if trial.context is None:  # nothing is swapped
             yield
+            return
+        before = self._switch.surroundings()
+        trial.widening += 1
+        try:
+            with self._switch.lasting():
+                yield
         finally:
             trial.widening -= 1
-            self._spread(before, raw_environ().copy())
+            self._spread(before, self._switch.surroundings())
 
-    def _spread(self, before: dict[object, object], after: dict[object, object]) -> None:
-        """Give a change of the environment to the session and to every other trial."""
+    def _spread(self, before: Surroundings, after: Surroundings) -> None:
+        """Give a change to the session and to every other trial."""
         contexts = [trial.context for _, trial in self._flight.values()]
         for context in (self._session_context, *contexts):
             if context is not None:
-                for name in before.keys() - after.keys():
-                    context.environ.pop(name, None)
-                context.environ.update(after.items() - before.items())
+                context.follow(before, after)
 
     def restore(self, item: pytest.Item) -> None:
         """Give the session the collectors back that a trial set up ahead of time."""
@@ -158,9 +166,12 @@ class Scheduler:
             trial = self._new_trial(trials, self._thread_fiber)
             if trial is not None:
                 fiber = cast("ThreadFiber", trial.fiber)
-                fiber.may_detach = partial(_is_free, trial)
                 stack = self._stack_for(trials.item)
                 trial.context = self._switch.fork(stack, warned=trial.warned)
+                trial.patches = trial.context.patches
+                fiber.may_detach = partial(_is_free, trial)
+                fiber.wait = trial.wait_for_own
+                fiber.beside = partial(self._switch.logs.kept_for, trial.context.logs.late)
                 self._flight[fiber] = (trials, trial)
                 self._step(fiber)
                 return True
@@ -226,13 +237,14 @@ class Scheduler:
     def _tear_down(self, trial: RunningTrial) -> None:
         """End the fixtures of a trial that was left in the middle."""
         assert trial.context is not None  # noqa: S101 - it has had its turn
-        stack = self._state.stack
-        self._state.stack = trial.context.stack
+        session = self._switch.save()
+        self._switch.load(trial.context)
         try:
             if trial.clone in self._state.stack:
                 self._state.teardown_exact(trial.item)
         finally:
-            self._state.stack = stack
+            self._switch.save()
+            self._switch.load(session)
 
     def _park(self, trial: RunningTrial, active: Stack) -> None:
         """Keep the collectors that a trial was the first to set up, for the item itself."""
@@ -243,8 +255,8 @@ class Scheduler:
 
 
 def _is_free(trial: RunningTrial) -> bool:
-    """Whether the session may go on without a trial: not while it sets up what others share."""
-    return trial.widening == 0
+    """Whether the session may go on without a trial that blocks."""
+    return trial.widening == 0 and trial.holding == 0
 
 
 def _resume(fiber: ThreadFiber) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pytest
 from _pytest.runner import call_and_report
@@ -19,8 +19,10 @@ from pytest_llmeval.engine.clone import clone_item
 from pytest_llmeval.engine.context import Context
 from pytest_llmeval.engine.fiber import Fiber
 from pytest_llmeval.engine.ledger import Ledger
+from pytest_llmeval.engine.patches import Patches
 from pytest_llmeval.records import PASS_METRIC, Outcome, Trial
 
+T = TypeVar("T")
 Phase = Literal["setup", "call", "teardown"]
 Failure = pytest.ExceptionInfo[BaseException]
 
@@ -38,6 +40,8 @@ class Ended:
         sections: captured output as (phase, kind, text).
         warned: warnings that the trial gave, if it ran apart from the session's own.
         was_detached: it ran beside the others for a while, without their protection.
+        has_patched: it patched something that was undone while it did.
+        held_for: the package that it patched and for whose sake its calls were not overlapped.
     """
 
     record: Trial
@@ -50,6 +54,8 @@ class Ended:
     properties: tuple[tuple[str, object], ...] = ()
     warned: tuple[warnings.WarningMessage, ...] = ()
     was_detached: bool = False
+    has_patched: bool = False
+    held_for: str = ""
 
 
 TRIAL = pytest.StashKey["RunningTrial"]()
@@ -66,10 +72,12 @@ class RunningTrial:
 
     Attributes:
         context: the state of the process as the trial left it when it last waited.
+        patches: what it patches while it has its turn; None if nothing is ever swapped.
         left_setup: its fixtures are set up, or failed to be.
         widening: how many fixtures that others share are being set up; the baton stays
             here meanwhile, or a second trial would set them up too.
         has_widened: it set some up.
+        holding: how many functions run that must see what the trial patched; the same.
     """
 
     def __init__(
@@ -89,13 +97,16 @@ class RunningTrial:
         self.clone.repr_failure = self._repr_failure  # type: ignore[method-assign]
         self.clone.add_report_section = self._add_section  # type: ignore[method-assign]
         self.context: Context | None = None
+        self.patches: Patches | None = None
         self.warned: list[warnings.WarningMessage] = []
         self.left_setup = False
         self.widening = 0
         self.has_widened = False
+        self.holding = 0
         self._shows_failure = shows_failure
         self._raised: dict[Phase, Failure] = {}
         self._longrepr: Any = None
+        self._held_for = ""
         self._started = time.perf_counter()
 
     def note(self, phase: Phase, failure: Failure | None) -> None:
@@ -118,6 +129,8 @@ class RunningTrial:
             properties=tuple(self.clone.user_properties),
             warned=tuple(self.warned),
             was_detached=self.fiber.was_detached,
+            has_patched=bool(self.patches),
+            held_for=self._held_for,
         )
 
     def dissolve(self) -> None:
@@ -161,8 +174,28 @@ class RunningTrial:
             self._longrepr = report.longrepr
         return phase not in self._raised
 
-    def _wait(self, function: Callable[[], object]) -> object:
-        return function() if self.widening else self.fiber.block(function)
+    def wait_for_own(self, function: Callable[[], T]) -> T:
+        """Run what the test itself waits for, where it sees what the trial has patched."""
+        is_patching = self.patches is not None and self.patches.are_in_use
+        return self._hold(function) if is_patching else self._give_way(function)
+
+    def _wait(self, function: Callable[[], T]) -> T:
+        """Run the call of a model, with what was patched where that may matter to any call."""
+        if self.patches is None or not self.patches.outside:
+            return self._give_way(function)
+        self._held_for = self.patches.outside
+        return self._hold(function)
+
+    def _give_way(self, function: Callable[[], T]) -> T:
+        return function() if self.widening or self.holding else self.fiber.block(function)
+
+    def _hold(self, function: Callable[[], T]) -> T:
+        self.fiber.check_in()
+        self.holding += 1
+        try:
+            return function()
+        finally:
+            self.holding -= 1
 
     def _repr_failure(self, excinfo: Failure) -> Any:
         """Render what left the body: in full once a case, and a lost reply in one line.

@@ -1,0 +1,146 @@
+"""Logging as one trial sees it: what pytest's two handlers caught, and the levels.
+
+A call that waits in another thread logs while other trials have their turn. What it
+logs is kept for its own trial, and shown to the handlers when that goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from pytest_llmeval.engine.fiber import check_in
+from pytest_llmeval.engine.patches import Patches
+from pytest_llmeval.engine.places import Level
+
+Late = list[tuple[logging.Handler, logging.LogRecord]]
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """Logging as a trial, or the session, left it.
+
+    Attributes:
+        handlers: the attributes of each of pytest's handlers: records, stream, level, filters.
+        attached: the loggers to which each is attached.
+        disabled: as by ``logging.disable``.
+        late: what was logged on the trial's behalf while it waited.
+    """
+
+    handlers: tuple[dict[str, Any], ...]
+    attached: tuple[list[logging.Logger], ...]
+    root_level: int
+    disabled: int
+    late: Late = field(default_factory=list)
+
+
+class Logs:
+    """Takes that state away and puts it back.
+
+    Args:
+        handlers: pytest's own, none if its logging plugin is off.
+    """
+
+    def __init__(self, handlers: Sequence[logging.Handler]) -> None:
+        self._handlers = tuple(handlers)
+        self._late: Late = []
+        self._elsewhere: dict[int, Late] = {}  # by thread
+        self._attached: tuple[list[logging.Logger], ...] = ()
+        for handler in self._handlers:
+            handler.addFilter(partial(self._is_for_now, handler))
+
+    def save(self) -> LogState:
+        """Look at everything."""
+        root = logging.getLogger()
+        self._attached = self._find_attached()
+        return LogState(
+            handlers=tuple(vars(handler) for handler in self._handlers),
+            attached=self._attached,
+            root_level=root.level,
+            disabled=root.manager.disable,
+            late=self._late,
+        )
+
+    def load(self, state: LogState) -> None:
+        """Put a state back after another was saved, and show the handlers what came late."""
+        root = logging.getLogger()
+        self._late = state.late
+        for handler, attributes, now, wanted in zip(
+            self._handlers, state.handlers, self._attached, state.attached, strict=True
+        ):
+            handler.__dict__ = attributes
+            if now != wanted:
+                for logger in now:
+                    logger.removeHandler(handler)
+                for logger in wanted:
+                    logger.addHandler(handler)
+        if root.level != state.root_level:
+            root.setLevel(state.root_level)
+        if root.manager.disable != state.disabled:
+            logging.disable(state.disabled)
+        self._show_late()
+
+    def fork(self, state: LogState) -> LogState:
+        """Make the state in which a new trial begins."""
+        handlers = tuple(
+            {**attributes, "records": [], "filters": list(attributes["filters"])}
+            for attributes in state.handlers
+        )
+        return replace(state, handlers=handlers, attached=tuple([] for _ in handlers), late=[])
+
+    @contextmanager
+    def kept_for(self, late: Late) -> Iterator[None]:
+        """Keep what this thread logs until the trial it works for goes on."""
+        self._elsewhere[threading.get_ident()] = late
+        try:
+            yield
+        finally:
+            del self._elsewhere[threading.get_ident()]
+
+    def _is_for_now(self, handler: logging.Handler, record: logging.LogRecord) -> bool:
+        late = self._elsewhere.get(threading.get_ident())
+        if late is None:
+            return True
+        late.append((handler, record))
+        return False
+
+    def _show_late(self) -> None:
+        for handler, record in self._late:
+            if record.levelno >= handler.level:
+                with suppress(Exception):  # it cannot be formatted; the call is over
+                    handler.handle(record)
+        self._late.clear()
+
+    def _find_attached(self) -> tuple[list[logging.Logger], ...]:
+        """Find the loggers with each handler: root, and those that do not propagate to it."""
+        root = logging.getLogger()
+        loggers = [root]
+        for logger in root.manager.loggerDict.values():
+            if isinstance(logger, logging.Logger) and not logger.propagate:
+                loggers.append(logger)
+        return tuple(
+            [logger for logger in loggers if handler in logger.handlers]
+            for handler in self._handlers
+        )
+
+
+def adopt_caplog(caplog: pytest.LogCaptureFixture, patches: Patches) -> None:
+    """Take the levels that a trial's ``caplog`` sets for what the trial patches."""
+
+    def change(method: Any, /, level: int | str, logger: str | None = None) -> Any:
+        __tracebackhide__ = True
+        check_in()
+        if logger:
+            changed = logging.getLogger(logger)
+            patches.add(Level(changed), changed.level)
+        return method(level, logger)
+
+    for name in ("set_level", "at_level"):
+        setattr(caplog, name, partial(change, getattr(caplog, name)))
