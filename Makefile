@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 # Without byte code every session would compile the whole plugin again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test lint demo calibrate bench clean
+.PHONY: test test-pytest-versions test-plugins lint demo calibrate bench clean
+.PRECIOUS: .venv-pytest-%/.ready
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -22,7 +23,36 @@ test: $(VENV)/.ready lint
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -q -m "not calibration" $(COVERED)
 	$(BIN)/coverage report --include="$(PACKAGES)" --fail-under=100
-	$(BIN)/pytest -q -n 2 -m "not calibration" $(addprefix --ignore=,$(COVERED)) tests
+	$(BIN)/pytest -q -n 2 -m "not calibration" $(addprefix --ignore=,$(COVERED) tests/compatibility) tests
+
+# What is promised: the oldest pytest, the last 8, the last 9.0 and the newest 9.
+PYTESTS := 8.4.0 8 9.0 9
+
+test-pytest-versions: $(addprefix test-pytest-,$(PYTESTS))
+
+.venv-pytest-%/.ready: pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(@D)/bin/python -m pip install --quiet --editable . --group test "pytest==$*.*"
+	touch $@
+
+# What leans on private parts of pytest.
+PRIVATE := tests/correctness tests/engine
+
+test-pytest-%: .venv-pytest-%/.ready
+	$(<D)/bin/python -m pytest -q -n 2 $(PRIVATE)
+
+# Beside the plugins that people have installed.
+PLUGINS := .venv-plugins
+
+$(PLUGINS)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(@D)/bin/python -m pip install --quiet --editable . --group compatibility
+	touch $@
+
+test-plugins: $(PLUGINS)/.ready
+	$(PLUGINS)/bin/python -m pytest -q -n 2 -p no:asyncio -p no:randomly tests/compatibility
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
@@ -42,4 +72,4 @@ bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/idle.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) .venv-pytest-* $(PLUGINS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -49,6 +49,7 @@ class Replies:
         self._warn = warn
         self._warned: set[str] = set()
         self._store: Store | None = None
+        self._is_closed = False
         self._lock = threading.Lock()
 
     def lookup(self, key: str, slot: Slot) -> StoredReply | None:
@@ -65,6 +66,7 @@ class Replies:
             ReplayMiss: mode ``replay``, and no reply is stored.
             CacheError: mode ``replay``, and the cache cannot be read.
         """
+        self._is_closed = False
         rows = self._tolerant(self._generations(f"{key}/{slot}"))
         for row in reversed(rows):
             if self._may_replay(row):
@@ -82,9 +84,9 @@ class Replies:
             call: makes the call; whatever it raises passes unchanged, and nothing is stored.
 
         Returns:
-            The reply; unless a warning said otherwise it is on disk by now. If another thread
-            or process paid for the same draw at the same time and was first, its reply, with
-            ``replayed`` False.
+            The reply; unless a warning said otherwise or ``close`` came between, it is on disk
+            by now. If another thread or process paid for the same draw at the same time and was
+            first, its reply, with ``replayed`` False.
 
         Raises:
             TypeError, ValueError: the answer is not 2xx, or its facts are no JSON scalars.
@@ -113,7 +115,12 @@ class Replies:
         return next((row.reply for row in rows if row.reply.draw == draw), None)
 
     def close(self) -> None:
-        """Close the database; the next lookup opens it again."""
+        """Close the database; the next lookup opens it again.
+
+        A reply that comes only now, to a trial that was given up at Ctrl-C, is not kept: its
+        thread may be stopped anywhere, and must find no database to open.
+        """
+        self._is_closed = True
         if self._store is not None:
             self._store.close()
 
@@ -160,7 +167,7 @@ class Replies:
             raise
 
     def _keep(self, key: str, slot: Slot, reply: StoredReply) -> StoredReply:
-        if self._mode == "off":
+        if self._mode == "off" or self._is_closed:
             return reply
         name = f"{key}/{slot}"
         try:

@@ -78,7 +78,8 @@ class CaseRunner:
         """Raise what left the teardown of trials, and let go of what they left."""
         ended = self.trials.ended
         torn = [trial.torn for trial in ended if trial.torn is not None]
-        self.trials.forget()  # exceptions hold on to every frame they passed
+        if self.outcome is not None:  # else it is yet to be recorded what had ended
+            self.trials.forget()  # exceptions hold on to every frame they passed
         if len(torn) == 1:
             raise torn[0]
         if torn:
@@ -105,7 +106,7 @@ class CaseRunner:
         self.outcome = CaseOutcome.SKIPPED if skipped else CaseOutcome.FAILED
         records = [
             Trial(
-                case=self.item.nodeid,
+                case=self.spec.case.id,
                 index=index,
                 outcome=outcome,
                 scores={} if skipped else {PASS_METRIC: 0.0},

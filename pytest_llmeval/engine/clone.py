@@ -85,6 +85,18 @@ def clone_item(item: pytest.Function) -> pytest.Function:
     return clone
 
 
+def forget_finalizers(clone: pytest.Function) -> None:
+    """Leave the function-scoped fixtures of a clone as they are.
+
+    A wider fixture ends those that were built on it before itself, even of a clone that
+    nobody has any more.
+    """
+    for definitions in clone._fixtureinfo.name2fixturedefs.values():
+        for definition in definitions:
+            if definition.scope == "function":
+                definition._finalizers.clear()
+
+
 def _private(definition: FixtureDef[Any]) -> FixtureDef[Any]:
     if definition.scope != "function":
         return definition

@@ -174,6 +174,17 @@ class Switch:
         if self._patches is not None:
             self._patches.adopt(patcher)
 
+    @contextmanager
+    def logs_apart(self) -> Iterator[None]:
+        """Run the phases of a trial inside a phase of the session, which keeps its own logs."""
+        kept = self.logs.save()
+        self.logs.load(self.logs.fork(kept))
+        try:
+            yield
+        finally:
+            after = self.logs.save()  # a fixture that lives on may have set the level
+            self.logs.load(replace(kept, root_level=after.root_level, disabled=after.disabled))
+
     def _is_capturing(self) -> bool:
         running = self._capture and self._capture._global_capturing
         return bool(running and running.is_started())

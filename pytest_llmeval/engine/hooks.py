@@ -136,7 +136,11 @@ class EngineHooks:
             try:
                 return (yield)
             finally:
-                self._scheduler.cancel()
+                try:
+                    self._scheduler.cancel()
+                except KeyboardInterrupt:  # the second: nobody wants to wait for teardowns
+                    self._scheduler.abandon()
+                    raise
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(

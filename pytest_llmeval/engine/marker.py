@@ -84,6 +84,15 @@ def read_marker(item: pytest.Item, settings: Settings) -> Eval:
         raise SettingsError(f"{item.nodeid}: @{MARKER}: {exc}") from None
 
 
+def case_id(item: pytest.Function) -> str:
+    """Return the node id, without the group that xdist appends under ``--dist=loadgroup``.
+
+    A baseline recorded otherwise would have no case in common.
+    """
+    assert item.parent is not None  # noqa: S101 - a function stands in a module
+    return f"{item.parent.nodeid}::{item.name}"
+
+
 def has_positional_id(item: pytest.Function) -> bool:
     """Whether pytest had to make a part of the id from a position (``ticket0``).
 
@@ -147,8 +156,8 @@ def _checked_eval(item: pytest.Function, arguments: dict[str, object], settings:
         raise SettingsError(f"no argument is called {unknown[0]}; known are {', '.join(_NAMES)}")
     repeats = _repeats(arguments.get("repeats", settings.default_repeats))
     case = Case(
-        id=item.nodeid,
-        function=item.nodeid.partition("[")[0],
+        id=case_id(item),
+        function=case_id(item).partition("[")[0],
         repeats=settings.repeats or repeats,
         parameters=_digest(item),
         positional=has_positional_id(item),

@@ -15,6 +15,7 @@ from typing import cast
 
 import pytest
 
+from pytest_llmeval.engine.clone import forget_finalizers
 from pytest_llmeval.engine.context import Context, Stack, Surroundings, Switch
 from pytest_llmeval.engine.fiber import Fiber, InlineFiber, ThreadFiber, Threads
 from pytest_llmeval.engine.probe import Abilities
@@ -91,7 +92,8 @@ class Scheduler:
         stack = self._state.stack
         self._state.stack = {node: e for node, e in stack.items() if node is not trials.item}
         try:
-            trial.fiber.resume()
+            with self._switch.logs_apart():
+                trial.fiber.resume()
         finally:
             if trial.clone in self._state.stack:  # pytest.exit, Ctrl-C: its fixtures end here
                 self._state.teardown_exact(trials.item)
@@ -139,6 +141,12 @@ class Scheduler:
             if not fiber.detached:
                 self._step(fiber)
         self._await_detached(unwanted)
+
+    def abandon(self) -> None:
+        """Forget the trials in flight; nothing, wider fixtures included, tears theirs down."""
+        for _, trial in self._flight.values():
+            forget_finalizers(trial.clone)
+        self._flight.clear()
 
     def _await_detached(self, unwanted: list[ThreadFiber]) -> None:
         """Give detached trials a moment to come by; abandon those that do not."""

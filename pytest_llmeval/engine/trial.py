@@ -19,6 +19,7 @@ from pytest_llmeval.engine.clone import clone_item
 from pytest_llmeval.engine.context import Context
 from pytest_llmeval.engine.fiber import Fiber
 from pytest_llmeval.engine.ledger import Ledger
+from pytest_llmeval.engine.marker import case_id
 from pytest_llmeval.engine.patches import Patches
 from pytest_llmeval.records import PASS_METRIC, Outcome, Trial
 
@@ -147,7 +148,7 @@ class RunningTrial:
         if outcome.is_scored:
             scores = {PASS_METRIC: float(outcome is Outcome.PASSED), **scores}
         return Trial(
-            case=self.item.nodeid,
+            case=case_id(self.item),
             index=self.index,
             outcome=outcome,
             scores=scores,

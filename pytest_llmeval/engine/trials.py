@@ -16,7 +16,6 @@ class CaseTrials:
         serial: why the trials must run alone, "" if they may overlap.
         signature: cases of one signature may overlap one another.
         running: by index.
-        first_failure: pytest's rendering of the first failure, shown for all.
     """
 
     def __init__(self, spec: Eval, *, serial: str, signature: Hashable) -> None:
@@ -29,7 +28,6 @@ class CaseTrials:
     def forget(self) -> None:
         """Start afresh, for a rerun."""
         self.running: dict[int, RunningTrial] = {}
-        self.first_failure: Any = None
         self._ended: dict[int, Ended] = {}
         self._unplanned: Iterator[int] = iter(range(self.repeats))
 
@@ -37,6 +35,15 @@ class CaseTrials:
     def ended(self) -> list[Ended]:
         """What has ended, by index."""
         return [self._ended[index] for index in sorted(self._ended)]
+
+    @property
+    def first_failure(self) -> Any:
+        """Pytest's rendering of the first failure by index, shown for all; None if all passed.
+
+        Not of the first that happened: a report must not depend on which reply was faster.
+        """
+        rendered = (ended.longrepr for ended in self.ended)
+        return next((shown for shown in rendered if hasattr(shown, "addsection")), None)
 
     @property
     def all_ended(self) -> bool:
@@ -60,8 +67,6 @@ class CaseTrials:
         """Take in a trial that has ended, and let go of it."""
         del self.running[trial.index]
         ended = trial.ended()
-        if self.first_failure is None and hasattr(ended.longrepr, "addsection"):
-            self.first_failure = ended.longrepr
         self._ended[trial.index] = ended
         trial.dissolve()
 

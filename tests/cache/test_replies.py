@@ -204,6 +204,20 @@ def test_off_does_not_see_what_is_stored(make_replies: Make) -> None:
     assert replies.find(KEY, SLOT, stored.draw) is None
 
 
+def test_a_reply_that_comes_after_close_is_handed_on_and_opens_nothing(
+    make_replies: Make, sql: Sql
+) -> None:
+    replies = make_replies()
+    replies.get_or_call(KEY, SLOT, says("Lima"))
+
+    def late() -> Answer:
+        replies.close()
+        return Answer(b"late")
+
+    assert replies.get_or_call(KEY, Slot(1, 0), late).body == b"late"
+    assert len(sql("SELECT value FROM Cache")) == 1
+
+
 def test_an_idle_session_loads_neither_diskcache_nor_sqlite(home: Path) -> None:
     script = """
 import pathlib, sys

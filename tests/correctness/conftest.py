@@ -1,0 +1,3 @@
+from __future__ import annotations
+
+collect_ignore = ["suite"]  # data: run by sessions of its own

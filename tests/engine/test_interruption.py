@@ -1,0 +1,189 @@
+"""Ctrl-C and -x: fixtures end in order, finished trials are kept, no call is waited for."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_llmeval.records import Run
+from pytest_llmeval.runs.file import read_run
+
+MODEL = """
+import time
+from pathlib import Path
+
+CALLS = Path(__file__).with_name("calls.log")
+
+
+def answer(messages):
+    with CALLS.open("a") as file:
+        file.write("x\\n")
+    if messages[-1]["content"].startswith("slow"):
+        time.sleep(30)
+    return "yes"
+"""
+
+# "fast" ends, "slow" is in flight when the signal comes, and the rest never begins.
+EVALS = """
+import time
+import pytest
+from pytest_llmeval import llm_eval
+
+def note(line):
+    with open("order.log", "a") as log: log.write(line + "\\n")
+
+@pytest.fixture(scope="session")
+def session():
+    note("up session"); yield; note("down session")
+
+@pytest.fixture(scope="module")
+def module(session):
+    note("up module"); yield; note("down module")
+
+@pytest.fixture
+def narrow(module, llm):
+    note("up narrow"); yield; note("down narrow")
+    {at_the_end}
+
+@pytest.mark.parametrize("kind", ["fast", "slow", "slow too", "never"])
+@llm_eval(repeats=4)
+def test_it(llm, narrow, kind):
+    llm.ask(kind)
+"""
+
+Session = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(pytester: pytest.Pytester) -> Iterator[Session]:
+    """Start a session, and return when its slow calls are on their way."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*arguments: str, at_the_end: str = "", calls: int = 12) -> subprocess.Popen[str]:
+        evals = EVALS.replace("{at_the_end}", at_the_end)
+        pytester.makepyfile(slow=MODEL, test_it=evals)
+        pytester.makeini("[pytest]\nllm_model = function/slow:answer\npythonpath = .\n")
+        options = ["-p", "no:cacheprovider", "--llm-concurrency=8", *arguments]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", *options],
+            cwd=pytester.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        started.append(process)
+        log = pytester.path / "calls.log"
+        deadline = time.monotonic() + 60
+        while len(lines(log)) < calls and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[float, str]:
+    """Wait for the end; return how long that took, and the output."""
+    begin = time.monotonic()
+    output, _ = process.communicate(timeout=25)
+    return time.monotonic() - begin, output
+
+
+def recorded(folder: Path) -> Run:
+    (path,) = (folder / ".llmeval" / "runs").rglob("*.jsonl.gz")
+    return read_run(path)
+
+
+def test_ctrl_c_ends_the_session_in_order(pytester: pytest.Pytester, start: Session) -> None:
+    process = start()
+    process.send_signal(signal.SIGINT)
+    seconds, output = ended(process)
+
+    assert process.returncode == 2, output
+    assert seconds < 5  # the calls take 30
+    assert "Traceback" not in output
+    log = lines(pytester.path / "order.log")
+    assert log.count("up narrow") == log.count("down narrow") == 12
+    assert log.count("up module") == log.count("up session") == 1
+    assert log[-2:] == ["down module", "down session"]
+
+
+def test_finished_trials_are_kept_and_the_run_is_incomplete(
+    pytester: pytest.Pytester, start: Session
+) -> None:
+    process = start()
+    process.send_signal(signal.SIGINT)
+    ended(process)
+
+    run = recorded(pytester.path)
+    assert not run.complete
+    assert [trial.case for trial in run.trials] == ["test_it.py::test_it[fast]"] * 4
+
+
+def test_ctrl_c_twice_skips_what_still_runs(pytester: pytest.Pytester, start: Session) -> None:
+    process = start(at_the_end="while 'burning' in open('calls.log').read(): pass")
+    order = pytester.path / "order.log"
+    with (pytester.path / "calls.log").open("a") as log:
+        log.write("burning\n")
+    process.send_signal(signal.SIGINT)
+    deadline = time.monotonic() + 20
+    while lines(order)[-1] != "down narrow" and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    seconds, output = ended(process)
+
+    assert process.returncode == 2, output
+    assert seconds < 10
+    assert len(recorded(pytester.path).trials) == 4
+
+
+def test_a_teardown_that_blocks_does_not_hold_up_the_end(
+    pytester: pytest.Pytester, start: Session
+) -> None:
+    process = start(at_the_end="import os; os.path.exists('blocks') and time.sleep(60)")
+    (pytester.path / "blocks").touch()
+    process.send_signal(signal.SIGINT)
+    seconds, output = ended(process)
+
+    assert process.returncode == 2, output
+    assert seconds < 10
+    assert len(recorded(pytester.path).trials) == 4
+
+
+def test_a_worker_passes_ctrl_c_on(pytester: pytest.Pytester, start: Session) -> None:
+    process = start("-n", "1")
+    process.send_signal(signal.SIGINT)
+    seconds, output = ended(process)
+
+    assert process.returncode == 2, output
+    assert seconds < 10
+
+
+def test_x_ends_what_is_in_flight_before_wider_fixtures(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        slow=MODEL,
+        test_it=EVALS.replace("{at_the_end}", "")
+        .replace("llm.ask(kind)", "llm.ask(kind if kind == 'slow' else 'fast'); raise OSError")
+        .replace('["fast", "slow", "slow too", "never"]', '["fast", "slow", "never"]'),
+    )
+    pytester.makeini("[pytest]\nllm_model = function/slow:answer\npythonpath = .\n")
+
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-x", timeout=25)
+
+    assert result.ret == 1
+    log = lines(pytester.path / "order.log")
+    assert log.count("up narrow") == log.count("down narrow") == 4
+    assert log[-2:] == ["down module", "down session"]
+    assert len(recorded(pytester.path).trials) == 4
