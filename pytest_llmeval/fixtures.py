@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.engine.ledger import Ledger
     from pytest_llmeval.engine.trial import RunningTrial
     from pytest_llmeval.models.base import CachedCalls, Model
+    from pytest_llmeval.models.gates import Gates
     from pytest_llmeval.models.providers import Providers
 
 
@@ -44,11 +45,15 @@ def _llm_replies(pytestconfig: pytest.Config) -> Iterator[Replies]:
 
 
 @pytest.fixture(scope="session")
-def _llm_providers() -> Iterator[Providers]:
+def _llm_providers(request: pytest.FixtureRequest) -> Iterator[Providers]:
     """Connections and imported functions, kept from trial to trial."""
+    from pytest_llmeval.engine.hooks import SLOWDOWNS
     from pytest_llmeval.models.providers import Providers
+    from pytest_llmeval.models.retries import RetryPolicy
 
-    providers = Providers()
+    gates = _gates(request.config)
+    request.config.stash[SLOWDOWNS] = gates.take_slowdowns
+    providers = Providers(retries=RetryPolicy(gates=gates))
     yield providers
     providers.close()
 
@@ -76,6 +81,21 @@ def openai_client(
 def llm_score(request: pytest.FixtureRequest) -> ScoreRecorder:
     """Record a score of this trial: ``llm_score(0.7)``, ``llm_score(0.7, "tone")``."""
     return _ledger(request).score
+
+
+def _gates(config: pytest.Config) -> Gates:
+    """Make what holds calls back; the workers of a session hear of one another by a file."""
+    from pytest_llmeval.engine.hooks import workers
+    from pytest_llmeval.models.bulletin import Bulletin
+    from pytest_llmeval.models.gates import Gates
+
+    settings = config.stash[SETTINGS]
+    processes = workers(config)
+    return Gates(
+        ceiling=settings.concurrency,
+        processes=processes,
+        bulletin=Bulletin(settings.directory, settings.session) if processes > 1 else None,
+    )
 
 
 def _calls(request: pytest.FixtureRequest, replies: Replies) -> CachedCalls:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_llmeval.gate.comparison import Comparison
 from pytest_llmeval.gate.description import FunctionDescription
-from pytest_llmeval.records import Run, Settings
+from pytest_llmeval.records import Run, Settings, Slowdown
 from pytest_llmeval.runs.baseline import Baseline
 
 
@@ -26,6 +26,7 @@ class Judgement:
             quote a reply, which a run file must not.
         serial: how many cases ran their trials one after the other, by reason.
         seconds: wall time of the session.
+        slowdowns: one for each provider that asked us to slow down.
         notes: sentences that came up on the way (a damaged cache set aside).
     """
 
@@ -39,6 +40,7 @@ class Judgement:
     could_not_judge: str = ""
     descriptions: tuple[FunctionDescription, ...] = ()
     headlines: Mapping[str, str] = field(default_factory=dict)
+    slowdowns: tuple[Slowdown, ...] = ()
     notes: tuple[str, ...] = ()
     serial: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0

@@ -132,9 +132,13 @@ class SessionHooks:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker whether its queue may be taken from it, since xdist does not."""
+        """Tell a worker whether its queue may be taken from it; follow what workers report."""
         stealing = self._config.getoption("dist", "no") == "worksteal"
         node.workerinput["llmeval_stealing"] = stealing
+        from pytest_llmeval.engine.progress import follow_workers
+        from pytest_llmeval.reports.progress import progress_line
+
+        follow_workers(self._config, word=progress_line)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -193,6 +197,7 @@ class SessionHooks:
         from pytest_llmeval.engine.marker import read_marker
         from pytest_llmeval.engine.opening import open_run
         from pytest_llmeval.models.providers import Providers
+        from pytest_llmeval.reports.progress import progress_line
 
         if self._settings.model is not None:
             Providers().check(self._settings.model)
@@ -206,7 +211,14 @@ class SessionHooks:
             )
         # The gate's libraries: 0.3 s that a session which waits for a model need not add.
         ahead = () if self._is_worker else ("numpy", "scipy.special", "pytest_llmeval.gate")
-        install(session, evals, settings=self._settings, opening=opening, ahead=ahead)
+        install(
+            session,
+            evals,
+            settings=self._settings,
+            opening=opening,
+            word=progress_line,
+            ahead=ahead,
+        )
 
     def _write_reports(self, judgement: Judgement) -> None:
         if not self._settings.reports:

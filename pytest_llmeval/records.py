@@ -108,6 +108,23 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Slowdown:
+    """A provider asked us to slow down, and we did.
+
+    Attributes:
+        provider: first half of a model name.
+        times: how often the number of calls in flight was halved.
+        lowest: the fewest that were let in flight, over all workers.
+        seconds: for how long no call was let start.
+    """
+
+    provider: str
+    times: int
+    lowest: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """One run of one case.
 
@@ -127,6 +144,25 @@ class Trial:
     calls: tuple[Call, ...] = ()
     message: str = ""
     seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a session is.
+
+    Attributes:
+        done: trials that ended, of ``total``.
+        made: calls of theirs that were paid for; ``replayed`` those that were not.
+        in_flight: trials that are under way, None where other processes run them.
+        seconds_left: at the rate of the last while, None if that tells nothing.
+    """
+
+    done: int
+    total: int
+    made: int = 0
+    replayed: int = 0
+    in_flight: int | None = None
+    seconds_left: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_llmeval.gate import compare, describe
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Run, Settings, Trial
+from pytest_llmeval.records import Run, Settings, Slowdown, Trial
 from pytest_llmeval.runs.baseline import Baseline
 from pytest_llmeval.runs.header import read_header
 from pytest_llmeval.runs.store import RunStore
@@ -42,6 +42,7 @@ class EvalSession:
         self._headlines: dict[str, str] = {}
         self._notes: list[str] = []
         self._serial: dict[str, str] = {}
+        self._slowdowns: dict[str, Slowdown] = {}
 
     def add(self, payload: Mapping[str, Any]) -> None:
         """Take in what rode on the report of one case; a rerun replaces what was there."""
@@ -49,6 +50,8 @@ class EvalSession:
             self._opening = read_header(payload["opening"]).run
             self._functions = {case.id: case.function for case in self._opening.cases}
         self._notes += [note for note in payload.get("notes", ()) if note not in self._notes]
+        for fields in payload["slowdowns"]:
+            self._slow_down(Slowdown(**fields))
         case = payload["case"]
         self._trials[case] = tuple(
             read_trial(line, functions=self._functions) for line in payload["trials"]
@@ -72,10 +75,22 @@ class EvalSession:
             notes=tuple(self._notes),
             serial=dict(Counter(filter(None, self._serial.values())).most_common()),
             seconds=seconds,
+            slowdowns=tuple(self._slowdowns.values()),
         )
         if run is None:
             return self._nothing_ran(judgement)
         return self._compared(self._saved(judgement, run), run)
+
+    def _slow_down(self, more: Slowdown) -> None:
+        known = self._slowdowns.get(more.provider, more)
+        if known is not more:
+            more = replace(
+                more,
+                times=known.times + more.times,
+                lowest=min(known.lowest, more.lowest),
+                seconds=known.seconds + more.seconds,
+            )
+        self._slowdowns[more.provider] = more
 
     def _run(self) -> Run | None:
         if self._opening is None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import asdict
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -22,14 +23,16 @@ from pytest_llmeval.engine.overlap import (
 )
 from pytest_llmeval.engine.payload import detached_note, opening_of, payload_of
 from pytest_llmeval.engine.probe import Abilities, find_abilities, missing_parts
+from pytest_llmeval.engine.progress import Wording, make_display
 from pytest_llmeval.engine.scheduler import Scheduler
 from pytest_llmeval.engine.trial import TRIAL, Phase, RunningTrial
 from pytest_llmeval.engine.trials import CaseTrials
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.records import Run, Settings
+from pytest_llmeval.records import Progress, Run, Settings, Slowdown
 
 RUNNER = pytest.StashKey[CaseRunner]()
 NOTES = pytest.StashKey[list[str]]()
+SLOWDOWNS = pytest.StashKey[Callable[[], Sequence[Slowdown]]]()
 
 
 def install(
@@ -38,6 +41,7 @@ def install(
     *,
     settings: Settings,
     opening: Run,
+    word: Wording,
     ahead: Sequence[str] = (),
 ) -> None:
     """Make every eval item run its trials.
@@ -47,6 +51,7 @@ def install(
         evals: the items under the marker, with what their marks amount to; not empty.
         settings: how many trials may overlap, and which never.
         opening: the run that begins, without trials.
+        word: puts progress into a line.
         ahead: modules that the session will need at its end, imported while trials wait.
 
     Raises:
@@ -61,7 +66,7 @@ def install(
     abilities = find_abilities(session)
     trials = _trials_of(evals, session.config, settings, abilities)
     lookahead = Lookahead(session, trials)
-    limit = max(1, settings.concurrency // _workers(session.config))
+    limit = max(1, settings.concurrency // workers(session.config))
     scheduler = Scheduler(
         session,
         abilities=abilities,
@@ -69,6 +74,7 @@ def install(
         following=lookahead.following,
         chores=(partial(import_module, name) for name in ahead),
     )
+    _show_progress(session.config, scheduler, list(trials.values()), word=word)
     runners = [CaseRunner(spec, trials[spec.item], scheduler=scheduler) for spec in evals]
     for runner in runners:
         runner.install()
@@ -76,6 +82,7 @@ def install(
     hooks = EngineHooks(opening, runners=runners, scheduler=scheduler, lookahead=lookahead)
     hooks.exclusive = EXCLUSIVE_FIXTURES.union(abilities.exclusive)
     hooks.notes = session.config.stash.setdefault(NOTES, [])
+    hooks.slowdowns = partial(_slowdowns, session.config)
     lacking = {abilities.serial, *abilities.exclusive} - {""}
     if any(trials[spec.item].serial in lacking for spec in evals):
         hooks.notes.append(abilities.note)
@@ -98,7 +105,29 @@ def _trials_of(
     }
 
 
-def _workers(config: pytest.Config) -> int:
+def _show_progress(
+    config: pytest.Config, scheduler: Scheduler, cases: Sequence[CaseTrials], *, word: Wording
+) -> None:
+    def look() -> Progress:
+        return Progress(
+            done=sum(trials.done for trials in cases),
+            total=sum(trials.repeats for trials in cases),
+            made=sum(trials.made for trials in cases),
+            replayed=sum(trials.replayed for trials in cases),
+            in_flight=scheduler.in_flight,
+        )
+
+    scheduler.display = make_display(config, look=look, word=word)
+    if scheduler.display is not None:
+        config.pluginmanager.register(scheduler.display, "llmeval-progress-display")
+
+
+def _slowdowns(config: pytest.Config) -> Sequence[Slowdown]:
+    take = config.stash.get(SLOWDOWNS, None)  # not there before the first call of a model
+    return () if take is None else take()
+
+
+def workers(config: pytest.Config) -> int:
     """How many processes share the limit."""
     worker: dict[str, int] = getattr(config, "workerinput", {})
     return int(worker.get("workercount", 1))
@@ -109,6 +138,7 @@ class EngineHooks:
 
     Attributes:
         notes: sentences for the section; each rides on the next report.
+        slowdowns: tells how providers slowed us down since the last time.
         exclusive: fixtures that no trial may ask for while others are in flight.
     """
 
@@ -121,6 +151,7 @@ class EngineHooks:
         lookahead: Lookahead,
     ) -> None:
         self.notes: list[str] = []
+        self.slowdowns: Callable[[], Sequence[Slowdown]] = list
         self.exclusive = EXCLUSIVE_FIXTURES
         self._runners = runners
         self._reported: set[pytest.Item] = set()
@@ -236,6 +267,7 @@ class EngineHooks:
             payload["opening"], self._opening = opening_of(self._opening), None
         if self.notes:
             payload["notes"], self.notes[:] = list(self.notes), []
+        payload["slowdowns"] = [asdict(slowdown) for slowdown in self.slowdowns()]
         return payload
 
 

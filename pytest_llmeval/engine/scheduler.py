@@ -19,6 +19,7 @@ from pytest_llmeval.engine.clone import forget_finalizers
 from pytest_llmeval.engine.context import Context, Stack, Surroundings, Switch
 from pytest_llmeval.engine.fiber import Fiber, InlineFiber, ThreadFiber, Threads
 from pytest_llmeval.engine.probe import Abilities
+from pytest_llmeval.engine.progress import ProgressDisplay
 from pytest_llmeval.engine.trial import RunningTrial
 from pytest_llmeval.engine.trials import CaseTrials
 
@@ -34,6 +35,9 @@ class Scheduler:
         limit: how many trials may be in flight, 1 for one after the other.
         following: gives the cases after one, as far as they may be started early.
         chores: what may be done while every trial waits, one a time.
+
+    Attributes:
+        display: shows how far the session is, None where nothing is to be shown.
     """
 
     def __init__(
@@ -58,6 +62,12 @@ class Scheduler:
         self._ready: SimpleQueue[ThreadFiber] = SimpleQueue()
         self._parked: Stack = {}
         self._session_context: Context | None = None
+        self.display: ProgressDisplay | None = None
+
+    @property
+    def in_flight(self) -> int:
+        """How many trials are under way."""
+        return len(self._flight)
 
     def run(self, head: CaseTrials, *, until: Callable[[], bool]) -> None:
         """Let trials take turns until something holds.
@@ -67,8 +77,10 @@ class Scheduler:
             until: what is waited for; the trials of ``head`` must bring it about.
         """
         while not until():
+            if self.display is not None:
+                self.display.turn()
             if head.serial and self._flight:  # only a case that is run again meets others
-                self._step(self._ready.get())
+                self._step(self._next_ready())
             elif head.serial:
                 self._run_inline(head)
             elif not self._step_ready() and not self._start_one(head):
@@ -78,7 +90,16 @@ class Scheduler:
         chore = next(self._chores, None)
         if chore is not None:
             chore()
-        self._step(self._ready.get())
+        self._step(self._next_ready())
+
+    def _next_ready(self) -> ThreadFiber:
+        """Wait until a trial can go on; what is shown meanwhile keeps up with the time."""
+        while self.display is not None:
+            try:
+                return self._ready.get(timeout=self.display.period)
+            except Empty:
+                self.display.turn()
+        return self._ready.get()
 
     def _run_inline(self, trials: CaseTrials) -> None:
         """Run the next trial of a case from its first line to its last, in this thread.

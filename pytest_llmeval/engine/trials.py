@@ -23,6 +23,7 @@ class CaseTrials:
         self.repeats = spec.case.repeats
         self.serial = serial
         self.signature = signature
+        self._calls: dict[int, tuple[int, int]] = {}  # kept when trials are forgotten
         self.forget()
 
     def forget(self) -> None:
@@ -44,6 +45,21 @@ class CaseTrials:
         """
         rendered = (ended.longrepr for ended in self.ended)
         return next((shown for shown in rendered if hasattr(shown, "addsection")), None)
+
+    @property
+    def done(self) -> int:
+        """How many have ended, forgotten ones included."""
+        return len(self._calls)
+
+    @property
+    def made(self) -> int:
+        """How many calls of theirs were paid for."""
+        return sum(made for made, _ in self._calls.values())
+
+    @property
+    def replayed(self) -> int:
+        """How many calls of theirs were not."""
+        return sum(replayed for _, replayed in self._calls.values())
 
     @property
     def all_ended(self) -> bool:
@@ -68,6 +84,9 @@ class CaseTrials:
         del self.running[trial.index]
         ended = trial.ended()
         self._ended[trial.index] = ended
+        calls = ended.record.calls
+        made, replayed = sum(c.was_paid for c in calls), sum(c.replayed for c in calls)
+        self._calls[trial.index] = made, replayed
         trial.dissolve()
 
     def lost(self, trial: RunningTrial) -> None:
@@ -78,3 +97,4 @@ class CaseTrials:
     def replace(self, ended: list[Ended]) -> None:
         """Put what stands for trials that were never begun."""
         self._ended = dict(enumerate(ended))
+        self._calls = dict.fromkeys(self._ended, (0, 0))

@@ -223,7 +223,8 @@ def _perform(
         raise HttpFailed(_no_streams(), failure="infrastructure")
     if not request.has_key:
         raise HttpFailed(_no_key(dialect.key_variable))
-    reply = send_with_retries(attempt, retries)
+    gate = retries.gates.of(dialect.provider, request.origin)
+    reply = send_with_retries(attempt, retries, gate)
     if not HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
         raise HttpFailed(reply)
     return Answer(

@@ -99,7 +99,8 @@ class Providers:
             return self._connections
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection, and send calls away that wait for their turn."""
+        self._retries.gates.close()
         with self._opening:
             if self._connections is not None:
                 self._connections.close()

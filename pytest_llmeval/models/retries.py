@@ -1,13 +1,18 @@
 """When a failed attempt is made again, and after how long.
 
+Two kinds of failure: one that may pass (a lost connection, a 500) is forgiven twice. A
+refusal for being one too many (429, 503, 529, or whatever comes with Retry-After) is no
+failure at all: the call waits at the gate of its provider until it is let through.
+
 A loop of our own and not a library such as stamina: the wait must come from the
-server's Retry-After where there is one, the attempt must be given up at once where
-that is too long, and the SDKs must be told that nobody is to retry behind us. With a
-library these rules become hooks that are longer than the loop.
+server's Retry-After where there is one, must be shared by all calls to that provider,
+must end where it is too long, and the SDKs must be told that nobody is to retry behind
+us. With a library these rules become hooks that are longer than the loop.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import time
@@ -18,12 +23,18 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 from pytest_llmeval.errors import ProviderFailed
+from pytest_llmeval.models.gates import Gate, Gates
+from pytest_llmeval.models.pacing import growing_pause
 
-LONGEST_RETRY_AFTER = 120.0
-FIRST_DELAY = 0.5
-LONGEST_DELAY = 8.0
-LARGEST_JITTER = 0.25
-
+MOST_REFUSALS = 20  # of one call: what is too large for the limit itself never gets through
+OVERLOADED = 529
+THROTTLING_STATUSES = (
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    OVERLOADED,
+)
+# With a 429, but no wait brings the money back.
+LASTING_CODES = ("insufficient_quota", "billing_hard_limit_reached")
 RETRIED_STATUSES = (
     HTTPStatus.REQUEST_TIMEOUT,
     HTTPStatus.CONFLICT,
@@ -47,6 +58,22 @@ class WireReply:
     seconds: float = 0.0
 
 
+GAVE_UP = WireReply(
+    status=HTTPStatus.TOO_MANY_REQUESTS,
+    headers={"content-type": "application/json"},
+    body=json.dumps(
+        {
+            "error": {
+                "message": "the provider has let nothing through for minutes, so this call was not "
+                "made. Lower --llm-concurrency, or see what limits the account",
+                "type": "llmeval",
+                "code": "llmeval_gave_up",
+            }
+        }
+    ).encode(),
+)
+
+
 class NetworkFailed(ProviderFailed):
     """An attempt brought no reply.
 
@@ -65,69 +92,109 @@ class RetryPolicy:
     """How often to try again, and how to pass the time.
 
     Attributes:
-        retries: attempts after the first one.
+        retries: attempts after the first one; refusals for being one too many not counted.
         sleep: waits so many seconds.
         jitter: a random number in [0, 1), so that trials do not come back in step.
+        gates: through which every attempt goes.
     """
 
     retries: int = 2
     sleep: Callable[[float], None] = time.sleep
     jitter: Callable[[], float] = random.random
+    gates: Gates = field(default_factory=Gates)
 
 
-def send_with_retries(attempt: Callable[[], WireReply], policy: RetryPolicy) -> WireReply:
+class Tries:
+    """What one call has been through, and so what comes next; knows no thread.
+
+    Args:
+        policy: how often to try.
+        gate: of the provider.
+    """
+
+    def __init__(self, policy: RetryPolicy, gate: Gate) -> None:
+        self._policy = policy
+        self._gate = gate
+        self._retries = 0
+        self._refusals = 0
+
+    def delay_after(self, outcome: WireReply | NetworkFailed) -> float | None:
+        """Tell how long to wait before the next attempt goes to the gate.
+
+        Args:
+            outcome: of the attempt before.
+
+        Returns:
+            Seconds; None if the outcome is final.
+        """
+        if isinstance(outcome, WireReply) and is_throttled(outcome):
+            self._refusals += 1
+            is_final = self._refusals >= MOST_REFUSALS or self._gate.has_given_up
+            return None if is_final else 0.0
+        if self._retries >= self._policy.retries or not may_pass(outcome):
+            return None
+        self._retries += 1
+        return growing_pause(self._retries - 1, jitter=self._policy.jitter())
+
+
+def send_with_retries(
+    attempt: Callable[[], WireReply], policy: RetryPolicy, gate: Gate
+) -> WireReply:
     """Attempt a call until it succeeds, cannot succeed, or was tried often enough.
 
     Args:
         attempt: makes the call once.
         policy: how often, and how to wait.
+        gate: of the provider.
 
     Returns:
         The last reply, whatever its status.
 
     Raises:
         NetworkFailed: as the last attempt raised it.
+        ProviderFailed: the session ended before the call was made.
     """
-    for retry in range(policy.retries):
-        try:
-            reply = attempt()
-        except NetworkFailed:
-            policy.sleep(_backoff(retry, policy.jitter()))
-            continue
-        delay = delay_before_retry(reply, retry, jitter=policy.jitter())
+    tries = Tries(policy, gate)
+    while True:
+        started = gate.enter()
+        if started is None:
+            return GAVE_UP
+        outcome = _attempt(attempt, gate, started=started)
+        delay = tries.delay_after(outcome)
         if delay is None:
-            return reply
-        policy.sleep(delay)
-    return attempt()
+            if isinstance(outcome, NetworkFailed):
+                raise outcome
+            return outcome
+        if delay:
+            policy.sleep(delay)
 
 
-def delay_before_retry(reply: WireReply, retry: int, *, jitter: float) -> float | None:
-    """Tell how long to wait before asking again.
-
-    Args:
-        reply: what the last attempt brought.
-        retry: how many retries were made before this one, from 0.
-        jitter: random, in [0, 1).
-
-    Returns:
-        Seconds; None if asking again is no use: the reply is no passing failure, the
-        server says so, or it wants to be left alone for more than two minutes.
-    """
-    if reply.status not in RETRIED_STATUSES and reply.status < HTTPStatus.INTERNAL_SERVER_ERROR:
-        return None
-    if reply.headers.get("x-should-retry") == "false":
-        return None
-    asked = _retry_after(reply.headers)
-    if asked is None:
-        return _backoff(retry, jitter)
-    return asked if asked <= LONGEST_RETRY_AFTER else None
+def note_outcome(gate: Gate, outcome: WireReply, *, started: float) -> None:
+    """Let the pace of the provider follow from what a call brought."""
+    if is_throttled(outcome):
+        gate.throttled(started, retry_after=retry_after(outcome.headers))
+    elif HTTPStatus.OK <= outcome.status < HTTPStatus.MULTIPLE_CHOICES:
+        gate.succeeded(started)
 
 
-def _backoff(retry: int, jitter: float) -> float:
-    return float(min(FIRST_DELAY * 2**retry, LONGEST_DELAY)) * (1 - LARGEST_JITTER * jitter)
+def is_throttled(reply: WireReply) -> bool:
+    """Whether the provider only wants fewer calls, and will answer this one later."""
+    if not may_pass(reply) or _error_code(reply.body) in LASTING_CODES:
+        return False
+    return reply.status in THROTTLING_STATUSES or retry_after(reply.headers) is not None
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
+def may_pass(outcome: WireReply | NetworkFailed) -> bool:
+    """Whether asking again may help: not if the server says no, or refuses the request."""
+    if isinstance(outcome, NetworkFailed):
+        return True
+    if outcome.headers.get("x-should-retry") == "false":
+        return False
+    is_servers_fault = outcome.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    return outcome.status in RETRIED_STATUSES or is_servers_fault
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
     """Read the wait the server asks for, in seconds; None if it names no sensible one."""
     value = headers.get("retry-after", "")
     seconds = _number(headers.get("retry-after-ms", "")) / 1000
@@ -151,3 +218,25 @@ def _seconds_until(date: str) -> float:
     except ValueError:
         return math.nan
     return (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+
+
+def _attempt(
+    attempt: Callable[[], WireReply], gate: Gate, *, started: float
+) -> WireReply | NetworkFailed:
+    """Make one attempt and leave the gate, with what was learnt noted first."""
+    try:
+        reply = attempt()
+    except NetworkFailed as exc:
+        return exc
+    else:
+        note_outcome(gate, reply, started=started)
+        return reply
+    finally:
+        gate.leave()
+
+
+def _error_code(body: bytes) -> object:
+    try:
+        return json.loads(body)["error"]["code"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pytest_llmeval.gate.comparison import Verdict
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Run
+from pytest_llmeval.records import Run, Slowdown
 from pytest_llmeval.reports import words
 from pytest_llmeval.reports.gated import gated_lines
 from pytest_llmeval.reports.lines import RED, YELLOW, Line
@@ -23,6 +23,7 @@ def section(judgement: Judgement) -> list[Line]:
     lines += [Line(text) for text in baseline_lines(judgement.baseline)]
     if judgement.serial:
         lines.append(Line(_serial_line(judgement.serial)))
+    lines += [Line(_slowdown_line(slowdown)) for slowdown in judgement.slowdowns]
     lines += [Line(f"note: {note}", YELLOW) for note in judgement.notes]
     if judgement.unsaved:
         lines.append(Line(judgement.unsaved, RED))
@@ -95,6 +96,16 @@ def _serial_line(serial: Mapping[str, int]) -> str:
     cases = words.counted(sum(serial.values()), "case")
     reasons = ", ".join(f"{reason} ({count})" for reason, count in serial.items())
     return f"{cases} ran serially: {reasons}"
+
+
+def _slowdown_line(slowdown: Slowdown) -> str:
+    """Say what a provider's limits cost: ``openai slowed us down 3 times: down to ...``."""
+    seconds = f"{slowdown.seconds:.{0 if slowdown.seconds >= 10 else 1}f}"  # noqa: PLR2004
+    return (
+        f"{slowdown.provider} slowed us down {words.counted(slowdown.times, 'time')}: "
+        f"down to {words.counted(slowdown.lowest, 'call')} in flight, "
+        f"{seconds} s waited"
+    )
 
 
 def _recorded(run: Run) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.models.base import CachedCalls, Model
+from pytest_llmeval.models.gates import Clock, Gates
 from pytest_llmeval.models.providers import Providers
 from pytest_llmeval.models.retries import RetryPolicy
 from pytest_llmeval.records import CacheMode, Call, Slot
@@ -46,13 +47,30 @@ class CountingTrial:
         return fn()
 
 
+class Time:
+    """A clock that only moves when somebody sleeps, or time is let pass."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    def now(self) -> float:
+        return sum(self.slept)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
 class Session:
     """One session over a cache directory; begin another one to see what was kept."""
 
     def __init__(self, directory: Path, *, mode: CacheMode = "auto") -> None:
-        self.slept: list[float] = []
+        time = Time()
+        self.slept = time.slept
         self.replies = Replies(directory, mode=mode, session=uuid.uuid4().hex, warn=self._refuse)
-        self.providers = Providers(retries=RetryPolicy(sleep=self.slept.append, jitter=lambda: 0.5))
+        self.gates = Gates(clock=Clock(now=time.now, sleep=time.sleep, jitter=lambda: 0.5))
+        self.providers = Providers(
+            retries=RetryPolicy(sleep=time.sleep, jitter=lambda: 0.5, gates=self.gates)
+        )
         self.aliases: tuple[tuple[str, str], ...] = ()
 
     def calls(self, trial: CountingTrial) -> CachedCalls:

@@ -189,7 +189,7 @@ def test_failures_that_pass_are_retried_as_the_server_asks(
 def test_the_sdk_does_not_retry_behind_our_back(
     session: Session, server: OpenAIServer, trial: CountingTrial
 ) -> None:
-    server.then(*[Scripted(status=503)] * 9)
+    server.then(*[Scripted(status=502)] * 9)
 
     with pytest.raises(openai.InternalServerError):
         say(session.client(trial).with_options(max_retries=5))
@@ -492,9 +492,9 @@ def test_a_refused_question_names_model_status_and_cause(
 def test_an_error_page_leaves_the_status(
     session: Session, server: OpenAIServer, trial: CountingTrial
 ) -> None:
-    server.then(*[Scripted(status=529, body=b"<html>")] * 3)
+    server.then(*[Scripted(status=520, body=b"<html>")] * 3)
 
-    with pytest.raises(ProviderFailed, match="gave no reply: HTTP 529"):
+    with pytest.raises(ProviderFailed, match="gave no reply: HTTP 520"):
         session.model(NAME, trial).ask("Hello")
 
 

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.records import Settings, Slowdown
+from pytest_llmeval.reports.terminal import section
+from pytest_llmeval.session import EvalSession
+
+
+def slowdown(times: int, lowest: int, seconds: float, provider: str = "openai") -> Slowdown:
+    return Slowdown(provider=provider, times=times, lowest=lowest, seconds=seconds)
+
+
+def test_slowdowns_of_all_reports_add_up_by_provider(tmp_path: Path) -> None:
+    session = EvalSession(Settings(directory=tmp_path, session="s"))
+    reported = [
+        [slowdown(1, 16, 3.0)],
+        [],
+        [slowdown(2, 8, 1.5), slowdown(1, 4, 0.5, "anthropic")],
+        [slowdown(1, 12, 0.5)],
+    ]
+    for number, slowdowns in enumerate(reported):
+        session.add(
+            {
+                "case": f"case {number}",
+                "trials": [],
+                "headline": "",
+                "serial": "",
+                "slowdowns": [asdict(one) for one in slowdowns],
+            }
+        )
+
+    assert session.judge(seconds=1).slowdowns == (
+        slowdown(4, 8, 5.0),
+        slowdown(1, 4, 0.5, "anthropic"),
+    )
+
+
+def test_the_section_tells_what_a_provider_cost(tmp_path: Path) -> None:
+    judgement = Judgement(
+        settings=Settings(directory=tmp_path, session="s"),
+        slowdowns=(slowdown(3, 8, 41.2), slowdown(1, 1, 0.4, "anthropic")),
+    )
+
+    assert [line.text for line in section(judgement)] == [
+        "openai slowed us down 3 times: down to 8 calls in flight, 41 s waited",
+        "anthropic slowed us down 1 time: down to 1 call in flight, 0.4 s waited",
+    ]
