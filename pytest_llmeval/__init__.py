@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_llmeval.engine.fiber import waiting as waiting
     from pytest_llmeval.engine.marker import llm_eval as llm_eval
+    from pytest_llmeval.models.async_base import AsyncModel as AsyncModel
     from pytest_llmeval.models.base import Model as Model
     from pytest_llmeval.models.base import Reply as Reply
 
 __version__ = "0.1.0"
-__all__ = ["Model", "Reply", "llm_eval", "waiting"]
+__all__ = ["AsyncModel", "Model", "Reply", "llm_eval", "waiting"]
 
 _HOMES = {
     "llm_eval": "pytest_llmeval.engine.marker",
     "waiting": "pytest_llmeval.engine.fiber",
+    "AsyncModel": "pytest_llmeval.models.async_base",
     "Model": "pytest_llmeval.models.base",
     "Reply": "pytest_llmeval.models.base",
 }

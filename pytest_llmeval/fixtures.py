@@ -10,11 +10,15 @@ import pytest
 from pytest_llmeval.options import SETTINGS
 
 if TYPE_CHECKING:
-    from openai import OpenAI
+    from asyncio import AbstractEventLoop
+
+    from openai import AsyncOpenAI, OpenAI
 
     from pytest_llmeval.cache.replies import Replies
     from pytest_llmeval.engine.ledger import Ledger
+    from pytest_llmeval.engine.loop import TrialRunner
     from pytest_llmeval.engine.trial import RunningTrial
+    from pytest_llmeval.models.async_base import AsyncModel
     from pytest_llmeval.models.base import CachedCalls, Model
     from pytest_llmeval.models.gates import Gates
     from pytest_llmeval.models.providers import Providers
@@ -58,6 +62,26 @@ def _llm_providers(request: pytest.FixtureRequest) -> Iterator[Providers]:
     providers.close()
 
 
+@pytest.fixture(scope="session")
+def _llm_loop() -> Iterator[AbstractEventLoop]:
+    """The event loop of async evals where pytest-asyncio has none for them."""
+    import asyncio
+
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        yield runner.get_loop()
+
+
+@pytest.fixture
+def _llm_runner(request: pytest.FixtureRequest) -> Iterator[TrialRunner]:
+    """What runs the coroutines of this trial: its body, and pytest-asyncio's fixtures."""
+    from pytest_llmeval.engine.async_plugins import find_loop
+    from pytest_llmeval.engine.trial import TRIAL
+
+    runner = request.node.stash[TRIAL].runner_on(find_loop(request))
+    yield runner
+    runner.close()
+
+
 @pytest.fixture
 def llm(request: pytest.FixtureRequest, _llm_replies: Replies, _llm_providers: Providers) -> Model:
     """Cached model of this trial: ``llm.ask(prompt)`` and ``llm.chat(messages)``.
@@ -75,6 +99,23 @@ def openai_client(
 ) -> OpenAI:
     """The vendor's own client; its replies are kept draw by draw."""
     return _llm_providers.openai_client(_calls(request, _llm_replies))
+
+
+@pytest.fixture
+def async_llm(
+    request: pytest.FixtureRequest, _llm_replies: Replies, _llm_providers: Providers
+) -> AsyncModel:
+    """Cached model of this ``async def`` trial: ``await async_llm.ask(prompt)``; see ``llm``."""
+    calls = _calls(request, _llm_replies)
+    return _llm_providers.build_async_model(request.config.stash[SETTINGS].model, calls)
+
+
+@pytest.fixture
+def async_openai_client(
+    request: pytest.FixtureRequest, _llm_replies: Replies, _llm_providers: Providers
+) -> AsyncOpenAI:
+    """The vendor's own awaitable client; its replies are kept draw by draw."""
+    return _llm_providers.async_openai_client(_calls(request, _llm_replies))
 
 
 @pytest.fixture

@@ -14,8 +14,12 @@ import pytest
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound, SettingsError
 from pytest_llmeval.fixtures import (  # noqa: F401 - pytest finds fixtures by their names here
+    _llm_loop,
     _llm_providers,
     _llm_replies,
+    _llm_runner,
+    async_llm,
+    async_openai_client,
     llm,
     llm_score,
     openai_client,

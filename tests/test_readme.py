@@ -34,10 +34,10 @@ def eval_blocks() -> list[str]:
 
 
 def test_there_are_evals_to_try() -> None:
-    assert len(eval_blocks()) == 2
+    assert len(eval_blocks()) == 3
 
 
-@pytest.mark.parametrize("block", eval_blocks(), ids=["capitals", "summary"])
+@pytest.mark.parametrize("block", eval_blocks(), ids=["capitals", "summary", "async"])
 def test_every_eval_of_the_readme_runs(project: Project, block: str) -> None:
     project.write(model=MODEL, test_evals=block)
 

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 from _pytest.fixtures import FixtureDef, FuncFixtureInfo
+
+from pytest_llmeval.engine.async_plugins import loop_aliases, own_loop
 
 FixtureDefs = Sequence[FixtureDef[Any]]
 
@@ -23,6 +26,11 @@ class PrivateFixtures(dict[str, FixtureDefs]):
 
     Names that the test asks for only while it runs (``request.getfixturevalue``) are
     looked up and copied at that moment.
+
+    Args:
+        shared: the definitions that the item knows.
+        look_up: finds others.
+        aliases: names under which another fixture is to be found.
     """
 
     def __init__(
@@ -30,12 +38,15 @@ class PrivateFixtures(dict[str, FixtureDefs]):
         shared: Mapping[str, FixtureDefs],
         *,
         look_up: Callable[[str], FixtureDefs | None],
+        aliases: Mapping[str, str],
     ) -> None:
         super().__init__((name, tuple(map(_private, defs))) for name, defs in shared.items())
         self._look_up = look_up
+        self._aliases = aliases
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the definitions of a fixture, the most specific last."""
+        name = self._aliases.get(name, name)
         if name not in self:
             found = self._look_up(name)
             if not found:
@@ -71,6 +82,7 @@ def clone_item(item: pytest.Function) -> pytest.Function:
             name2fixturedefs=PrivateFixtures(
                 info.name2fixturedefs,
                 look_up=lambda name: manager.getfixturedefs(name, item),
+                aliases=loop_aliases(item),
             ),
         ),
         originalname=item.originalname,
@@ -82,6 +94,9 @@ def clone_item(item: pytest.Function) -> pytest.Function:
     clone.own_markers[:] = item.own_markers
     for mark in item.own_markers:  # also those that a conftest added after collection
         clone.keywords.setdefault(mark.name, mark)
+    if not own_loop(item):
+        # pytest-asyncio's kind of item would run its body to the end before any other.
+        clone.runtest = partial(pytest.Function.runtest, clone)  # type: ignore[method-assign]
     return clone
 
 

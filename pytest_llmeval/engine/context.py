@@ -134,6 +134,13 @@ class Switch:
         if self._patches:
             self._patches.enter()
 
+    def give_back(self, context: Context) -> None:
+        """Hand out what was drained when a state was saved that now goes on."""
+        if context.is_capturing:
+            for stream, kind in ((sys.stdout, "stdout"), (sys.stderr, "stderr")):
+                if context.out[kind]:
+                    stream.write(context.out[kind])
+
     def fork(self, stack: Stack, *, warned: list[warnings.WarningMessage]) -> Context:
         """Make the state in which a new trial begins, from the session's own.
 

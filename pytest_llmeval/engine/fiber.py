@@ -14,6 +14,8 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
+from pytest_llmeval.engine.result import Result
+
 T = TypeVar("T")
 
 
@@ -195,29 +197,26 @@ class ThreadFiber:
         """Hand the baton back, wait elsewhere, and go on with the baton."""
         if threading.current_thread() is not self._thread:
             return function()  # a thread of the test's own never held the baton
-        self.check_in()
-        self._raise_if_cancelled()
-        result: list[Any] = []
-        raised: list[BaseException] = []
+        result: Result[T] = Result()
 
         def job() -> None:
-            try:
-                with self.beside():
-                    result.append(function())
-            except BaseException as exc:  # raised again, in the trial
-                raised.append(exc)
+            with self.beside():
+                result.keep(function)
             self._ready(self)
 
-        self._threads.run(job)
+        self.suspend(lambda: self._threads.run(job))
+        return result.get()
+
+    def suspend(self, begin: Callable[[], object]) -> None:
+        """Begin something, and hand the baton back until the fiber is said to be ready."""
+        self.check_in()
+        self._raise_if_cancelled()
+        begin()
         with self._hand_over:
             if not self.detached:
                 self._to_session.release()
         self._to_fiber.acquire()
         self._raise_if_cancelled()
-        if raised:
-            raise raised.pop()
-        value: T = result[0]
-        return value
 
     def cancel(self) -> None:
         """Have the trial raise ``TrialCancelled`` where it waits, at its next turn."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.engine.async_plugins import TRIAL_RUNNER, own_loop
 from pytest_llmeval.engine.case import CaseRunner
 from pytest_llmeval.engine.fiber import InlineFiber
 from pytest_llmeval.engine.logs import adopt_caplog
@@ -202,6 +204,19 @@ class EngineHooks:
         finally:
             if trial is not None:
                 trial.fiber.check_in()
+
+    @pytest.hookimpl(specname="pytest_pyfunc_call", tryfirst=True)
+    def pytest_pyfunc_call_async(self, pyfuncitem: pytest.Function) -> object:
+        """Run the body of an async trial, unless a plugin that has a loop of its own is to."""
+        body = pyfuncitem.obj
+        if TRIAL not in pyfuncitem.stash or not inspect.iscoroutinefunction(body):
+            return None
+        if own_loop(pyfuncitem):
+            return None
+        runner = pyfuncitem._request.getfixturevalue(TRIAL_RUNNER)
+        names = pyfuncitem._fixtureinfo.argnames
+        runner.run(body(**{name: pyfuncitem.funcargs[name] for name in names}))
+        return True
 
     def pytest_fixture_post_finalizer(self, request: pytest.FixtureRequest) -> None:
         """Take the baton again after a fixture whose end blocked."""

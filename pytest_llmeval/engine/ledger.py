@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from numbers import Real
 from typing import TypeVar
 
@@ -22,10 +22,17 @@ class Ledger:
     Implements ``models.base.CurrentTrial``.
     """
 
-    def __init__(self, index: int, *, wait: Callable[[Callable[[], object]], object]) -> None:
+    def __init__(
+        self,
+        index: int,
+        *,
+        wait: Callable[[Callable[[], object]], object],
+        wait_async: Callable[..., Awaitable[object]],
+    ) -> None:
         self.index = index
         self.scores: dict[str, float] = {}
         self._wait = wait
+        self._wait_async = wait_async
         self._calls: dict[tuple[str, Slot], Call] = {}
         self._taken: defaultdict[str, int] = defaultdict(int)
         self._given_back: defaultdict[str, list[int]] = defaultdict(list)
@@ -70,6 +77,11 @@ class Ledger:
     def end(self) -> None:
         """Let go of the trial, which has ended; a thread of the test's own may still ask."""
         self._wait = _call
+        self._wait_async = _call_elsewhere
+
+    async def wait_async(self, function: Callable[[], T], *, awaits: bool = False) -> T:
+        """Await a function that waits for the outside, or for a coroutine of the loop."""
+        return await self._wait_async(function, awaits=awaits)  # type: ignore[return-value]  # likewise
 
     def score(self, value: object, metric: object = SCORE_METRIC) -> None:
         """Record the trial's value for a metric.
@@ -94,3 +106,9 @@ class Ledger:
 
 def _call(function: Callable[[], object]) -> object:
     return function()
+
+
+async def _call_elsewhere(function: Callable[[], object], *, awaits: bool) -> object:
+    import asyncio
+
+    return await asyncio.to_thread(function)

@@ -120,8 +120,8 @@ def _unsupported_kind(item: pytest.Item) -> str:
         return "a unittest method. Write it as a plain test function."
     if hasattr(item.obj, "hypothesis"):
         return "a @given function. Give the cases with pytest.mark.parametrize."
-    if inspect.iscoroutinefunction(item.obj) or inspect.isasyncgenfunction(item.obj):
-        return "an async def function yet. Write it with def and the sync client."
+    if inspect.isasyncgenfunction(item.obj):
+        return "an async generator. Write it without yield."
     return ""
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.engine.async_plugins import own_loop
 from pytest_llmeval.engine.marker import Eval
 
 # What these swap or record is the process's own, or they keep a "current test".
@@ -44,8 +45,9 @@ def serial_case(spec: Eval, more: Collection[str]) -> str:
     """
     if spec.concurrency == "serial":
         return 'concurrency="serial"'
-    if spec.item.get_closest_marker("anyio") is not None:
-        return "anyio"
+    reason = own_loop(spec.item)
+    if reason:
+        return reason
     for name in spec.item.fixturenames:
         if name in EXCLUSIVE_FIXTURES or name in more:
             return name

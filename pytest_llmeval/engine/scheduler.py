@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
-from queue import Empty, SimpleQueue
-from typing import cast
+from queue import Empty
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -20,8 +20,14 @@ from pytest_llmeval.engine.context import Context, Stack, Surroundings, Switch
 from pytest_llmeval.engine.fiber import Fiber, InlineFiber, ThreadFiber, Threads
 from pytest_llmeval.engine.probe import Abilities
 from pytest_llmeval.engine.progress import ProgressDisplay
+from pytest_llmeval.engine.ready import Ready
 from pytest_llmeval.engine.trial import RunningTrial
 from pytest_llmeval.engine.trials import CaseTrials
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from pytest_llmeval.engine.loop import TrialRunner
 
 _GRACE = 1.0  # seconds for a trial to hand the baton back after Ctrl-C
 
@@ -59,9 +65,10 @@ class Scheduler:
         self._chores = chores
         self._threads = Threads()
         self._flight: dict[ThreadFiber, tuple[CaseTrials, RunningTrial]] = {}
-        self._ready: SimpleQueue[ThreadFiber] = SimpleQueue()
+        self._ready = Ready()
         self._parked: Stack = {}
-        self._session_context: Context | None = None
+        self._beneath: list[Context] = []  # states that go on after the turn that is taken now
+        self._in_turn: RunningTrial | None = None
         self.display: ProgressDisplay | None = None
 
     @property
@@ -96,10 +103,10 @@ class Scheduler:
         """Wait until a trial can go on; what is shown meanwhile keeps up with the time."""
         while self.display is not None:
             try:
-                return self._ready.get(timeout=self.display.period)
+                return self._ready.wait(self.display.period)
             except Empty:
                 self.display.turn()
-        return self._ready.get()
+        return self._ready.wait()
 
     def _run_inline(self, trials: CaseTrials) -> None:
         """Run the next trial of a case from its first line to its last, in this thread.
@@ -140,7 +147,7 @@ class Scheduler:
     def _spread(self, before: Surroundings, after: Surroundings) -> None:
         """Give a change to the session and to every other trial."""
         contexts = [trial.context for _, trial in self._flight.values()]
-        for context in (self._session_context, *contexts):
+        for context in (*self._beneath, *contexts):
             if context is not None:
                 context.follow(before, after)
 
@@ -159,6 +166,9 @@ class Scheduler:
         ]
         for fiber in unwanted:
             fiber.cancel()
+        if self._ready.pump is not None:
+            self._ready.pump.withdraw([self._flight[fiber][1] for fiber in unwanted])
+        for fiber in unwanted:
             if not fiber.detached:
                 self._step(fiber)
         self._await_detached(unwanted)
@@ -180,9 +190,12 @@ class Scheduler:
         for fiber in unwanted:
             self._flight.pop(fiber, None)
 
+    def _runner_on(self, loop: AbstractEventLoop, trial: RunningTrial) -> TrialRunner:
+        return self._ready.pump_on(loop, turn=self._turn).runner(trial)
+
     def _step_ready(self) -> bool:
         try:
-            self._step(self._ready.get_nowait())
+            self._step(self._ready.get(timeout=0))
         except Empty:
             return False
         return True
@@ -198,7 +211,7 @@ class Scheduler:
                 stack = self._stack_for(trials.item)
                 trial.context = self._switch.fork(stack, warned=trial.warned)
                 trial.patches = trial.context.patches
-                fiber.may_detach = partial(_is_free, trial)
+                fiber.may_detach = partial(self._is_free, trial)
                 fiber.wait = trial.wait_for_own
                 fiber.beside = partial(self._switch.logs.kept_for, trial.context.logs.late)
                 self._flight[fiber] = (trials, trial)
@@ -213,10 +226,19 @@ class Scheduler:
         if index is None:
             return None
         trial = RunningTrial(
-            trials.item, index, make_fiber=make_fiber, shows_failure=trials.first_failure is None
+            trials.item,
+            index,
+            make_fiber=make_fiber,
+            threads=self._threads,
+            shows_failure=trials.first_failure is None,
         )
+        trial.runner_on = partial(self._runner_on, trial=trial)
         trials.took_off(trial)
         return trial
+
+    def _is_free(self, trial: RunningTrial) -> bool:
+        """Whether the session may go on without a trial that blocks."""
+        return trial.widening == 0 and trial.holding == 0 and not self._ready.is_looping
 
     def _thread_fiber(self, body: Callable[[], None]) -> ThreadFiber:
         return ThreadFiber(body, threads=self._threads, ready=self._ready.put)
@@ -237,7 +259,8 @@ class Scheduler:
             return  # it was cancelled, and its call came back only now
         trials, trial = self._flight[fiber]
         if not fiber.done:  # Ctrl-C may have come between its end and this bookkeeping
-            self._take_turn(fiber, trial)
+            with self._turn(trial):
+                _resume(fiber)
         if fiber.done:
             del self._flight[fiber]
             if fiber.escaped is not None:
@@ -248,20 +271,28 @@ class Scheduler:
             else:
                 trials.landed(trial)
 
-    def _take_turn(self, fiber: ThreadFiber, trial: RunningTrial) -> None:
+    @contextmanager
+    def _turn(self, trial: RunningTrial) -> Iterator[None]:
         """Swap the state of the process for the trial's, until it hands the baton back."""
-        assert trial.context is not None  # noqa: S101 - set before its first turn
-        session = self._session_context = self._switch.save()
+        if trial.context is None or trial is self._in_turn:
+            yield  # it runs inline, or has its turn already
+            return
+        beneath, interrupted = self._switch.save(), self._in_turn
+        self._beneath.append(beneath)
+        self._in_turn = trial
         self._switch.load(trial.context)
         try:
-            _resume(fiber)
+            yield
         finally:
             drained = trial.context.out
             trial.context = self._switch.save()
             for kind, text in drained.items():
                 trial.context.out[kind] = text + trial.context.out[kind]
-            self._park(trial, session.stack)
-            self._switch.load(session)
+            self._park(trial, beneath.stack)
+            self._in_turn = interrupted
+            self._beneath.pop()
+            self._switch.load(beneath)
+            self._switch.give_back(beneath)
 
     def _tear_down(self, trial: RunningTrial) -> None:
         """End the fixtures of a trial that was left in the middle."""
@@ -281,11 +312,6 @@ class Scheduler:
         for node, entry in trial.context.stack.items():
             if node is not trial.clone and node not in active:
                 self._parked[node] = entry
-
-
-def _is_free(trial: RunningTrial) -> bool:
-    """Whether the session may go on without a trial that blocks."""
-    return trial.widening == 0 and trial.holding == 0
 
 
 def _resume(fiber: ThreadFiber) -> None:

@@ -7,21 +7,27 @@ import time
 import unittest
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pytest
 from _pytest.runner import call_and_report
 
 from pytest_llmeval.engine.clone import clone_item
 from pytest_llmeval.engine.context import Context
-from pytest_llmeval.engine.fiber import Fiber
+from pytest_llmeval.engine.fiber import Fiber, ThreadFiber, Threads
 from pytest_llmeval.engine.ledger import Ledger
 from pytest_llmeval.engine.marker import case_id
 from pytest_llmeval.engine.patches import Patches
 from pytest_llmeval.records import PASS_METRIC, Outcome, Trial
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from pytest_llmeval.engine.loop import TrialRunner
 
 T = TypeVar("T")
 Phase = Literal["setup", "call", "teardown"]
@@ -69,11 +75,14 @@ class RunningTrial:
         item: the case.
         index: of the trial.
         make_fiber: makes what carries it.
+        threads: where calls wait that its coroutines await.
         shows_failure: whether a failure is to be rendered in full.
 
     Attributes:
-        context: the state of the process as the trial left it when it last waited.
+        context: the state of the process as the trial left it when it last waited; None
+            for one that runs inline.
         patches: what it patches while it has its turn; None if nothing is ever swapped.
+        runner_on: makes what runs its coroutines on a loop.
         left_setup: its fixtures are set up, or failed to be.
         widening: how many fixtures that others share are being set up; the baton stays
             here meanwhile, or a second trial would set them up too.
@@ -87,18 +96,21 @@ class RunningTrial:
         index: int,
         *,
         make_fiber: Callable[[Callable[[], None]], Fiber],
+        threads: Threads,
         shows_failure: bool = True,
     ) -> None:
         self.item = item
         self.index = index
         self.fiber = make_fiber(self._run_phases)
-        self.ledger = Ledger(index, wait=self._wait)
+        self.ledger = Ledger(index, wait=self._wait, wait_async=self._wait_async)
         self.clone = clone_item(item)
         self.clone.stash[TRIAL] = self
         self.clone.repr_failure = self._repr_failure  # type: ignore[method-assign]
         self.clone.add_report_section = self._add_section  # type: ignore[method-assign]
         self.context: Context | None = None
         self.patches: Patches | None = None
+        self.runner_on: Callable[[AbstractEventLoop], TrialRunner]
+        self._threads = threads
         self.warned: list[warnings.WarningMessage] = []
         self.left_setup = False
         self.widening = 0
@@ -197,6 +209,19 @@ class RunningTrial:
             return function()
         finally:
             self.holding -= 1
+
+    async def _wait_async(self, function: Callable[[], T], *, awaits: bool) -> T:
+        """Run the call of a model in another thread, unless it might need what was patched.
+
+        What awaits on the loop itself finds there what was patched.
+        """
+        from pytest_llmeval.engine.loop import wait_in_thread
+
+        if not awaits and self.patches is not None and self.patches.outside:
+            self._held_for = self.patches.outside
+            return function()
+        beside = self.fiber.beside if isinstance(self.fiber, ThreadFiber) else nullcontext
+        return await wait_in_thread(function, threads=self._threads, beside=beside)
 
     def _repr_failure(self, excinfo: Failure) -> Any:
         """Render what left the body: in full once a case, and a lost reply in one line.

@@ -118,6 +118,10 @@ class CurrentTrial(Protocol):
         """Run what only waits for the outside world, so that other trials can go on."""
         ...
 
+    async def wait_async(self, fn: Callable[[], T], /, *, awaits: bool = False) -> T:
+        """Await what waits for the outside, or ``awaits`` on the loop; it ends in any case."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -152,7 +156,7 @@ class CachedCalls:
         *,
         aliases: Sequence[tuple[str, str]] = (),
     ) -> None:
-        self._trial = trial
+        self.trial = trial
         self._replies = replies
         self.aliases = tuple(aliases)
 
@@ -169,16 +173,34 @@ class CachedCalls:
             ProviderFailed: as ``perform`` raised it.
             CacheError: the store cannot be used.
         """
-        slot = self._trial.slot(request.key)
+        slot = self.trial.slot(request.key)
+        try:
+            reply = self._replies.lookup(request.key, slot)
+            if reply is None:  # wait for the reply, and until it is on disk
+                pay = partial(self._replies.pay, request.key, slot, partial(perform, slot))
+                reply = self.trial.wait(pay)
+        except LLMEvalError as exc:
+            self.trial.record(_failed_call(request, slot, exc))
+            raise
+        self.trial.record(_answered_call(request, slot, reply))
+        return reply
+
+    async def call_async(
+        self, request: Request, perform: Callable[[Slot], Answer], *, awaits: bool = False
+    ) -> StoredReply:
+        """Answer a request of a coroutine; if it gives up, the reply is lost to it but kept."""
+        from asyncio import CancelledError
+
+        slot = self.trial.slot(request.key)
         try:
             reply = self._replies.lookup(request.key, slot)
             if reply is None:
                 pay = partial(self._replies.pay, request.key, slot, partial(perform, slot))
-                reply = self._trial.wait(pay)  # for the reply, and until it is on disk
-        except LLMEvalError as exc:
-            self._trial.record(_failed_call(request, slot, exc))
+                reply = await self.trial.wait_async(pay, awaits=awaits)
+        except (LLMEvalError, CancelledError) as exc:
+            self.trial.record(_failed_call(request, slot, exc))
             raise
-        self._trial.record(_answered_call(request, slot, reply))
+        self.trial.record(_answered_call(request, slot, reply))
         return reply
 
 
@@ -251,7 +273,7 @@ def _answered_call(request: Request, slot: Slot, reply: StoredReply) -> Call:
     )
 
 
-def _failed_call(request: Request, slot: Slot, exc: LLMEvalError) -> Call:
+def _failed_call(request: Request, slot: Slot, exc: BaseException) -> Call:
     return Call(
         key=request.key,
         slot=slot,

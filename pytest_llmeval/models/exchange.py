@@ -29,9 +29,10 @@ CACHED_HEADER = "x-llmeval-cached"
 FAILURE_HEADER = "x-llmeval-failure"
 MISS_CODE = "llmeval_replay_miss"
 
-# They describe bytes that were decoded, or a connection that is not the SDK's; and a
-# redirected request would be another request, which a replay could not find.
-DROPPED_HEADERS = ("content-encoding", "content-length", "transfer-encoding", "location")
+# They describe bytes that were decoded, or a connection that is not the SDK's.
+WIRE_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
+# A redirected request would be another request, which a replay could not find.
+DROPPED_HEADERS = (*WIRE_HEADERS, "location")
 
 INFRASTRUCTURE_STATUSES = (
     HTTPStatus.UNAUTHORIZED,
@@ -155,9 +156,9 @@ def answer(
         NetworkFailed: no attempt got a reply.
         CacheError: the store cannot be used.
     """
-    described = _describe(request, dialect, calls.aliases)
+    described = describe(request, dialect, calls.aliases)
     return calls.call(
-        described, lambda _slot: _perform(request, attempt, dialect=dialect, retries=retries)
+        described, lambda _slot: perform(request, attempt, dialect=dialect, retries=retries)
     )
 
 
@@ -179,19 +180,29 @@ def exchange(
         CacheError: the store cannot be used.
     """
     try:
-        reply = answer(request, attempt, dialect=dialect, calls=calls, retries=retries)
-    except ReplayMiss as exc:
-        miss = _own_failure(HTTPStatus.FAILED_DEPENDENCY, str(exc), code=MISS_CODE)
-        return _for_the_sdk(miss, "infrastructure")
-    except HttpFailed as exc:
-        return _for_the_sdk(exc.reply, exc.failure)
+        return answered(answer(request, attempt, dialect=dialect, calls=calls, retries=retries))
+    except (ReplayMiss, HttpFailed) as exc:
+        return refused(exc)
+
+
+def answered(reply: StoredReply) -> WireReply:
+    """Hand a reply to the SDK."""
     headers = {**reply.headers, CACHED_HEADER: str(reply.replayed).lower()}
     return WireReply(status=reply.status, headers=headers, body=reply.body)
 
 
-def _describe(
+def refused(exc: ReplayMiss | HttpFailed) -> WireReply:
+    """Hand a failure to the SDK, which raises for its status."""
+    if isinstance(exc, HttpFailed):
+        return _for_the_sdk(exc.reply, exc.failure)
+    miss = _own_failure(HTTPStatus.FAILED_DEPENDENCY, str(exc), code=MISS_CODE)
+    return _for_the_sdk(miss, "infrastructure")
+
+
+def describe(
     request: WireRequest, dialect: Dialect, aliases: tuple[tuple[str, str], ...]
 ) -> Request:
+    """Say what is kept of a request."""
     key = request_key(
         provider=dialect.provider,
         method=request.method,
@@ -211,7 +222,7 @@ def _describe(
     )
 
 
-def _perform(
+def perform(
     request: WireRequest,
     attempt: Callable[[], WireReply],
     *,

@@ -10,14 +10,16 @@ import json
 import random
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextvars import copy_context
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pytest_llmeval.cache.key import request_key
-from pytest_llmeval.cache.replies import Answer
+from pytest_llmeval.cache.replies import Answer, StoredReply
 from pytest_llmeval.errors import ProviderFailed, SettingsError
 from pytest_llmeval.models.base import (
     CachedCalls,
@@ -28,6 +30,8 @@ from pytest_llmeval.models.base import (
     sampling_parameters,
 )
 from pytest_llmeval.records import Slot
+
+Run = Callable[[Coroutine[Any, Any, object]], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +90,6 @@ def load_function(target: str) -> LoadedFunction:
             f"model function/{target}: {module.__file__} {problem} {attribute!r}. "
             f"Name a function that takes messages and returns a str."
         )
-    if _is_async(function):
-        raise SettingsError(
-            f"model function/{target}: async callables are not supported yet. "
-            f"Name a plain function."
-        )
     return LoadedFunction(target, function, _source(target, function), _takes_draw(function))
 
 
@@ -104,50 +103,111 @@ class FunctionProvider:
     def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
         """Call the function, unless its reply is stored.
 
+        An ``async def`` is run on a loop of its own.
+
         Raises:
             ProviderFailed: it raised, or returned no str.
             ReplayMiss: only replays are wanted and there is none.
         """
-        key = request_key(
-            provider="function",
-            method="CALL",
-            origin="",
-            path=model,
-            body={"messages": list(messages), "params": dict(params)},
-            source=self._loaded.source,
-        )
-        request = Request(
-            key=key, model=f"function/{model}", parameters=sampling_parameters(params)
-        )
-        reply = self._calls.call(request, partial(self._perform, key, messages, params))
-        text = json.loads(reply.body)["text"]
-        return Reply(
-            text=text, parse=lambda: text, model=None, usage=Usage(), cached=reply.replayed
-        )
+        request = _request(self._loaded, model, messages, params)
+        perform = partial(_perform, self._loaded, request.key, messages, params, run=_run_alone)
+        return _reply(self._calls.call(request, perform))
 
-    def _perform(
-        self, key: str, messages: Messages, params: Mapping[str, object], slot: Slot
-    ) -> Answer:
-        arguments = dict(params)
-        if self._loaded.takes_draw:
-            arguments["draw"] = _draw(key, slot)
-        started = time.perf_counter()
-        try:
-            # A copy: no replay could repeat what the function does to the test's own list.
-            text = self._loaded.function(deepcopy(list(messages)), **arguments)
-        except Exception as exc:  # the user's code may raise anything
-            reason = f"{self._name} raised {type(exc).__name__}{_place(exc)}"
-            # Its text may quote the prompt: for the eyes of this session only.
-            raise ProviderFailed(f"{reason}: {_first_line(exc)}", reason=reason) from exc
-        seconds = time.perf_counter() - started
-        if not isinstance(text, str):
-            raise ProviderFailed(f"{self._name} returned {type(text).__name__}, not str")
-        body = json.dumps({"text": text}).encode()
-        return Answer(body=body, facts={"seconds": seconds})
 
-    @property
-    def _name(self) -> str:
-        return f"function/{self._loaded.target}"
+class AsyncFunctionProvider:
+    """Asks one function model on behalf of a coroutine."""
+
+    def __init__(self, calls: CachedCalls, loaded: LoadedFunction) -> None:
+        self._calls = calls
+        self._loaded = loaded
+
+    async def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
+        """Call the function in another thread, or on this loop if it is an ``async def``.
+
+        Raises:
+            ProviderFailed: it raised, or returned no str.
+            ReplayMiss: only replays are wanted and there is none.
+        """
+        run = _runner_on_this_loop()
+        request = _request(self._loaded, model, messages, params)
+        perform = partial(_perform, self._loaded, request.key, messages, params, run=run)
+        awaits = _is_async(self._loaded.function)
+        return _reply(await self._calls.call_async(request, perform, awaits=awaits))
+
+
+def _request(
+    loaded: LoadedFunction, model: str, messages: Messages, params: Mapping[str, object]
+) -> Request:
+    key = request_key(
+        provider="function",
+        method="CALL",
+        origin="",
+        path=model,
+        body={"messages": list(messages), "params": dict(params)},
+        source=loaded.source,
+    )
+    return Request(key=key, model=f"function/{model}", parameters=sampling_parameters(params))
+
+
+def _perform(
+    loaded: LoadedFunction,
+    key: str,
+    messages: Messages,
+    params: Mapping[str, object],
+    slot: Slot,
+    *,
+    run: Run,
+) -> Answer:
+    name = f"function/{loaded.target}"
+    arguments = dict(params)
+    if loaded.takes_draw:
+        arguments["draw"] = _draw(key, slot)
+    started = time.perf_counter()
+    try:
+        # A copy: no replay could repeat what the function does to the test's own list.
+        text = loaded.function(deepcopy(list(messages)), **arguments)
+        if inspect.isawaitable(text):
+            text = run(_awaited(text))
+    except Exception as exc:  # the user's code may raise anything
+        reason = f"{name} raised {type(exc).__name__}{_place(exc)}"
+        # Its text may quote the prompt: for the eyes of this session only.
+        raise ProviderFailed(f"{reason}: {_first_line(exc)}", reason=reason) from exc
+    seconds = time.perf_counter() - started
+    if not isinstance(text, str):
+        raise ProviderFailed(f"{name} returned {type(text).__name__}, not str")
+    body = json.dumps({"text": text}).encode()
+    return Answer(body=body, facts={"seconds": seconds})
+
+
+def _reply(stored: StoredReply) -> Reply:
+    text = json.loads(stored.body)["text"]
+    return Reply(text=text, parse=lambda: text, model=None, usage=Usage(), cached=stored.replayed)
+
+
+async def _awaited(answer: Awaitable[object]) -> object:
+    return await answer
+
+
+def _run_alone(answer: Coroutine[Any, Any, object]) -> object:
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
+    # In a thread: an async test that asks the blocking model has a loop running in this one.
+    with ThreadPoolExecutor(1) as elsewhere:
+        return elsewhere.submit(asyncio.run, answer).result()
+
+
+def _is_async(function: Callable[..., object]) -> bool:
+    called = type(function).__call__  # for an object whose class makes it callable
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+
+
+def _runner_on_this_loop() -> Run:
+    """Return what lets another thread run a coroutine here, as this one's own, and wait for it."""
+    import asyncio
+
+    loop, context = asyncio.get_running_loop(), copy_context()
+    return lambda answer: context.run(asyncio.run_coroutine_threadsafe, answer, loop).result()
 
 
 def _draw(key: str, slot: Slot) -> Draw:
@@ -163,11 +223,6 @@ def _place(exc: Exception) -> str:
 
 def _first_line(exc: Exception) -> str:
     return str(exc).partition("\n")[0]
-
-
-def _is_async(function: Callable[..., object]) -> bool:
-    called = type(function).__call__  # for an object whose class makes it callable
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
 def _takes_draw(function: Callable[..., object]) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pytest_llmeval.errors import ProviderFailed, ProviderNotInstalled
+from pytest_llmeval.models.async_exchange import answer_async
 from pytest_llmeval.models.base import CachedCalls, Facts, Messages, Reply, Usage
 from pytest_llmeval.models.exchange import (
     PLACEHOLDER_KEY,
@@ -89,7 +91,25 @@ def client(
     )
 
 
-class OpenAIProvider:
+def async_client(
+    calls: CachedCalls, *, connect: Callable[[], Connections], retries: RetryPolicy
+) -> openai.AsyncOpenAI:
+    """Build the vendor's own awaitable client for one trial: as ``client``."""
+    try:
+        import openai
+    except ImportError as exc:
+        raise _not_installed(exc) from exc
+    from pytest_llmeval.models.transport import AsyncCachingTransport
+
+    transport = AsyncCachingTransport(connect(), calls, dialect=DIALECT, retries=retries)
+    return openai.AsyncOpenAI(
+        api_key=_key() or PLACEHOLDER_KEY,
+        http_client=openai.DefaultAsyncHttpxClient(transport=transport),
+        max_retries=0,
+    )
+
+
+class _Asks:
     """Asks chat models, without the SDK in between.
 
     The wire form is frozen, ``model``, ``messages`` and what the test adds to
@@ -105,6 +125,24 @@ class OpenAIProvider:
         self._connect = connect
         self._retries = retries
 
+    def _question(
+        self, model: str, messages: Messages, params: Mapping[str, object]
+    ) -> tuple[WireRequest, Callable[[], WireReply]]:
+        """Word the request, and what sends it once."""
+        body = {"model": model, "messages": [_plain(m) for m in messages], **params}
+        base = os.environ.get("OPENAI_BASE_URL") or BASE_URL
+        # Read here and not where the call is made: there another trial may have the baton,
+        # and the environment be its own.
+        return _request(base, body), partial(self._attempt, _url(base), _headers(), body)
+
+    def _attempt(self, url: str, headers: Mapping[str, str], body: JsonObject) -> WireReply:
+        content = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+        return self._connect().post(url, headers=headers, content=content)
+
+
+class OpenAIProvider(_Asks):
+    """Asks, and waits."""
+
     def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
         """Ask and wait for the reply.
 
@@ -112,30 +150,43 @@ class OpenAIProvider:
             ProviderFailed: there is none, or it holds no answer.
             ReplayMiss: only replays are wanted and it is not stored.
         """
-        body = {"model": model, "messages": [_plain(m) for m in messages], **params}
-        base = os.environ.get("OPENAI_BASE_URL") or BASE_URL
-        # Read here and not where the call is made: there another trial may have the baton,
-        # and the environment be its own.
-        headers = _headers()
-        try:
+        request, attempt = self._question(model, messages, params)
+        with _failures_told(model):
             stored = answer(
-                _request(base, body),
-                partial(self._attempt, _url(base), headers, body),
-                dialect=DIALECT,
-                calls=self._calls,
-                retries=self._retries,
+                request, attempt, dialect=DIALECT, calls=self._calls, retries=self._retries
             )
-        except HttpFailed as exc:
-            message = f"openai/{model} gave no reply: {_status(exc.reply)}"
-            raise ProviderFailed(message, failure=exc.failure, reason=exc.reason) from exc
-        except NetworkFailed as exc:
-            message = f"openai/{model} gave no reply: {exc.error!r}"
-            raise ProviderFailed(message, reason=exc.reason) from exc
         return _reply(model, stored.body, cached=stored.replayed)
 
-    def _attempt(self, url: str, headers: Mapping[str, str], body: JsonObject) -> WireReply:
-        content = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
-        return self._connect().post(url, headers=headers, content=content)
+
+class AsyncOpenAIProvider(_Asks):
+    """Asks on behalf of a coroutine."""
+
+    async def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
+        """Ask and await the reply.
+
+        Raises:
+            ProviderFailed: there is none, or it holds no answer.
+            ReplayMiss: only replays are wanted and it is not stored.
+        """
+        request, attempt = self._question(model, messages, params)
+        with _failures_told(model):
+            stored = await answer_async(
+                request, attempt, dialect=DIALECT, calls=self._calls, retries=self._retries
+            )
+        return _reply(model, stored.body, cached=stored.replayed)
+
+
+@contextmanager
+def _failures_told(model: str) -> Iterator[None]:
+    """Say of which model a failure is, and what the vendor says of it."""
+    try:
+        yield
+    except HttpFailed as exc:
+        message = f"openai/{model} gave no reply: {_status(exc.reply)}"
+        raise ProviderFailed(message, failure=exc.failure, reason=exc.reason) from exc
+    except NetworkFailed as exc:
+        message = f"openai/{model} gave no reply: {exc.error!r}"
+        raise ProviderFailed(message, reason=exc.reason) from exc
 
 
 def _url(base: str) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.models.async_base import AsyncModel, AsyncProvider
 from pytest_llmeval.models.base import (
     CachedCalls,
     Messages,
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
     from pytest_llmeval.models.function import LoadedFunction
     from pytest_llmeval.models.transport import Connections
+
+P = TypeVar("P")
 
 
 class Providers:
@@ -60,10 +65,11 @@ class Providers:
         Raises:
             SettingsError: the name, or the function it names, cannot be used.
         """
-        model = TrialModel(self, calls, default=name)
-        if name is not None:
-            model.prepare(name)
-        return model
+        return TrialModel(partial(self.build_provider, calls=calls), default=name)
+
+    def build_async_model(self, name: str | None, calls: CachedCalls) -> AsyncModel:
+        """Build what the fixture ``async_llm`` hands to one trial; see ``build_model``."""
+        return AsyncTrialModel(partial(self.build_async_provider, calls=calls), default=name)
 
     def build_provider(self, name: ModelName, calls: CachedCalls) -> Provider:
         """Build what speaks to the provider of this model, for one trial.
@@ -88,6 +94,30 @@ class Providers:
         from pytest_llmeval.models.openai import client
 
         return client(calls, connect=self.connections, retries=self._retries)
+
+    def build_async_provider(self, name: ModelName, calls: CachedCalls) -> AsyncProvider:
+        """Build the awaitable twin of what ``build_provider`` builds.
+
+        Raises:
+            SettingsError: the function named cannot be used.
+        """
+        if name.provider == "function":
+            from pytest_llmeval.models.function import AsyncFunctionProvider
+
+            return AsyncFunctionProvider(calls, self._load_function(name.model))
+        from pytest_llmeval.models.openai import AsyncOpenAIProvider
+
+        return AsyncOpenAIProvider(calls, connect=self.connections, retries=self._retries)
+
+    def async_openai_client(self, calls: CachedCalls) -> openai.AsyncOpenAI:
+        """Build the vendor's own awaitable client for one trial.
+
+        Raises:
+            ProviderNotInstalled: the SDK cannot be imported.
+        """
+        from pytest_llmeval.models.openai import async_client
+
+        return async_client(calls, connect=self.connections, retries=self._retries)
 
     def connections(self) -> Connections:
         """Open, at the first call, what all trials send through; from any thread."""
@@ -114,37 +144,67 @@ class Providers:
         return self._functions[target]
 
 
-class TrialModel:
-    """The model of one trial: sends each request to the provider that its name names."""
+class _Prepared(Generic[P]):
+    """The providers that one trial asks, by the names of their models.
 
-    def __init__(self, providers: Providers, calls: CachedCalls, *, default: str | None) -> None:
-        self._providers = providers
-        self._calls = calls
+    Args:
+        build: makes what speaks to the provider of a model.
+        default: the model of requests that name none.
+    """
+
+    def __init__(self, build: Callable[[ModelName], P], *, default: str | None) -> None:
+        self._build = build
         self._default = default
-        self._prepared: dict[ModelName, Provider] = {}
+        self._prepared: dict[ModelName, P] = {}
+        if default is not None:
+            self._find(default)  # so that mistakes show before a test runs
 
-    def ask(
-        self, prompt: str, *, system: str | None = None, model: str | None = None, **params: object
-    ) -> Reply:
-        """Ask one question; see ``Model``."""
-        question = {"role": "user", "content": prompt}
-        instruction = [] if system is None else [{"role": "system", "content": system}]
-        return self.chat([*instruction, question], model=model, **params)
-
-    def chat(self, messages: Messages, *, model: str | None = None, **params: object) -> Reply:
-        """Continue a conversation; see ``Model``."""
-        name = model or self._default
+    def _find(self, name: str | None) -> tuple[str, P]:
+        """Return the model's name at its provider, and the provider."""
+        name = name or self._default
         if name is None:
             raise SettingsError(
                 "no model is named. Type --llm-model=provider/model, "
                 "or ask with model='provider/model'."
             )
-        parsed, provider = self.prepare(name)
-        return provider.chat(parsed.model, messages, params=params)
-
-    def prepare(self, name: str) -> tuple[ModelName, Provider]:
-        """Make ready to ask a model, so that mistakes show before a test runs."""
         parsed = parse_model_name(name)
         if parsed not in self._prepared:
-            self._prepared[parsed] = self._providers.build_provider(parsed, self._calls)
-        return parsed, self._prepared[parsed]
+            self._prepared[parsed] = self._build(parsed)
+        return parsed.model, self._prepared[parsed]
+
+
+class TrialModel(_Prepared[Provider]):
+    """The model of one trial: sends each request to the provider that its name names."""
+
+    def ask(
+        self, prompt: str, *, system: str | None = None, model: str | None = None, **params: object
+    ) -> Reply:
+        """Ask one question; see ``Model``."""
+        return self.chat(_question(prompt, system), model=model, **params)
+
+    def chat(self, messages: Messages, *, model: str | None = None, **params: object) -> Reply:
+        """Continue a conversation; see ``Model``."""
+        name, provider = self._find(model)
+        return provider.chat(name, messages, params=params)
+
+
+class AsyncTrialModel(_Prepared[AsyncProvider]):
+    """The same, to be awaited."""
+
+    async def ask(
+        self, prompt: str, *, system: str | None = None, model: str | None = None, **params: object
+    ) -> Reply:
+        """Ask one question; see ``AsyncModel``."""
+        return await self.chat(_question(prompt, system), model=model, **params)
+
+    async def chat(
+        self, messages: Messages, *, model: str | None = None, **params: object
+    ) -> Reply:
+        """Continue a conversation; see ``AsyncModel``."""
+        name, provider = self._find(model)
+        return await provider.chat(name, messages, params=params)
+
+
+def _question(prompt: str, system: str | None) -> Messages:
+    question = {"role": "user", "content": prompt}
+    return [question] if system is None else [{"role": "system", "content": system}, question]

@@ -1,4 +1,4 @@
-"""The shim for httpx2, which carries the openai SDK and our own questions.
+"""The shims for httpx2, which carries the openai SDK and our own questions.
 
 Nothing is decided here: the library's requests and replies become ours and back.
 """
@@ -11,9 +11,11 @@ from collections.abc import Mapping
 import httpx2
 
 from pytest_llmeval import __version__
+from pytest_llmeval.models.async_exchange import exchange_async
 from pytest_llmeval.models.base import CachedCalls
 from pytest_llmeval.models.exchange import (
     PLACEHOLDER_KEY,
+    WIRE_HEADERS,
     Dialect,
     JsonObject,
     WireRequest,
@@ -30,10 +32,10 @@ _OWN_HEADERS = {
 }
 
 
-class CachingTransport(httpx2.BaseTransport):
-    """Answers requests to models from the store; sends what is not there.
+class _Shim:
+    """What the blocking and the awaitable transport have in common.
 
-    It leaves the connections open when its client is closed: the clients of all trials
+    They leave the connections open when their client is closed: the clients of all trials
     share them.
 
     Args:
@@ -56,6 +58,32 @@ class CachingTransport(httpx2.BaseTransport):
         self._dialect = dialect
         self._retries = retries
 
+    def _cached_body(self, request: httpx2.Request) -> JsonObject | None:
+        return cached_body(
+            self._dialect,
+            method=request.method,
+            path=request.url.path,
+            content_type=request.headers.get("content-type", ""),
+            read=request.read,
+        )
+
+    def _wire_request(self, request: httpx2.Request, body: JsonObject) -> WireRequest:
+        url = request.url
+        path, _, query = url.raw_path.decode("ascii").partition("?")
+        return WireRequest(
+            method=request.method,
+            origin=f"{url.scheme}://{url.netloc.decode('ascii')}",
+            path=path,
+            query=query,
+            body=body,
+            beta=request.headers.get(self._dialect.beta_header),
+            has_key=not any(PLACEHOLDER_KEY in text for text in request.headers.values()),
+        )
+
+
+class CachingTransport(_Shim, httpx2.BaseTransport):
+    """Answers requests to models from the store; sends what is not there."""
+
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """Answer one request of the SDK.
 
@@ -63,13 +91,7 @@ class CachingTransport(httpx2.BaseTransport):
             httpx2.RequestError: the network failed, however often it was tried.
             CacheError: the store cannot be used.
         """
-        body = cached_body(
-            self._dialect,
-            method=request.method,
-            path=request.url.path,
-            content_type=request.headers.get("content-type", ""),
-            read=request.read,
-        )
+        body = self._cached_body(request)
         if body is None:
             return self._connections.pass_through(request)
         try:
@@ -88,18 +110,50 @@ class CachingTransport(httpx2.BaseTransport):
         # does not stand in the traceback.
         raise error
 
-    def _wire_request(self, request: httpx2.Request, body: JsonObject) -> WireRequest:
-        url = request.url
-        path, _, query = url.raw_path.decode("ascii").partition("?")
-        return WireRequest(
-            method=request.method,
-            origin=f"{url.scheme}://{url.netloc.decode('ascii')}",
-            path=path,
-            query=query,
-            body=body,
-            beta=request.headers.get(self._dialect.beta_header),
-            has_key=not any(PLACEHOLDER_KEY in text for text in request.headers.values()),
-        )
+
+class AsyncCachingTransport(_Shim, httpx2.AsyncBaseTransport):
+    """Does the same for an async client.
+
+    Requests are sent by the blocking connections, in a thread each. So there are none that
+    belong to an event loop and would have to be closed on it, and a call that was given up
+    by the test is still paid to its end and kept.
+    """
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Answer one request of the SDK.
+
+        Raises:
+            httpx2.RequestError: the network failed, however often it was tried.
+            CacheError: the store cannot be used.
+        """
+        await request.aread()
+        body = self._cached_body(request)
+        if body is None:
+            return await self._calls.trial.wait_async(lambda: self._pass_on(request))
+        try:
+            reply = await exchange_async(
+                self._wire_request(request, body),
+                lambda: self._connections.send(request),
+                dialect=self._dialect,
+                calls=self._calls,
+                retries=self._retries,
+            )
+        except NetworkFailed as exc:
+            error = exc.error
+        else:
+            return httpx2.Response(reply.status, headers=reply.headers, content=reply.body)
+        raise error  # as above
+
+    def _pass_on(self, request: httpx2.Request) -> httpx2.Response:
+        """Send what is not kept, and read the reply: its stream belongs to this thread."""
+        response = self._connections.pass_through(request)
+        try:
+            content = response.read()
+        finally:
+            response.close()
+        headers = response.headers.multi_items()
+        kept = [(name, text) for name, text in headers if name not in WIRE_HEADERS]
+        return httpx2.Response(response.status_code, headers=kept, content=content)
 
 
 class Connections:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ import openai
 import pytest
 
 from pytest_llmeval.cache.replies import Replies
+from pytest_llmeval.models.async_base import AsyncModel
 from pytest_llmeval.models.base import CachedCalls, Model
 from pytest_llmeval.models.gates import Clock, Gates
 from pytest_llmeval.models.providers import Providers
@@ -46,6 +48,10 @@ class CountingTrial:
         self.waits += 1
         return fn()
 
+    async def wait_async(self, fn: Callable[[], T], *, awaits: bool = False) -> T:
+        self.waits += 1
+        return await asyncio.to_thread(fn)
+
 
 class Time:
     """A clock that only moves when somebody sleeps, or time is let pass."""
@@ -78,6 +84,12 @@ class Session:
 
     def client(self, trial: CountingTrial) -> openai.OpenAI:
         return self.providers.openai_client(self.calls(trial))
+
+    def async_client(self, trial: CountingTrial) -> openai.AsyncOpenAI:
+        return self.providers.async_openai_client(self.calls(trial))
+
+    def async_model(self, name: str | None, trial: CountingTrial) -> AsyncModel:
+        return self.providers.build_async_model(name, self.calls(trial))
 
     def model(self, name: str | None, trial: CountingTrial) -> Model:
         return self.providers.build_model(name, self.calls(trial))

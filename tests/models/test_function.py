@@ -351,11 +351,6 @@ def test_a_failure_is_not_stored(
         ("raise ValueError('first\\nsecond')", "(ValueError: first)"),
         ("def other(): ...", "has no 'answer'"),
         ("answer = 'yes'", "holds no callable 'answer'"),
-        ("async def answer(messages): ...", "async callables are not supported yet"),
-        (
-            "class Bot:\n    async def __call__(self, messages): ...\nanswer = Bot()",
-            "async callables are not supported yet",
-        ),
     ],
 )
 def test_a_function_that_cannot_be_used_is_a_mistake_of_one_line(

@@ -57,7 +57,7 @@ def test_an_impossible_marker_argument(
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        ("@llm_eval(repeats=2)\nasync def test_it(): pass", "an async def function yet"),
+        ("@llm_eval(repeats=2)\nasync def test_it(): yield", "an async generator"),
         (
             "import unittest\n@llm_eval\nclass TestIt(unittest.TestCase):\n"
             "    def test_it(self): pass",
@@ -69,7 +69,7 @@ def test_an_impossible_marker_argument(
             "a @given function",
         ),
     ],
-    ids=["async", "unittest", "hypothesis"],
+    ids=["async-generator", "unittest", "hypothesis"],
 )
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
 def test_what_cannot_be_an_eval(

@@ -1,0 +1,55 @@
+"""What becomes of an HTTP request that a coroutine awaits: as in ``exchange``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from pytest_llmeval.cache.replies import Answer, StoredReply
+from pytest_llmeval.errors import ReplayMiss
+from pytest_llmeval.models.base import CachedCalls
+from pytest_llmeval.models.exchange import (
+    Dialect,
+    HttpFailed,
+    WireRequest,
+    answered,
+    describe,
+    perform,
+    refused,
+)
+from pytest_llmeval.models.retries import RetryPolicy, WireReply
+from pytest_llmeval.records import Slot
+
+
+async def answer_async(
+    request: WireRequest,
+    attempt: Callable[[], WireReply],
+    *,
+    dialect: Dialect,
+    calls: CachedCalls,
+    retries: RetryPolicy,
+) -> StoredReply:
+    """Answer a request: as ``answer``, with attempts in another thread."""
+    make = partial(perform, request, attempt, dialect=dialect, retries=retries)
+
+    def draw(_slot: Slot) -> Answer:
+        return make()
+
+    return await calls.call_async(describe(request, dialect, calls.aliases), draw)
+
+
+async def exchange_async(
+    request: WireRequest,
+    attempt: Callable[[], WireReply],
+    *,
+    dialect: Dialect,
+    calls: CachedCalls,
+    retries: RetryPolicy,
+) -> WireReply:
+    """Answer a request of an awaitable SDK: as ``exchange``."""
+    try:
+        return answered(
+            await answer_async(request, attempt, dialect=dialect, calls=calls, retries=retries)
+        )
+    except (ReplayMiss, HttpFailed) as exc:
+        return refused(exc)

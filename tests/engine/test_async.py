@@ -1,0 +1,582 @@
+"""Async trials wait on one loop, overlap, and each still sees the process as if it were alone."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.servers.openai_server import OpenAIServer
+
+ALONE = ("-p", "no:cacheprovider", "-p", "no:asyncio")  # without pytest-asyncio
+
+BOT = """
+import asyncio
+from pathlib import Path
+
+CALLS = Path(__file__).with_name("calls.log")
+
+
+async def answer(messages, *, draw):
+    with CALLS.open("a") as file:
+        file.write("x\\n")
+    await asyncio.sleep(0.02 + 0.01 * draw.rng.random())
+    return messages[-1]["content"]
+"""
+
+INI = "[pytest]\nllm_model = function/bot:answer\npythonpath = .\n"
+
+SUITE = """
+import asyncio
+import contextlib
+import io
+import os
+import warnings
+
+import pytest
+from pytest_llmeval import llm_eval
+
+EVENTS = []
+LOOPS = set()
+PARAMS = pytest.mark.parametrize("n", range(3))
+
+
+@pytest.fixture
+def fresh(request, llm):
+    EVENTS.append("up")
+    llm.ask("in a fixture")
+    box = []
+    yield box
+    assert box == [1]
+    EVENTS.append("down")
+
+
+@PARAMS
+@llm_eval(repeats=4)
+async def test_fresh_fixtures(async_llm, fresh, n):
+    LOOPS.add(asyncio.get_running_loop())
+    assert fresh == []
+    assert (await async_llm.ask(f"fresh {n}")).text == f"fresh {n}"
+    fresh.append(1)
+
+
+def test_every_trial_had_its_own():
+    assert EVENTS.count("up") == EVENTS.count("down") == 12
+
+
+@PARAMS
+@llm_eval(repeats=4)
+async def test_environment_and_directory(async_llm, n, tmp_path):
+    LOOPS.add(asyncio.get_running_loop())
+    assert "LLMEVAL_TRIAL" not in os.environ
+    os.environ["LLMEVAL_TRIAL"] = str(n)
+
+    async def look():
+        await asyncio.sleep(0)
+        assert os.environ["LLMEVAL_TRIAL"] == str(n)
+        assert os.path.realpath(os.getcwd()) == os.path.realpath(tmp_path)
+
+    with contextlib.chdir(tmp_path):
+        await asyncio.gather(look(), async_llm.ask(f"environment {n}"), look())
+        await look()
+        assert f"test_environment_and_directory[{n}]" in os.environ["PYTEST_CURRENT_TEST"]
+    del os.environ["LLMEVAL_TRIAL"]
+
+
+@PARAMS
+@llm_eval(repeats=4)
+async def test_warnings_and_streams(async_llm, n):
+    with pytest.warns(UserWarning, match=f"careful {n}"):
+        warnings.warn(f"careful {n}", UserWarning)
+        await async_llm.ask(f"warnings {n}")
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        print("a", end="")
+        await async_llm.ask(f"streams {n}")
+        print("b", end="")
+    assert text.getvalue() == "ab"
+
+
+@PARAMS
+@llm_eval(repeats=4)
+def test_a_sync_body_has_no_running_loop(llm, n):
+    with pytest.raises(RuntimeError):
+        asyncio.get_running_loop()
+    llm.ask(f"sync {n}")
+    assert asyncio.run(asyncio.sleep(0.001, n)) == n
+
+
+@PARAMS
+@llm_eval(repeats=4)
+async def test_timeouts_and_groups(n):
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await asyncio.sleep(10)
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(asyncio.sleep(0.001, k)) for k in range(3)]
+    assert [task.result() for task in tasks] == [0, 1, 2]
+    assert asyncio.current_task() is not None
+
+
+@llm_eval(repeats=4)
+async def test_the_blocking_model_works_too(llm):
+    assert llm.ask("blocking").text == "blocking"
+
+
+@llm_eval(repeats=4)
+async def test_capsys(async_llm, capsys):
+    print("seen")
+    await async_llm.ask("capsys")
+    assert capsys.readouterr().out == "seen\\n"
+
+
+class TestInClass:
+    @llm_eval(repeats=4)
+    async def test_method(self, async_llm):
+        await async_llm.ask("class")
+
+
+def test_all_had_one_loop():
+    assert len(LOOPS) == 1
+    assert "LLMEVAL_TRIAL" not in os.environ
+"""
+MODES = {
+    "overlapping": (),
+    "inline": ("--llm-concurrency=1",),
+    "two": ("--llm-concurrency=2",),
+    "worker": ("-n", "1"),
+    "no-capture": ("-s",),
+}
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+def test_the_suite_passes_in_every_mode(pytester: pytest.Pytester, mode: tuple[str, ...]) -> None:
+    pytester.makepyfile(bot=BOT, test_suite=SUITE)
+    pytester.makeini(INI)
+
+    result = pytester.runpytest(*ALONE, "-v", *mode)
+
+    result.assert_outcomes(passed=20)
+    assert str(result.stdout).count("PASSED 4/4") == 18
+
+
+def test_output_is_that_of_its_own_trial_also_from_tasks(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        bot=BOT,
+        test_it="""
+        import asyncio
+        import logging
+        import pytest
+        from pytest_llmeval import llm_eval
+
+        @pytest.mark.parametrize("n", range(4))
+        @llm_eval(repeats=3, min_score=1)
+        async def test_it(async_llm, n):
+            async def task():
+                print(f"task {n}")
+                await async_llm.ask(f"in a task {n}")
+                print(f"task {n}")
+
+            print(f"before {n}")
+            logging.getLogger().warning("log %s", n)
+            await asyncio.gather(task(), async_llm.ask(f"{n}"))
+            print(f"after {n}")
+            assert False, f"case {n}"
+        """,
+    )
+    pytester.makeini(INI)
+
+    result = pytester.runpytest(*ALONE)
+
+    result.assert_outcomes(failed=4)
+    for n in range(4):
+        part = str(result.stdout).partition(f"_ test_it[{n}] _")[2].partition("\n____")[0]
+        part = part.partition("short test summary")[0]
+        assert part.count(f"before {n}\ntask {n}\ntask {n}\nafter {n}") == 3
+        assert part.count(f"log {n}") == 3
+        assert "async def test_it" in part
+        assert not [m for m in range(4) if m != n and f"task {m}" in part]
+
+
+def test_output_of_a_callback_is_not_lost(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import asyncio
+        from pytest_llmeval import llm_eval
+
+        @llm_eval(repeats=2, min_score=1)
+        async def test_it():
+            asyncio.get_running_loop().call_later(0.01, print, "from a callback")
+            await asyncio.sleep(0.05)
+            assert False
+        """
+    )
+
+    result = pytester.runpytest(*ALONE)
+
+    result.stdout.fnmatch_lines(["from a callback"] * 2)
+
+
+def most_in_flight(pytester: pytest.Pytester, *arguments: str) -> int:
+    pytester.makepyfile(
+        test_it="""
+        import asyncio
+        import pytest
+        from pathlib import Path
+        from pytest_llmeval import llm_eval
+
+        NOW = []
+
+        @pytest.mark.parametrize("n", range(8))
+        @llm_eval(repeats=4)
+        async def test_it(n):
+            NOW.append(n)
+            with open("most.txt", "a") as file:
+                file.write(f"{len(NOW)}\\n")
+            await asyncio.sleep(0.05)
+            NOW.remove(n)
+        """
+    )
+    pytester.runpytest(*ALONE, *arguments).assert_outcomes(passed=8)
+    return max(map(int, (pytester.path / "most.txt").read_text().split()))
+
+
+def test_async_trials_overlap_up_to_the_limit(pytester: pytest.Pytester) -> None:
+    assert most_in_flight(pytester, "--llm-concurrency=6") == 6
+
+
+def test_async_trials_can_be_told_not_to_overlap(pytester: pytest.Pytester) -> None:
+    assert most_in_flight(pytester, "--llm-concurrency=1") == 1
+
+
+def test_async_and_sync_trials_overlap_one_another(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import asyncio
+        import threading
+        from pytest_llmeval import llm_eval, waiting
+
+        MET = threading.Barrier(2)
+
+        @llm_eval(repeats=1)
+        async def test_async():
+            while not MET.n_waiting:
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(MET.wait, 10)
+
+        @llm_eval(repeats=1)
+        def test_sync():
+            waiting(MET.wait, 10)
+        """
+    )
+
+    pytester.runpytest_subprocess(*ALONE, timeout=60).assert_outcomes(passed=2)
+
+
+def test_outcomes_are_those_of_any_trial(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        bot="async def answer(messages): raise ConnectionError",
+        test_it="""
+        import sys
+        import pytest
+        from pytest_llmeval import llm_eval
+
+        @llm_eval(repeats=2)
+        async def test_missed():
+            assert 1 == 2
+
+        @llm_eval(repeats=2)
+        async def test_crashed():
+            sys.exit(3)
+
+        @llm_eval(repeats=2)
+        async def test_skipped():
+            pytest.skip("not here")
+
+        @llm_eval(repeats=2)
+        async def test_errored(async_llm):
+            await async_llm.ask("gone")
+
+        @llm_eval(repeats=2)
+        async def test_scored(llm_score):
+            llm_score(0.5)
+
+        @pytest.mark.xfail(raises=ValueError, strict=True)
+        @llm_eval(repeats=2)
+        async def test_expected():
+            raise ValueError
+        """,
+    )
+    pytester.makeini(INI)
+
+    result = pytester.runpytest(*ALONE, "-v")
+
+    result.assert_outcomes(passed=2, failed=1, skipped=1, errors=1, xfailed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*::test_missed PASSED 0/2*",
+            "*::test_crashed FAILED*",
+            "*::test_skipped SKIPPED*",
+            "*::test_errored ERROR*",
+            "*::test_scored PASSED 2/2 score 0.500*",
+            "*::test_expected XFAIL*",
+        ]
+    )
+
+
+def test_a_replay_makes_no_call(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        bot=BOT,
+        test_it="""
+        import asyncio
+        import pytest
+        from pytest_llmeval import llm_eval
+
+        @pytest.mark.parametrize("n", range(5))
+        @llm_eval(repeats=3)
+        async def test_it(async_llm, n):
+            await asyncio.gather(*(async_llm.ask(f"{n}") for _ in range(2)))
+        """,
+    )
+    pytester.makeini(INI)
+
+    pytester.runpytest(*ALONE).assert_outcomes(passed=5)
+    log = pytester.path / "calls.log"
+    assert len(log.read_text().splitlines()) == 30
+    pytester.runpytest(*ALONE, "--llm-cache=replay", "-n", "2").assert_outcomes(passed=5)
+    assert len(log.read_text().splitlines()) == 30
+
+
+def test_the_session_says_nothing_about_loops_at_its_end(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import asyncio
+        from pytest_llmeval import llm_eval
+
+        LEFT = []
+
+        @llm_eval(repeats=3)
+        async def test_leaves_a_task(async_openai_client):
+            async def for_ever():
+                try:
+                    await asyncio.sleep(1000)
+                finally:
+                    LEFT.append("ended")
+
+            asyncio.create_task(for_ever())
+            asyncio.create_task(asyncio.sleep(1000))
+            await asyncio.sleep(0)
+
+        def test_left_tasks_end_with_their_trial():
+            assert LEFT == ["ended"] * 3
+        """
+    )
+
+    result = pytester.runpytest_subprocess(*ALONE, "-W", "error", timeout=60)
+
+    result.assert_outcomes(passed=2)
+    assert str(result.stderr) == ""
+    for word in ("Warning", "never awaited", "destroyed", "closed"):
+        result.stdout.no_fnmatch_line(f"*{word}*")
+
+
+def test_the_awaitable_client_of_the_vendor(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(
+        """
+        import asyncio
+        import pytest
+        from pytest_llmeval import llm_eval
+
+        @pytest.mark.parametrize("n", range(3))
+        @llm_eval(repeats=3, min_score=1)
+        async def test_it(async_openai_client, async_llm, n):
+            completion, reply = await asyncio.gather(
+                async_openai_client.chat.completions.create(
+                    model="gpt-4o-mini", messages=[{"role": "user", "content": f"{n}"}]
+                ),
+                async_llm.ask(f"{n}", system="Be brief"),
+            )
+            assert completion.choices[0].message.content.startswith("reply")
+            assert reply.text.startswith("reply")
+        """
+    )
+    with OpenAIServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+        for _ in range(2):
+            result = pytester.runpytest_subprocess(
+                *ALONE, "-W", "error", "--llm-model=openai/gpt-4o-mini", timeout=60
+            )
+            result.assert_outcomes(passed=3)
+            assert str(result.stderr) == ""
+    assert len(server.requests) == 18
+
+
+def test_a_body_that_blocks_delays_but_does_not_hang(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import asyncio
+        import time
+        import pytest
+        from pytest_llmeval import llm_eval
+
+        @pytest.mark.parametrize("n", range(3))
+        @llm_eval(repeats=2)
+        async def test_it(n):
+            await asyncio.sleep(0)
+            time.sleep(0.2)
+            await asyncio.sleep(0)
+        """
+    )
+
+    pytester.runpytest_subprocess(*ALONE, timeout=60).assert_outcomes(passed=3)
+
+
+INTERRUPTED = """
+import asyncio
+import pytest
+from pytest_llmeval import llm_eval
+
+LOG = open("order.log", "a", buffering=1)
+
+
+@pytest.fixture(scope="module")
+def wide():
+    LOG.write("wide up\\n")
+    yield
+    LOG.write("wide down\\n")
+
+
+@pytest.fixture
+def narrow(wide):
+    LOG.write("narrow up\\n")
+    yield
+    LOG.write("narrow down\\n")
+
+
+@pytest.mark.parametrize("n", range(4))
+@llm_eval(repeats=5)
+async def test_it(narrow, n):
+    LOG.write("waiting\\n")
+    try:
+        {action}
+        await asyncio.sleep(1000)
+    finally:
+        await asyncio.sleep(0)
+        LOG.write("cancelled\\n")
+"""
+
+
+def log_of(pytester: pytest.Pytester) -> list[str]:
+    return (pytester.path / "order.log").read_text().splitlines()
+
+
+@pytest.mark.parametrize("arguments", [(), ("--llm-concurrency=1",)], ids=["overlapping", "inline"])
+def test_ctrl_c_cancels_bodies_and_tears_down_fixtures(
+    pytester: pytest.Pytester, arguments: tuple[str, ...]
+) -> None:
+    pytester.makepyfile(INTERRUPTED.replace("{action}", "pass"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", *ALONE, *arguments],
+        cwd=pytester.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 30
+    waiting = 1 if arguments else 20
+    while time.monotonic() < deadline:
+        if (pytester.path / "order.log").exists() and log_of(pytester).count("waiting") == waiting:
+            break
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    start = time.monotonic()
+    output, _ = process.communicate(timeout=30)
+
+    assert process.returncode == 2
+    assert time.monotonic() - start < 10  # measured: well under 2 s on an idle machine
+    log = log_of(pytester)
+    assert log.count("cancelled") == log.count("narrow up") == log.count("narrow down") == waiting
+    assert (log[0], log[-1]) == ("wide up", "wide down")
+    assert max(i for i, line in enumerate(log) if line == "cancelled") < log.index("wide down")
+    for word in ("never awaited", "destroyed", "Traceback"):
+        assert word not in output
+
+
+@pytest.mark.parametrize(
+    ("action", "arguments", "status"),
+    [
+        ("if n == 1: raise KeyboardInterrupt", (), 2),
+        ("if n == 1: pytest.exit('enough', returncode=7)", (), 7),
+        ("if n == 0: raise RuntimeError", ("-x",), 1),
+    ],
+    ids=["ctrl-c", "exit", "x"],
+)
+def test_wide_fixtures_go_last_however_the_session_ends(
+    pytester: pytest.Pytester, action: str, arguments: tuple[str, ...], status: int
+) -> None:
+    pytester.makepyfile(INTERRUPTED.replace("{action}", action))
+
+    result = pytester.runpytest_subprocess(*ALONE, *arguments, timeout=60)
+
+    assert result.ret == status
+    log = log_of(pytester)
+    assert log.count("narrow up") == log.count("narrow down") == log.count("cancelled")
+    assert (log[0], log[-1]) == ("wide up", "wide down")
+
+
+def test_sync_evals_import_no_asyncio(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import sys
+        from pytest_llmeval import llm_eval
+
+        @llm_eval(repeats=2, min_score=1)
+        def test_it():
+            assert "asyncio" not in sys.modules
+        """
+    )
+
+    result = pytester.runpytest_subprocess(*ALONE, "-p", "no:anyio", timeout=60)
+
+    result.assert_outcomes(passed=1)
+
+
+def test_patches_hold_across_awaits_and_in_async_models(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        bot="""
+        import asyncio
+        import shutil
+
+        async def answer(messages):
+            await asyncio.sleep(0.01)
+            return str(shutil.which("x"))
+        """,
+        plain="""
+        import shutil
+
+        def answer(messages):
+            return str(shutil.which("x"))
+        """,
+        test_it="""
+        import asyncio
+        import shutil
+        import pytest
+        from pytest_llmeval import llm_eval
+
+        @pytest.mark.parametrize("model", ["bot", "plain"])
+        @pytest.mark.parametrize("n", range(3))
+        @llm_eval(repeats=2, min_score=1)
+        async def test_it(async_llm, monkeypatch, n, model):
+            monkeypatch.setattr(shutil, "which", lambda name: f"patched {n}")
+            await asyncio.sleep(0.01)
+            assert shutil.which("x") == f"patched {n}"
+            reply = await async_llm.ask(f"{n}", model=f"function/{model}:answer")
+            assert reply.text == f"patched {n}"
+        """,
+    )
+    pytester.makeini(INI)
+
+    pytester.runpytest_subprocess(*ALONE, timeout=60).assert_outcomes(passed=6)
