@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -53,6 +54,7 @@ SETTINGS: dict[str, Any] = {
 }
 # What https://www.sqlite.org/security.html asks for where the file may be hostile.
 HARDENING = ("trusted_schema = 0", "cell_size_check = 1")
+INSERT = "INSERT INTO Cache(key, raw, store_time, access_time, size, mode, filename, value) VALUES "
 SUPER_JOURNAL_END = bytes.fromhex("d9d505f920a163d7")
 
 
@@ -154,8 +156,33 @@ class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
         Raises:
             sqlite3.DatabaseError, Timeout: none was written.
         """
+        if self._insert(rows):
+            return [True] * len(rows)
         with self.transact():
             return [self._add_one(name, value) for name, value in rows]
+
+    def _insert(self, rows: Sequence[tuple[str, bytes]]) -> bool:
+        """Write rows that are all new in one statement; say whether they were.
+
+        The columns are those of diskcache's own ``add``. That takes five statements, and
+        each is a turn of the interpreter's lock: beside 64 trials in flight it held every
+        reply back by 30 ms.
+        """
+        now = time.time()
+        try:
+            values = [
+                (*self._disk.put(name), now, now, *self._disk.store(value, False, name))
+                for name, value in rows
+            ]
+            places = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * len(rows))
+            self._con.execute(INSERT + places, [column for row in values for column in row])
+        except (RowRefused, sqlite3.IntegrityError):  # one of them has a row already, say
+            return False
+        except sqlite3.OperationalError as exc:
+            if exc.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+                raise Timeout from exc  # as diskcache calls it
+            raise
+        return True
 
     def _add_one(self, name: str, value: bytes) -> bool | RowRefused:
         try:

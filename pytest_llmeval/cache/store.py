@@ -58,7 +58,7 @@ class Store:
         """
         self._turn()  # a forked child has no connection yet
         lookups = self._lookups
-        if lookups is not None and identity(self._database) == self._seen:
+        if lookups is not None and self._is_in_place():
             with contextlib.suppress(sqlite3.Error):
                 return lookups.get(name)
         return self._attempt(lambda cache: cache.get(name))
@@ -125,7 +125,7 @@ class Store:
     def _current(self) -> AnyCache:
         if self._hopeless is not None:
             raise CacheUnusable(self._hopeless)
-        if self._cache is not None and identity(self._database) != self._seen:
+        if self._cache is not None and not self._is_in_place():
             self._drop()
         if self._cache is None:
             self._cache = self._open()
@@ -133,6 +133,14 @@ class Store:
             if isinstance(self._cache, SharedCache):
                 self._lookups = Lookups(self._folder)
         return self._cache
+
+    def _is_in_place(self) -> bool:
+        """Whether the cache that is open still lies there."""
+        if isinstance(self._cache, SharedCache) and self._seen is not None:
+            # No other file can have the inode of one that we hold open.
+            with contextlib.suppress(OSError):
+                return os.lstat(self._database).st_ino == self._seen[1]
+        return identity(self._database) == self._seen
 
     def _open(self) -> AnyCache:
         self._seen = identity(self._database)

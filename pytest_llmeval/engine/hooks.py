@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict
@@ -165,10 +166,12 @@ class EngineHooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
         """Leave no trial in flight, however the session ends."""
+        gc.freeze()  # what was collected outlives the trials: not to be looked through each time
         with self._scheduler.watching_patches():
             try:
                 return (yield)
             finally:
+                gc.unfreeze()
                 try:
                     self._scheduler.cancel()
                 except KeyboardInterrupt:  # the second: nobody wants to wait for teardowns

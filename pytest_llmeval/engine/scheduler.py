@@ -40,7 +40,7 @@ class Scheduler:
         abilities: what can be swapped here.
         limit: how many trials may be in flight, 1 for one after the other.
         following: gives the cases after one, as far as they may be started early.
-        chores: what may be done while every trial waits, one a time.
+        chores: what may be done while the last trials wait, one a time.
 
     Attributes:
         display: shows how far the session is, None where nothing is to be shown.
@@ -90,11 +90,14 @@ class Scheduler:
                 self._step(self._next_ready())
             elif head.serial:
                 self._run_inline(head)
-            elif not self._step_ready() and not self._start_one(head):
+            # A free place first: were all that came back finished first, those places would
+            # stay empty meanwhile, and 64 replies that came together stay together for ever.
+            elif not self._start_one(head) and not self._step_ready():
                 self._wait_for_one()
 
     def _wait_for_one(self) -> None:
-        chore = next(self._chores, None)
+        nothing_to_start = len(self._flight) < self._limit
+        chore = next(self._chores, None) if nothing_to_start else None
         if chore is not None:
             chore()
         self._step(self._next_ready())

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import cast
+from typing import Protocol, cast
 
 from pytest_llmeval.cache.key import request_key
 from pytest_llmeval.cache.replies import Answer, StoredReply
@@ -82,6 +82,13 @@ class WireRequest:
     body: JsonObject
     beta: str | None
     has_key: bool
+
+
+class Post(Protocol):
+    """Posts a question of our own once."""
+
+    def __call__(self, url: str, *, headers: Mapping[str, str], content: bytes) -> WireReply:
+        """Post, and read the whole reply; raises ``NetworkFailed``."""
 
 
 class HttpFailed(ProviderFailed):

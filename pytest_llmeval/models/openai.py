@@ -19,6 +19,7 @@ from pytest_llmeval.models.exchange import (
     Dialect,
     HttpFailed,
     JsonObject,
+    Post,
     WireRequest,
     answer,
     error_message,
@@ -118,11 +119,9 @@ class _Asks:
     SDK, and a replay does not even import it.
     """
 
-    def __init__(
-        self, calls: CachedCalls, *, connect: Callable[[], Connections], retries: RetryPolicy
-    ) -> None:
+    def __init__(self, calls: CachedCalls, *, post: Post, retries: RetryPolicy) -> None:
         self._calls = calls
-        self._connect = connect
+        self._post = post
         self._retries = retries
 
     def _question(
@@ -137,7 +136,7 @@ class _Asks:
 
     def _attempt(self, url: str, headers: Mapping[str, str], body: JsonObject) -> WireReply:
         content = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
-        return self._connect().post(url, headers=headers, content=content)
+        return self._post(url, headers=headers, content=content)
 
 
 class OpenAIProvider(_Asks):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -18,13 +18,14 @@ from pytest_llmeval.models.base import (
     Reply,
     parse_model_name,
 )
-from pytest_llmeval.models.retries import RetryPolicy
+from pytest_llmeval.models.retries import RetryPolicy, WireReply
 
 if TYPE_CHECKING:
     import openai
 
     from pytest_llmeval.models.function import LoadedFunction
     from pytest_llmeval.models.transport import Connections
+    from pytest_llmeval.models.wire import Wire
 
 P = TypeVar("P")
 
@@ -43,6 +44,7 @@ class Providers:
         self._retries = retries or RetryPolicy()
         self._functions: dict[str, LoadedFunction] = {}
         self._connections: Connections | None = None
+        self._wire: Wire | None = None
         self._opening = threading.Lock()
 
     def check(self, name: str) -> None:
@@ -83,7 +85,7 @@ class Providers:
             return FunctionProvider(calls, self._load_function(name.model))
         from pytest_llmeval.models.openai import OpenAIProvider
 
-        return OpenAIProvider(calls, connect=self.connections, retries=self._retries)
+        return OpenAIProvider(calls, post=self.post, retries=self._retries)
 
     def openai_client(self, calls: CachedCalls) -> openai.OpenAI:
         """Build the vendor's own client for one trial.
@@ -107,7 +109,7 @@ class Providers:
             return AsyncFunctionProvider(calls, self._load_function(name.model))
         from pytest_llmeval.models.openai import AsyncOpenAIProvider
 
-        return AsyncOpenAIProvider(calls, connect=self.connections, retries=self._retries)
+        return AsyncOpenAIProvider(calls, post=self.post, retries=self._retries)
 
     def async_openai_client(self, calls: CachedCalls) -> openai.AsyncOpenAI:
         """Build the vendor's own awaitable client for one trial.
@@ -119,8 +121,23 @@ class Providers:
 
         return async_client(calls, connect=self.connections, retries=self._retries)
 
+    def post(self, url: str, *, headers: Mapping[str, str], content: bytes) -> WireReply:
+        """Post a question of our own once, past the SDKs; see ``Post``."""
+        return self._poster().post(url, headers=headers, content=content)
+
+    def _poster(self) -> Wire | Connections:
+        from urllib.request import getproxies
+
+        from pytest_llmeval.models.wire import Wire
+
+        with self._opening:
+            if self._wire is None and not getproxies():
+                self._wire = Wire()
+            wire = self._wire
+        return self.connections() if wire is None else wire
+
     def connections(self) -> Connections:
-        """Open, at the first call, what all trials send through; from any thread."""
+        """Open, at the first call, what the clients of all trials send through; from any thread."""
         with self._opening:
             if self._connections is None:
                 from pytest_llmeval.models.transport import Connections
@@ -132,9 +149,10 @@ class Providers:
         """Close every connection, and send calls away that wait for their turn."""
         self._retries.gates.close()
         with self._opening:
-            if self._connections is not None:
-                self._connections.close()
-                self._connections = None
+            for opened in (self._connections, self._wire):
+                if opened is not None:
+                    opened.close()
+            self._connections = self._wire = None
 
     def _load_function(self, target: str) -> LoadedFunction:
         from pytest_llmeval.models.function import load_function

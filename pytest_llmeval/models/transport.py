@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 import httpx2
 
-from pytest_llmeval import __version__
 from pytest_llmeval.models.async_exchange import exchange_async
 from pytest_llmeval.models.base import CachedCalls
 from pytest_llmeval.models.exchange import (
@@ -25,11 +24,6 @@ from pytest_llmeval.models.exchange import (
 from pytest_llmeval.models.retries import NetworkFailed, RetryPolicy, WireReply
 
 _DEADLINES = httpx2.Timeout(600.0, connect=5.0)  # seconds; the vendors' own
-_OWN_HEADERS = {
-    "accept": "application/json",
-    "accept-encoding": "gzip, deflate",
-    "user-agent": f"pytest-llm-baseline/{__version__}",
-}
 
 
 class _Shim:
@@ -168,22 +162,15 @@ class Connections:
         self._tls = httpx2.create_ssl_context()
         self._untouched = self._open()
         self._idle: list[httpx2.Client] = []  # append and pop are atomic
-        self._urls: dict[str, httpx2.URL] = {}
         self._is_closed = False
 
     def post(self, url: str, *, headers: Mapping[str, str], content: bytes) -> WireReply:
-        """Send a question of our own once.
+        """Send a question of our own once, by a proxy: ``wire`` knows none.
 
         Raises:
             NetworkFailed: there was no reply, or it broke off.
         """
-        request = httpx2.Request(
-            "POST",
-            self._parsed(url),
-            headers={**_OWN_HEADERS, **headers},
-            content=content,
-            extensions={"timeout": _DEADLINES.as_dict()},
-        )
+        request = self._untouched.build_request("POST", url, headers=headers, content=content)
         return self.send(request)
 
     def send(self, request: httpx2.Request) -> WireReply:
@@ -226,12 +213,6 @@ class Connections:
         self._untouched.close()
         while self._idle:
             self._idle.pop().close()
-
-    def _parsed(self, url: str) -> httpx2.URL:
-        """Parse a URL once: a session asks few, and it takes as long as to send a request."""
-        if url not in self._urls:
-            self._urls[url] = httpx2.URL(url)
-        return self._urls[url]
 
     def _open(self) -> httpx2.Client:
         return httpx2.Client(verify=self._tls, timeout=_DEADLINES)

@@ -164,15 +164,15 @@ def test_damage_found_at_a_later_read_is_survived(
 def test_damage_found_at_a_later_write_is_survived(
     database: Path, make_replies: Make, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add = disk.SharedCache.add
+    add_all = disk.SharedCache.add_all
     damage = [sqlite3.DatabaseError("database disk image is malformed")]
 
-    def add_or_find_damage(self: disk.SharedCache, name: str, value: bytes) -> bool:
+    def add_or_find_damage(self: disk.SharedCache, rows: list[tuple[str, bytes]]) -> object:
         if damage:
             raise damage.pop()
-        return bool(add(self, name, value))
+        return add_all(self, rows)
 
-    monkeypatch.setattr(disk.SharedCache, "add", add_or_find_damage)
+    monkeypatch.setattr(disk.SharedCache, "add_all", add_or_find_damage)
     paid = make_replies().get_or_call(KEY, Slot(0, 1), says("Lima"))
     assert make_replies("replay").get_or_call(KEY, Slot(0, 1), never).draw == paid.draw
     assert len(aside(home)) == 1

@@ -260,11 +260,17 @@ def test_a_refused_row_is_refused_alone(cache: SharedCache, sql: Sql, victim: Pa
 
 def test_a_transaction_that_fails_writes_no_row(cache: SharedCache, sql: Sql) -> None:
     sql("CREATE TRIGGER t BEFORE INSERT ON Cache WHEN NEW.key = 'b' BEGIN"
-        " SELECT RAISE(FAIL, 'no b'); END")  # fmt: skip
+        " SELECT RAISE(ABORT, 'no b'); END")  # fmt: skip
     with pytest.raises(sqlite3.DatabaseError, match="no b"):
         cache.add_all([("a", b"1"), ("b", b"2")])
     assert cache.get("a") is None
     assert cache.add_all([("a", b"1")]) == [True]
+
+
+def test_a_full_disk_is_told_as_it_is(cache: SharedCache) -> None:
+    cache._con.execute("PRAGMA max_page_count = 1")
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        cache.add_all([("a", b"x" * 100_000)])
 
 
 # Opening

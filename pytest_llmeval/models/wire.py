@@ -1,0 +1,131 @@
+"""Posting our own questions: the shortest way from bytes to bytes.
+
+``http.client`` of the standard library, because a question through it takes half the CPU
+time of the next fastest library (docs/design.md), and the interpreter's one lock is what
+bounds how many calls can be in flight. What it leaves to others is left to others: behind
+a proxy, ``transport`` sends.
+"""
+
+from __future__ import annotations
+
+import gzip
+import select
+import time
+import zlib
+from collections import defaultdict
+from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from threading import Lock
+from typing import TYPE_CHECKING
+from urllib.parse import SplitResult, urlsplit
+
+from pytest_llmeval import __version__
+from pytest_llmeval.models.retries import NetworkFailed, WireReply
+
+if TYPE_CHECKING:
+    import ssl
+
+CONNECT_SECONDS = 5.0  # the vendors' own deadlines
+REPLY_SECONDS = 600.0
+_HEADERS = {"accept": "application/json", "user-agent": f"pytest-llm-baseline/{__version__}"}
+
+
+class Wire:
+    """Connections that are kept from call to call, one for each call under way."""
+
+    def __init__(self) -> None:
+        # By scheme and host; the last used first. append and pop are atomic.
+        self._idle: defaultdict[tuple[str, str], list[HTTPConnection]] = defaultdict(list)
+        self._tls: ssl.SSLContext | None = None
+        self._tls_lock = Lock()
+        self._is_closed = False
+
+    def post(self, url: str, *, headers: Mapping[str, str], content: bytes) -> WireReply:
+        """Post once and read the whole reply; from any thread.
+
+        Args:
+            url: http or https, without user and password.
+            headers: besides our own.
+            content: the body.
+
+        Raises:
+            NetworkFailed: there was no reply, or it broke off.
+        """
+        parts = urlsplit(url)
+        idle = self._idle[parts.scheme, parts.netloc]
+        target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        started = time.perf_counter()
+        connection: HTTPConnection | None = None
+        try:
+            connection = self._connected(parts, idle)
+            connection.request("POST", target, body=content, headers={**_HEADERS, **headers})
+            response = connection.getresponse()
+            body = _decoded(response)
+        except (HTTPException, OSError, zlib.error, EOFError, ValueError) as exc:
+            if connection is not None:
+                connection.close()
+            raise NetworkFailed(exc) from exc
+        reply_headers = {name.lower(): value for name, value in response.getheaders()}
+        self._keep(connection, idle)
+        seconds = time.perf_counter() - started
+        return WireReply(status=response.status, headers=reply_headers, body=body, seconds=seconds)
+
+    def close(self) -> None:
+        """Close every connection; one that is in use when its reply is there."""
+        self._is_closed = True
+        for idle in list(self._idle.values()):
+            while idle:
+                idle.pop().close()
+
+    def _connected(self, parts: SplitResult, idle: list[HTTPConnection]) -> HTTPConnection:
+        while idle:
+            connection = idle.pop()
+            if _is_alive(connection):
+                return connection
+            connection.close()
+        connection = self._open(parts)
+        connection.connect()
+        connection.sock.settimeout(REPLY_SECONDS)
+        return connection
+
+    def _open(self, parts: SplitResult) -> HTTPConnection:
+        host = parts.hostname or ""
+        if parts.scheme == "https":
+            return HTTPSConnection(
+                host, parts.port, timeout=CONNECT_SECONDS, context=self._tls_context()
+            )
+        return HTTPConnection(host, parts.port, timeout=CONNECT_SECONDS)
+
+    def _tls_context(self) -> ssl.SSLContext:
+        with self._tls_lock:
+            if self._tls is None:
+                import httpx2
+
+                self._tls = httpx2.create_ssl_context()  # it trusts whom the SDKs trust
+            return self._tls
+
+    def _keep(self, connection: HTTPConnection, idle: list[HTTPConnection]) -> None:
+        if connection.sock is not None:  # else the server wanted it closed
+            idle.append(connection)
+        if self._is_closed:  # meanwhile: after Ctrl-C nobody waits for calls under way
+            self.close()
+
+
+def _is_alive(connection: HTTPConnection) -> bool:
+    """Whether the server has kept its end open: it has nothing to say before it is asked."""
+    waits = select.poll() if hasattr(select, "poll") else None
+    if waits is None:
+        return not select.select([connection.sock], [], [], 0)[0]
+    waits.register(connection.sock, select.POLLIN)
+    return not waits.poll(0)
+
+
+def _decoded(response: HTTPResponse) -> bytes:
+    """Read a reply to its end, packed though it was not asked to be."""
+    body = response.read()
+    packing = (response.getheader("content-encoding") or "identity").lower()
+    if packing in ("gzip", "x-gzip"):
+        return gzip.decompress(body)
+    if packing != "identity":
+        raise ValueError(f"the reply is packed as {packing!r}, which was not asked for")
+    return body
