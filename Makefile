@@ -70,6 +70,8 @@ demo: $(VENV)/.ready
 bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/replay.py
 	$(BIN)/python benchmarks/idle.py
+	$(BIN)/python benchmarks/concurrency.py
+	$(BIN)/python benchmarks/scale.py
 
 clean:
 	rm -rf $(VENV) .venv-pytest-* $(PLUGINS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

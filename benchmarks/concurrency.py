@@ -1,9 +1,10 @@
 """How close to the physical limit do trials overlap?
 
 1000 calls of 200 ms at 64 in flight (the limit is 3.1 s), then 5000 of 20 ms, against a
-loopback server of our own: our plugin with sync tests, beside the fastest bare script
-there is (AsyncOpenAI and a semaphore), the sync SDK in a bare thread pool, and plain
-pytest under xdist. Whole processes. Run: ``python benchmarks/concurrency.py``.
+loopback server of our own: our plugin with sync and with async tests, beside the fastest
+bare script there is (AsyncOpenAI and a semaphore), the sync SDK in a bare thread pool, and
+plain pytest under xdist, which is measured once, as it takes minutes. Whole processes, each
+with an empty cache. Run: ``python benchmarks/concurrency.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from stopwatch import QUIET_PYTEST, interleaved, table
+from stopwatch import QUIET_PYTEST, interleaved, python, table
 
 IN_FLIGHT = 64
 ROUNDS = 5
@@ -39,6 +40,15 @@ from pytest_llmeval import llm_eval
 @pytest.mark.parametrize("number", range({cases}))
 def test_question(llm, number):
     assert llm.ask(f"Question {{number}}?").text == "yes"
+"""
+PLUGIN_ASYNC = """
+import pytest
+from pytest_llmeval import llm_eval
+
+@llm_eval(repeats={repeats})
+@pytest.mark.parametrize("number", range({cases}))
+async def test_question(async_llm, number):
+    assert (await async_llm.ask(f"Question {{number}}?")).text == "yes"
 """
 XDIST = """
 import openai
@@ -125,11 +135,10 @@ def start_server(wait: float) -> str:
 
 def commands() -> dict[str, Sequence[str]]:
     """What is timed; the last one is the reference."""
-    ours = [*QUIET_PYTEST, "test_plugin.py", "--llm-model=openai/bench"]
-    xdist = [*QUIET_PYTEST, "-p", "no:llmeval", "test_xdist.py", "-n", str(XDIST_WORKERS)]
+    ours = ["--llm-model=openai/bench", f"--llm-concurrency={IN_FLIGHT}"]
     return {
-        "this plugin, sync tests": [*ours, f"--llm-concurrency={IN_FLIGHT}"],
-        "plain pytest, xdist": xdist,
+        "this plugin, sync tests": [*QUIET_PYTEST, "test_plugin.py", *ours],
+        "this plugin, async tests": [*QUIET_PYTEST, "test_plugin_async.py", *ours],
         "sync SDK in a bare thread pool": ["bare_threads.py"],
         "AsyncOpenAI and a semaphore": ["bare_async.py"],
     }
@@ -143,6 +152,7 @@ def measure(cases: int, repeats: int, wait: float) -> None:
         folder = Path(name)
         texts = {
             "test_plugin": PLUGIN,
+            "test_plugin_async": PLUGIN_ASYNC,
             "test_xdist": XDIST,
             "bare_async": BARE_ASYNC,
             "bare_threads": BARE_THREADS,
@@ -155,8 +165,10 @@ def measure(cases: int, repeats: int, wait: float) -> None:
             rounds=ROUNDS,
             before_each=lambda: shutil.rmtree(folder / ".llmeval", ignore_errors=True),
         )
-    unit = f"{cases * repeats} calls of {wait * 1000:.0f} ms, {IN_FLIGHT} in flight"
-    print(table(usages, unit=unit), end="\n\n", flush=True)
+        print(table(usages, unit=f"{cases * repeats} calls of {wait * 1000:.0f} ms"), flush=True)
+        xdist = [*QUIET_PYTEST, "-p", "no:llmeval", "test_xdist.py", "-n", str(XDIST_WORKERS)]
+        once = python(xdist, folder=folder)
+    print(f"Plain pytest, {XDIST_WORKERS} xdist workers, once: {once.wall:.1f} s\n", flush=True)
 
 
 def main() -> int:

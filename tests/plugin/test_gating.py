@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -394,17 +395,14 @@ def test_cache_off_stores_nothing(project: Project) -> None:
     assert not (project.path / ".llmeval" / "cache").exists()
 
 
-def test_a_broken_gate_ends_as_one_line_and_the_run_is_kept(main: Project) -> None:
-    main.write(
-        conftest="""
-        import pytest_llmeval.session
+def test_a_broken_gate_ends_as_one_line_and_the_run_is_kept(
+    main: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def boom(*_args: object) -> None:
+        raise ZeroDivisionError("in the gate")
 
-        def boom(*_args):
-            raise ZeroDivisionError("in the gate")
-
-        pytest_llmeval.session.compare = boom
-        """
-    )
+    # Not by its name: the package may still hold a module that pytester has forgotten.
+    monkeypatch.setattr(import_module("pytest_llmeval.session"), "compare", boom)
 
     result, report = main.gate("--llm-baseline=main")
 
