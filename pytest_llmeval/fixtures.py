@@ -126,7 +126,7 @@ def llm_score(request: pytest.FixtureRequest) -> ScoreRecorder:
 
 def _gates(config: pytest.Config) -> Gates:
     """Make what holds calls back; the workers of a session hear of one another by a file."""
-    from pytest_llmeval.engine.hooks import workers
+    from pytest_llmeval.engine.install import workers
     from pytest_llmeval.models.bulletin import Bulletin
     from pytest_llmeval.models.gates import Gates
 

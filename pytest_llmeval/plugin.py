@@ -197,7 +197,7 @@ class SessionHooks:
         return payloads
 
     def _install(self, session: pytest.Session, marked: Sequence[pytest.Item]) -> None:
-        from pytest_llmeval.engine.hooks import install
+        from pytest_llmeval.engine.install import install
         from pytest_llmeval.engine.marker import read_marker
         from pytest_llmeval.engine.opening import open_run
         from pytest_llmeval.models.providers import Providers

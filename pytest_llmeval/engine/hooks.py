@@ -6,8 +6,6 @@ import gc
 import inspect
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict
-from functools import partial
-from importlib import import_module
 from typing import Any
 
 import pytest
@@ -17,123 +15,16 @@ from pytest_llmeval.engine.case import CaseRunner
 from pytest_llmeval.engine.fiber import InlineFiber
 from pytest_llmeval.engine.logs import adopt_caplog
 from pytest_llmeval.engine.lookahead import Lookahead
-from pytest_llmeval.engine.marker import Eval
-from pytest_llmeval.engine.overlap import (
-    EXCLUSIVE_FIXTURES,
-    serial_case,
-    serial_session,
-    signature,
-)
+from pytest_llmeval.engine.overlap import EXCLUSIVE_FIXTURES
 from pytest_llmeval.engine.payload import detached_note, opening_of, payload_of
-from pytest_llmeval.engine.probe import Abilities, find_abilities, missing_parts
-from pytest_llmeval.engine.progress import Wording, make_display
 from pytest_llmeval.engine.scheduler import Scheduler
 from pytest_llmeval.engine.trial import TRIAL, Phase, RunningTrial
-from pytest_llmeval.engine.trials import CaseTrials
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.records import Progress, Run, Settings, Slowdown
+from pytest_llmeval.records import Run, Slowdown
 
 RUNNER = pytest.StashKey[CaseRunner]()
 NOTES = pytest.StashKey[list[str]]()
 SLOWDOWNS = pytest.StashKey[Callable[[], Sequence[Slowdown]]]()
-
-
-def install(
-    session: pytest.Session,
-    evals: Sequence[Eval],
-    *,
-    settings: Settings,
-    opening: Run,
-    word: Wording,
-    ahead: Sequence[str] = (),
-) -> None:
-    """Make every eval item run its trials.
-
-    Args:
-        session: the session, after collection.
-        evals: the items under the marker, with what their marks amount to; not empty.
-        settings: how many trials may overlap, and which never.
-        opening: the run that begins, without trials.
-        word: puts progress into a line.
-        ahead: modules that the session will need at its end, imported while trials wait.
-
-    Raises:
-        SettingsError: this pytest lacks a private part that the engine needs.
-    """
-    missing = missing_parts(session, evals[0].item)
-    if missing:
-        raise SettingsError(
-            f"pytest {pytest.__version__} is not supported: {', '.join(missing)} moved. "
-            "Install a supported one: pip install 'pytest>=8.4,<10'"
-        )
-    abilities = find_abilities(session)
-    trials = _trials_of(evals, session.config, settings, abilities)
-    lookahead = Lookahead(session, trials)
-    limit = max(1, settings.concurrency // workers(session.config))
-    scheduler = Scheduler(
-        session,
-        abilities=abilities,
-        limit=limit,
-        following=lookahead.following,
-        chores=(partial(import_module, name) for name in ahead),
-    )
-    _show_progress(session.config, scheduler, list(trials.values()), word=word)
-    runners = [CaseRunner(spec, trials[spec.item], scheduler=scheduler) for spec in evals]
-    for runner in runners:
-        runner.install()
-        runner.item.stash[RUNNER] = runner
-    hooks = EngineHooks(opening, runners=runners, scheduler=scheduler, lookahead=lookahead)
-    hooks.exclusive = EXCLUSIVE_FIXTURES.union(abilities.exclusive)
-    hooks.notes = session.config.stash.setdefault(NOTES, [])
-    hooks.slowdowns = partial(_slowdowns, session.config)
-    lacking = {abilities.serial, *abilities.exclusive} - {""}
-    if any(trials[spec.item].serial in lacking for spec in evals):
-        hooks.notes.append(abilities.note)
-    session.config.pluginmanager.register(hooks, "llmeval-engine")
-
-
-def _trials_of(
-    evals: Sequence[Eval], config: pytest.Config, settings: Settings, abilities: Abilities
-) -> dict[pytest.Item, CaseTrials]:
-    one = "concurrency 1" if settings.concurrency == 1 else ""
-    everywhere = serial_session(config) or one or abilities.serial
-    alone = (*settings.serial_fixtures, *abilities.exclusive)
-    return {
-        spec.item: CaseTrials(
-            spec,
-            serial=everywhere or serial_case(spec, alone),
-            signature=signature(spec.item),
-        )
-        for spec in evals
-    }
-
-
-def _show_progress(
-    config: pytest.Config, scheduler: Scheduler, cases: Sequence[CaseTrials], *, word: Wording
-) -> None:
-    def look() -> Progress:
-        return Progress(
-            done=sum(trials.done for trials in cases),
-            total=sum(trials.repeats for trials in cases),
-            made=sum(trials.made for trials in cases),
-            replayed=sum(trials.replayed for trials in cases),
-            in_flight=scheduler.in_flight,
-        )
-
-    scheduler.display = make_display(config, look=look, word=word)
-    if scheduler.display is not None:
-        config.pluginmanager.register(scheduler.display, "llmeval-progress-display")
-
-
-def _slowdowns(config: pytest.Config) -> Sequence[Slowdown]:
-    take = config.stash.get(SLOWDOWNS, None)  # not there before the first call of a model
-    return () if take is None else take()
-
-
-def workers(config: pytest.Config) -> int:
-    """How many processes share the limit."""
-    worker: dict[str, int] = getattr(config, "workerinput", {})
-    return int(worker.get("workercount", 1))
 
 
 class EngineHooks:
@@ -167,7 +58,7 @@ class EngineHooks:
     def pytest_runtestloop(self) -> Generator[None, object, object]:
         """Leave no trial in flight, however the session ends."""
         gc.freeze()  # what was collected outlives the trials: not to be looked through each time
-        with self._scheduler.watching_patches():
+        with self._scheduler.turns.switch.watching_patches():
             try:
                 return (yield)
             finally:
@@ -190,7 +81,7 @@ class EngineHooks:
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Hand the session the collectors that a trial of the item set up ahead of time."""
         if RUNNER in item.stash:
-            self._scheduler.restore(item)
+            self._scheduler.turns.restore(item)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
@@ -245,7 +136,7 @@ class EngineHooks:
             if isinstance(value, pytest.LogCaptureFixture) and trial.patches is not None:
                 adopt_caplog(value, trial.patches)
             return value
-        with self._scheduler.widening(trial):
+        with self._scheduler.turns.widening(trial):
             return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)

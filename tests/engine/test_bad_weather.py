@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -77,17 +78,18 @@ def test_every_trial_passes_in_spite_of(pytester: pytest.Pytester, body: str) ->
 
 
 def test_what_hangs_with_a_lock_can_be_ended_by_ctrl_c(pytester: pytest.Pytester) -> None:
-    evals(pytester, "LOCK.acquire()")  # never released: the second trial waits for ever
+    # Never released: the second trial waits for ever.
+    evals(pytester, "LOCK.acquire(); open('acquired', 'w').close()")
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"],
         cwd=pytester.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
-    log = pytester.path / "calls.log"
+    acquired = pytester.path / "acquired"
     deadline = time.monotonic() + 30
-    while not log.exists() and time.monotonic() < deadline:
+    while not acquired.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
-    time.sleep(0.5)
-    process.send_signal(2)
+    time.sleep(1.5)  # the first trial ends, the second begins to hang
+    process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=25)
 
     assert process.returncode == 2, output

@@ -1,0 +1,124 @@
+"""Putting the engine in place, in a session that has evals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from importlib import import_module
+
+import pytest
+
+from pytest_llmeval.engine.case import CaseRunner
+from pytest_llmeval.engine.hooks import NOTES, RUNNER, SLOWDOWNS, EngineHooks
+from pytest_llmeval.engine.lookahead import Lookahead
+from pytest_llmeval.engine.marker import Eval
+from pytest_llmeval.engine.overlap import (
+    EXCLUSIVE_FIXTURES,
+    serial_case,
+    serial_session,
+    signature,
+)
+from pytest_llmeval.engine.probe import Abilities, find_abilities, missing_parts
+from pytest_llmeval.engine.progress import Wording, make_display
+from pytest_llmeval.engine.scheduler import Scheduler
+from pytest_llmeval.engine.trials import CaseTrials
+from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.records import Progress, Run, Settings, Slowdown
+
+
+def install(
+    session: pytest.Session,
+    evals: Sequence[Eval],
+    *,
+    settings: Settings,
+    opening: Run,
+    word: Wording,
+    ahead: Sequence[str] = (),
+) -> None:
+    """Make every eval item run its trials.
+
+    Args:
+        session: the session, after collection.
+        evals: the items under the marker, with what their marks amount to; not empty.
+        settings: how many trials may overlap, and which never.
+        opening: the run that begins, without trials.
+        word: puts progress into a line.
+        ahead: modules that the session will need at its end, imported while trials wait.
+
+    Raises:
+        SettingsError: this pytest lacks a private part that the engine needs.
+    """
+    missing = missing_parts(session, evals[0].item)
+    if missing:
+        raise SettingsError(
+            f"pytest {pytest.__version__} is not supported: {', '.join(missing)} moved. "
+            "Install a supported one: pip install 'pytest>=8.4,<10'"
+        )
+    abilities = find_abilities(session)
+    trials = _trials_of(evals, session.config, settings, abilities)
+    lookahead = Lookahead(session, trials)
+    limit = max(1, settings.concurrency // workers(session.config))
+    scheduler = Scheduler(
+        session,
+        abilities=abilities,
+        limit=limit,
+        following=lookahead.following,
+        chores=(partial(import_module, name) for name in ahead),
+    )
+    _show_progress(session.config, scheduler, list(trials.values()), word=word)
+    runners = [CaseRunner(spec, trials[spec.item], scheduler=scheduler) for spec in evals]
+    for runner in runners:
+        runner.install()
+        runner.item.stash[RUNNER] = runner
+    hooks = EngineHooks(opening, runners=runners, scheduler=scheduler, lookahead=lookahead)
+    hooks.exclusive = EXCLUSIVE_FIXTURES.union(abilities.exclusive)
+    hooks.notes = session.config.stash.setdefault(NOTES, [])
+    hooks.slowdowns = partial(_slowdowns, session.config)
+    lacking = {abilities.serial, *abilities.exclusive} - {""}
+    if any(trials[spec.item].serial in lacking for spec in evals):
+        hooks.notes.append(abilities.note)
+    session.config.pluginmanager.register(hooks, "llmeval-engine")
+
+
+def _trials_of(
+    evals: Sequence[Eval], config: pytest.Config, settings: Settings, abilities: Abilities
+) -> dict[pytest.Item, CaseTrials]:
+    one = "concurrency 1" if settings.concurrency == 1 else ""
+    everywhere = serial_session(config) or one or abilities.serial
+    alone = (*settings.serial_fixtures, *abilities.exclusive)
+    return {
+        spec.item: CaseTrials(
+            spec,
+            serial=everywhere or serial_case(spec, alone),
+            signature=signature(spec.item),
+        )
+        for spec in evals
+    }
+
+
+def _show_progress(
+    config: pytest.Config, scheduler: Scheduler, cases: Sequence[CaseTrials], *, word: Wording
+) -> None:
+    def look() -> Progress:
+        return Progress(
+            done=sum(trials.done for trials in cases),
+            total=sum(trials.repeats for trials in cases),
+            made=sum(trials.made for trials in cases),
+            replayed=sum(trials.replayed for trials in cases),
+            in_flight=scheduler.in_flight,
+        )
+
+    scheduler.display = make_display(config, look=look, word=word)
+    if scheduler.display is not None:
+        config.pluginmanager.register(scheduler.display, "llmeval-progress-display")
+
+
+def _slowdowns(config: pytest.Config) -> Sequence[Slowdown]:
+    take = config.stash.get(SLOWDOWNS, None)  # not there before the first call of a model
+    return () if take is None else take()
+
+
+def workers(config: pytest.Config) -> int:
+    """How many processes share the limit."""
+    worker: dict[str, int] = getattr(config, "workerinput", {})
+    return int(worker.get("workercount", 1))
