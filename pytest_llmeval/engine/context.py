@@ -21,7 +21,12 @@ import pytest
 
 from pytest_llmeval.engine.fiber import check_in
 from pytest_llmeval.engine.logs import Logs, LogState
-from pytest_llmeval.engine.patches import Patches, remembered_absence, watched_patchers
+from pytest_llmeval.engine.patches import (
+    Patches,
+    remembered_absence,
+    watched_mocks,
+    watched_patchers,
+)
 
 Stack = dict[Any, Any]
 
@@ -92,11 +97,11 @@ class Switch:
 
     @contextmanager
     def watching_patches(self) -> Iterator[None]:
-        """Have each ``MonkeyPatch`` belong to the trial that makes it."""
+        """Have each ``MonkeyPatch`` and mock patch belong to the trial that makes it."""
         if self._unset is None:
             yield
             return
-        with watched_patchers(self._adopt):
+        with watched_patchers(self._adopt), watched_mocks(lambda: self._patches):
             yield
 
     def save(self) -> Context:

@@ -15,6 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from pytest_llmeval.engine.result import Result
+from pytest_llmeval.errors import ProviderFailed
 
 T = TypeVar("T")
 
@@ -163,6 +164,7 @@ class ThreadFiber:
         self._ready = ready
         self._thread: PooledThread | None = None
         self.cancelled = False
+        self._was_told = False  # that it is cancelled
         self._hand_over = threading.Lock()  # held while it is decided who has the baton
         self._to_fiber = threading.Lock()
         self._to_session = threading.Lock()
@@ -223,8 +225,13 @@ class ThreadFiber:
         self.cancelled = not self.done
 
     def _raise_if_cancelled(self) -> None:
-        if self.cancelled:
-            raise TrialCancelled
+        if not self.cancelled:
+            return
+        if self._was_told:
+            # Its fixtures are torn down by now, and pytest stops at what is no Exception.
+            raise ProviderFailed("the trial was cancelled before this call was made")
+        self._was_told = True
+        raise TrialCancelled
 
     def _detach(self) -> None:
         """Take the baton from the trial, unless it has just handed it back."""
@@ -244,22 +251,29 @@ class ThreadFiber:
 class StallWatch:
     """Tells whether a thread makes no progress: its CPU clock stands still.
 
+    So does that of a thread which only waits for a core. On a machine that is so busy
+    the look itself comes late, and does not count.
+
     Where threads have no clock of their own (macOS, Windows) nothing is ever stalled.
     """
 
     PERIOD = 0.05  # seconds
-    CHECKS = 2
+    CHECKS = 5  # with 2, trials that only waited for a core were taken for stalled (measured)
 
     def __init__(self, thread: PooledThread) -> None:
         self._thread = thread
         self._still = 0
         self._last = -1.0
+        self._looked = time.monotonic()
 
     def is_stalled(self) -> bool:
         """Look at the clock; call once a period."""
-        now = self._clock()
-        self._still = self._still + 1 if now is not None and now == self._last else 0
+        now, looked = self._clock(), time.monotonic()
+        is_late = looked - self._looked > 2 * self.PERIOD
+        stands_still = now is not None and now == self._last and not is_late
+        self._still = self._still + 1 if stands_still else 0
         self._last = -1.0 if now is None else now
+        self._looked = looked
         return self._still >= self.CHECKS
 
     def _clock(self) -> float | None:

@@ -114,7 +114,8 @@ class EngineHooks:
 
     def pytest_fixture_post_finalizer(self, request: pytest.FixtureRequest) -> None:
         """Take the baton again after a fixture whose end blocked."""
-        trial = request._pyfuncitem.stash.get(TRIAL, None)
+        stash = getattr(request._pyfuncitem, "stash", None)  # None: of a trial that has ended
+        trial = None if stash is None else stash.get(TRIAL, None)
         if trial is not None:
             trial.fiber.check_in()
 

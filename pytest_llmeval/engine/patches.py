@@ -25,6 +25,7 @@ from pytest_llmeval.engine.places import ABSENT, Attribute, ImportPath, Item, Pl
 
 T = TypeVar("T")
 
+MOCK = "mock.patch"
 _CHANGING = ("setattr", "delattr", "setitem", "delitem", "syspath_prepend", "chdir", "undo")
 _INSTALLED = ("site-packages", "dist-packages")
 
@@ -70,10 +71,14 @@ class Patches:
 
     Attributes:
         outside: a package that is not the project's and was patched, "" if none was.
+        mocks: how many patches of ``unittest.mock`` are in place.
+        were_used: anything was patched at some time, environment and directory included.
     """
 
     def __init__(self, unset: object) -> None:
         self.outside = ""
+        self.mocks = 0
+        self.were_used = False
         self._unset = unset
         self._patched: dict[object, Patched] = {}
         self._patchers: list[pytest.MonkeyPatch] = []
@@ -85,7 +90,12 @@ class Patches:
     @property
     def are_in_use(self) -> bool:
         """Whether anything was patched, the environment and the directory included."""
-        return bool(self._patched) or any(map(_has_changed, self._patchers))
+        return bool(self._patched or self.mocks) or any(map(_has_changed, self._patchers))
+
+    @property
+    def held_for(self) -> str:
+        """For whose sake the baton is to stay with the trial in its calls; "" if it need not."""
+        return self.outside or (MOCK if self.mocks else "")
 
     def leave(self) -> None:
         """Put everything away, the last first."""
@@ -130,6 +140,7 @@ class Patches:
     ) -> T:
         __tracebackhide__ = True
         check_in()  # a trial that lost the baton must not patch over another
+        self.were_used = True
         if method.__name__ in ("setattr", "delattr"):
             self._note_owner(*args)
         try:
@@ -173,6 +184,42 @@ def watched_patchers(adopt: Callable[[pytest.MonkeyPatch], None]) -> Iterator[No
         yield
     finally:
         pytest.MonkeyPatch.__init__ = plain  # type: ignore[method-assign]
+
+
+@contextmanager
+def watched_mocks(current: Callable[[], Patches | None]) -> Iterator[None]:
+    """Count the patches of ``unittest.mock`` that the trial in turn has in place.
+
+    They are undone by themselves alone, so nothing of them can be put away for others.
+
+    Args:
+        current: gives what the trial in turn patches.
+    """
+    mock: Any = sys.modules.get("unittest.mock")
+    kinds = () if mock is None else (mock._patch, mock._patch_dict)
+    plain = [(kind, kind.__enter__, kind.__exit__) for kind in kinds]
+    for kind, enter, leave in plain:
+        kind.__enter__ = _counting(enter, current, step=1)
+        kind.__exit__ = _counting(leave, current, step=-1)
+    try:
+        yield
+    finally:
+        for kind, enter, leave in plain:
+            kind.__enter__, kind.__exit__ = enter, leave
+
+
+def _counting(
+    method: Callable[..., Any], current: Callable[[], Patches | None], *, step: int
+) -> Callable[..., Any]:
+    def counted(patcher: object, *exc_info: object) -> Any:
+        check_in()  # a trial that lost the baton must not patch over another
+        patches = current()
+        if patches is not None:
+            patches.mocks = max(0, patches.mocks + step)
+            patches.were_used = True
+        return method(patcher, *exc_info)
+
+    return counted
 
 
 def remembered_absence() -> object:

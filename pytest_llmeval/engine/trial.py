@@ -142,7 +142,7 @@ class RunningTrial:
             properties=tuple(self.clone.user_properties),
             warned=tuple(self.warned),
             was_detached=self.fiber.was_detached,
-            has_patched=bool(self.patches),
+            has_patched=self.patches is not None and self.patches.were_used,
             held_for=self._held_for,
         )
 
@@ -194,9 +194,9 @@ class RunningTrial:
 
     def _wait(self, function: Callable[[], T]) -> T:
         """Run the call of a model, with what was patched where that may matter to any call."""
-        if self.patches is None or not self.patches.outside:
+        if self.patches is None or not self.patches.held_for:
             return self._give_way(function)
-        self._held_for = self.patches.outside
+        self._held_for = self.patches.held_for
         return self._hold(function)
 
     def _give_way(self, function: Callable[[], T]) -> T:
@@ -217,8 +217,8 @@ class RunningTrial:
         """
         from pytest_llmeval.engine.loop import wait_in_thread
 
-        if not awaits and self.patches is not None and self.patches.outside:
-            self._held_for = self.patches.outside
+        if not awaits and self.patches is not None and self.patches.held_for:
+            self._held_for = self.patches.held_for
             return function()
         beside = self.fiber.beside if isinstance(self.fiber, ThreadFiber) else nullcontext
         return await wait_in_thread(function, threads=self._threads, beside=beside)

@@ -526,6 +526,7 @@ def interrupted(pytester: pytest.Pytester, *arguments: str) -> tuple[int, float,
         if log.exists() and len(log.read_text().splitlines()) >= 12:
             break
         time.sleep(0.02)
+    time.sleep(0.3)  # until the replies of the last ones are on disk, and their trials ended
     process.send_signal(signal.SIGINT)
     start = time.monotonic()
     output, _ = process.communicate(timeout=30)

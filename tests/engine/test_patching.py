@@ -229,3 +229,79 @@ def test_sessions_leave_the_class_as_it_was(project: pytest.Pytester) -> None:
     project.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
     assert pytest.MonkeyPatch.__init__ is before
+
+
+def test_patches_of_unittest_mock_are_met_by_their_own_trial_alone(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        app="def fetch(): return 'real'",
+        slow="""
+        import time
+
+        def answer(messages):
+            time.sleep(0.02)
+            return "yes"
+        """,
+        test_it="""
+        import app
+        import pytest
+        from unittest import mock
+        from pytest_llmeval import llm_eval
+
+        @llm_eval(repeats=4, min_score=1)
+        @pytest.mark.parametrize("n", range(3))
+        def test_with(llm, n):
+            with mock.patch("app.fetch", return_value=f"fake {n}"):
+                llm.ask(f"{n}")
+                assert app.fetch() == f"fake {n}"
+            with mock.patch.dict("app.__dict__", colour=n):
+                llm.ask(f"dict {n}")
+                assert app.colour == n
+
+        @llm_eval(repeats=4, min_score=1)
+        @pytest.mark.parametrize("n", range(3))
+        @mock.patch("app.fetch", return_value="decorated")
+        def test_decorated(fetch, llm, n):
+            llm.ask(f"decorated {n}")
+            assert app.fetch() == "decorated"
+
+        def test_ordinary():
+            assert app.fetch() == "real"
+            assert not hasattr(app, "colour")
+        """,
+    )
+    pytester.makeini("[pytest]\nllm_model = function/slow:answer\npythonpath = .\n")
+
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", timeout=60)
+
+    result.assert_outcomes(passed=7)
+    result.stdout.fnmatch_lines(["6 cases ran serially: mock.patch (6)"])
+
+
+def test_a_trial_that_blocked_without_its_environment_is_run_again_alone(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        slow="def answer(messages): return messages[-1]['content']",
+        test_it="""
+        import os, time
+        import pytest
+        from pytest_llmeval import llm_eval
+
+        @llm_eval(repeats=1)
+        @pytest.mark.parametrize("name", ["de", "fr"])
+        def test_it(llm, monkeypatch, name):
+            monkeypatch.setenv("APP_LANG", name)
+            time.sleep(0.8)
+            llm.ask(f"{name} -> {os.environ.get('APP_LANG')}")
+        """,
+    )
+    pytester.makeini("[pytest]\nllm_model = function/slow:answer\npythonpath = .\n")
+
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", timeout=60)
+
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        ["2 cases ran serially: a trial blocked without what it patched (2)"]
+    )
