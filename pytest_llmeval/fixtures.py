@@ -12,6 +12,8 @@ from pytest_llmeval.options import SETTINGS
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
+    from anthropic import Anthropic, AsyncAnthropic
+    from ollama import AsyncClient, Client
     from openai import AsyncOpenAI, OpenAI
 
     from pytest_llmeval.cache.replies import Replies
@@ -52,12 +54,14 @@ def _llm_replies(pytestconfig: pytest.Config) -> Iterator[Replies]:
 def _llm_providers(request: pytest.FixtureRequest) -> Iterator[Providers]:
     """Connections and imported functions, kept from trial to trial."""
     from pytest_llmeval.engine.hooks import SLOWDOWNS
+    from pytest_llmeval.models.deadline import TimeLimit
     from pytest_llmeval.models.providers import Providers
     from pytest_llmeval.models.retries import RetryPolicy
 
     gates = _gates(request.config)
+    limit = TimeLimit(request.config.stash[SETTINGS].timeout)
     request.config.stash[SLOWDOWNS] = gates.take_slowdowns
-    providers = Providers(retries=RetryPolicy(gates=gates))
+    providers = Providers(retries=RetryPolicy(gates=gates, limit=limit))
     yield providers
     providers.close()
 
@@ -102,6 +106,22 @@ def openai_client(
 
 
 @pytest.fixture
+def anthropic_client(
+    request: pytest.FixtureRequest, _llm_replies: Replies, _llm_providers: Providers
+) -> Anthropic:
+    """The vendor's own client; its replies are kept draw by draw."""
+    return _llm_providers.anthropic_client(_calls(request, _llm_replies))
+
+
+@pytest.fixture
+def ollama_client(
+    request: pytest.FixtureRequest, _llm_replies: Replies, _llm_providers: Providers
+) -> Client:
+    """The vendor's own client; its replies are kept draw by draw."""
+    return _llm_providers.ollama_client(_calls(request, _llm_replies))
+
+
+@pytest.fixture
 def async_llm(
     request: pytest.FixtureRequest, _llm_replies: Replies, _llm_providers: Providers
 ) -> AsyncModel:
@@ -116,6 +136,22 @@ def async_openai_client(
 ) -> AsyncOpenAI:
     """The vendor's own awaitable client; its replies are kept draw by draw."""
     return _llm_providers.async_openai_client(_calls(request, _llm_replies))
+
+
+@pytest.fixture
+def async_anthropic_client(
+    request: pytest.FixtureRequest, _llm_replies: Replies, _llm_providers: Providers
+) -> AsyncAnthropic:
+    """The vendor's own awaitable client; its replies are kept draw by draw."""
+    return _llm_providers.async_anthropic_client(_calls(request, _llm_replies))
+
+
+@pytest.fixture
+def async_ollama_client(
+    request: pytest.FixtureRequest, _llm_replies: Replies, _llm_providers: Providers
+) -> AsyncClient:
+    """The vendor's own awaitable client; its replies are kept draw by draw."""
+    return _llm_providers.async_ollama_client(_calls(request, _llm_replies))
 
 
 @pytest.fixture

@@ -82,6 +82,13 @@ OPTIONS = (
         help="how many trials may be in flight at once, over all workers (default: 32)",
     ),
     Option(
+        name="timeout",
+        metavar="SECONDS",
+        ini="float",
+        help="how long one call may take, its retries included, before its trial is errored "
+        "(default: 600)",
+    ),
+    Option(
         name="alpha",
         metavar="P",
         ini="float",
@@ -186,6 +193,7 @@ def resolve(config: pytest.Config) -> Settings:
         repeats=_whole_from(read.command_line("repeats"), "--llm-repeats"),
         default_repeats=_whole_from(read.ini("llm_repeats"), "llm_repeats in the ini file") or 5,
         concurrency=read("concurrency", _whole, 32),
+        timeout=read("timeout", _seconds, 600.0),
         serial_fixtures=tuple(read.ini("llm_serial_fixtures") or ()),
         cache=read("cache", _one_of(CacheMode), "auto"),
         reports=tuple(read("report", _report_paths(config), ())),
@@ -278,6 +286,16 @@ def _positive(value: object) -> float:
     number = _number(value)
     if number <= 0:
         raise ValueError("must be above 0, such as 0.10")
+    return number
+
+
+def _seconds(value: object) -> float:
+    try:
+        number = _number(value)
+    except ValueError:
+        number = 0.0
+    if number <= 0:
+        raise ValueError("must be a number of seconds above 0, such as 600")
     return number
 
 

@@ -18,10 +18,14 @@ from pytest_llmeval.fixtures import (  # noqa: F401 - pytest finds fixtures by t
     _llm_providers,
     _llm_replies,
     _llm_runner,
+    anthropic_client,
+    async_anthropic_client,
     async_llm,
+    async_ollama_client,
     async_openai_client,
     llm,
     llm_score,
+    ollama_client,
     openai_client,
 )
 from pytest_llmeval.options import SETTINGS, add_options, resolve

@@ -255,6 +255,7 @@ class Settings:
         repeats: from the command line, None if not given there.
         default_repeats: for cases whose marker names no number.
         concurrency: how many trials may be in flight, over all workers.
+        timeout: seconds that one call may take, its retries included.
         serial_fixtures: cases that use one of these run alone.
         reports: files to write, by ending.
         origin_aliases: pairs of origins; a request to the first has the key of the second.
@@ -269,6 +270,7 @@ class Settings:
     repeats: int | None = None
     default_repeats: int = 5
     concurrency: int = 32
+    timeout: float = 600.0
     serial_fixtures: tuple[str, ...] = ()
     cache: CacheMode = "auto"
     reports: tuple[Path, ...] = ()

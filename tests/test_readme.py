@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_llmeval.models.base import PROVIDERS, parse_model_name
 from tests.project import Project
 
 ROOT = Path(__file__).parents[1]
@@ -88,6 +89,25 @@ def test_every_marker_argument_of_the_readme_exists(project: Project) -> None:
         """
     )
     assert project.run().ret == 0
+
+
+def test_every_fixture_of_the_readme_exists_and_the_other_way_round(
+    pytester: pytest.Pytester,
+) -> None:
+    shown = str(pytester.runpytest("--fixtures").stdout)
+    section = shown.partition("fixtures defined from pytest_llmeval")[2].partition("\n----")[0]
+    offered = set(re.findall(r"^(\w+) --", section, re.MULTILINE))
+    table = README.partition("## What a test can ask for")[2].partition("\n## ")[0]
+
+    assert set(re.findall(r"`(\w+)`(?= \|)", table)) == offered
+
+
+def test_every_provider_of_the_readme_exists_and_the_other_way_round() -> None:
+    section = README.partition("## Name a model")[2].partition("\n## ")[0]
+    table = re.findall(r"^\| `([a-z]+)` \| `([^`]+)`", section, re.MULTILINE)
+
+    assert {parse_model_name(example).provider for _, example in table} == set(PROVIDERS)
+    assert {provider for provider, _ in table} == set(PROVIDERS)
 
 
 def test_the_files_that_the_readme_links_to_exist() -> None:

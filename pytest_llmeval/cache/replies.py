@@ -6,11 +6,14 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_llmeval.cache.claims import Claims
 from pytest_llmeval.cache.failures import CacheUnusable, RowRefused
+from pytest_llmeval.cache.flights import Flights
 from pytest_llmeval.cache.reply import Answer, Fact, Row, StoredReply, decode, encode
 from pytest_llmeval.errors import CacheError, ReplayMiss
 from pytest_llmeval.records import CacheMode, Slot
@@ -27,8 +30,9 @@ class Replies:
     """Every reply that was ever paid for.
 
     A draw may have several generations (rows ``key/slot/0``, ``key/slot/1``, ...): ``refresh``
-    adds one, lookups take the newest, none is ever changed or removed. What two sessions paid
-    for at the same moment has one winner; the other is kept under ``key/slot/spare/draw``.
+    adds one, lookups take the newest, none is ever changed or removed. Who asks for a draw that
+    another thread or process is paying for waits for it. Where that cannot be seen, and two pay
+    at the same moment, one wins; the other's reply is kept under ``key/slot/spare/draw``.
 
     Safe for threads, for several processes on one directory, and across a fork. Nothing is
     opened, and diskcache is not even imported, before the first lookup.
@@ -51,6 +55,8 @@ class Replies:
         self._store: Store | None = None
         self._is_closed = False
         self._lock = threading.Lock()
+        self._flights = Flights()
+        self._claims = Claims(directory)
 
     def lookup(self, key: str, slot: Slot) -> StoredReply | None:
         """Replay a draw, without waiting for replies that are being stored.
@@ -67,34 +73,39 @@ class Replies:
             CacheError: mode ``replay``, and the cache cannot be read.
         """
         self._is_closed = False
-        rows = self._tolerant(self._generations(f"{key}/{slot}"))
-        for row in reversed(rows):
-            if self._may_replay(row):
-                return row.reply
-        if self._mode == "replay":
+        stored = self._stored(key, slot)
+        if stored is None and self._mode == "replay":
             raise ReplayMiss(self._miss(key, slot))
-        return None
+        return stored
 
-    def pay(self, key: str, slot: Slot, call: Callable[[], Answer]) -> StoredReply:
+    def pay(
+        self, key: str, slot: Slot, call: Callable[[], Answer], *, on_loop: bool = False
+    ) -> StoredReply:
         """Pay for a draw that ``lookup`` did not find, and keep it.
+
+        Whoever else asks for it meanwhile, in this process or another, waits and pays nothing.
 
         Args:
             key: what ``request_key`` made.
             slot: which draw of the request.
-            call: makes the call; whatever it raises passes unchanged, and nothing is stored.
+            call: makes the call; whatever it raises passes unchanged, also to the other threads
+                that wait for it, and nothing is stored.
+            on_loop: the call goes on only while an event loop runs. Those who ask without may
+                be what holds the loop up, so the two do not wait for each other.
 
         Returns:
             The reply; unless a warning said otherwise or ``close`` came between, it is on disk
-            by now. If another thread or process paid for the same draw at the same time and was
-            first, its reply, with ``replayed`` False.
+            by now. ``replayed`` is True if somebody else has paid for it. If somebody else paid
+            as well and was first, it is theirs, with ``replayed`` False.
 
         Raises:
             TypeError, ValueError: the answer is not 2xx, or its facts are no JSON scalars.
         """
-        answer = call()
-        if answer.status not in SUCCESS:
-            raise ValueError(f"only a 2xx answer can be a reply, not one of {answer.status}")
-        return self._keep(key, slot, StoredReply.fresh(answer))
+        if self._mode == "off" or self._is_closed:
+            return _paid(call)
+        session = self._session if self._mode == "refresh" else ""  # it replays its own draws only
+        name = f"{key}/{slot}/{session}/{'loop' if on_loop else 'thread'}"
+        return self._flights.share(name, partial(self._pay_alone, name, key, slot, call))
 
     def get_or_call(self, key: str, slot: Slot, call: Callable[[], Answer]) -> StoredReply:
         """Replay a draw, or pay for it and keep it: ``lookup``, else ``pay``.
@@ -121,8 +132,21 @@ class Replies:
         thread may be stopped anywhere, and must find no database to open.
         """
         self._is_closed = True
+        self._claims.close()
         if self._store is not None:
             self._store.close()
+
+    def _stored(self, key: str, slot: Slot) -> StoredReply | None:
+        rows = self._tolerant(self._generations(f"{key}/{slot}"))
+        return next((row.reply for row in reversed(rows) if self._may_replay(row)), None)
+
+    def _pay_alone(
+        self, name: str, key: str, slot: Slot, call: Callable[[], Answer]
+    ) -> StoredReply:
+        """Pay while no other process does, unless one has done so since the lookup."""
+        with self._claims.claimed(name):
+            stored = self._stored(key, slot)
+            return self._keep(key, slot, _paid(call)) if stored is None else stored
 
     def _may_replay(self, row: Row) -> bool:
         return self._mode != "refresh" or row.session == self._session
@@ -236,3 +260,10 @@ class Replies:
             self._warned.add(kind)
         if is_new:
             self._warn(message)
+
+
+def _paid(call: Callable[[], Answer]) -> StoredReply:
+    answer = call()
+    if answer.status not in SUCCESS:
+        raise ValueError(f"only a 2xx answer can be a reply, not one of {answer.status}")
+    return StoredReply.fresh(answer)

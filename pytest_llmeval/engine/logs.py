@@ -7,9 +7,9 @@ logs is kept for its own trial, and shown to the handlers when that goes on.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -51,7 +51,7 @@ class Logs:
     def __init__(self, handlers: Sequence[logging.Handler]) -> None:
         self._handlers = tuple(handlers)
         self._late: Late = []
-        self._elsewhere: dict[int, Late] = {}  # by thread
+        self._elsewhere: ContextVar[Late | None] = ContextVar("llmeval_late", default=None)
         self._attached: tuple[list[logging.Logger], ...] = ()
         for handler in self._handlers:
             handler.addFilter(partial(self._is_for_now, handler))
@@ -97,15 +97,18 @@ class Logs:
 
     @contextmanager
     def kept_for(self, late: Late) -> Iterator[None]:
-        """Keep what this thread logs until the trial it works for goes on."""
-        self._elsewhere[threading.get_ident()] = late
+        """Keep what is logged here, and in threads that get this context, until the trial goes on.
+
+        A context and not a thread, because a call is made in a thread that can be left behind.
+        """
+        token = self._elsewhere.set(late)
         try:
             yield
         finally:
-            del self._elsewhere[threading.get_ident()]
+            self._elsewhere.reset(token)
 
     def _is_for_now(self, handler: logging.Handler, record: logging.LogRecord) -> bool:
-        late = self._elsewhere.get(threading.get_ident())
+        late = self._elsewhere.get()
         if late is None:
             return True
         late.append((handler, record))

@@ -22,7 +22,7 @@ T = TypeVar("T")
 Messages = Sequence[Mapping[str, object]]
 Facts = Mapping[str, Parameter]
 
-PROVIDERS = ("function", "openai")
+PROVIDERS = ("function", "openai", "anthropic", "ollama")
 SAMPLING_PARAMETERS = ("temperature", "seed", "top_p")
 
 
@@ -195,7 +195,8 @@ class CachedCalls:
         try:
             reply = self._replies.lookup(request.key, slot)
             if reply is None:
-                pay = partial(self._replies.pay, request.key, slot, partial(perform, slot))
+                call = partial(perform, slot)
+                pay = partial(self._replies.pay, request.key, slot, call, on_loop=awaits)
                 reply = await self.trial.wait_async(pay, awaits=awaits)
         except (LLMEvalError, CancelledError) as exc:
             self.trial.record(_failed_call(request, slot, exc))

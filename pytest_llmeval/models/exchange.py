@@ -19,6 +19,7 @@ from pytest_llmeval.cache.replies import Answer, StoredReply
 from pytest_llmeval.errors import ProviderFailed, ReplayMiss
 from pytest_llmeval.models.base import CachedCalls, Facts, Request, sampling_parameters
 from pytest_llmeval.models.retries import RetryPolicy, WireReply, send_with_retries
+from pytest_llmeval.models.streams import settled, times
 from pytest_llmeval.records import Failure
 
 JsonObject = Mapping[str, object]
@@ -52,8 +53,9 @@ class Dialect:
         provider: the first half of a model name.
         paths: ends of the paths whose replies are kept.
         key_variable: environment variable of the API key.
-        beta_header: request header that changes what a request means.
+        beta_header: request header that changes what a request means, "" for none.
         read_facts: picks model, fingerprint and tokens out of a reply.
+        sampling_in: field of the body that holds the sampling parameters, "" for the body.
     """
 
     provider: str
@@ -61,6 +63,7 @@ class Dialect:
     key_variable: str
     beta_header: str
     read_facts: Callable[[JsonObject], Facts]
+    sampling_in: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,11 +224,12 @@ def describe(
         aliases=aliases,
     )
     model = request.body.get("model")
+    sampling = request.body.get(dialect.sampling_in) if dialect.sampling_in else request.body
     return Request(
         key=key,
         model=f"{dialect.provider}/{model}" if isinstance(model, str) else None,
         host=request.origin,
-        parameters=sampling_parameters(request.body),
+        parameters=sampling_parameters(sampling if isinstance(sampling, Mapping) else {}),
     )
 
 
@@ -237,23 +241,24 @@ def perform(
     retries: RetryPolicy,
 ) -> Answer:
     """Make the call; whatever is no complete success is raised."""
-    if request.body.get("stream"):
-        raise HttpFailed(_no_streams(), failure="infrastructure")
     if not request.has_key:
         raise HttpFailed(_no_key(dialect.key_variable))
     gate = retries.gates.of(dialect.provider, request.origin)
-    reply = send_with_retries(attempt, retries, gate)
+    is_streamed = bool(request.body.get("stream"))
+    reply = send_with_retries(lambda: settled(attempt(), was_asked_for=is_streamed), retries, gate)
     if not HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
         raise HttpFailed(reply)
     return Answer(
         body=reply.body,
         status=reply.status,
         headers={"content-type": reply.headers.get("content-type", "application/json")},
-        facts={**dialect.read_facts(_parse(reply)), "seconds": reply.seconds},
+        facts={**dialect.read_facts(_parse(reply)), **times(reply)},
     )
 
 
 def _parse(reply: WireReply) -> JsonObject:
+    if reply.summary is not None:
+        return reply.summary
     try:
         parsed = json.loads(reply.body)
     except (ValueError, RecursionError) as exc:
@@ -261,11 +266,6 @@ def _parse(reply: WireReply) -> JsonObject:
         own = _own_failure(HTTPStatus.BAD_GATEWAY, message, code="llmeval_not_json")
         raise HttpFailed(own) from exc
     return cast("JsonObject", parsed) if isinstance(parsed, dict) else {}
-
-
-def _no_streams() -> WireReply:
-    message = "streamed replies cannot be cached yet and were not asked for. Leave out stream=True"
-    return _own_failure(HTTPStatus.BAD_REQUEST, message, code="llmeval_no_streams")
 
 
 def _no_key(variable: str) -> WireReply:
@@ -292,16 +292,18 @@ def _for_the_sdk(reply: WireReply, failure: Failure) -> WireReply:
 def error_message(body: bytes) -> str:
     """Read what the vendor says of an error; "" if it says nothing. It may quote the prompt."""
     try:
-        return str(json.loads(body)["error"]["message"])
+        error = json.loads(body)["error"]
+        return error if isinstance(error, str) else str(error["message"])
     except (ValueError, LookupError, TypeError):
         return ""
 
 
 def _error_code(body: bytes) -> str:
-    """Read the vendor's code for an error, as `` (code)``; "" if it names none."""
+    """Read the vendor's code for an error, else its type, as `` (code)``; "" for neither."""
     try:
-        code = json.loads(body)["error"]["code"]
-    except (ValueError, LookupError, TypeError):
+        error = json.loads(body)["error"]
+        code = error.get("code") or error.get("type")
+    except (ValueError, LookupError, TypeError, AttributeError):
         return ""
     is_word = isinstance(code, str) and re.fullmatch(r"[\w.-]{1,64}", code)
     return f" ({code})" if is_word else ""

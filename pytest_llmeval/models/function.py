@@ -29,6 +29,7 @@ from pytest_llmeval.models.base import (
     Usage,
     sampling_parameters,
 )
+from pytest_llmeval.models.deadline import TimeIsUp, TimeLimit
 from pytest_llmeval.records import Slot
 
 Run = Callable[[Coroutine[Any, Any, object]], object]
@@ -96,9 +97,10 @@ def load_function(target: str) -> LoadedFunction:
 class FunctionProvider:
     """Asks one function model."""
 
-    def __init__(self, calls: CachedCalls, loaded: LoadedFunction) -> None:
+    def __init__(self, calls: CachedCalls, loaded: LoadedFunction, *, limit: TimeLimit) -> None:
         self._calls = calls
         self._loaded = loaded
+        self._limit = limit
 
     def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
         """Call the function, unless its reply is stored.
@@ -106,31 +108,36 @@ class FunctionProvider:
         An ``async def`` is run on a loop of its own.
 
         Raises:
-            ProviderFailed: it raised, or returned no str.
+            ProviderFailed: it raised, took too long, or returned no str.
             ReplayMiss: only replays are wanted and there is none.
         """
         request = _request(self._loaded, model, messages, params)
-        perform = partial(_perform, self._loaded, request.key, messages, params, run=_run_alone)
+        perform = partial(
+            _perform, self._loaded, request.key, messages, params, run=_run_alone, limit=self._limit
+        )
         return _reply(self._calls.call(request, perform))
 
 
 class AsyncFunctionProvider:
     """Asks one function model on behalf of a coroutine."""
 
-    def __init__(self, calls: CachedCalls, loaded: LoadedFunction) -> None:
+    def __init__(self, calls: CachedCalls, loaded: LoadedFunction, *, limit: TimeLimit) -> None:
         self._calls = calls
         self._loaded = loaded
+        self._limit = limit
 
     async def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
         """Call the function in another thread, or on this loop if it is an ``async def``.
 
         Raises:
-            ProviderFailed: it raised, or returned no str.
+            ProviderFailed: it raised, took too long, or returned no str.
             ReplayMiss: only replays are wanted and there is none.
         """
         run = _runner_on_this_loop()
         request = _request(self._loaded, model, messages, params)
-        perform = partial(_perform, self._loaded, request.key, messages, params, run=run)
+        perform = partial(
+            _perform, self._loaded, request.key, messages, params, run=run, limit=self._limit
+        )
         awaits = _is_async(self._loaded.function)
         return _reply(await self._calls.call_async(request, perform, awaits=awaits))
 
@@ -157,17 +164,20 @@ def _perform(
     slot: Slot,
     *,
     run: Run,
+    limit: TimeLimit,
 ) -> Answer:
     name = f"function/{loaded.target}"
     arguments = dict(params)
     if loaded.takes_draw:
         arguments["draw"] = _draw(key, slot)
+    # A copy: no replay could repeat what the function does to the test's own list.
+    function = partial(loaded.function, deepcopy(list(messages)), **arguments)
     started = time.perf_counter()
     try:
-        # A copy: no replay could repeat what the function does to the test's own list.
-        text = loaded.function(deepcopy(list(messages)), **arguments)
-        if inspect.isawaitable(text):
-            text = run(_awaited(text))
+        text = limit.begin().run(partial(_called, function, run))
+    except TimeIsUp:
+        reason = f"{name} gave no reply within {limit.seconds:g} s (--llm-timeout)"
+        raise ProviderFailed(f"{reason}. If it needs longer, raise that", reason=reason) from None
     except Exception as exc:  # the user's code may raise anything
         reason = f"{name} raised {type(exc).__name__}{_place(exc)}"
         # Its text may quote the prompt: for the eyes of this session only.
@@ -184,17 +194,19 @@ def _reply(stored: StoredReply) -> Reply:
     return Reply(text=text, parse=lambda: text, model=None, usage=Usage(), cached=stored.replayed)
 
 
+def _called(function: Callable[[], object], run: Run) -> object:
+    answer = function()
+    return run(_awaited(answer)) if inspect.isawaitable(answer) else answer
+
+
 async def _awaited(answer: Awaitable[object]) -> object:
     return await answer
 
 
 def _run_alone(answer: Coroutine[Any, Any, object]) -> object:
     import asyncio
-    from concurrent.futures import ThreadPoolExecutor
 
-    # In a thread: an async test that asks the blocking model has a loop running in this one.
-    with ThreadPoolExecutor(1) as elsewhere:
-        return elsewhere.submit(asyncio.run, answer).result()
+    return asyncio.run(answer)  # no loop runs in this thread, which was lent for the call
 
 
 def _is_async(function: Callable[..., object]) -> bool:

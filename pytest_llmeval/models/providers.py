@@ -21,8 +21,11 @@ from pytest_llmeval.models.base import (
 from pytest_llmeval.models.retries import RetryPolicy, WireReply
 
 if TYPE_CHECKING:
+    import anthropic
+    import ollama
     import openai
 
+    from pytest_llmeval.models.asking import ChatForm
     from pytest_llmeval.models.function import LoadedFunction
     from pytest_llmeval.models.transport import Connections
     from pytest_llmeval.models.wire import Wire
@@ -82,10 +85,11 @@ class Providers:
         if name.provider == "function":
             from pytest_llmeval.models.function import FunctionProvider
 
-            return FunctionProvider(calls, self._load_function(name.model))
-        from pytest_llmeval.models.openai import OpenAIProvider
+            loaded = self._load_function(name.model)
+            return FunctionProvider(calls, loaded, limit=self._retries.limit)
+        from pytest_llmeval.models.asking import ChatProvider
 
-        return OpenAIProvider(calls, post=self.post, retries=self._retries)
+        return ChatProvider(_form(name.provider), calls, post=self.post, retries=self._retries)
 
     def openai_client(self, calls: CachedCalls) -> openai.OpenAI:
         """Build the vendor's own client for one trial.
@@ -106,10 +110,11 @@ class Providers:
         if name.provider == "function":
             from pytest_llmeval.models.function import AsyncFunctionProvider
 
-            return AsyncFunctionProvider(calls, self._load_function(name.model))
-        from pytest_llmeval.models.openai import AsyncOpenAIProvider
+            loaded = self._load_function(name.model)
+            return AsyncFunctionProvider(calls, loaded, limit=self._retries.limit)
+        from pytest_llmeval.models.asking import AsyncChatProvider
 
-        return AsyncOpenAIProvider(calls, post=self.post, retries=self._retries)
+        return AsyncChatProvider(_form(name.provider), calls, post=self.post, retries=self._retries)
 
     def async_openai_client(self, calls: CachedCalls) -> openai.AsyncOpenAI:
         """Build the vendor's own awaitable client for one trial.
@@ -118,6 +123,30 @@ class Providers:
             ProviderNotInstalled: the SDK cannot be imported.
         """
         from pytest_llmeval.models.openai import async_client
+
+        return async_client(calls, connect=self.connections, retries=self._retries)
+
+    def anthropic_client(self, calls: CachedCalls) -> anthropic.Anthropic:
+        """Build this vendor's own client for one trial; see ``openai_client``."""
+        from pytest_llmeval.models.anthropic import client
+
+        return client(calls, connect=self.connections, retries=self._retries)
+
+    def async_anthropic_client(self, calls: CachedCalls) -> anthropic.AsyncAnthropic:
+        """Build this vendor's own awaitable client for one trial; see ``openai_client``."""
+        from pytest_llmeval.models.anthropic import async_client
+
+        return async_client(calls, connect=self.connections, retries=self._retries)
+
+    def ollama_client(self, calls: CachedCalls) -> ollama.Client:
+        """Build this vendor's own client for one trial; see ``openai_client``."""
+        from pytest_llmeval.models.ollama import client
+
+        return client(calls, connect=self.connections, retries=self._retries)
+
+    def async_ollama_client(self, calls: CachedCalls) -> ollama.AsyncClient:
+        """Build this vendor's own awaitable client for one trial; see ``openai_client``."""
+        from pytest_llmeval.models.ollama import async_client
 
         return async_client(calls, connect=self.connections, retries=self._retries)
 
@@ -132,7 +161,7 @@ class Providers:
 
         with self._opening:
             if self._wire is None and not getproxies():
-                self._wire = Wire()
+                self._wire = Wire(self._retries.limit.seconds)
             wire = self._wire
         return self.connections() if wire is None else wire
 
@@ -142,7 +171,7 @@ class Providers:
             if self._connections is None:
                 from pytest_llmeval.models.transport import Connections
 
-                self._connections = Connections()
+                self._connections = Connections(self._retries.limit.seconds)
             return self._connections
 
     def close(self) -> None:
@@ -221,6 +250,17 @@ class AsyncTrialModel(_Prepared[AsyncProvider]):
         """Continue a conversation; see ``AsyncModel``."""
         name, provider = self._find(model)
         return await provider.chat(name, messages, params=params)
+
+
+def _form(provider: str) -> ChatForm:
+    """Load how a vendor is asked: a session that asks another one need not."""
+    if provider == "anthropic":
+        from pytest_llmeval.models.anthropic import FORM
+    elif provider == "ollama":
+        from pytest_llmeval.models.ollama import FORM
+    else:
+        from pytest_llmeval.models.openai import FORM
+    return FORM
 
 
 def _question(prompt: str, system: str | None) -> Messages:

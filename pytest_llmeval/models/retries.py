@@ -23,6 +23,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 from pytest_llmeval.errors import ProviderFailed
+from pytest_llmeval.models.deadline import Deadline, TimeIsUp, TimeLimit
 from pytest_llmeval.models.gates import Gate, Gates
 from pytest_llmeval.models.pacing import growing_pause
 
@@ -49,13 +50,17 @@ class WireReply:
     Attributes:
         headers: by lower-case name.
         body: decoded bytes.
-        seconds: how long this one attempt took.
+        seconds: how long this one attempt took, to the last byte; ``first_chunk_seconds`` to
+            the first of the body, None where that is not known.
+        summary: what the chunks of a stream say together; None for a reply in one piece.
     """
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     seconds: float = 0.0
+    first_chunk_seconds: float | None = None
+    summary: Mapping[str, object] | None = None
 
 
 GAVE_UP = WireReply(
@@ -87,6 +92,20 @@ class NetworkFailed(ProviderFailed):
         self.error = error
 
 
+class TimedOut(NetworkFailed):
+    """A call took longer than ``--llm-timeout`` allows, its retries included."""
+
+    def __init__(self, seconds: float) -> None:
+        """Say how long it was waited for, and what to do about it."""
+        super().__init__(
+            TimeoutError(
+                f"nothing came within {seconds:g} s, retries included; if the model needs "
+                "longer, raise --llm-timeout"
+            )
+        )
+        self.reason = f"no reply within {seconds:g} s (--llm-timeout)"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
     """How often to try again, and how to pass the time.
@@ -96,12 +115,15 @@ class RetryPolicy:
         sleep: waits so many seconds.
         jitter: a random number in [0, 1), so that trials do not come back in step.
         gates: through which every attempt goes.
+        limit: for all attempts of one call and the waits between them; those at a gate, for
+            the provider's sake, do not count.
     """
 
     retries: int = 2
     sleep: Callable[[float], None] = time.sleep
     jitter: Callable[[], float] = random.random
     gates: Gates = field(default_factory=Gates)
+    limit: TimeLimit = field(default_factory=TimeLimit)
 
 
 class Tries:
@@ -152,16 +174,21 @@ def send_with_retries(
 
     Raises:
         NetworkFailed: as the last attempt raised it.
+        TimedOut: the attempts took too long together.
         ProviderFailed: the session ended before the call was made.
     """
     tries = Tries(policy, gate)
+    deadline = policy.limit.begin()
     while True:
         started = gate.enter()
         if started is None:
             return GAVE_UP
-        outcome = _attempt(attempt, gate, started=started)
+        try:
+            outcome = _attempt(attempt, gate, started=started, deadline=deadline)
+        except TimeIsUp:
+            raise TimedOut(policy.limit.seconds) from None
         delay = tries.delay_after(outcome)
-        if delay is None:
+        if delay is None or not deadline.allows(delay):
             if isinstance(outcome, NetworkFailed):
                 raise outcome
             return outcome
@@ -221,11 +248,11 @@ def _seconds_until(date: str) -> float:
 
 
 def _attempt(
-    attempt: Callable[[], WireReply], gate: Gate, *, started: float
+    attempt: Callable[[], WireReply], gate: Gate, *, started: float, deadline: Deadline
 ) -> WireReply | NetworkFailed:
     """Make one attempt and leave the gate, with what was learnt noted first."""
     try:
-        reply = attempt()
+        reply = deadline.run(attempt)
     except NetworkFailed as exc:
         return exc
     else:

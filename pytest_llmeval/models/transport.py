@@ -1,4 +1,4 @@
-"""The shims for httpx2, which carries the openai SDK and our own questions.
+"""The shims for httpx2: under the SDKs of openai and anthropic, and for questions by a proxy.
 
 Nothing is decided here: the library's requests and replies become ours and back.
 """
@@ -12,6 +12,7 @@ import httpx2
 
 from pytest_llmeval.models.async_exchange import exchange_async
 from pytest_llmeval.models.base import CachedCalls
+from pytest_llmeval.models.deadline import DEFAULT_SECONDS
 from pytest_llmeval.models.exchange import (
     PLACEHOLDER_KEY,
     WIRE_HEADERS,
@@ -21,9 +22,10 @@ from pytest_llmeval.models.exchange import (
     cached_body,
     exchange,
 )
-from pytest_llmeval.models.retries import NetworkFailed, RetryPolicy, WireReply
+from pytest_llmeval.models.retries import NetworkFailed, RetryPolicy, TimedOut, WireReply
+from pytest_llmeval.models.streams import read_chunks
 
-_DEADLINES = httpx2.Timeout(600.0, connect=5.0)  # seconds; the vendors' own
+CONNECT_SECONDS = 5.0  # the vendors' own
 
 
 class _Shim:
@@ -97,7 +99,7 @@ class CachingTransport(_Shim, httpx2.BaseTransport):
                 retries=self._retries,
             )
         except NetworkFailed as exc:
-            error = exc.error
+            error = _error(exc, request)
         else:
             return httpx2.Response(reply.status, headers=reply.headers, content=reply.body)
         # The SDK knows the errors of its own library. Raised out here so that ours
@@ -133,7 +135,7 @@ class AsyncCachingTransport(_Shim, httpx2.AsyncBaseTransport):
                 retries=self._retries,
             )
         except NetworkFailed as exc:
-            error = exc.error
+            error = _error(exc, request)
         else:
             return httpx2.Response(reply.status, headers=reply.headers, content=reply.body)
         raise error  # as above
@@ -156,9 +158,13 @@ class Connections:
     One client for each call that is under way, used again and again, the last one first.
     A single one for all looks at every idle connection before each call: with 64 in
     flight that took more time than the call itself.
+
+    Args:
+        seconds: for how long a connection may be silent.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = DEFAULT_SECONDS) -> None:
+        self._timeouts = httpx2.Timeout(seconds, connect=CONNECT_SECONDS)
         self._tls = httpx2.create_ssl_context()
         self._untouched = self._open()
         self._idle: list[httpx2.Client] = []  # append and pop are atomic
@@ -187,7 +193,7 @@ class Connections:
         try:
             response = _send(client, request)
             try:
-                body = response.read()
+                body, first = read_chunks(response.iter_bytes(), started=started)
             finally:
                 response.close()
         except (httpx2.RequestError, OSError) as exc:  # a TLS error can come as it is
@@ -201,6 +207,7 @@ class Connections:
             headers=dict(response.headers),
             body=body,
             seconds=time.perf_counter() - started,
+            first_chunk_seconds=first,
         )
 
     def pass_through(self, request: httpx2.Request) -> httpx2.Response:
@@ -215,7 +222,14 @@ class Connections:
             self._idle.pop().close()
 
     def _open(self) -> httpx2.Client:
-        return httpx2.Client(verify=self._tls, timeout=_DEADLINES)
+        return httpx2.Client(verify=self._tls, timeout=self._timeouts)
+
+
+def _error(failed: NetworkFailed, request: httpx2.Request) -> Exception:
+    """Return what the SDK knows as an error of the network, or as a timeout."""
+    if isinstance(failed, TimedOut):
+        return httpx2.ReadTimeout(str(failed.error), request=request)
+    return failed.error
 
 
 def _send(client: httpx2.Client, request: httpx2.Request) -> httpx2.Response:

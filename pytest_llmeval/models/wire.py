@@ -20,20 +20,25 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 from pytest_llmeval import __version__
+from pytest_llmeval.models.deadline import DEFAULT_SECONDS
 from pytest_llmeval.models.retries import NetworkFailed, WireReply
 
 if TYPE_CHECKING:
     import ssl
 
-CONNECT_SECONDS = 5.0  # the vendors' own deadlines
-REPLY_SECONDS = 600.0
+CONNECT_SECONDS = 5.0  # the vendors' own
 _HEADERS = {"accept": "application/json", "user-agent": f"pytest-llm-baseline/{__version__}"}
 
 
 class Wire:
-    """Connections that are kept from call to call, one for each call under way."""
+    """Connections that are kept from call to call, one for each call under way.
 
-    def __init__(self) -> None:
+    Args:
+        seconds: for how long a connection may be silent.
+    """
+
+    def __init__(self, seconds: float = DEFAULT_SECONDS) -> None:
+        self._seconds = seconds
         # By scheme and host; the last used first. append and pop are atomic.
         self._idle: defaultdict[tuple[str, str], list[HTTPConnection]] = defaultdict(list)
         self._tls: ssl.SSLContext | None = None
@@ -85,7 +90,7 @@ class Wire:
             connection.close()
         connection = self._open(parts)
         connection.connect()
-        connection.sock.settimeout(REPLY_SECONDS)
+        connection.sock.settimeout(self._seconds)
         return connection
 
     def _open(self, parts: SplitResult) -> HTTPConnection:

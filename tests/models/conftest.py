@@ -15,6 +15,7 @@ import pytest
 from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.models.async_base import AsyncModel
 from pytest_llmeval.models.base import CachedCalls, Model
+from pytest_llmeval.models.deadline import DEFAULT_SECONDS, TimeLimit
 from pytest_llmeval.models.gates import Clock, Gates
 from pytest_llmeval.models.providers import Providers
 from pytest_llmeval.models.retries import RetryPolicy
@@ -69,13 +70,20 @@ class Time:
 class Session:
     """One session over a cache directory; begin another one to see what was kept."""
 
-    def __init__(self, directory: Path, *, mode: CacheMode = "auto") -> None:
+    def __init__(
+        self, directory: Path, *, mode: CacheMode = "auto", timeout: float = DEFAULT_SECONDS
+    ) -> None:
         time = Time()
         self.slept = time.slept
         self.replies = Replies(directory, mode=mode, session=uuid.uuid4().hex, warn=self._refuse)
         self.gates = Gates(clock=Clock(now=time.now, sleep=time.sleep, jitter=lambda: 0.5))
         self.providers = Providers(
-            retries=RetryPolicy(sleep=time.sleep, jitter=lambda: 0.5, gates=self.gates)
+            retries=RetryPolicy(
+                sleep=time.sleep,
+                jitter=lambda: 0.5,
+                gates=self.gates,
+                limit=TimeLimit(timeout),
+            )
         )
         self.aliases: tuple[tuple[str, str], ...] = ()
 
@@ -112,8 +120,8 @@ def directory(tmp_path: Path) -> Path:
 def begin(directory: Path) -> Iterator[Callable[..., Session]]:
     begun: list[Session] = []
 
-    def begin_session(*, mode: CacheMode = "auto") -> Session:
-        begun.append(Session(directory, mode=mode))
+    def begin_session(*, mode: CacheMode = "auto", timeout: float = DEFAULT_SECONDS) -> Session:
+        begun.append(Session(directory, mode=mode, timeout=timeout))
         return begun[-1]
 
     yield begin_session

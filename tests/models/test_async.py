@@ -209,10 +209,10 @@ def test_the_loop_goes_on_while_a_reply_is_being_stored(
     stored, ticked = threading.Event(), threading.Event()
     pay = session.replies.pay
 
-    def slow_pay(*arguments: object) -> object:
+    def slow_pay(*arguments: object, **more: object) -> object:
         assert ticked.wait(10)
         stored.set()
-        return pay(*arguments)  # type: ignore[arg-type]
+        return pay(*arguments, **more)  # type: ignore[arg-type]
 
     session.replies.pay = slow_pay  # type: ignore[assignment,method-assign]
 

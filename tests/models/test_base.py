@@ -55,7 +55,11 @@ def test_a_model_name_is_split_at_its_first_slash(text: str, provider: str, mode
         ("", "names no provider", "openai/gpt-4o-mini"),
         ("openai/", "has no model", "openai/gpt-4o-mini"),
         ("/gpt-4o-mini", "has no provider", "openai/gpt-4o-mini"),
-        ("mistral/large", "unknown provider 'mistral'", "Known are: function, openai."),
+        (
+            "mistral/large",
+            "unknown provider 'mistral'",
+            "Known are: function, openai, anthropic, ollama.",
+        ),
         ("function/app", "names no callable", "function/app.bot:answer"),
         ("function/app:", "names no callable", "function/app.bot:answer"),
         ("function/:answer", "names no callable", "function/app.bot:answer"),

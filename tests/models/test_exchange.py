@@ -264,26 +264,6 @@ def test_a_success_that_is_no_json_is_a_failure_and_not_stored(
     assert again.headers["x-llmeval-cached"] == "false"
 
 
-def test_a_stream_is_refused_before_it_costs_anything(
-    session: Session, trial: CountingTrial
-) -> None:
-    def attempt() -> WireReply:
-        raise AssertionError
-
-    reply = exchange(
-        request(body={**BODY, "stream": True}),
-        attempt,
-        dialect=DIALECT,
-        calls=session.calls(trial),
-        retries=RetryPolicy(),
-    )
-
-    assert reply.status == 400
-    assert "stream=True" in error_of(reply)["message"]
-    assert reply.headers["x-should-retry"] == "false"
-    assert trial.calls[0].failure == "infrastructure"
-
-
 def test_without_a_key_a_miss_says_what_to_set(session: Session, trial: CountingTrial) -> None:
     reply = ask(session, WireReply(status=200, body=b"{}"), trial=trial, has_key=False)
 

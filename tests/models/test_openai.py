@@ -310,15 +310,6 @@ def test_malformed_json_is_an_error_and_not_stored(
     assert say(session.client(CountingTrial(0))) == "reply 1"
 
 
-def test_a_stream_is_refused_unspent(
-    session: Session, server: OpenAIServer, trial: CountingTrial
-) -> None:
-    with pytest.raises(openai.BadRequestError, match="stream=True"):
-        session.client(trial).chat.completions.create(model="gpt", messages=[], stream=True)
-
-    assert server.requests == []
-
-
 @pytest.mark.parametrize("key", [None, "", " \n"])
 def test_a_missing_key_is_missed_at_the_first_paid_call(
     session: Session,

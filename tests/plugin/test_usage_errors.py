@@ -108,6 +108,8 @@ def test_a_doctest_cannot_be_an_eval(pytester: pytest.Pytester) -> None:
         ("--llm-repeats=five", "--llm-repeats=five: must be a whole number"),
         ("--llm-alpha=0.5", "--llm-alpha=0.5: must lie above 0 and below 0.5"),
         ("--llm-alpha=nan", "--llm-alpha=nan: must be a number"),
+        ("--llm-timeout=0", "--llm-timeout=0: must be a number of seconds above 0, such as 600"),
+        ("--llm-timeout=soon", "--llm-timeout=soon: must be a number of seconds above 0"),
         ("--llm-margin=-1", "--llm-margin=-1: must be 0 or more"),
         ("--llm-target=0", "--llm-target=0: must be above 0"),
         ("--llm-margin=0.1", "--llm-margin=0.1 must be smaller than --llm-target=0.1"),

@@ -20,10 +20,12 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, Self, cast
+
+from tests.servers.openai_streams import chat_stream, response_stream
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,15 +34,20 @@ class Scripted:
 
     Attributes:
         body: bytes as they are, or a JSON value; None for the usual reply.
+        chunks: sent one by one, instead of a body; ``pause`` is the seconds after each.
         delay: seconds before it answers.
         drop: close the connection before the reply, or in the middle of it.
+        trickle: seconds between two bytes of the body.
     """
 
     status: int = 200
     body: object = None
+    chunks: Sequence[bytes] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     delay: float = 0.0
+    pause: float = 0.0
     drop: Literal["before", "midway"] | None = None
+    trickle: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,11 +119,16 @@ class OpenAIServer:
             number = len(self.requests)
             self.requests.append(received)
             scripted = self._script.popleft() if self._script else Scripted()
-        if scripted.body is None:
-            failed = {"error": {"message": "scripted", "type": "test", "code": "scripted"}}
-            body = self._usual(received, number) if scripted.status == 200 else failed
-            return Scripted(**{**vars(scripted), "body": body})
+        if scripted.body is None and scripted.chunks is None:
+            if scripted.status == 200 and _asks_for_stream(received):
+                return replace(scripted, chunks=self._usual_stream(received.json, number))
+            is_well = scripted.status == 200
+            body = self._usual(received, number) if is_well else self._failure()
+            return replace(scripted, body=body)
         return scripted
+
+    def _failure(self) -> object:
+        return {"error": {"message": "scripted", "type": "test", "code": "scripted"}}
 
     def _usual(self, received: Received, number: int) -> object:
         path = received.path.partition("?")[0]
@@ -127,6 +139,16 @@ class OpenAIServer:
         if path.endswith("/embeddings"):
             return embeddings(received.json["model"])
         return {}
+
+    def _usual_stream(self, body: Mapping[str, Any], number: int) -> list[bytes]:
+        text = self._answer(body, number)
+        is_chat = "messages" in body
+        return chat_stream(text, body) if is_chat else response_stream(text, body["model"])
+
+
+def _asks_for_stream(received: Received) -> bool:
+    can_stream = received.path.endswith(("/chat/completions", "/responses"))
+    return can_stream and received.method == "POST" and bool(received.json.get("stream"))
 
 
 def chat_completion(text: str, model: str) -> dict[str, object]:
@@ -191,10 +213,13 @@ class _Handler(BaseHTTPRequestHandler):
         scripted = cast("_Server", self.server).owner.take(received)
         time.sleep(scripted.delay)
         body = scripted.body
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.close_connection = scripted.drop is not None
-        if scripted.drop != "before":
-            self._reply(scripted, content)
+        if scripted.drop == "before":
+            return
+        if scripted.chunks is not None:
+            self._stream(scripted, scripted.chunks)
+        else:
+            self._reply(scripted, body if isinstance(body, bytes) else json.dumps(body).encode())
 
     def _reply(self, scripted: Scripted, content: bytes) -> None:
         self.send_response(scripted.status)
@@ -202,7 +227,29 @@ class _Handler(BaseHTTPRequestHandler):
         for name, text in {**headers, **scripted.headers}.items():
             self.send_header(name, text)
         self.end_headers()
-        self.wfile.write(content[: len(content) // 2] if scripted.drop else content)
+        if scripted.trickle:
+            self._trickle(content, scripted.trickle)
+        else:
+            self.wfile.write(content[: len(content) // 2] if scripted.drop else content)
+
+    def _trickle(self, content: bytes, pause: float) -> None:
+        for number in range(len(content)):
+            self.wfile.write(content[number : number + 1])
+            self.wfile.flush()
+            time.sleep(pause)
+
+    def _stream(self, scripted: Scripted, chunks: Sequence[bytes]) -> None:
+        self.send_response(scripted.status)
+        headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+        for name, text in {**headers, **scripted.headers}.items():
+            self.send_header(name, text)
+        self.end_headers()
+        for chunk in chunks[: len(chunks) // 2] if scripted.drop else chunks:
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+            self.wfile.flush()
+            time.sleep(scripted.pause)
+        if not scripted.drop:
+            self.wfile.write(b"0\r\n\r\n")
 
 
 def main() -> None:

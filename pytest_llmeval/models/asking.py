@@ -1,0 +1,210 @@
+"""``llm`` and ``async_llm`` for every vendor: questions of our own, without an SDK in between.
+
+What a question looks like on the wire is frozen: any other default would give every stored
+reply a new key. As that needs nothing that an SDK knows, a question costs half of what it
+costs through the SDK, and a replay does not even import it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+from pytest_llmeval.errors import ProviderFailed, SettingsError
+from pytest_llmeval.models.async_exchange import answer_async
+from pytest_llmeval.models.base import CachedCalls, Messages, Reply, Usage
+from pytest_llmeval.models.exchange import (
+    Dialect,
+    HttpFailed,
+    JsonObject,
+    Post,
+    WireRequest,
+    answer,
+    error_message,
+)
+from pytest_llmeval.models.retries import NetworkFailed, RetryPolicy, WireReply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatForm:
+    """How one vendor is asked a question.
+
+    Attributes:
+        dialect: of the vendor.
+        url: where the question goes. This, ``headers`` and ``key`` read the environment.
+        headers: that go with it, besides its content type.
+        key: of the API, "" for none.
+        needs_key: without one nobody is answered.
+        body: words a question: name of the model, messages, parameters of the test.
+        text: finds the answer in a reply, None or "" if it has no text; fails with
+            LookupError, TypeError or AttributeError where a reply has no place for one.
+        place: what such a reply lacks.
+        rebuild: makes the SDK's own object of a reply.
+    """
+
+    dialect: Dialect
+    url: Callable[[], str]
+    headers: Callable[[], Mapping[str, str]]
+    key: Callable[[], str]
+    needs_key: bool = True
+    body: Callable[[str, Sequence[Any], Mapping[str, Any]], JsonObject]
+    text: Callable[[Any], str | None]
+    place: str
+    rebuild: Callable[[dict[str, Any]], object]
+
+
+class _Asks:
+    """Words questions and reads replies.
+
+    Args:
+        form: of the vendor.
+        calls: the calls of the trial.
+        post: sends a question once.
+        retries: how to try again.
+    """
+
+    def __init__(
+        self, form: ChatForm, calls: CachedCalls, *, post: Post, retries: RetryPolicy
+    ) -> None:
+        self._form = form
+        self._calls = calls
+        self._post = post
+        self._retries = retries
+
+    def _question(
+        self, model: str, messages: Messages, params: Mapping[str, object]
+    ) -> tuple[WireRequest, Callable[[], WireReply]]:
+        """Word the request, and what sends it once."""
+        form = self._form
+        if params.get("stream"):
+            raise SettingsError(
+                "stream=True: llm.ask and llm.chat hand over whole replies. Leave it out, or use "
+                f"the vendor's own client: {form.dialect.provider}_client."
+            )
+        body = form.body(model, plain(messages), plain(params))
+        # Read here and not where the call is made: there another trial may have the baton,
+        # and the environment be its own.
+        url = form.url()
+        headers = {**form.headers(), "content-type": "application/json"}
+        has_key = bool(form.key()) or not form.needs_key
+        return _request(url, body, has_key=has_key), partial(self._attempt, url, headers, body)
+
+    def _attempt(self, url: str, headers: Mapping[str, str], body: JsonObject) -> WireReply:
+        content = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+        return self._post(url, headers=headers, content=content)
+
+    @contextmanager
+    def _failures_told(self, model: str) -> Iterator[None]:
+        """Say of which model a failure is, and what the vendor says of it."""
+        try:
+            yield
+        except HttpFailed as exc:
+            message = f"{self._name(model)} gave no reply: {self._status(exc.reply)}"
+            raise ProviderFailed(message, failure=exc.failure, reason=exc.reason) from exc
+        except NetworkFailed as exc:
+            message = f"{self._name(model)} gave no reply: {exc.error!r}"
+            raise ProviderFailed(message, reason=exc.reason) from exc
+
+    def _reply(self, model: str, body: bytes, *, cached: bool) -> Reply:
+        form = self._form
+        parsed = json.loads(body)
+        try:
+            text = form.text(parsed)
+        except (LookupError, TypeError, AttributeError):
+            raise ProviderFailed(f"{self._name(model)} gave a reply without {form.place}") from None
+        facts: Mapping[str, Any] = form.dialect.read_facts(parsed)
+        return Reply(
+            text=text or "",
+            parse=partial(form.rebuild, parsed),
+            model=facts.get("model"),
+            usage=Usage(
+                input_tokens=facts.get("input_tokens"), output_tokens=facts.get("output_tokens")
+            ),
+            cached=cached,
+        )
+
+    def _name(self, model: str) -> str:
+        return f"{self._form.dialect.provider}/{model}"
+
+    def _status(self, reply: WireReply) -> str:
+        try:
+            phrase = HTTPStatus(reply.status).phrase
+        except ValueError:
+            phrase = ""
+        status = f"HTTP {reply.status} {phrase}".rstrip()
+        message, key = error_message(reply.body), self._form.key()
+        # Some servers quote the key when they refuse it.
+        return f"{status}: {message.replace(key, '***') if key else message}"
+
+
+class ChatProvider(_Asks):
+    """Asks, and waits."""
+
+    def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
+        """Ask and wait for the reply.
+
+        Raises:
+            ProviderFailed: there is none, or it holds no answer.
+            ReplayMiss: only replays are wanted and it is not stored.
+        """
+        request, attempt = self._question(model, messages, params)
+        with self._failures_told(model):
+            stored = answer(
+                request,
+                attempt,
+                dialect=self._form.dialect,
+                calls=self._calls,
+                retries=self._retries,
+            )
+        return self._reply(model, stored.body, cached=stored.replayed)
+
+
+class AsyncChatProvider(_Asks):
+    """Asks on behalf of a coroutine."""
+
+    async def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
+        """Ask and await the reply.
+
+        Raises:
+            ProviderFailed: there is none, or it holds no answer.
+            ReplayMiss: only replays are wanted and it is not stored.
+        """
+        request, attempt = self._question(model, messages, params)
+        with self._failures_told(model):
+            stored = await answer_async(
+                request,
+                attempt,
+                dialect=self._form.dialect,
+                calls=self._calls,
+                retries=self._retries,
+            )
+        return self._reply(model, stored.body, cached=stored.replayed)
+
+
+def plain(value: Any) -> Any:
+    """Write a value as JSON has it; what an SDK gave may be sent back as it is."""
+    if isinstance(value, Mapping):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    dump = None if isinstance(value, type) else getattr(value, "model_dump", None)
+    return value if dump is None else dump(mode="json", exclude_unset=True)
+
+
+def _request(url: str, body: JsonObject, *, has_key: bool) -> WireRequest:
+    parts = urlsplit(url)
+    return WireRequest(
+        method="POST",
+        origin=f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}",
+        path=parts.path,
+        query=parts.query,
+        body=body,
+        beta=None,
+        has_key=has_key,
+    )

@@ -1,0 +1,128 @@
+"""How long one call may take; whatever it is made with, nobody waits any longer.
+
+The timeouts of a socket begin anew with every byte, and a function cannot be stopped at all.
+So calls are made in threads of their own, which are left behind when the time is over.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextvars import copy_context
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+DEFAULT_SECONDS = 600.0  # the vendors' own
+
+
+class TimeIsUp(Exception):
+    """A call took longer than it may."""
+
+
+class TimeLimit:
+    """The limit for each call of a session, and the threads in which calls are made.
+
+    The threads are used again: to start one takes longer than all else that a call costs
+    us. They are daemons, so that the interpreter does not wait for those left behind.
+
+    Args:
+        seconds: for one call, from its first attempt to its last.
+    """
+
+    def __init__(self, seconds: float = DEFAULT_SECONDS) -> None:
+        self.seconds = seconds
+        self._idle: SimpleQueue[_Worker] = SimpleQueue()
+
+    def begin(self) -> Deadline:
+        """Begin a call."""
+        return Deadline(self.seconds, self._worker)
+
+    def _worker(self) -> _Worker:
+        while True:
+            try:
+                worker = self._idle.get_nowait()
+            except Empty:
+                worker = _Worker(self._idle)
+                worker.start()
+                return worker
+            if worker.is_alive():  # no thread of the parent is, in a forked child
+                return worker
+
+
+class Deadline:
+    """What is left of the time of one call. Time between its parts is not counted.
+
+    Args:
+        seconds: for all parts together.
+        worker: gives a thread that is idle.
+    """
+
+    def __init__(self, seconds: float, worker: Callable[[], _Worker]) -> None:
+        self._left = seconds
+        self._worker = worker
+
+    def run(self, part: Callable[[], T]) -> T:
+        """Run a part of the call, in another thread but with the context of this one.
+
+        Raises:
+            TimeIsUp: it did not end in what was left of the time; its thread is left behind.
+        """
+        job = _Job(copy_context().run, part)
+        started = time.perf_counter()
+        self._worker().jobs.put(job)
+        has_ended = job.ended.acquire(timeout=min(max(self._left, 0.0), threading.TIMEOUT_MAX))
+        self._left -= time.perf_counter() - started
+        if not has_ended:
+            raise TimeIsUp
+        return job.outcome()
+
+    def allows(self, pause: float) -> bool:
+        """Take a pause off what is left; tell whether anything is left after it."""
+        self._left -= pause
+        return self._left > 0
+
+
+class _Job(Generic[T]):
+    """Something to run elsewhere, and what came of it once ``ended`` can be acquired."""
+
+    def __init__(self, run: Callable[[Callable[[], T]], T], part: Callable[[], T]) -> None:
+        self.ended = threading.Lock()
+        self.ended.acquire()
+        self._run = run
+        self._part = part
+        self._value: T
+        self._error: BaseException | None = None
+
+    def __call__(self) -> None:
+        try:
+            self._value = self._run(self._part)
+        except BaseException as exc:  # it belongs to the one who waits
+            self._error = exc
+
+    def outcome(self) -> T:
+        if self._error is None:
+            return self._value
+        try:
+            raise self._error
+        finally:
+            self._error = None  # its traceback holds this very frame
+
+
+class _Worker(threading.Thread):
+    """Does one job after the other."""
+
+    def __init__(self, idle: SimpleQueue[_Worker]) -> None:
+        super().__init__(daemon=True)
+        self.jobs: SimpleQueue[_Job[Any]] = SimpleQueue()
+        self._idle = idle
+
+    def run(self) -> None:
+        while True:
+            job = self.jobs.get()
+            job()
+            self._idle.put(self)  # first: the next call is to find it
+            job.ended.release()
+            del job  # with the reply in it

@@ -1,0 +1,160 @@
+"""Ollama."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from pytest_llmeval.cache.key import DEFAULT_PORTS
+from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.models.asking import ChatForm
+from pytest_llmeval.models.base import SAMPLING_PARAMETERS, CachedCalls, Facts
+from pytest_llmeval.models.exchange import Dialect, JsonObject
+from pytest_llmeval.models.retries import RetryPolicy
+from pytest_llmeval.models.sdk import sdk_needed
+
+if TYPE_CHECKING:
+    import ollama
+    from ollama import ChatResponse
+
+    from pytest_llmeval.models.transport import Connections
+
+REQUIREMENT = "ollama>=0.6,<1"
+KEY_VARIABLE = "OLLAMA_API_KEY"
+HOST_VARIABLE = "OLLAMA_HOST"
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 11434
+
+
+def read_facts(reply: JsonObject) -> Facts:
+    """Pick out of a reply who answered and what it took.
+
+    Args:
+        reply: of chat, generate or embed.
+    """
+    facts = {
+        "model": reply.get("model"),
+        "input_tokens": reply.get("prompt_eval_count"),
+        "output_tokens": reply.get("eval_count"),
+    }
+    return {name: value for name, value in facts.items() if isinstance(value, str | int)}
+
+
+DIALECT = Dialect(
+    provider="ollama",
+    paths=("/api/chat", "/api/generate", "/api/embed", "/api/embeddings"),
+    key_variable=KEY_VARIABLE,
+    beta_header="",
+    read_facts=read_facts,
+    sampling_in="options",
+)
+
+
+def client(
+    calls: CachedCalls, *, connect: Callable[[], Connections], retries: RetryPolicy
+) -> ollama.Client:
+    """Build the vendor's own client for one trial, with replies kept.
+
+    It reads its host from the environment as always. It waits 10 minutes for a reply, as
+    the other vendors' do; on its own it would wait for ever.
+
+    Args:
+        calls: the calls of the trial.
+        connect: gives what sends a request; it is left open.
+        retries: how to try again.
+
+    Raises:
+        ProviderNotInstalled: the SDK cannot be imported.
+    """
+    with sdk_needed("ollama", REQUIREMENT):
+        import ollama
+    from pytest_llmeval.models.transport import CachingTransport
+    from pytest_llmeval.models.transport_httpx import DEADLINES, HttpxTransport
+
+    transport = CachingTransport(connect(), calls, dialect=DIALECT, retries=retries)
+    return ollama.Client(transport=HttpxTransport(transport), timeout=DEADLINES)
+
+
+def async_client(
+    calls: CachedCalls, *, connect: Callable[[], Connections], retries: RetryPolicy
+) -> ollama.AsyncClient:
+    """Build the vendor's own awaitable client for one trial: as ``client``."""
+    with sdk_needed("ollama", REQUIREMENT):
+        import ollama
+    from pytest_llmeval.models.transport import AsyncCachingTransport
+    from pytest_llmeval.models.transport_httpx import DEADLINES, AsyncHttpxTransport
+
+    transport = AsyncCachingTransport(connect(), calls, dialect=DIALECT, retries=retries)
+    return ollama.AsyncClient(transport=AsyncHttpxTransport(transport), timeout=DEADLINES)
+
+
+def base_url() -> str:
+    """Read OLLAMA_HOST: a host, a port, both, or a URL, with or without a path.
+
+    Raises:
+        SettingsError: it is none of these.
+    """
+    text = os.environ.get(HOST_VARIABLE, "")
+    is_url = bool(text.partition("://")[2])
+    try:
+        parts = urlsplit(text if is_url else f"http://{text}")
+        usual = DEFAULT_PORTS[parts.scheme]
+        port = parts.port or (usual if is_url else DEFAULT_PORT)
+    except (ValueError, KeyError):
+        raise SettingsError(
+            f"{HOST_VARIABLE}={text.rpartition('@')[2]!r} names no host. "
+            f"Write a host, host:port or a URL, such as http://{DEFAULT_HOST}:{DEFAULT_PORT}."
+        ) from None
+    host = parts.hostname or DEFAULT_HOST
+    host = f"[{host}]" if ":" in host else host
+    # The usual port is left out, as the SDK's requests leave it out.
+    origin = f"{parts.scheme}://{host}" + (f":{port}" if port != usual else "")
+    return f"{origin}/{parts.path.strip('/')}".rstrip("/")
+
+
+def _url() -> str:
+    return f"{base_url()}/api/chat"
+
+
+def _headers() -> dict[str, str]:
+    return {"authorization": f"Bearer {_key()}"} if _key() else {}
+
+
+def _key() -> str:
+    return os.environ.get(KEY_VARIABLE, "").strip()  # of ollama.com; a server of one's own has none
+
+
+def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
+    """Word a question. What every vendor calls the same goes where this one looks for it."""
+    sampling = {name: params[name] for name in SAMPLING_PARAMETERS if name in params}
+    others = {name: value for name, value in params.items() if name not in sampling}
+    body = {"model": model, "messages": messages, "stream": False, **others}
+    if sampling:
+        body["options"] = {**(others.get("options") or {}), **sampling}
+    return body
+
+
+def _text(reply: Any) -> str | None:
+    content: str | None = reply["message"].get("content")
+    return content
+
+
+def _rebuild(reply: dict[str, Any]) -> ChatResponse:
+    with sdk_needed("ollama", REQUIREMENT):
+        from ollama import ChatResponse
+    return ChatResponse(**reply)  # as the SDK's own client does
+
+
+FORM = ChatForm(
+    dialect=DIALECT,
+    url=_url,
+    headers=_headers,
+    key=_key,
+    needs_key=False,
+    body=_body,
+    text=_text,
+    place="a message",
+    rebuild=_rebuild,
+)

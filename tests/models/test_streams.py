@@ -1,0 +1,296 @@
+"""Bytes of streams, and what they are taken for."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_llmeval.models.openai import read_facts
+from pytest_llmeval.models.retries import WireReply
+from pytest_llmeval.models.streams import (
+    StreamFailed,
+    read_chunks,
+    read_stream,
+    settled,
+    times,
+)
+from tests.servers.openai_streams import (
+    DONE,
+    chat_stream,
+    event,
+    response_stream,
+    tool_call_stream,
+)
+
+REQUEST = {"model": "gpt", "stream": True, "stream_options": {"include_usage": True}}
+
+MESSAGE_START = {
+    "type": "message_start",
+    "message": {
+        "model": "claude-1",
+        "content": [],
+        "usage": {"input_tokens": 7, "cache_read_input_tokens": 3, "output_tokens": 1},
+    },
+}
+MESSAGE_DELTA = {
+    "type": "message_delta",
+    "delta": {"stop_reason": "end_turn"},
+    "usage": {"input_tokens": None, "output_tokens": 2},
+}
+MESSAGES = [
+    event(MESSAGE_START, name="message_start"),
+    event({"type": "ping"}, name="ping"),
+    event({"type": "content_block_delta", "delta": {"text": "Hi"}}, name="content_block_delta"),
+    event(MESSAGE_DELTA, name="message_delta"),
+    event({"type": "message_stop"}, name="message_stop"),
+]
+LINES = [
+    b'{"model": "llama", "message": {"content": "Hi"}, "done": false}\n',
+    b'{"model": "llama", "message": {"content": ""}, "done": true, "eval_count": 2}\n',
+]
+COMPLETE = {
+    "chat": chat_stream("Grüße aus Lima", REQUEST),
+    "tool call": tool_call_stream(['{"city"', ': "Lima"}'], "gpt"),
+    "responses": response_stream("Hello", "gpt"),
+    "messages": MESSAGES,
+    "lines": LINES,
+}
+
+
+def failure_of(body: bytes) -> StreamFailed:
+    with pytest.raises(StreamFailed) as caught:
+        read_stream(body)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts"),
+    [
+        ("chat", {"model": "gpt-2026-01-01", "fingerprint": "fp_1"}),
+        ("responses", {"model": "gpt-2026-01-01"}),
+        ("messages", {"model": "claude-1"}),
+    ],
+)
+def test_a_complete_stream_tells_who_answered_and_what_it_took(
+    kind: str, facts: dict[str, str]
+) -> None:
+    tokens = {"input_tokens": 7, "output_tokens": 2}
+
+    assert read_facts(read_stream(b"".join(COMPLETE[kind]))) == {**facts, **tokens}
+
+
+def test_what_only_the_first_chunk_knows_is_not_lost() -> None:
+    usage = read_stream(b"".join(MESSAGES))["usage"]
+
+    assert usage == {"input_tokens": 7, "cache_read_input_tokens": 3, "output_tokens": 2}
+
+
+def test_a_stream_of_lines_tells_what_its_last_line_does() -> None:
+    summary = read_stream(b"".join(LINES))
+
+    assert (summary["model"], summary["eval_count"]) == ("llama", 2)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        DONE,
+        b"data:[DONE]\n\n",
+        b"data: [DONE]",
+        b"data: [DONE]\n",
+        b": keep-alive\n\nretry: 10\nid: 1\n\ndata: {}\n\ndata: [DONE]\n\n",
+        b'data: {"a":\ndata: 1}\n\ndata: [DONE]\n\n',
+        b'data: {"error": null}\n\ndata: [DONE]\n\n',
+        b"data: {}\n\ndata: [DONE]\n\nnot read any more",
+        b'data: {"type": "response.incomplete", "response": {"model": "gpt"}}\n\n',
+        b'{"done": true}',
+        b'\n{"done": false}\r\n\r\n{"done": true}\n\n',
+    ],
+)
+def test_a_stream_with_its_end_mark_is_complete(body: bytes) -> None:
+    read_stream(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b": nothing but a comment\n\n",
+        b"<html>Bad gateway</html>",
+        b'data: {"a": 1}\n\n',
+        b'data: {"type": "message_stop"}\n',
+        b'data: {"text": "[DONE]"}\n\n',
+        b'{"done": false}\n',
+        b'{"done": "true"}\n',
+    ],
+)
+def test_a_stream_without_its_end_mark_is_none(body: bytes) -> None:
+    failure = failure_of(body)
+
+    assert (failure.status, failure.error["code"]) == (502, "llmeval_stream_cut")
+    assert "without stream=True" in str(failure)
+
+
+@pytest.mark.parametrize(
+    "data", [b"{", b"[1]", b"null", b'"text"', b"\xff", b"[" * 100_000, b"[done]"]
+)
+def test_a_stream_with_a_damaged_line_is_none(data: bytes) -> None:
+    failure = failure_of(b"data: " + data + b"\n\ndata: [DONE]\n\n")
+
+    assert (failure.status, failure.error["code"]) == (502, "llmeval_stream_damaged")
+
+
+def test_a_whole_object_over_several_lines_is_no_stream() -> None:
+    assert failure_of(b'{\n "choices": []\n}').error["code"] == "llmeval_stream_damaged"
+
+
+@pytest.mark.parametrize(
+    ("piece", "status"),
+    [
+        ({"error": {"message": "m", "type": "server_error", "code": None}}, 500),
+        ({"error": {"message": "m", "code": "rate_limit_exceeded"}}, 429),
+        ({"error": {"message": "m", "type": "x", "code": "insufficient_quota"}}, 429),
+        ({"error": {"message": "m", "type": "BadRequestError", "code": 400}}, 400),
+        ({"error": {"message": "m", "code": 503}}, 503),
+        ({"error": {"message": "m", "code": 7}}, 500),
+        ({"error": "m"}, 500),
+        ({"type": "error", "message": "m", "code": "context_length_exceeded"}, 400),
+        ({"type": "error", "error": {"type": "overloaded_error", "message": "m"}}, 529),
+        ({"type": "error", "error": {"type": "invalid_request_error", "message": "m"}}, 400),
+        (
+            {
+                "type": "response.failed",
+                "response": {"error": {"code": "server_error", "message": "m"}},
+            },
+            500,
+        ),
+        (
+            {
+                "type": "response.failed",
+                "response": {"error": {"code": "invalid_prompt", "message": "m"}},
+            },
+            400,
+        ),
+    ],
+)
+def test_an_error_in_a_stream_is_the_failure_it_would_have_been_before_it(
+    piece: dict[str, object], status: int
+) -> None:
+    failure = failure_of(event({"a": 1}) + event(piece) + DONE)
+
+    assert (failure.status, str(failure)) == (status, "the stream ended in an error: m")
+
+
+@pytest.mark.parametrize("response", [None, {}, {"error": None}])
+def test_a_failed_response_fails_though_it_does_not_say_why(response: object) -> None:
+    assert failure_of(event({"type": "response.failed", "response": response})).status == 500
+
+
+@pytest.mark.parametrize("kind", COMPLETE)
+@given(data=st.data())
+def test_a_cut_stream_is_never_taken_for_a_complete_one(kind: str, data: st.DataObject) -> None:
+    whole = b"".join(COMPLETE[kind])
+    end = len(whole.rstrip(b"\n")) - 1
+    if kind in ("responses", "messages"):
+        end = len(whole) - 1  # their end mark is an event, which its blank line ends
+
+    failure_of(whole[: data.draw(st.integers(0, end))])
+
+
+@pytest.mark.parametrize("kind", COMPLETE)
+@given(data=st.data())
+def test_where_chunks_are_cut_makes_no_difference(kind: str, data: st.DataObject) -> None:
+    whole = b"".join(COMPLETE[kind])
+    places = sorted(data.draw(st.lists(st.integers(0, len(whole)))))
+    edges = zip([0, *places], [*places, len(whole)], strict=True)
+
+    body, _ = read_chunks((whole[start:end] for start, end in edges), started=0.0)
+    reply = settled(WireReply(status=200, body=body), was_asked_for=True)
+
+    assert reply.body == whole
+    assert reply.summary == read_stream(whole)
+
+
+@pytest.mark.parametrize("kind", ["chat", "tool call", "responses", "messages"])
+@given(line_end=st.sampled_from([b"\r", b"\n", b"\r\n"]), comments=st.lists(st.integers(0, 9)))
+def test_line_ends_and_comments_make_no_difference(
+    kind: str, line_end: bytes, comments: list[int]
+) -> None:
+    events = list(COMPLETE[kind])
+    for place in comments:
+        events.insert(place, b": PROCESSING\n\n")
+    if not events[-1].startswith(DONE):
+        events.append(b": bye\n\n")
+
+    assert read_stream(b"".join(events).replace(b"\n", line_end)) == read_stream(
+        b"".join(COMPLETE[kind])
+    )
+
+
+@given(st.binary())
+def test_whatever_comes_is_a_reply_or_a_failure(noise: bytes) -> None:
+    reply = settled(WireReply(status=200, body=noise), was_asked_for=True)
+
+    assert reply.status in (200, 502)
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["text/event-stream", "Text/Event-Stream; charset=utf-8", "application/x-ndjson"],
+)
+def test_a_stream_that_nobody_asked_for_is_one_all_the_same(content_type: str) -> None:
+    sent = WireReply(status=200, headers={"content-type": content_type}, body=b"data: {}\n\n")
+
+    assert settled(sent, was_asked_for=False).status == 502
+
+
+@pytest.mark.parametrize(
+    ("sent", "was_asked_for"),
+    [
+        (WireReply(status=200, body=b'{"id": 1}'), False),
+        (WireReply(status=500, body=b"<html>"), True),
+        (WireReply(status=429, headers={"content-type": "text/event-stream"}), True),
+    ],
+)
+def test_other_replies_are_left_alone(sent: WireReply, was_asked_for: bool) -> None:
+    assert settled(sent, was_asked_for=was_asked_for) is sent
+
+
+def test_a_failure_is_worded_as_a_vendor_does_and_keeps_the_headers() -> None:
+    body = event({"error": {"message": "m", "code": "server_error", "param": "p"}})
+    headers = {"content-type": "text/event-stream", "x-request-id": "req_1"}
+
+    reply = settled(WireReply(status=200, headers=headers, body=body), was_asked_for=True)
+
+    assert reply.headers == {"content-type": "application/json", "x-request-id": "req_1"}
+    assert json.loads(reply.body) == {
+        "error": {
+            "message": "the stream ended in an error: m",
+            "code": "server_error",
+            "param": "p",
+        }
+    }
+
+
+def test_the_time_of_the_first_chunk_is_noted() -> None:
+    body, first = read_chunks(iter([b"a", b"", b"b"]), started=time.perf_counter() - 100)
+
+    assert body == b"ab"
+    assert first is not None
+    assert 100 <= first < 200
+
+
+def test_nothing_has_no_first_chunk() -> None:
+    assert read_chunks(iter([]), started=0.0) == (b"", None)
+
+
+def test_only_a_stream_has_a_first_chunk_to_tell_of() -> None:
+    plain = WireReply(status=200, seconds=2.0, first_chunk_seconds=0.5)
+    stream = WireReply(status=200, seconds=2.0, first_chunk_seconds=0.5, summary={})
+
+    assert times(plain) == {"seconds": 2.0}
+    assert times(stream) == {"first_chunk_seconds": 0.5, "seconds": 2.0}

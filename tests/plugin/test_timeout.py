@@ -1,0 +1,124 @@
+"""A model that hangs: its trial is errored, the session goes on and ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_llmeval.records import Outcome, Run
+from pytest_llmeval.runs.file import read_run
+
+MODEL = """
+import asyncio
+import time
+
+
+def answer(messages, *, draw):
+    if draw.trial == 1:
+        time.sleep(600)
+    return "yes"
+
+
+async def answer_async(messages, *, draw):
+    if draw.trial == 1:
+        await asyncio.sleep(600)
+    return "yes"
+"""
+
+EVALS = {
+    "llm": """
+from pytest_llmeval import llm_eval
+
+@llm_eval(repeats=3)
+def test_it(llm):
+    assert llm.ask("Hello").text == "yes"
+""",
+    "async_llm": """
+from pytest_llmeval import llm_eval
+
+@llm_eval(repeats=3)
+async def test_it(async_llm):
+    assert (await async_llm.ask("Hello")).text == "yes"
+""",
+    "serial": """
+from pytest_llmeval import llm_eval
+
+@llm_eval(repeats=3, concurrency="serial")
+def test_it(llm):
+    assert llm.ask("Hello").text == "yes"
+""",
+}
+
+
+def recorded(pytester: pytest.Pytester) -> Run:
+    (path,) = (pytester.path / ".llmeval" / "runs").rglob("*.jsonl.gz")
+    return read_run(path)
+
+
+@pytest.mark.parametrize("function", ["answer", "answer_async"])
+@pytest.mark.parametrize("kind", EVALS)
+def test_a_function_that_hangs_errs_its_trial_and_no_other(
+    pytester: pytest.Pytester, kind: str, function: str
+) -> None:
+    pytester.makepyfile(model=MODEL, test_it=EVALS[kind])
+    pytester.makeini(f"[pytest]\nllm_model = function/model:{function}\npythonpath = .\n")
+
+    pytester.runpytest_subprocess("-p", "no:cacheprovider", "--llm-timeout=0.5", timeout=60)
+
+    trials = recorded(pytester).trials
+    assert [trial.outcome for trial in trials] == [Outcome.PASSED, Outcome.ERRORED, Outcome.PASSED]
+    (call,) = trials[1].calls
+    assert call.failure == "infrastructure"
+    assert call.reason == f"function/model:{function} gave no reply within 0.5 s (--llm-timeout)"
+
+
+def test_what_a_model_logs_stays_with_its_trial(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        model="""
+        import logging
+        import time
+
+        def answer(messages, *, draw):
+            time.sleep(0.01)
+            logging.getLogger("app").warning("trial %d", draw.trial)
+            return "yes"
+        """,
+        test_it="""
+        from pytest_llmeval import llm_eval
+
+        @llm_eval(repeats=8, min_score=1.0)
+        def test_it(llm, caplog):
+            llm.ask("Hello")
+            assert len(caplog.messages) == 1
+        """,
+    )
+    pytester.makeini("[pytest]\nllm_model = function/model:answer\npythonpath = .\n")
+    result = pytester.runpytest("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1)
+
+
+def test_cases_that_ask_for_one_draw_at_once_pay_for_it_once(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        model="""
+        import time
+        from pathlib import Path
+
+        def answer(messages):
+            with Path(__file__).with_name("calls.log").open("a") as file:
+                file.write("x")
+            time.sleep(0.05)
+            return "yes"
+        """,
+        test_it="""
+        import pytest
+        from pytest_llmeval import llm_eval
+
+        @pytest.mark.parametrize("case", range(8))
+        @llm_eval(repeats=2)
+        def test_it(llm, case):
+            llm.ask("Hello")
+        """,
+    )
+    pytester.makeini("[pytest]\nllm_model = function/model:answer\npythonpath = .\n")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n", "2", timeout=60)
+    result.stdout.fnmatch_lines(["*2 calls made, 14 replayed*"])
+    assert (pytester.path / "calls.log").read_text() == "xx"
