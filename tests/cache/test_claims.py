@@ -1,0 +1,62 @@
+"""What a process does about claims when it cannot have one, seen from inside."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmeval.cache import claims
+from pytest_llmeval.cache.claims import FILE, Claims
+
+
+def test_where_the_system_has_no_such_locks_nothing_is_claimed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    spec = importlib.util.spec_from_file_location("claims_elsewhere", claims.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    elsewhere: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(elsewhere)
+
+    with elsewhere.Claims(tmp_path).claimed("draw"):
+        assert not (tmp_path / FILE).exists()
+
+
+def test_what_another_process_claims_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lockf, refusals = claims.fcntl.lockf, [BlockingIOError(), PermissionError()]
+
+    def refuse_twice(*arguments: Any) -> None:
+        if refusals:
+            raise refusals.pop()
+        lockf(*arguments)
+
+    monkeypatch.setattr(claims.fcntl, "lockf", refuse_twice)
+    own = Claims(tmp_path)
+
+    with own.claimed("draw"):
+        assert refusals == []
+    own.close()
+
+
+def test_who_has_waited_too_long_goes_on_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "PATIENCE", 0.0)
+
+    assert Claims(tmp_path)._claim(1) is None
+
+
+def test_a_file_that_another_thread_has_replaced_is_not_replaced_again(tmp_path: Path) -> None:
+    own = Claims(tmp_path)
+    with own.claimed("draw"):
+        before = list(own._descriptors)
+        own._retire(-1)
+        assert own._descriptors == before
+    own.close()
