@@ -7,6 +7,7 @@ logs is kept for its own trial, and shown to the handlers when that goes on.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -55,6 +56,10 @@ class Logs:
         self._attached: tuple[list[logging.Logger], ...] = ()
         for handler in self._handlers:
             handler.addFilter(partial(self._is_for_now, handler))
+        self._ear = logging.NullHandler()
+        self._ear.handle = self._hear  # type: ignore[method-assign]
+        self._listeners = 0
+        self._counting = threading.Lock()
 
     def save(self) -> LogState:
         """Look at everything."""
@@ -97,21 +102,32 @@ class Logs:
 
     @contextmanager
     def kept_for(self, late: Late) -> Iterator[None]:
-        """Keep what is logged here, and in threads that get this context, until the trial goes on.
-
-        A context and not a thread, because a call is made in a thread that can be left behind.
-        """
+        """Keep what is logged in this context until the trial it works for goes on."""
         token = self._elsewhere.set(late)
+        with self._counting:
+            self._listeners += 1
+            logging.getLogger().addHandler(self._ear)
         try:
             yield
         finally:
+            with self._counting:
+                self._listeners -= 1
+                if not self._listeners:
+                    logging.getLogger().removeHandler(self._ear)
             self._elsewhere.reset(token)
+
+    def _hear(self, record: logging.LogRecord) -> bool:
+        """Take a record while pytest's handlers are off, as between the phases of another."""
+        for handler in self._handlers:
+            self._is_for_now(handler, record)
+        return False
 
     def _is_for_now(self, handler: logging.Handler, record: logging.LogRecord) -> bool:
         late = self._elsewhere.get()
         if late is None:
             return True
-        late.append((handler, record))
+        if (handler, record) not in late:
+            late.append((handler, record))
         return False
 
     def _show_late(self) -> None:
