@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.cache.disk import SharedCache, open_cache
 from pytest_llmeval.cache.replies import Replies
 
 
@@ -17,6 +18,20 @@ from pytest_llmeval.cache.replies import Replies
 def home(tmp_path: Path) -> Path:
     """The directory that a user knows as .llmeval."""
     return tmp_path / ".llmeval"
+
+
+@pytest.fixture
+def folder(home: Path) -> Path:
+    home.mkdir()
+    return home / "cache"
+
+
+@pytest.fixture
+def cache(folder: Path) -> Iterator[SharedCache]:
+    cache = open_cache(folder)
+    cache.add("name", b"value")
+    yield cache
+    cache.close()
 
 
 @pytest.fixture

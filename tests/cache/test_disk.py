@@ -6,7 +6,7 @@ import pickle
 import sqlite3
 import stat
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +20,6 @@ from pytest_llmeval.errors import CacheError
 
 MODE_RAW, MODE_BINARY, MODE_TEXT, MODE_PICKLE = 1, 2, 3, 4
 Sql = Callable[..., list[Any]]
-
-
-@pytest.fixture
-def folder(home: Path) -> Path:
-    home.mkdir()
-    return home / "cache"
-
-
-@pytest.fixture
-def cache(folder: Path) -> Iterator[SharedCache]:
-    cache = open_cache(folder)
-    cache.add("name", b"value")
-    yield cache
-    cache.close()
 
 
 class Payload:

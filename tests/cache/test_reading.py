@@ -16,20 +16,6 @@ Sql = Callable[..., list[Any]]
 
 
 @pytest.fixture
-def folder(home: Path) -> Path:
-    home.mkdir()
-    return home / "cache"
-
-
-@pytest.fixture
-def cache(folder: Path) -> Iterator[SharedCache]:
-    cache = open_cache(folder)
-    cache.add("name", b"value")
-    yield cache
-    cache.close()
-
-
-@pytest.fixture
 def lookups(cache: SharedCache, folder: Path) -> Iterator[Lookups]:
     with contextlib.closing(Lookups(folder)) as lookups:
         yield lookups
