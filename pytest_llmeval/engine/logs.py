@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -42,6 +42,22 @@ class LogState:
     late: Late = field(default_factory=list)
 
 
+class _Ear(logging.Handler):
+    """Hands every record on as it is, whatever handlers are attached besides.
+
+    Args:
+        hear: takes a record, from any thread.
+    """
+
+    def __init__(self, hear: Callable[[logging.LogRecord], None]) -> None:
+        super().__init__()
+        self._hear = hear
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Hand a record on."""
+        self._hear(record)
+
+
 class Logs:
     """Takes that state away and puts it back.
 
@@ -56,8 +72,7 @@ class Logs:
         self._attached: tuple[list[logging.Logger], ...] = ()
         for handler in self._handlers:
             handler.addFilter(partial(self._is_for_now, handler))
-        self._ear = logging.NullHandler()
-        self._ear.handle = self._hear  # type: ignore[method-assign]
+        self._ear = _Ear(self._hear)
         self._listeners = 0
         self._counting = threading.Lock()
 
@@ -102,7 +117,10 @@ class Logs:
 
     @contextmanager
     def kept_for(self, late: Late) -> Iterator[None]:
-        """Keep what is logged in this context until the trial it works for goes on."""
+        """Keep what is logged here, and in threads that get this context, until the trial goes on.
+
+        A context and not a thread, because a call is made in a thread that can be left behind.
+        """
         token = self._elsewhere.set(late)
         with self._counting:
             self._listeners += 1
@@ -116,11 +134,10 @@ class Logs:
                     logging.getLogger().removeHandler(self._ear)
             self._elsewhere.reset(token)
 
-    def _hear(self, record: logging.LogRecord) -> bool:
+    def _hear(self, record: logging.LogRecord) -> None:
         """Take a record while pytest's handlers are off, as between the phases of another."""
         for handler in self._handlers:
             self._is_for_now(handler, record)
-        return False
 
     def _is_for_now(self, handler: logging.Handler, record: logging.LogRecord) -> bool:
         late = self._elsewhere.get()
