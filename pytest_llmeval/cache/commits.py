@@ -33,8 +33,13 @@ class Commits:
         self._changed = threading.Condition()
         self._open = _Batch()
 
-    def add(self, name: str, value: bytes) -> bool:
+    def add(self, name: str, value: bytes, *, beside: Sequence[NewRow] = ()) -> bool:
         """Add a row and return when it is durable.
+
+        Args:
+            name: of the row.
+            value: of the row.
+            beside: rows to write along with it; what becomes of these is not told.
 
         Returns:
             Whether it was written.
@@ -44,7 +49,7 @@ class Commits:
         """
         with self._changed:
             batch, place = self._open, len(self._open.rows)
-            batch.rows.append((name, value))
+            batch.rows += ((name, value), *beside)
             self._changed.wait_for(lambda: batch.outcomes or self._turn.acquire(blocking=False))
             if self._open is batch:
                 self._open = _Batch()

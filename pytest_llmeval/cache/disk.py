@@ -28,6 +28,7 @@ from diskcache.core import (
 )
 
 from pytest_llmeval.cache.failures import RowRefused
+from pytest_llmeval.cache.paging import Plan, StoredRow, all_pages, read_page
 
 __all__ = [
     "DBNAME",
@@ -55,6 +56,8 @@ SETTINGS: dict[str, Any] = {
 # What https://www.sqlite.org/security.html asks for where the file may be hostile.
 HARDENING = ("trusted_schema = 0", "cell_size_check = 1")
 INSERT = "INSERT INTO Cache(key, raw, store_time, access_time, size, mode, filename, value) VALUES "
+DELETE = "DELETE FROM Cache WHERE key = ? AND raw = 1"
+RENAME = "UPDATE Cache SET key = ?2 WHERE key = ?1 AND raw = 1"
 SUPER_JOURNAL_END = bytes.fromhex("d9d505f920a163d7")
 
 
@@ -160,6 +163,20 @@ class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
             return [True] * len(rows)
         with self.transact():
             return [self._add_one(name, value) for name, value in rows]
+
+    def page(self, pattern: str, *, before: int) -> list[StoredRow]:
+        """Read a page of rows; see ``read_page``."""
+        return read_page(self._con, pattern, before=before, fetch=self._disk.fetch)
+
+    def rewrite(self, plan: Plan) -> None:
+        """Change many rows in one transaction; see ``Store.rewrite``."""
+        with self.transact():
+            change = plan(all_pages(lambda before: self.page("*", before=before)))
+            self._con.executemany(DELETE, [(name,) for name in change.removed])
+            # In this order: what is renamed takes a name that was just removed, or renamed.
+            self._con.executemany(RENAME, change.renamed)
+            for name, value in change.added:
+                self.add(name, value)
 
     def _insert(self, rows: Sequence[tuple[str, bytes]]) -> bool:
         """Write rows that are all new in one statement; say whether they were.

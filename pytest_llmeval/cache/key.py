@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from urllib.parse import unquote_plus, urlsplit
 
 from pytest_llmeval.cache import strict_json
 from pytest_llmeval.errors import LLMEvalError
 
 SCHEMA = 1
+PARTS = ("provider", "method", "origin", "path", "query", "body", "beta", "source")
 
 # Exact names, no patterns: a secret missing here only costs a replay when it is rotated (the
 # key is a hash), but a harmless parameter dropped by mistake would make two requests one.
@@ -34,7 +36,40 @@ class RequestNotKeyable(LLMEvalError, ValueError):
     """A request cannot be given a key: its body is no JSON, or its origin no origin."""
 
 
-def request_key(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canonical:
+    """A request without secrets: all that its key is made of.
+
+    Attributes:
+        provider: such as ``openai``; the part of the model name before the slash.
+        method: in upper case.
+        origin: of the API, aliases followed; empty for a model that has none (``function/``).
+        path: of the URL, as sent; ``query`` likewise, without parameters that carry secrets.
+        body: the JSON value that is sent.
+        beta: the value of the ``anthropic-beta`` or ``openai-beta`` header.
+        source: digest of the code behind a ``function/`` model.
+    """
+
+    provider: str
+    method: str
+    origin: str
+    path: str
+    query: str
+    body: object
+    beta: str | None
+    source: str | None
+
+    def key(self) -> str:
+        """Hash it: sha256, 64 hex digits.
+
+        Raises:
+            RequestNotKeyable: the body is no finite JSON.
+        """
+        parts = [getattr(self, name) for name in PARTS]
+        return hashlib.sha256(_canonical_json([SCHEMA, *parts])).hexdigest()
+
+
+def canonical_request(
     *,
     provider: str,
     method: str,
@@ -45,8 +80,8 @@ def request_key(
     beta: str | None = None,
     source: str | None = None,
     aliases: Sequence[tuple[str, str]] = (),
-) -> str:
-    """Hash a request into its key.
+) -> Canonical:
+    """Write a request in the one way in which all of its senders write it.
 
     Args:
         provider: such as ``openai``; the part of the model name before the slash.
@@ -61,24 +96,19 @@ def request_key(
         aliases: pairs of origins; a request to the first has the key of the second. The first
             may end in ``:*`` for any port.
 
-    Returns:
-        sha256 of the canonical request, 64 hex digits.
-
     Raises:
-        RequestNotKeyable: the body is no finite JSON, or an origin is malformed.
+        RequestNotKeyable: the body is no JSON, or an origin is malformed.
     """
-    request = [
-        SCHEMA,
-        provider,
-        method.upper(),
-        _aliased(_canonical_origin(origin), aliases),
-        path,
-        _without_secrets(query),
-        _parsed(body) if isinstance(body, bytes) else body,
-        beta,
-        source,
-    ]
-    return hashlib.sha256(_canonical_json(request)).hexdigest()
+    return Canonical(
+        provider=provider,
+        method=method.upper(),
+        origin=_aliased(_canonical_origin(origin), aliases),
+        path=path,
+        query=_without_secrets(query),
+        body=_parsed(body) if isinstance(body, bytes) else body,
+        beta=beta,
+        source=source,
+    )
 
 
 def _canonical_json(value: object) -> bytes:
@@ -148,5 +178,9 @@ def _without_secrets(query: str) -> str:
 
 
 def _is_secret(parameter: str) -> bool:
-    name = unquote_plus(parameter.partition("=")[0])
+    return is_secret_name(unquote_plus(parameter.partition("=")[0]))
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether what goes by this name is a key, a password or the like."""
     return name.strip().lower().replace("-", "_") in SECRET_PARAMETERS

@@ -6,11 +6,15 @@ import contextlib
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 from urllib.parse import quote
 
 from pytest_llmeval.cache.disk import DBNAME, BytesDisk, harden
+from pytest_llmeval.cache.paging import StoredRow, read_page
+
+T = TypeVar("T")
 
 # The rows that diskcache's ``get`` finds and its ``add`` takes for present. They must be the
 # same: a name that is taken, and yet has no row, would be sought for ever.
@@ -78,13 +82,14 @@ class ReadOnlyCache:
             RowRefused: it is not one that we wrote.
             sqlite3.OperationalError: the database cannot be read.
         """
-        try:
-            with contextlib.closing(sqlite3.connect(self._uri, uri=True)) as connection:
-                harden(connection)
-                return _find(connection, name, disk=self._disk)
-        except sqlite3.DatabaseError as exc:
-            # Damage, too: what cannot be written cannot be set aside.
-            raise sqlite3.OperationalError(str(exc)) from exc
+        return self._ask(lambda connection: _find(connection, name, disk=self._disk))
+
+    def page(self, pattern: str, *, before: int) -> list[StoredRow]:
+        """Read a page of rows; see ``read_page``."""
+        fetch = self._disk.fetch
+        return self._ask(
+            lambda connection: read_page(connection, pattern, before=before, fetch=fetch)
+        )
 
     def add_all(self, rows: object) -> NoReturn:
         """Refuse to write.
@@ -94,8 +99,21 @@ class ReadOnlyCache:
         """
         raise sqlite3.OperationalError("attempt to write a readonly database")
 
+    def rewrite(self, plan: object) -> NoReturn:
+        """Refuse to write: as ``add_all``."""
+        self.add_all(plan)
+
     def close(self) -> None:
         """Do nothing: no connection outlives its query."""
+
+    def _ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            with contextlib.closing(sqlite3.connect(self._uri, uri=True)) as connection:
+                harden(connection)
+                return question(connection)
+        except sqlite3.DatabaseError as exc:
+            # Damage, too: what cannot be written cannot be set aside.
+            raise sqlite3.OperationalError(str(exc)) from exc
 
 
 def _find(connection: sqlite3.Connection, name: str, *, disk: BytesDisk) -> bytes | None:

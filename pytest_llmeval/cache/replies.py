@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -15,10 +15,13 @@ from pytest_llmeval.cache.claims import Claims
 from pytest_llmeval.cache.failures import CacheUnusable, RowRefused
 from pytest_llmeval.cache.flights import Flights
 from pytest_llmeval.cache.reply import Answer, Fact, Row, StoredReply, decode, encode
+from pytest_llmeval.cache.telling import Telling
 from pytest_llmeval.errors import CacheError, ReplayMiss
 from pytest_llmeval.records import CacheMode, Slot
 
 if TYPE_CHECKING:
+    from pytest_llmeval.cache.commits import NewRow
+    from pytest_llmeval.cache.key import Canonical
     from pytest_llmeval.cache.store import Store
 
 __all__ = ["Answer", "Fact", "Replies", "StoredReply"]
@@ -57,13 +60,17 @@ class Replies:
         self._lock = threading.Lock()
         self._flights = Flights()
         self._claims = Claims(directory)
+        self._telling = Telling(session)
 
-    def lookup(self, key: str, slot: Slot) -> StoredReply | None:
+    def lookup(
+        self, key: str, slot: Slot, *, request: Canonical | None = None
+    ) -> StoredReply | None:
         """Replay a draw, without waiting for replies that are being stored.
 
         Args:
-            key: what ``request_key`` made.
+            key: that of the request.
             slot: which draw of the request.
+            request: what is asked, so that a miss can name what is most like it.
 
         Returns:
             The reply; None if it has to be paid for.
@@ -75,21 +82,28 @@ class Replies:
         self._is_closed = False
         stored = self._stored(key, slot)
         if stored is None and self._mode == "replay":
-            raise ReplayMiss(self._miss(key, slot))
+            raise ReplayMiss(self._miss(key, slot, request))
         return stored
 
     def pay(
-        self, key: str, slot: Slot, call: Callable[[], Answer], *, on_loop: bool = False
+        self,
+        key: str,
+        slot: Slot,
+        call: Callable[[], Answer],
+        *,
+        request: Canonical | None = None,
+        on_loop: bool = False,
     ) -> StoredReply:
         """Pay for a draw that ``lookup`` did not find, and keep it.
 
         Whoever else asks for it meanwhile, in this process or another, waits and pays nothing.
 
         Args:
-            key: what ``request_key`` made.
+            key: that of the request.
             slot: which draw of the request.
             call: makes the call; whatever it raises passes unchanged, also to the other threads
                 that wait for it, and nothing is stored.
+            request: what is asked; kept with its first reply.
             on_loop: the call goes on only while an event loop runs. Those who ask without may
                 be what holds the loop up, so the two do not wait for each other.
 
@@ -105,7 +119,8 @@ class Replies:
             return _paid(call)
         session = self._session if self._mode == "refresh" else ""  # it replays its own draws only
         name = f"{key}/{slot}/{session}/{'loop' if on_loop else 'thread'}"
-        return self._flights.share(name, partial(self._pay_alone, name, key, slot, call))
+        pay = partial(self._pay_alone, name, key, slot, call, request=request)
+        return self._flights.share(name, pay)
 
     def get_or_call(self, key: str, slot: Slot, call: Callable[[], Answer]) -> StoredReply:
         """Replay a draw, or pay for it and keep it: ``lookup``, else ``pay``.
@@ -141,12 +156,20 @@ class Replies:
         return next((row.reply for row in reversed(rows) if self._may_replay(row)), None)
 
     def _pay_alone(
-        self, name: str, key: str, slot: Slot, call: Callable[[], Answer]
+        self,
+        name: str,
+        key: str,
+        slot: Slot,
+        call: Callable[[], Answer],
+        *,
+        request: Canonical | None,
     ) -> StoredReply:
         """Pay while no other process does, unless one has done so since the lookup."""
         with self._claims.claimed(name):
             stored = self._stored(key, slot)
-            return self._keep(key, slot, _paid(call)) if stored is None else stored
+            if stored is not None:
+                return stored
+            return self._keep(key, slot, _paid(call), request=request)
 
     def _may_replay(self, row: Row) -> bool:
         return self._mode != "refresh" or row.session == self._session
@@ -190,13 +213,16 @@ class Replies:
             self._warn_refused(name, exc)
             raise
 
-    def _keep(self, key: str, slot: Slot, reply: StoredReply) -> StoredReply:
+    def _keep(
+        self, key: str, slot: Slot, reply: StoredReply, *, request: Canonical | None
+    ) -> StoredReply:
         if self._mode == "off" or self._is_closed:
             return reply
         name = f"{key}/{slot}"
         try:
             value = encode(reply, session=self._session)
-            winner = self._file(name, value)
+            beside = self._telling.beside(self._opened(), key, request)
+            winner = self._file(name, value, beside=beside)
             if winner is None:
                 return reply
             self._opened().add(f"{name}/spare/{reply.draw}", value)
@@ -205,8 +231,13 @@ class Replies:
             return reply
         return replace(winner.reply, replayed=False)
 
-    def _file(self, name: str, value: bytes) -> Row | None:
+    def _file(self, name: str, value: bytes, *, beside: Sequence[NewRow]) -> Row | None:
         """Store as the next generation, unless another process has just stored this draw.
+
+        Args:
+            name: of the draw.
+            value: of the row.
+            beside: rows to store along with it.
 
         Returns:
             The row of the other process, None if ours was stored.
@@ -215,7 +246,7 @@ class Replies:
         while True:
             row_name = f"{name}/{generation}"
             try:
-                if self._opened().add(row_name, value):
+                if self._opened().add(row_name, value, beside=beside):
                     return None
                 row = self._read(row_name)
             except RowRefused:
@@ -234,11 +265,13 @@ class Replies:
                 self._store = Store(self._directory, warn=self._warn)
             return self._store
 
-    def _miss(self, key: str, slot: Slot) -> str:
+    def _miss(self, key: str, slot: Slot, request: Canonical | None) -> str:
+        # The first 300 characters are what the section shows: what differs comes first.
         return (
-            f"no reply is stored for draw {slot} of request {key[:12]} in "
-            f"{self._directory / 'cache'}, and --llm-cache=replay makes no call. "
-            "Pay for it once:  pytest --llm-cache=auto"
+            f"no reply is stored for draw {slot} of request {key[:12]}"
+            f"{self._telling.of_miss(self._opened(), key, request)}. "
+            "--llm-cache=replay makes no call. Pay for it once:  pytest --llm-cache=auto "
+            f"(looked in {self._directory / 'cache'})"
         )
 
     def _warn_refused(self, name: str, refusal: RowRefused) -> None:

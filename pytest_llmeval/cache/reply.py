@@ -21,9 +21,12 @@ from pytest_llmeval.cache import strict_json
 from pytest_llmeval.cache.failures import RowRefused
 
 SCHEMA = 1
+TIME = "%Y-%m-%dT%H:%M:%SZ"  # sorts as it runs
 MAX_HEADER = 2**20
 MAX_BODY = 2**28  # 256 MiB, far above any reply: what inflates to more is a bomb
 KEPT_HEADERS = frozenset({"content-type"})  # others may carry cookies, accounts or keys
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
 Fact = str | int | float | bool | None
 
@@ -80,10 +83,11 @@ class StoredReply:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A stored reply and the session that paid for it."""
+    """A stored reply, the session that paid for it, and when (UTC; "" if not known)."""
 
     reply: StoredReply
     session: str
+    created: str
 
 
 def encode(reply: StoredReply, *, session: str) -> bytes:
@@ -100,13 +104,36 @@ def encode(reply: StoredReply, *, session: str) -> bytes:
         "status": reply.status,
         "headers": dict(reply.headers),
         "facts": dict(reply.facts),
-        "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "created": datetime.now(UTC).strftime(TIME),
         "session": session,
     }
+    return pack(header, reply.body)
+
+
+def pack(header: Mapping[str, Any], body: bytes) -> bytes:
+    """Put header and body together as the value of a row.
+
+    Raises:
+        RowRefused: they are too large to be read back.
+        TypeError, ValueError: the header is no JSON.
+    """
     line = json.dumps(header, separators=(",", ":"), allow_nan=False).encode("ascii")
-    if len(line) > MAX_HEADER or len(reply.body) > MAX_BODY:
-        raise RowRefused(f"a reply of {len(reply.body)} bytes is too large")
-    return zlib.compress(line + b"\n" + reply.body, 1)
+    if len(line) > MAX_HEADER or len(body) > MAX_BODY:
+        raise RowRefused(f"a reply of {len(body)} bytes is too large")
+    return zlib.compress(line + b"\n" + body, 1)
+
+
+def unpack(value: bytes) -> tuple[dict[str, Any], bytes]:
+    """Take header and body apart, and check both.
+
+    Raises:
+        RowRefused: ``encode`` did not write this.
+    """
+    line, _, body = inflate(value, limit=MAX_HEADER + 1 + MAX_BODY).partition(b"\n")
+    header = _parse_header(line)
+    if hashlib.sha256(body).hexdigest() != header["sha256"]:
+        raise RowRefused("its body does not have the digest that its header names")
+    return header, body
 
 
 def decode(value: bytes) -> Row:
@@ -115,10 +142,7 @@ def decode(value: bytes) -> Row:
     Raises:
         RowRefused: it did not write this.
     """
-    line, _, body = _inflate(value).partition(b"\n")
-    header = _parse_header(line)
-    if hashlib.sha256(body).hexdigest() != header["sha256"]:
-        raise RowRefused("its body does not have the digest that its header names")
+    header, body = unpack(value)
     reply = StoredReply(
         draw=header["draw"],
         sha256=header["sha256"],
@@ -128,7 +152,7 @@ def decode(value: bytes) -> Row:
         facts=header["facts"],
         replayed=True,
     )
-    return Row(reply, header["session"])
+    return Row(reply, header["session"], _time(header.get("created")))
 
 
 def _kept(headers: Mapping[str, str]) -> dict[str, str]:
@@ -136,8 +160,12 @@ def _kept(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in lowered.items() if name in KEPT_HEADERS}
 
 
-def _inflate(value: bytes) -> bytes:
-    limit = MAX_HEADER + 1 + MAX_BODY
+def inflate(value: bytes, *, limit: int) -> bytes:
+    """Decompress what a row holds.
+
+    Raises:
+        RowRefused: it is no zlib, cut off, or has more than ``limit`` bytes.
+    """
     stream = zlib.decompressobj()
     try:
         data = stream.decompress(value, limit)
@@ -161,6 +189,10 @@ def _parse_header(line: bytes) -> dict[str, Any]:
     if wrong:
         raise RowRefused(f"its header has no proper {', '.join(wrong)}")
     return header
+
+
+def _time(value: Any) -> str:
+    return value if isinstance(value, str) and _TIME.fullmatch(value) else ""
 
 
 def _is_hex(digits: int) -> Callable[[Any], bool]:

@@ -7,14 +7,15 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from pytest_llmeval.cache.commits import Commits
+from pytest_llmeval.cache.commits import Commits, NewRow
 from pytest_llmeval.cache.directory import Identity, identity, prepare_directory, set_aside
 from pytest_llmeval.cache.disk import DBNAME, SharedCache, Timeout, open_cache
 from pytest_llmeval.cache.failures import CacheUnusable
+from pytest_llmeval.cache.paging import Plan, StoredRow, all_pages
 from pytest_llmeval.cache.reading import Lookups, ReadOnlyCache
 from pytest_llmeval.errors import CacheError
 
@@ -63,8 +64,13 @@ class Store:
                 return lookups.get(name)
         return self._attempt(lambda cache: cache.get(name))
 
-    def add(self, name: str, value: bytes) -> bool:
+    def add(self, name: str, value: bytes, *, beside: Sequence[NewRow] = ()) -> bool:
         """Write a value, durably, unless the name has one.
+
+        Args:
+            name: of the row.
+            value: of the row.
+            beside: rows to write along with it, likewise; what becomes of these is not told.
 
         Returns:
             Whether it was written.
@@ -74,7 +80,28 @@ class Store:
             CacheUnusable: the database cannot be written.
         """
         self._turn()  # a forked child must not commit what threads of its parent add
-        return self._commits.add(name, value)
+        return self._commits.add(name, value, beside=beside)
+
+    def rows(self, pattern: str = "*") -> Iterator[StoredRow]:
+        """Read every row whose name fits, the newest first; one that is refused has no value.
+
+        Raises:
+            CacheUnusable: the database cannot be read.
+        """
+        yield from all_pages(
+            lambda before: self._attempt(lambda cache: cache.page(pattern, before=before))
+        )
+
+    def rewrite(self, plan: Plan) -> None:
+        """Change many rows in one transaction, in which no other process can change any.
+
+        Args:
+            plan: is given every row as ``rows`` gives them, and says what to change.
+
+        Raises:
+            CacheUnusable: the database cannot be written; nothing was changed.
+        """
+        self._attempt(lambda cache: cache.rewrite(plan))
 
     def close(self) -> None:
         """Close the database."""

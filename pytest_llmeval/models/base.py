@@ -15,6 +15,7 @@ from pytest_llmeval.errors import LLMEvalError, ProviderFailed, SettingsError
 from pytest_llmeval.records import Call, Parameter, Slot
 
 if TYPE_CHECKING:
+    from pytest_llmeval.cache.key import Canonical
     from pytest_llmeval.cache.replies import Answer, Replies, StoredReply
 
 T = TypeVar("T")
@@ -125,19 +126,21 @@ class CurrentTrial(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is kept of a request: no prompt, no header.
+    """A request; run files get all but ``canonical``, which holds the prompt.
 
     Attributes:
         key: sha256 of the canonical request, 64 hex digits.
         model: the model asked for, ``provider/model``.
         host: origin of the API, None for a function model.
         parameters: the sampling parameters it names.
+        canonical: what the key was made of; kept beside the reply, so that a miss can be explained.
     """
 
     key: str
     model: str | None = None
     host: str | None = None
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    canonical: Canonical | None = field(default=None, repr=False, compare=False)
 
 
 class CachedCalls:
@@ -175,9 +178,9 @@ class CachedCalls:
         """
         slot = self.trial.slot(request.key)
         try:
-            reply = self._replies.lookup(request.key, slot)
+            reply = self._replies.lookup(request.key, slot, request=request.canonical)
             if reply is None:  # wait for the reply, and until it is on disk
-                pay = partial(self._replies.pay, request.key, slot, partial(perform, slot))
+                pay = self._payment(request, slot, perform, awaits=False)
                 reply = self.trial.wait(pay)
         except LLMEvalError as exc:
             self.trial.record(_failed_call(request, slot, exc))
@@ -193,16 +196,27 @@ class CachedCalls:
 
         slot = self.trial.slot(request.key)
         try:
-            reply = self._replies.lookup(request.key, slot)
+            reply = self._replies.lookup(request.key, slot, request=request.canonical)
             if reply is None:
-                call = partial(perform, slot)
-                pay = partial(self._replies.pay, request.key, slot, call, on_loop=awaits)
+                pay = self._payment(request, slot, perform, awaits=awaits)
                 reply = await self.trial.wait_async(pay, awaits=awaits)
         except (LLMEvalError, CancelledError) as exc:
             self.trial.record(_failed_call(request, slot, exc))
             raise
         self.trial.record(_answered_call(request, slot, reply))
         return reply
+
+    def _payment(
+        self, request: Request, slot: Slot, perform: Callable[[Slot], Answer], *, awaits: bool
+    ) -> Callable[[], StoredReply]:
+        return partial(
+            self._replies.pay,
+            request.key,
+            slot,
+            partial(perform, slot),
+            request=request.canonical,
+            on_loop=awaits,
+        )
 
 
 def parse_model_name(text: str) -> ModelName:

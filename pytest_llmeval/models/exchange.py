@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Protocol, cast
 
-from pytest_llmeval.cache.key import request_key
+from pytest_llmeval.cache.key import canonical_request
 from pytest_llmeval.cache.replies import Answer, StoredReply
 from pytest_llmeval.errors import ProviderFailed, ReplayMiss
 from pytest_llmeval.models.base import CachedCalls, Facts, Request, sampling_parameters
@@ -212,8 +212,8 @@ def refused(exc: ReplayMiss | HttpFailed) -> WireReply:
 def describe(
     request: WireRequest, dialect: Dialect, aliases: tuple[tuple[str, str], ...]
 ) -> Request:
-    """Say what is kept of a request."""
-    key = request_key(
+    """Say what is to be known of a request."""
+    canonical = canonical_request(
         provider=dialect.provider,
         method=request.method,
         origin=request.origin,
@@ -226,10 +226,11 @@ def describe(
     model = request.body.get("model")
     sampling = request.body.get(dialect.sampling_in) if dialect.sampling_in else request.body
     return Request(
-        key=key,
+        key=canonical.key(),
         model=f"{dialect.provider}/{model}" if isinstance(model, str) else None,
         host=request.origin,
         parameters=sampling_parameters(sampling if isinstance(sampling, Mapping) else {}),
+        canonical=canonical,
     )
 
 

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_llmeval.cache.key import request_key
+from pytest_llmeval.cache.key import canonical_request
 from pytest_llmeval.cache.replies import Answer, StoredReply
 from pytest_llmeval.errors import ProviderFailed, SettingsError
 from pytest_llmeval.models.base import (
@@ -145,7 +145,7 @@ class AsyncFunctionProvider:
 def _request(
     loaded: LoadedFunction, model: str, messages: Messages, params: Mapping[str, object]
 ) -> Request:
-    key = request_key(
+    canonical = canonical_request(
         provider="function",
         method="CALL",
         origin="",
@@ -153,7 +153,12 @@ def _request(
         body={"messages": list(messages), "params": dict(params)},
         source=loaded.source,
     )
-    return Request(key=key, model=f"function/{model}", parameters=sampling_parameters(params))
+    return Request(
+        key=canonical.key(),
+        model=f"function/{model}",
+        parameters=sampling_parameters(params),
+        canonical=canonical,
+    )
 
 
 def _perform(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pytest_llmeval.cache.key import Canonical, canonical_request
 from pytest_llmeval.cache.replies import Answer
 from pytest_llmeval.records import Slot
 
@@ -18,5 +19,28 @@ def says(text: bytes | str, **answer: Any) -> Callable[[], Answer]:
     return lambda: Answer(body, **answer)
 
 
+def overtaken(first: Callable[[], object], text: str) -> Callable[[], Answer]:
+    """A call that brings this text only when somebody else has paid for the draw."""
+
+    def call() -> Answer:
+        first()
+        return Answer(text.encode())
+
+    return call
+
+
 def never() -> Answer:
     raise AssertionError("a call was made")
+
+
+def asks(text: str = "Name the capital of Peru.", **parts: Any) -> Canonical:
+    """A request for a chat."""
+    body = {"model": "m", "messages": [{"role": "user", "content": text}]}
+    chat: dict[str, Any] = {
+        "provider": "openai",
+        "method": "POST",
+        "origin": "http://127.0.0.1:8000",
+        "path": "/v1/chat/completions",
+        "body": body,
+    }
+    return canonical_request(**{**chat, **parts})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_llmeval.cache.key import RequestNotKeyable, request_key
+from pytest_llmeval.cache.key import RequestNotKeyable, canonical_request
 from pytest_llmeval.errors import LLMEvalError
 
 CHAT: dict[str, Any] = {
@@ -28,7 +28,7 @@ quick = settings(max_examples=60, deadline=None)
 
 
 def key(**changes: Any) -> str:
-    return request_key(**{**CHAT, **changes})
+    return canonical_request(**{**CHAT, **changes}).key()
 
 
 def test_key_is_the_hash_of_this_very_text() -> None:

@@ -97,3 +97,15 @@ def test_what_cannot_be_read_read_only_is_an_operational_error(
         (folder / "cache.db").write_bytes(content)
     with pytest.raises(sqlite3.OperationalError):
         ReadOnlyCache(folder)
+
+
+def test_a_read_only_cache_is_read_page_by_page_and_not_rewritten(
+    cache: SharedCache, folder: Path
+) -> None:
+    cache.close()
+    read_only = ReadOnlyCache(folder)
+    [row] = read_only.page("n*", before=2**63 - 1)
+    assert (row.name, row.value) == ("name", b"value")
+    assert read_only.page("x*", before=2**63 - 1) == []
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        read_only.rewrite(None)

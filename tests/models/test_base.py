@@ -210,7 +210,7 @@ def test_a_replay_miss_is_a_failure_of_the_infrastructure(
 
 def test_an_unusable_store_is_a_failure_of_the_infrastructure(trial: CountingTrial) -> None:
     class Broken:
-        def lookup(self, *_: object) -> None:
+        def lookup(self, *_: object, **__: object) -> None:
             raise CacheError("/home/someone/.llmeval is full")
 
     calls = CachedCalls(trial, Broken())  # type: ignore[arg-type]  # a stand-in

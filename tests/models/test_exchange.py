@@ -348,7 +348,7 @@ def test_a_damaged_store_is_not_taken_for_a_reply(trial: CountingTrial) -> None:
             self.aliases = ()
             self.replies = self  # type: ignore[assignment]  # a stand-in
 
-        def lookup(self, *_: object) -> None:
+        def lookup(self, *_: object, **__: object) -> None:
             raise CacheError("full")
 
     with pytest.raises(CacheError):

@@ -522,6 +522,16 @@ def test_a_question_that_is_not_stored_is_a_replay_miss(
     assert server.requests == []
 
 
+def test_a_replay_miss_names_what_differs_from_the_nearest_question(
+    begin: Callable[..., Session], server: OpenAIServer, trial: CountingTrial
+) -> None:
+    begin().model(NAME, trial).ask("Hello")
+    assert len(server.requests) == 1
+
+    with pytest.raises(ReplayMiss, match='content: "Hello!" here, "Hello" stored'):
+        begin(mode="replay").model(NAME, trial).ask("Hello!")
+
+
 def test_a_lost_network_names_the_cause(
     session: Session, server: OpenAIServer, trial: CountingTrial
 ) -> None:

@@ -1,0 +1,231 @@
+"""The command ``llmeval``: what can be done without a test session."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import click
+
+from pytest_llmeval import __version__
+from pytest_llmeval.cache import carrying, explaining, merging, pruning, statistics
+from pytest_llmeval.cache.disk import DBNAME
+from pytest_llmeval.cache.paging import Change, StoredRow
+from pytest_llmeval.cache.reply import TIME
+from pytest_llmeval.cache.store import Store
+from pytest_llmeval.errors import LLMEvalError
+from pytest_llmeval.records import Run, Trial
+from pytest_llmeval.reports import cached
+from pytest_llmeval.runs.git import read_state
+from pytest_llmeval.runs.named import draws_of_baselines, draws_of_every_run, run_named
+from pytest_llmeval.runs.store import RunStore
+
+HOME = ".llmeval"
+USAGE_ERROR = 4  # as pytest exits
+AGE = re.compile(r"([1-9][0-9]{0,4})d", re.ASCII)
+
+
+class _Door(click.Group):
+    """A group whose mistakes end as one line and the exit code that pytest has for them."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run a command and exit."""
+        try:
+            super().main(*args, **{**extra, "standalone_mode": False})
+        except click.exceptions.NoArgsIsHelpError as exc:
+            exc.show()
+            sys.exit(USAGE_ERROR)
+        except (click.ClickException, click.Abort, LLMEvalError, OSError) as exc:
+            click.echo(f"ERROR: {_told(exc)}", err=True)
+            sys.exit(USAGE_ERROR)
+        sys.exit(0)
+
+
+def _told(exc: Exception) -> str:
+    if isinstance(exc, click.Abort):
+        return "stopped; nothing was changed. Without a terminal to ask at, say --yes"
+    if isinstance(exc, click.ClickException):
+        return exc.format_message()
+    if isinstance(exc, OSError):
+        return f"{exc.filename}: {exc.strerror or exc}"
+    return str(exc)
+
+
+@click.group(cls=_Door)
+@click.version_option(__version__, prog_name="llmeval")
+def main() -> None:
+    """Look after what pytest sessions with evals left behind."""
+
+
+@main.group()
+def cache() -> None:
+    """Look into the replies that were paid for, and carry, prune or clear them."""
+
+
+directory_option = click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The directory that sessions know as --llm-dir; else .llmeval, sought from here upwards.",
+)
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+file_argument = click.argument(
+    "path", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False)
+)
+
+
+@cache.command()
+@directory_option
+def stats(directory: Path | None) -> None:
+    """Count requests, draws, generations and bytes, by model and host."""
+    home = _home(directory)
+    with _opened(home) as store:
+        _echo(cached.contents(statistics.count(store), home / "cache"))
+
+
+@cache.command()
+@click.argument("nodeid")
+@click.option("--run", "reference", default="last", metavar="RUN", show_default=True,
+              help="A run file, a run id, or last.")  # fmt: skip
+@directory_option
+def why(nodeid: str, reference: str, directory: Path | None) -> None:
+    """Say which calls of a recorded case were replayed, and why others were asked anew."""
+    home = _home(directory)
+    run = run_named(reference, store=RunStore(home))
+    calls = [call for trial in _trials_of(run, nodeid) for call in trial.calls]
+    click.echo(f"run {run.id}  {nodeid}")
+    if not calls:
+        click.echo("it made no call")
+    with _opened(home) as store:
+        _echo(cached.explanation(explaining.explain(store, calls)))
+
+
+@cache.command()
+@click.option("--older-than", "age", required=True, metavar="DAYS", help="Such as 90d.")
+@click.option(
+    "--keep-baseline", "references", multiple=True, metavar="REF",
+    help="Keep the draws of these baselines alone; else those of every recorded run. Repeatable.",
+)  # fmt: skip
+@yes_option
+@directory_option
+def prune(age: str, references: tuple[str, ...], directory: Path | None, *, yes: bool) -> None:
+    """Delete replies that are old and that no run which is kept needs."""
+    before = (datetime.now(UTC) - _days(age)).strftime(TIME)
+    home = _home(directory)
+    runs = RunStore(home)
+    if references:
+        kept = draws_of_baselines(references, store=runs, git=read_state(Path.cwd()))
+    else:
+        kept = draws_of_every_run(runs)
+    rule = pruning.Rule(before=before, kept=kept)
+    with _opened(home) as store:
+        planned = pruning.prune(store.rows(), rule)
+        _echo(cached.pruning(planned, before=before))
+        if not planned.replies:
+            return
+        if not yes:
+            click.confirm("Delete them for good?", abort=True)
+        _rewrite(store, lambda rows: pruning.prune(rows, rule))
+
+
+@cache.command("export")
+@file_argument
+@directory_option
+def export_file(path: Path, directory: Path | None) -> None:
+    """Write all replies to a new FILE.jsonl or FILE.jsonl.gz; it holds what was asked and said."""
+    with _opened(_home(directory)) as store:
+        click.echo(cached.exported(carrying.export(store, path), path))
+
+
+@cache.command("import")
+@file_argument
+@directory_option
+def import_file(path: Path, directory: Path | None) -> None:
+    """Take in the replies of a FILE that export wrote; none that is here is changed."""
+    foreign = carrying.read_export(path)
+    with _opened(_home(directory, must_exist=False)) as store:
+        done = _rewrite(store, lambda rows: merging.merge(rows, foreign))
+    click.echo(cached.merged(done, path))
+
+
+@cache.command()
+@yes_option
+@directory_option
+def clear(directory: Path | None, *, yes: bool) -> None:
+    """Delete all replies; runs are kept, but can no longer be replayed."""
+    folder = _home(directory) / "cache"
+    size = cached.size((folder / DBNAME).stat().st_size)
+    if not yes:
+        click.confirm(f"Delete every reply in {folder} ({size}) for good?", abort=True)
+    shutil.rmtree(folder)
+    click.echo(f"{folder} was deleted")
+
+
+def _home(given: Path | None, *, must_exist: bool = True) -> Path:
+    """Find the directory that sessions know as --llm-dir."""
+    here = Path.cwd()
+    sought = [folder / HOME for folder in (here, *here.parents)]
+    found = next((home for home in sought if home.is_dir()), None)
+    home = given or found
+    if home is None:
+        raise click.UsageError(f"no {HOME} in {here} nor above. Name it with --dir, or run pytest")
+    if must_exist and not (home / "cache" / DBNAME).is_file():
+        raise click.UsageError(f"no replies are kept in {home}. Name another one with --dir")
+    return home.absolute()
+
+
+@contextmanager
+def _opened(home: Path) -> Iterator[Store]:
+    store = Store(home, warn=lambda text: click.echo(f"warning: {text}", err=True))
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+class _Planned(Protocol):
+    @property
+    def change(self) -> Change: ...
+
+
+P = TypeVar("P", bound=_Planned)
+
+
+def _rewrite(store: Store, plan: Callable[[Iterable[StoredRow]], P]) -> P:
+    """Change the cache by a plan that is made while nobody else can write, and return it."""
+    made: list[P] = []
+
+    def change(rows: Iterable[StoredRow]) -> Change:
+        made.append(plan(rows))
+        return made[-1].change
+
+    store.rewrite(change)
+    return made[-1]
+
+
+def _trials_of(run: Run, nodeid: str) -> list[Trial]:
+    cases = [case.id for case in run.cases]
+    if nodeid not in cases:
+        like = difflib.get_close_matches(nodeid, cases, n=3, cutoff=0.4)
+        hint = f" Did you mean: {', '.join(like)}" if like else ""
+        raise click.UsageError(f"run {run.id} has no case {nodeid!r}.{hint}")
+    return [trial for trial in run.trials if trial.case == nodeid]
+
+
+def _days(age: str) -> timedelta:
+    match = AGE.fullmatch(age)
+    if match is None:
+        raise click.UsageError(f"--older-than={age}: write a number of days, such as 90d")
+    return timedelta(days=int(match[1]))
+
+
+def _echo(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line)

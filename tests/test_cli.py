@@ -1,0 +1,219 @@
+"""The command, as a user types it: exit codes, one line for a mistake, questions."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.cli import main
+from pytest_llmeval.records import Slot
+from tests.project import Project
+
+KEY = "ab" * 32
+ROOT = Path(__file__).parents[1]
+
+
+def llmeval(*arguments: object, answers: str = "") -> Result:
+    return CliRunner().invoke(main, [str(each) for each in arguments], input=answers)
+
+
+def pay(home: Path, *, trial: int = 0, text: bytes = b"Lima") -> None:
+    replies = Replies(home, mode="auto", session="s1", warn=print)
+    replies.get_or_call(KEY, Slot(trial, 0), lambda: Answer(text))
+    replies.close()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with one reply, and the working directory beside it."""
+    pay(tmp_path / ".llmeval")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / ".llmeval"
+
+
+def assert_refused(result: Result, *parts: str) -> None:
+    assert result.exit_code == 4
+    [line] = result.stderr.splitlines()
+    assert line.startswith("ERROR: ")
+    for part in parts:
+        assert part in line
+
+
+def test_the_directory_is_found_from_a_folder_below(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = home.parent / "tests" / "evals"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+
+    result = llmeval("cache", "stats")
+
+    assert result.exit_code == 0
+    assert "1 request, 1 draw to replay, 0 older generations, 0 spares" in result.stdout
+
+
+def test_a_folder_without_a_cache_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert_refused(llmeval("cache", "stats"), "no .llmeval", "--dir")
+    (tmp_path / "other").mkdir()
+    assert_refused(llmeval("cache", "stats", "--dir", "other"), "no replies are kept in other")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["stat"], "No such command 'stat'"),
+        (["why"], "NODEID"),
+        (["stats", "--hosts"], "--hosts"),
+        (["prune"], "--older-than"),
+        (["prune", "--older-than=3"], "--older-than=3: write a number of days, such as 90d"),
+        (["prune", "--older-than=1d", "--keep-baseline=mian"], "'mian'"),
+        (["import", "missing.jsonl"], "missing.jsonl: No such file"),
+        (["why", "test_it", "--run=last"], "no run 'last'"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_4(home: Path, arguments: list[str], part: str) -> None:
+    assert_refused(llmeval("cache", *arguments), part)
+
+
+def test_a_group_alone_shows_what_there_is(home: Path) -> None:
+    assert "stats" in llmeval("cache").output
+    assert llmeval("cache", "--help").exit_code == 0
+
+
+def test_prune_deletes_what_is_old_and_asks_first(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from datetime import timedelta
+
+    monkeypatch.setattr("pytest_llmeval.cli._days", lambda _: timedelta(days=-1))
+    assert_stopped = llmeval("cache", "prune", "--older-than=1d", answers="n\n")
+    assert assert_stopped.exit_code == 4
+    assert "nothing was changed" in assert_stopped.stderr
+    assert "1 draw" in llmeval("cache", "stats").stdout
+
+    assert llmeval("cache", "prune", "--older-than=1d", answers="y\n").exit_code == 0
+
+    assert "0 draws" in llmeval("cache", "stats").stdout
+
+
+def test_prune_asks_nothing_where_nothing_goes(home: Path) -> None:
+    result = llmeval("cache", "prune", "--older-than=90d")
+
+    assert result.exit_code == 0
+    assert "0 replies" in result.stdout
+
+
+def test_prune_keeps_what_recorded_runs_need_unless_told_whose_are_enough(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from datetime import timedelta
+
+    monkeypatch.setattr("pytest_llmeval.cli._days", lambda _: timedelta(days=-1))
+    monkeypatch.chdir(project.path)
+    project.run()
+    project.git("switch", "-qc", "side")
+    project.write(app='PROMPT = "Please say yes to {case}. rate=0.8"')
+    project.commit()
+    project.run()
+
+    every = llmeval("cache", "prune", "--older-than=1d", "--yes")
+    of_main = llmeval("cache", "prune", "--older-than=1d", "--yes", "--keep-baseline=main")
+
+    assert "200 replies stay, 200 of them as old but needed" in every.stdout
+    assert "100 replies stay, 100 of them as old but needed" in of_main.stdout
+    project.git("switch", "-q", "main")
+    project.calls()
+    assert project.run("--llm-cache=replay").ret == 0
+
+
+def test_export_and_import_carry_replies(home: Path, tmp_path: Path) -> None:
+    assert "1 reply of 0 requests" in llmeval("cache", "export", "x.jsonl.gz").stdout
+    assert_refused(llmeval("cache", "export", "x.jsonl.gz"), "x.jsonl.gz: File exists")
+
+    result = llmeval("cache", "import", "x.jsonl.gz", "--dir", tmp_path / "new")
+
+    assert "1 new, 0 here already" in result.stdout
+    assert "1 draw" in llmeval("cache", "stats", "--dir", tmp_path / "new").stdout
+
+
+def test_a_malformed_file_is_refused_by_its_line(home: Path) -> None:
+    Path("x.jsonl").write_text("{}\n")
+    assert_refused(llmeval("cache", "import", "x.jsonl"), "x.jsonl, line 1", "Nothing was imported")
+
+
+def test_clear_asks_first(home: Path) -> None:
+    assert llmeval("cache", "clear", answers="").exit_code == 4
+    assert (home / "cache").exists()
+    assert llmeval("cache", "clear", "--yes").exit_code == 0
+    assert not (home / "cache").exists()
+
+
+def test_rows_that_we_did_not_write_are_told(home: Path) -> None:
+    import contextlib
+    import sqlite3
+
+    with contextlib.closing(sqlite3.connect(home / "cache" / "cache.db")) as database, database:
+        database.execute("UPDATE Cache SET mode = 4")
+    assert "1 row" in llmeval("cache", "stats").stdout
+    assert "1 row that this plugin did not write left out" in (
+        llmeval("cache", "export", "x.jsonl").stdout
+    )
+
+
+def test_why_tells_replays_from_new_requests(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.path)
+    project.run()
+    [first] = project.runs()
+    project.write(app='PROMPT = "Please say yes to {case}. rate=0.8"')
+    project.run("-k", "case-3")
+    [edited] = set(project.runs()) - {first}  # ids of one second are in no order
+    nodeid = "test_evals.py::test_says_yes[case-3]"
+
+    result = llmeval("cache", "why", nodeid, f"--run={edited}")
+
+    assert '"Please say yes to case-3. rate=0.8" here' in result.stdout
+    assert '"Say yes to case-3. rate=0.8" stored' in result.stdout
+    assert_refused(llmeval("cache", "why", nodeid[:-2], f"--run={edited}"), "Did you mean", nodeid)
+
+
+def test_a_miss_names_what_differs_in_the_terminal_and_not_in_the_run(project: Project) -> None:
+    project.run()
+    project.write(app='PROMPT = "Please say yes to {case}. rate=0.8"')
+
+    result = project.run("--llm-cache=replay")
+
+    result.stdout.fnmatch_lines(['*here, "Say yes to case-* stored*'])
+    import gzip
+
+    assert b"Say yes" not in b"".join(gzip.decompress(run.read_bytes()) for run in project.runs())
+
+
+def test_the_command_needs_no_pytest(home: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest_llmeval", "cache", "stats"],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "1 draw" in done.stdout
+    script = "import sys, pytest_llmeval.cli; print({'pytest', '_pytest'} & sys.modules.keys())"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "set()"
