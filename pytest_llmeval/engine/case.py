@@ -114,7 +114,7 @@ class CaseRunner:
             )
             for index in range(self.spec.case.repeats)
         ]
-        self.trials.replace([Ended(record=record, in_setup=True) for record in records])
+        self.trials.stand_in([Ended(record=record, in_setup=True) for record in records])
 
     def _folded(self) -> Fold:
         xfailed = self.item.stash.get(xfailed_key, None)

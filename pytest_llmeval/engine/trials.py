@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.trial import Ended, RunningTrial
+from pytest_llmeval.records import Call
 
 
 class CaseTrials:
@@ -23,7 +25,9 @@ class CaseTrials:
         self.repeats = spec.case.repeats
         self.serial = serial
         self.signature = signature
-        self._calls: dict[int, tuple[int, int]] = {}  # kept when trials are forgotten
+        # Kept when trials are forgotten: whoever runs again replays what this session bought.
+        self._calls: dict[int, tuple[int, int]] = {}
+        self._bought: set[str] = set()
         self.forget()
 
     def forget(self) -> None:
@@ -83,8 +87,8 @@ class CaseTrials:
         """Take in a trial that has ended, and let go of it."""
         del self.running[trial.index]
         ended = trial.ended()
-        self._ended[trial.index] = ended
-        calls = ended.record.calls
+        calls = tuple(map(self._as_bought, ended.record.calls))
+        self._ended[trial.index] = replace(ended, record=replace(ended.record, calls=calls))
         made, replayed = sum(c.was_paid for c in calls), sum(c.replayed for c in calls)
         self._calls[trial.index] = made, replayed
         trial.dissolve()
@@ -94,7 +98,13 @@ class CaseTrials:
         del self.running[trial.index]
         trial.dissolve()
 
-    def replace(self, ended: list[Ended]) -> None:
+    def stand_in(self, ended: list[Ended]) -> None:
         """Put what stands for trials that were never begun."""
         self._ended = dict(enumerate(ended))
         self._calls = dict.fromkeys(self._ended, (0, 0))
+
+    def _as_bought(self, call: Call) -> Call:
+        """Give a call as this session made it, also where only its rerun is recorded."""
+        if call.was_paid and call.draw:
+            self._bought.add(call.draw)
+        return replace(call, replayed=False) if call.draw in self._bought else call

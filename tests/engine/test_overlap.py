@@ -512,6 +512,7 @@ def test_a_trial_that_failed_beside_others_is_run_again_alone(pytester: pytest.P
 
     assert str(result.stdout).count("PASSED 2/2") == 4
     assert len((pytester.path / "calls.log").read_text().splitlines()) == 8
+    result.stdout.fnmatch_lines(["*8 calls made, 0 replayed*"])
 
 
 def interrupted(pytester: pytest.Pytester, *arguments: str) -> tuple[int, float, str]:

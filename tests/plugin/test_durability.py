@@ -106,7 +106,8 @@ def stored(folder: Path) -> set[str]:
     if not database.exists():
         return set()
     with contextlib.closing(sqlite3.connect(database)) as connection:
-        rows = connection.execute("SELECT value FROM Cache").fetchall()
+        sql = "SELECT value FROM Cache WHERE key NOT LIKE 'request/%'"
+        rows = connection.execute(sql).fetchall()
     texts = [json.loads(decode(value).reply.body)["text"] for (value,) in rows]
     names = [text.partition(" ")[0] for text in texts]
     assert len(names) == len(set(names))
