@@ -39,7 +39,15 @@ def test_it(llm, n):
 def test_ordinary():
     pass
 """
-MODEL = "import time\ndef answer(messages):\n    time.sleep(0.05)\n    return 'yes'\n"
+MODEL = """
+import time
+
+def answer(messages):
+    with open("calls.log", "a") as log:
+        log.write("x")
+    time.sleep(0.05)
+    return "yes"
+"""
 INI = """
 [pytest]
 llm_model = function/model:answer
@@ -150,7 +158,8 @@ def test_reruns_replay_the_same_draws(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--reruns=1")
 
     result.assert_outcomes(failed=3, passed=1)
-    result.stdout.fnmatch_lines(["*0 calls made, 9 replayed*", "*3 rerun*"])
+    result.stdout.fnmatch_lines(["*9 calls made, 0 replayed*", "*3 rerun*"])
+    assert (pytester.path / "calls.log").read_text() == 9 * "x"
 
 
 def test_a_shared_patcher_makes_a_case_exclusive(pytester: pytest.Pytester) -> None:
