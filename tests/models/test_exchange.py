@@ -46,7 +46,7 @@ def ask(
         lambda: reply,
         dialect=DIALECT,
         calls=session.calls(trial or CountingTrial(0)),
-        retries=RetryPolicy(sleep=lambda _seconds: None),
+        retries=RetryPolicy(sleep=lambda _seconds: None, gates=session.gates),
     )
 
 
@@ -342,14 +342,13 @@ def test_a_reply_that_is_no_object_has_no_facts(session: Session, trial: Countin
     assert trial.calls[0].served is None
 
 
-def test_a_damaged_store_is_not_taken_for_a_reply(trial: CountingTrial) -> None:
-    class Broken(Session):
-        def __init__(self) -> None:
-            self.aliases = ()
-            self.replies = self  # type: ignore[assignment]  # a stand-in
+def test_a_damaged_store_is_not_taken_for_a_reply(
+    session: Session, trial: CountingTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise CacheError("full")
 
-        def lookup(self, *_: object, **__: object) -> None:
-            raise CacheError("full")
+    monkeypatch.setattr(session.replies, "lookup", refuse)
 
     with pytest.raises(CacheError):
-        ask(Broken(), WireReply(status=200), trial=trial)
+        ask(session, WireReply(status=200), trial=trial)
