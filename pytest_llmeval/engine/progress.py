@@ -63,7 +63,10 @@ class LiveLine:
     def __init__(self, config: pytest.Config) -> None:
         self._capture: Any = config.pluginmanager.get_plugin("capturemanager")
         self._writer: Any = config.get_terminal_writer()
-        self._write_raw = self._writer.write_raw
+        # What all of its output passes, and puts down what it is given: newer than pytest 8 is
+        # a method beneath the one that also counts columns.
+        self._passage = "write_raw" if hasattr(self._writer, "write_raw") else "write"
+        self._pass_on = getattr(self._writer, self._passage)
         self._encoding: str = getattr(self._writer._file, "encoding", None) or "ascii"
         self._is_shown = False
 
@@ -83,7 +86,7 @@ class LiveLine:
         column = written % self._writer.fullwidth
         if written and not column:
             return  # at the right edge there is no telling where the cursor stands
-        self._writer.write_raw = self._erase_and_write
+        setattr(self._writer, self._passage, self._erase_and_write)
         back = f"\x1b[{column}C" if column else ""
         # pytest's writer would spell out the control characters beside one it cannot encode.
         text = text.encode(self._encoding, "replace").decode(self._encoding)
@@ -94,19 +97,20 @@ class LiveLine:
         """Erase the line, for good."""
         if self._is_shown:
             self._put(self._ERASE)
-        self._writer.write_raw = self._write_raw
+        setattr(self._writer, self._passage, self._pass_on)
 
-    def _erase_and_write(self, msg: str, *, flush: bool = False) -> None:
+    def _erase_and_write(self, msg: str, *, flush: bool = False, **markup: bool) -> None:
         if self._is_shown:
             self._is_shown = False
-            self._write_raw(self._ERASE)
-        self._write_raw(msg, flush=flush)
+            self._writer._file.write(self._ERASE)
+        self._pass_on(msg, flush=flush, **markup)
 
     def _put(self, text: str) -> None:
         """Write to the terminal itself: while trials run, its descriptor is captured."""
         capture = self._capture
         with capture.global_and_fixture_disabled() if capture else nullcontext():
-            self._write_raw(text, flush=True)
+            self._writer._file.write(text)
+            self._writer.flush()
 
 
 class PlainLines:
