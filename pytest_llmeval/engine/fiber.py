@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
@@ -165,6 +166,7 @@ class ThreadFiber:
         self._thread: PooledThread | None = None
         self.cancelled = False
         self._was_told = False  # that it is cancelled
+        self._errand: Callable[[], None] | None = None  # what the session is to run for it
         self._hand_over = threading.Lock()  # held while it is decided who has the baton
         self._to_fiber = threading.Lock()
         self._to_session = threading.Lock()
@@ -172,17 +174,21 @@ class ThreadFiber:
         self._to_session.acquire()
 
     def resume(self) -> None:
-        """Hand the baton over; return when it came back, or was taken from a stalled trial."""
+        """Hand the baton over; return when it came back, or was taken from a stalled trial.
+
+        The trial begins with the context variables that are set here at that moment.
+        """
         if self._thread is None:
-            self._thread = self._threads.run(self._run, fiber=self)
+            self._thread = self._threads.run(partial(copy_context().run, self._run), fiber=self)
         else:
             self.detached = False
             self._to_fiber.release()
-        watch = StallWatch(self._thread)
-        while not self._to_session.acquire(timeout=StallWatch.PERIOD):
-            if watch.is_stalled() and self.may_detach():
-                self._detach()
-                return
+        self._await_baton(StallWatch(self._thread))
+        while self._errand is not None:
+            self._errand()
+            self._errand = None
+            self._to_fiber.release()
+            self._await_baton(StallWatch(self._thread))
 
     def wait_for_baton(self, *, timeout: float) -> bool:
         """Wait for the baton again, after Ctrl-C broke into ``resume``."""
@@ -206,7 +212,19 @@ class ThreadFiber:
                 result.keep(function)
             self._ready(self)
 
-        self.suspend(lambda: self._threads.run(job))
+        self.suspend(lambda: self._threads.run(partial(copy_context().run, job)))
+        return result.get()
+
+    def in_session(self, function: Callable[[], T]) -> T:
+        """Have the session run a function in its own thread, while the trial has its turn."""
+        __tracebackhide__ = True
+        if threading.current_thread() is not self._thread:
+            return function()  # it is that thread, or one that never held the baton
+        result: Result[T] = Result()
+        while not self._ask(partial(result.keep, function)):
+            self.check_in()
+        self._to_fiber.acquire()
+        self._raise_if_cancelled()  # else Ctrl-C might have come before there is a result
         return result.get()
 
     def suspend(self, begin: Callable[[], object]) -> None:
@@ -232,6 +250,20 @@ class ThreadFiber:
             raise ProviderFailed("the trial was cancelled before this call was made")
         self._was_told = True
         raise TrialCancelled
+
+    def _ask(self, errand: Callable[[], None]) -> bool:
+        """Hand the baton back for something to be run, unless it was taken away."""
+        with self._hand_over:
+            if not self.detached:
+                self._errand = errand
+                self._to_session.release()
+            return not self.detached
+
+    def _await_baton(self, watch: StallWatch) -> None:
+        while not self._to_session.acquire(timeout=StallWatch.PERIOD):
+            if watch.is_stalled() and self.may_detach():
+                self._detach()
+                return
 
     def _detach(self) -> None:
         """Take the baton from the trial, unless it has just handed it back."""

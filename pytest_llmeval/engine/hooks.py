@@ -19,6 +19,7 @@ from pytest_llmeval.engine.overlap import EXCLUSIVE_FIXTURES
 from pytest_llmeval.engine.payload import detached_note, opening_of, payload_of
 from pytest_llmeval.engine.scheduler import Scheduler
 from pytest_llmeval.engine.trial import TRIAL, Phase, RunningTrial
+from pytest_llmeval.engine.wide import wide_fixtures_in_session
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Run, Slowdown
 
@@ -58,7 +59,7 @@ class EngineHooks:
     def pytest_runtestloop(self) -> Generator[None, object, object]:
         """Leave no trial in flight, however the session ends."""
         gc.freeze()  # what was collected outlives the trials: not to be looked through each time
-        with self._scheduler.turns.switch.watching_patches():
+        with self._scheduler.turns.switch.watching_patches(), wide_fixtures_in_session():
             try:
                 return (yield)
             finally:

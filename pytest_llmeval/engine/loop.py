@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Callable, Collection, Coroutine, Generator
 from contextlib import AbstractContextManager
 from contextvars import Context, ContextVar, copy_context
+from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -243,6 +244,6 @@ async def wait_in_thread(
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle)
 
-    threads.run(job)
+    threads.run(partial(copy_context().run, job))
     await ended
     return result.get()

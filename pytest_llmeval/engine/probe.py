@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from _pytest.fixtures import FixtureDef
 
 from pytest_llmeval.engine.context import tell_of_new_filters
 from pytest_llmeval.engine.patches import remembered_absence
@@ -93,6 +94,8 @@ def missing_parts(session: pytest.Session, item: pytest.Function) -> list[str]:
         "_pytest.runner.call_and_report": _importable("_pytest.runner", "call_and_report"),
         "_pytest.skipping.xfailed_key": _importable("_pytest.skipping", "xfailed_key"),
         "_pytest.fixtures.FuncFixtureInfo": _importable("_pytest.fixtures", "FuncFixtureInfo"),
+        "_pytest.fixtures.FixtureDef.execute": hasattr(FixtureDef, "execute")
+        and hasattr(FixtureDef, "cache_key"),
     }
     return [name for name, found in checks.items() if not found]
 

@@ -17,6 +17,7 @@ class Result(Generic[T]):
 
     def keep(self, function: Callable[[], T]) -> None:
         """Call a function and keep what becomes of it."""
+        __tracebackhide__ = True
         try:
             self._value.append(function())
         except BaseException as exc:  # raised again where it is asked for
@@ -31,6 +32,7 @@ class Result(Generic[T]):
 
     def get(self) -> T:
         """Return the value, or raise."""
+        __tracebackhide__ = True
         if self._raised:
             raise self._raised.pop()
         return self._value[0]
