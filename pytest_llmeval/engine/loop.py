@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Coroutine, Generator
+from collections.abc import Callable, Collection, Coroutine
 from contextlib import AbstractContextManager
-from contextvars import Context, ContextVar, copy_context
+from contextvars import Context, copy_context
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
 from queue import SimpleQueue
@@ -20,6 +20,7 @@ from weakref import WeakSet
 
 from pytest_llmeval.engine.fiber import ThreadFiber, Threads, TrialCancelled
 from pytest_llmeval.engine.result import Result
+from pytest_llmeval.engine.tasks import RUNNER, make_task, own_tasks_alone
 from pytest_llmeval.engine.trial import RunningTrial
 
 T = TypeVar("T")
@@ -49,7 +50,7 @@ class Pump:
         self._is_pumping = False
         self._mains: dict[RunningTrial, asyncio.Task[None]] = {}
         if loop.get_task_factory() is None:
-            loop.set_task_factory(_make_task)
+            loop.set_task_factory(make_task)
 
     def runner(self, trial: RunningTrial) -> TrialRunner:
         """Make what runs the coroutines of a trial."""
@@ -61,11 +62,41 @@ class Pump:
         self._is_pumping = True
         try:
             while ready.empty():  # looked at after the flag is up: see stop()
-                self.loop.run_forever()
+                self.run_loop()
                 if timeout is not None:
                     break
         finally:
             self._is_pumping = False
+            if alarm is not None:
+                alarm.cancel()
+
+    def run_loop(self) -> None:
+        """Run the loop until it is stopped; who asks for all tasks is shown the trial's own."""
+        with own_tasks_alone():
+            self.loop.run_forever()
+
+    def run_until(self, tasks: Collection[asyncio.Task[Any]], *, timeout: float | None) -> None:
+        """Run the loop until tasks have ended, or for so many seconds.
+
+        Not ``run_until_complete``, which would need a task of its own, to be seen by all.
+        """
+        left = {task for task in tasks if not task.done()}
+
+        def has_ended(task: asyncio.Task[Any]) -> None:
+            left.discard(task)
+            if not left:
+                self.loop.stop()
+
+        if not left:
+            return
+        alarm = None if timeout is None else self.loop.call_later(timeout, self.loop.stop)
+        for task in left:
+            task.add_done_callback(has_ended)
+        try:
+            self.run_loop()
+        finally:
+            for task in tasks:
+                task.remove_done_callback(has_ended)
             if alarm is not None:
                 alarm.cancel()
 
@@ -88,13 +119,17 @@ class Pump:
         task.add_done_callback(lambda _: self._mains.pop(trial, None))
         return task
 
+    def cancel(self, trial: RunningTrial) -> None:
+        """Cancel what a trial waits for, if it does."""
+        if trial in self._mains:
+            self._mains[trial].cancel()
+
     def withdraw(self, trials: Collection[RunningTrial]) -> None:
         """Cancel what trials wait for, and give it a moment to end."""
         tasks = [self._mains[trial] for trial in trials if trial in self._mains]
         for task in tasks:
             task.cancel()
-        if tasks:
-            self.loop.run_until_complete(asyncio.wait(tasks, timeout=GRACE))
+        self.run_until(tasks, timeout=GRACE)
 
 
 class TrialRunner:
@@ -104,6 +139,7 @@ class TrialRunner:
         self._trial = trial
         self._pump = pump
         self._tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
+        self._exit: SystemExit | None = None  # that a task of the trial raised
         self._has_ended = False
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
@@ -119,7 +155,7 @@ class TrialRunner:
                 "Name it as an argument of the test."
             )
         context = context or copy_context()
-        context.run(_RUNNER.set, self)
+        context.run(RUNNER.set, self)
         try:
             return self._run(coroutine, context)
         finally:
@@ -131,13 +167,28 @@ class TrialRunner:
         left = [task for task in self._tasks if not task.done()]
         for task in left:
             task.cancel()
-        if left:
-            self.run(_end(left))
-        self._has_ended = True
+        try:
+            if left:
+                self.run(_end(left))
+            self._raise_exit()
+        finally:
+            self._has_ended = True
 
     def adopt(self, task: asyncio.Task[Any]) -> None:
         """Note a task that a coroutine of the trial began."""
         self._tasks.add(task)
+
+    def owns(self, task: asyncio.Task[Any]) -> bool:
+        """Whether a coroutine of the trial began a task."""
+        return task in self._tasks
+
+    def leave(self, raised: SystemExit) -> None:
+        """End what the trial waits for with an exit that one of its tasks raised.
+
+        The loop would hand it to whoever runs it, which may be the turn of any other case.
+        """
+        self._exit = raised
+        self._pump.cancel(self._trial)
 
     def turn(self) -> AbstractContextManager[None]:
         """Swap the state of the process for the trial's, while there is a trial."""
@@ -156,64 +207,24 @@ class TrialRunner:
             self._wait_here(begin(), timeout=GRACE)
         else:
             fiber.suspend(lambda: begin().add_done_callback(lambda _: self._pump.wake_fiber(fiber)))
+        self._raise_exit()
         return result.get()
+
+    def _raise_exit(self) -> None:
+        raised, self._exit = self._exit, None
+        if raised is not None:
+            raise raised
 
     def _wait_here(self, task: asyncio.Task[None], *, timeout: float | None) -> None:
         """Run the loop in this thread, without giving up the baton."""
-        loop = self._pump.loop
         try:
-            loop.run_until_complete(asyncio.wait({task}, timeout=timeout))
+            self._pump.run_until([task], timeout=timeout)
         finally:  # Ctrl-C too: what is cancelled must end before its fixtures do
             if not task.done():
                 task.cancel()
-                loop.run_until_complete(asyncio.wait({task}, timeout=GRACE))
+                self._pump.run_until([task], timeout=GRACE)
         if not task.done():
             raise TrialCancelled
-
-
-_RUNNER: ContextVar[TrialRunner] = ContextVar("llmeval_runner")
-
-
-class _InTurns(Coroutine[Any, Any, T]):
-    """A coroutine of a trial: at each of its steps the state of the process is the trial's."""
-
-    def __init__(self, coroutine: Coroutine[Any, Any, T], runner: TrialRunner) -> None:
-        self._coroutine = coroutine
-        self._turn = runner.turn
-
-    def send(self, value: Any) -> Any:
-        """Take a step."""
-        with self._turn():
-            return self._coroutine.send(value)
-
-    def throw(self, *raised: Any) -> Any:
-        """Take a step that begins with an exception."""
-        with self._turn():
-            return self._coroutine.throw(*raised)
-
-    def close(self) -> None:
-        """End it where it stands."""
-        self._coroutine.close()
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        return self._coroutine.__await__()
-
-    def __getattr__(self, name: str) -> Any:
-        """Look like the coroutine to those that inspect tasks."""
-        return getattr(self._coroutine, name)
-
-
-def _make_task(
-    loop: asyncio.AbstractEventLoop, coroutine: Any, *, context: Context | None = None, **more: Any
-) -> asyncio.Task[Any]:
-    """Make a task; one begun by a trial belongs to it, with all that it prints."""
-    runner = _RUNNER.get(None) if context is None else context.get(_RUNNER)
-    if runner is None:
-        return asyncio.Task(coroutine, loop=loop, context=context, **more)
-    in_turns = _InTurns(coroutine, runner)
-    task: asyncio.Task[Any] = asyncio.Task(in_turns, loop=loop, context=context, **more)
-    runner.adopt(task)
-    return task
 
 
 async def _end(tasks: Collection[asyncio.Task[Any]]) -> None:

@@ -580,3 +580,159 @@ def test_patches_hold_across_awaits_and_in_async_models(pytester: pytest.Pyteste
     pytester.makeini(INI)
 
     pytester.runpytest_subprocess(*ALONE, timeout=60).assert_outcomes(passed=6)
+
+
+BOTH = pytest.mark.parametrize(
+    "arguments", [(), ("--llm-concurrency=1",)], ids=["overlapping", "inline"]
+)
+
+
+@BOTH
+def test_an_exit_in_a_task_ends_its_own_trial_alone(
+    pytester: pytest.Pytester, arguments: tuple[str, ...]
+) -> None:
+    pytester.makepyfile(
+        """
+        import asyncio
+        import sys
+        from pytest_llmeval import llm_eval
+
+        ENDED = []
+
+        @llm_eval(repeats=2, min_score=1)
+        async def test_in_turn():
+            await asyncio.sleep(0.3)
+
+        @llm_eval(repeats=2)
+        async def test_leaves():
+            async def leave():
+                await asyncio.sleep(0.02)
+                sys.exit(3)
+
+            try:
+                await asyncio.gather(leave(), asyncio.sleep(10))
+            finally:
+                ENDED.append("body")
+
+        def test_later():
+            assert ENDED == ["body"] * 2
+        """
+    )
+
+    result = pytester.runpytest_subprocess(*ALONE, *arguments, "-v", "-W", "error", timeout=60)
+
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["*::test_leaves FAILED*", "E *SystemExit: 3"])
+    for word in ("never awaited", "destroyed", "never retrieved"):
+        assert word not in str(result.stdout) + str(result.stderr)
+
+
+@BOTH
+@pytest.mark.parametrize("how", ["raise KeyboardInterrupt", "pytest.exit('enough')"])
+def test_a_task_can_end_the_session(
+    pytester: pytest.Pytester, arguments: tuple[str, ...], how: str
+) -> None:
+    action = "async def end(): {how}\n        await asyncio.gather(end())".replace("{how}", how)
+    pytester.makepyfile(INTERRUPTED.replace("{action}", action))
+
+    result = pytester.runpytest_subprocess(*ALONE, *arguments, timeout=60)
+
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    log = log_of(pytester)
+    assert log.count("narrow up") == log.count("narrow down") == log.count("cancelled")
+    assert (log[0], log[-1]) == ("wide up", "wide down")
+
+
+@BOTH
+def test_an_exit_in_a_task_that_nobody_awaits_ends_the_trial(
+    pytester: pytest.Pytester, arguments: tuple[str, ...]
+) -> None:
+    pytester.makepyfile(
+        """
+        import asyncio
+        import sys
+        import pytest
+        from pytest_llmeval import llm_eval
+
+        async def leave():
+            await asyncio.sleep(0)
+            sys.exit(3)
+
+        @llm_eval(repeats=2)
+        async def test_while_the_body_waits():
+            task = asyncio.create_task(leave())
+            try:
+                await asyncio.sleep(10)
+            except asyncio.CancelledError:
+                pass  # as with asyncio.run, that does not keep the trial
+
+        @llm_eval(repeats=2)
+        async def test_beside_others():
+            await asyncio.sleep(0.1)
+        """
+    )
+
+    result = pytester.runpytest_subprocess(*ALONE, *arguments, "-v", timeout=60)
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["E *SystemExit: 3"])
+
+
+@BOTH
+def test_a_trial_sees_the_tasks_of_its_own_alone(
+    pytester: pytest.Pytester, arguments: tuple[str, ...]
+) -> None:
+    pytester.makepyfile(
+        """
+        import asyncio
+        import pytest
+        from pytest_llmeval import llm_eval
+
+        DONE = []
+
+        @pytest.mark.parametrize("n", range(3))
+        @llm_eval(repeats=2, min_score=1)
+        async def test_waits_for_all(n):
+            async def work():
+                await asyncio.sleep(0.01 * n)
+                DONE.append(n)
+
+            own = {asyncio.create_task(work()) for _ in range(2)}
+            current = asyncio.current_task()
+            assert asyncio.all_tasks() == own | {current}
+            await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
+            assert asyncio.all_tasks() == {current}
+
+        @pytest.mark.parametrize("n", range(3))
+        @llm_eval(repeats=2, min_score=1)
+        async def test_cancels_all(n):
+            task = asyncio.create_task(asyncio.sleep(10))
+            await asyncio.sleep(0.01 * n)
+            for other in asyncio.tasks.all_tasks(asyncio.get_running_loop()):
+                if other is not asyncio.current_task():
+                    other.cancel()
+            await asyncio.wait({task})
+            assert task.cancelled()
+            await asyncio.sleep(0.01)
+
+        @llm_eval(repeats=2, min_score=1)
+        async def test_loops_of_its_own_are_left_alone():
+            seen = []
+
+            async def leaves_a_task():
+                asyncio.create_task(asyncio.sleep(10))
+                seen.append(len(asyncio.all_tasks()))
+
+            await asyncio.to_thread(asyncio.run, leaves_a_task())
+            assert seen == [2]
+
+        def test_nothing_is_left_behind():
+            assert len(DONE) == 12
+            assert asyncio.all_tasks.__module__ in ("asyncio.tasks", "_asyncio")
+            assert asyncio.tasks.all_tasks is asyncio.all_tasks
+        """
+    )
+
+    result = pytester.runpytest_subprocess(*ALONE, *arguments, "-W", "error", timeout=60)
+
+    result.assert_outcomes(passed=8)
