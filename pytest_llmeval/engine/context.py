@@ -13,14 +13,15 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TextIO
 
 import pytest
 
+from pytest_llmeval.engine.aside import Aside, Asides
 from pytest_llmeval.engine.fiber import check_in
-from pytest_llmeval.engine.logs import Logs, LogState
+from pytest_llmeval.engine.logs import Late, Logs, LogState
 from pytest_llmeval.engine.patches import (
     Patches,
     remembered_absence,
@@ -40,6 +41,7 @@ class Context:
         environ: raw environment, as the interpreter keeps it.
         out: captured output that was drained when the trial last handed the baton back.
         patches: what the trial patches; None for the session, whose patches stay put.
+        aside: what calls said on behalf of the trial while it waited; None for the session.
     """
 
     stack: Stack
@@ -52,6 +54,7 @@ class Context:
     filters: Any
     show_warning: Any
     patches: Patches | None
+    aside: Aside | None
     out: dict[str, str] = field(default_factory=lambda: {"stdout": "", "stderr": ""})
 
     def follow(self, before: Surroundings, after: Surroundings) -> None:
@@ -94,6 +97,8 @@ class Switch:
         self.logs = Logs(() if plugin is None else (plugin.caplog_handler, plugin.report_handler))
         self._unset = remembered_absence() if swaps_patches else None
         self._patches: Patches | None = None  # of the trial whose turn it is
+        self._aside: Aside | None = None  # likewise
+        self._asides = Asides()
 
     @contextmanager
     def watching_patches(self) -> Iterator[None]:
@@ -102,6 +107,28 @@ class Switch:
             yield
             return
         with watched_patchers(self._adopt), watched_mocks(lambda: self._patches):
+            yield
+
+    def listening(self) -> AbstractContextManager[None]:
+        """Tell what calls print and warn of beside the trial in turn from what that does."""
+        streams = {id(stream): (name, stream) for name, stream in self._streams()}
+        return self._asides.listening(list(streams.values()))
+
+    def _streams(self) -> Iterator[tuple[str, Any]]:
+        """Give what pytest puts into ``sys`` while it captures, and while it does not."""
+        running = self._capture and self._capture._global_capturing
+        if running and running.out is not None:
+            yield from (("stdout", running.out.tmpfile), ("stderr", running.err.tmpfile))
+            yield from (("stdout", sys.stdout), ("stderr", sys.stderr))
+
+    def beside(self, late: Late, aside: Aside) -> AbstractContextManager[None]:
+        """Return what goes around work in another thread for the trial that has its turn now."""
+        aside.filters = warnings.filters
+        return self._kept(late, aside)
+
+    @contextmanager
+    def _kept(self, late: Late, aside: Aside) -> Iterator[None]:
+        with self.logs.kept_for(late), self._asides.kept_in(aside):
             yield
 
     def save(self) -> Context:
@@ -119,6 +146,7 @@ class Switch:
             filters=warnings.filters,
             show_warning=warnings._showwarnmsg_impl,  # type: ignore[attr-defined]
             patches=self._patches,
+            aside=self._aside,
         )
         self._drain(context)
         return context
@@ -136,6 +164,9 @@ class Switch:
         warnings._showwarnmsg_impl = context.show_warning  # type: ignore[attr-defined]
         self.logs.load(context.logs)
         self._patches = context.patches
+        self._aside = context.aside
+        if self._aside and context.is_capturing:
+            self._aside.show(context.show_warning)
         if self._patches:
             self._patches.enter()
 
@@ -159,6 +190,7 @@ class Switch:
         context.show_warning = warned.append
         context.logs = self.logs.fork(context.logs)
         context.patches = Patches(self._unset)
+        context.aside = Aside()
         return context
 
     def surroundings(self) -> Surroundings:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from functools import partial
-from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from pytest_llmeval.engine.result import Result
+from pytest_llmeval.engine.threads import PooledThread, Threads
 from pytest_llmeval.errors import ProviderFailed
 
 T = TypeVar("T")
@@ -68,61 +68,6 @@ class InlineFiber:
         """Do nothing: a trial that never waits cannot be met waiting."""
 
 
-class PooledThread(threading.Thread):
-    """A daemon thread that does one job after the other.
-
-    Attributes:
-        fiber: whose trial it carries at the moment; code in the trial finds it here,
-            without a global.
-        clock: id of its CPU clock, None before it runs and where threads have none. The
-            thread asks for it itself: asked from outside about a thread that has just
-            ended, the interpreter may crash.
-    """
-
-    def __init__(self, idle: SimpleQueue[PooledThread]) -> None:
-        super().__init__(daemon=True)
-        self.fiber: ThreadFiber | None = None
-        self.clock: int | None = None
-        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._idle = idle
-
-    def do(self, job: Callable[[], None]) -> None:
-        """Give an idle thread its next job."""
-        self._jobs.put(job)
-
-    def run(self) -> None:
-        """Do what comes, and be idle in between."""
-        if hasattr(time, "pthread_getcpuclockid"):
-            self.clock = time.pthread_getcpuclockid(threading.get_ident())
-        while True:
-            self._jobs.get()()
-            self.fiber = None
-            self._idle.put(self)
-
-
-class Threads:
-    """The threads in which trials run, and those in which their calls wait.
-
-    They are used again and again, as to start one costs more than all else that a turn
-    does. Not ``concurrent.futures``: its threads are joined when the interpreter exits,
-    so that Ctrl-C would wait for every call that is still on its way.
-    """
-
-    def __init__(self) -> None:
-        self._idle: SimpleQueue[PooledThread] = SimpleQueue()
-
-    def run(self, job: Callable[[], None], *, fiber: ThreadFiber | None = None) -> PooledThread:
-        """Run a job in a thread that is idle, or in a new one."""
-        try:
-            thread = self._idle.get_nowait()
-        except Empty:
-            thread = PooledThread(self._idle)
-            thread.start()
-        thread.fiber = fiber
-        thread.do(job)
-        return thread
-
-
 class ThreadFiber:
     """A trial in a thread of its own, which runs only while it holds the baton.
 
@@ -143,7 +88,7 @@ class ThreadFiber:
         escaped: what left the trial altogether, such as pytest.exit.
         may_detach: whether the session may go on without it.
         wait: runs what the test itself waits for.
-        beside: goes around what runs in another thread on behalf of the trial.
+        beside: gives, in a turn of the trial, what goes around work for it in another thread.
     """
 
     def __init__(
@@ -207,12 +152,12 @@ class ThreadFiber:
             return function()  # a thread of the test's own never held the baton
         result: Result[T] = Result()
 
-        def job() -> None:
-            with self.beside():
+        def job(beside: AbstractContextManager[None]) -> None:
+            with beside:
                 result.keep(function)
             self._ready(self)
 
-        self.suspend(lambda: self._threads.run(partial(copy_context().run, job)))
+        self.suspend(lambda: self._threads.run(partial(copy_context().run, job, self.beside())))
         return result.get()
 
     def in_session(self, function: Callable[[], T]) -> T:

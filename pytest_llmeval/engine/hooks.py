@@ -59,7 +59,8 @@ class EngineHooks:
     def pytest_runtestloop(self) -> Generator[None, object, object]:
         """Leave no trial in flight, however the session ends."""
         gc.freeze()  # what was collected outlives the trials: not to be looked through each time
-        with self._scheduler.turns.switch.watching_patches(), wide_fixtures_in_session():
+        switch = self._scheduler.turns.switch
+        with switch.watching_patches(), switch.listening(), wide_fixtures_in_session():
             try:
                 return (yield)
             finally:

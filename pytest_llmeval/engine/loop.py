@@ -18,9 +18,10 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from pytest_llmeval.engine.fiber import ThreadFiber, Threads, TrialCancelled
+from pytest_llmeval.engine.fiber import ThreadFiber, TrialCancelled
 from pytest_llmeval.engine.result import Result
 from pytest_llmeval.engine.tasks import RUNNER, make_task, own_tasks_alone
+from pytest_llmeval.engine.threads import Threads
 from pytest_llmeval.engine.trial import RunningTrial
 
 T = TypeVar("T")
@@ -235,7 +236,7 @@ async def wait_in_thread(
     function: Callable[[], T],
     *,
     threads: Threads,
-    beside: Callable[[], AbstractContextManager[None]],
+    beside: AbstractContextManager[None],
 ) -> T:
     """Await a function that blocks.
 
@@ -250,7 +251,7 @@ async def wait_in_thread(
             ended.set_result(None)
 
     def job() -> None:
-        with beside():
+        with beside:
             result.keep(function)
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle)

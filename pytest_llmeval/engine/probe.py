@@ -124,7 +124,8 @@ def _has_capture(manager: Any) -> bool:
     running = manager._global_capturing
     if running is None or getattr(running, "out", None) is None:
         return True
-    streams = all(hasattr(stream, "snap") for stream in (running.out, running.err))
+    parts = [(s, name) for s in (running.out, running.err) for name in ("snap", "tmpfile")]
+    streams = all(hasattr(stream, name) for stream, name in parts)
     return streams and all(hasattr(running, name) for name in ("_state", "is_started"))
 
 

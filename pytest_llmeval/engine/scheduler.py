@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from pytest_llmeval.engine.clone import forget_finalizers
-from pytest_llmeval.engine.fiber import Fiber, InlineFiber, ThreadFiber, Threads
+from pytest_llmeval.engine.fiber import Fiber, InlineFiber, ThreadFiber
 from pytest_llmeval.engine.probe import Abilities
 from pytest_llmeval.engine.progress import ProgressDisplay
 from pytest_llmeval.engine.ready import Ready
+from pytest_llmeval.engine.threads import Threads
 from pytest_llmeval.engine.trial import RunningTrial
 from pytest_llmeval.engine.trials import CaseTrials
 from pytest_llmeval.engine.turns import Turns
@@ -172,7 +173,7 @@ class Scheduler:
                 self.turns.prepare(trial)
                 fiber.may_detach = partial(self._is_free, trial)
                 fiber.wait = trial.wait_for_own
-                fiber.beside = self.turns.logs_of(trial)
+                fiber.beside = self.turns.beside(trial)
                 self._flight[fiber] = (trials, trial)
                 self._step(fiber)
                 return True

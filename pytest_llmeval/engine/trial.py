@@ -18,10 +18,11 @@ from _pytest.runner import call_and_report
 
 from pytest_llmeval.engine.clone import clone_item
 from pytest_llmeval.engine.context import Context
-from pytest_llmeval.engine.fiber import Fiber, ThreadFiber, Threads
+from pytest_llmeval.engine.fiber import Fiber, ThreadFiber
 from pytest_llmeval.engine.ledger import Ledger
 from pytest_llmeval.engine.marker import case_id
 from pytest_llmeval.engine.patches import Patches
+from pytest_llmeval.engine.threads import Threads
 from pytest_llmeval.records import PASS_METRIC, Outcome, Trial
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ class RunningTrial:
             self._held_for = self.patches.held_for
             return function()
         beside = self.fiber.beside if isinstance(self.fiber, ThreadFiber) else nullcontext
-        return await wait_in_thread(function, threads=self._threads, beside=beside)
+        return await wait_in_thread(function, threads=self._threads, beside=beside())
 
     def _repr_failure(self, excinfo: Failure) -> Any:
         """Render what left the body: in full once a case, and a lost reply in one line.

@@ -46,10 +46,14 @@ class Turns:
         trial.context = self.switch.fork(self._stack_for(trial.item), warned=trial.warned)
         trial.patches = trial.context.patches
 
-    def logs_of(self, trial: RunningTrial) -> Callable[[], AbstractContextManager[None]]:
-        """Return what goes around work for a trial in another thread: its logs stay its own."""
+    def beside(self, trial: RunningTrial) -> Callable[[], AbstractContextManager[None]]:
+        """Return what gives, in a turn of the trial, what goes around work in another thread.
+
+        What is logged, printed and warned of there stays the trial's own.
+        """
         assert trial.context is not None  # noqa: S101 - it is prepared
-        return partial(self.switch.logs.kept_for, trial.context.logs.late)
+        assert trial.context.aside is not None  # noqa: S101 - it is a trial's
+        return partial(self.switch.beside, trial.context.logs.late, trial.context.aside)
 
     @contextmanager
     def turn(self, trial: RunningTrial) -> Iterator[None]:
