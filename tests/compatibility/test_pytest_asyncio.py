@@ -265,3 +265,42 @@ def test_ordinary_async_tests_are_left_alone(pytester: pytest.Pytester) -> None:
     pytester.makeini(INI)
 
     pytester.runpytest(*PLAIN).assert_outcomes(passed=4)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--llm-concurrency=1",)], ids=["overlapping", "inline"])
+def test_what_wider_fixtures_set_is_seen_by_async_trials(
+    pytester: pytest.Pytester, arguments: tuple[str, ...]
+) -> None:
+    pytester.makepyfile(
+        """
+        import asyncio
+        from contextvars import ContextVar
+        import pytest
+        import pytest_asyncio
+        from pytest_llmeval import llm_eval
+
+        WIDE = ContextVar("wide", default="")
+        BUILT_ON_IT = ContextVar("built_on_it", default="")
+
+        @pytest_asyncio.fixture(scope="module", loop_scope="session")
+        async def wide():
+            WIDE.set("async")
+            await asyncio.sleep(0)
+            yield
+
+        @pytest.fixture(scope="module")
+        def built_on_it(wide):
+            token = BUILT_ON_IT.set(WIDE.get())
+            yield
+            BUILT_ON_IT.reset(token)
+
+        @pytest.mark.parametrize("n", range(2))
+        @llm_eval(repeats=3, min_score=1)
+        async def test_async(built_on_it, n):
+            await asyncio.sleep(0.01)
+            assert (WIDE.get(), BUILT_ON_IT.get()) == ("async", "async")
+        """
+    )
+    pytester.makeini(INI)
+
+    pytester.runpytest(*PLAIN, *arguments).assert_outcomes(passed=2)
