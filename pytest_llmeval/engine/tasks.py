@@ -75,8 +75,8 @@ def _own_tasks(loop: asyncio.AbstractEventLoop | None = None) -> set[asyncio.Tas
     loop = loop or asyncio.get_running_loop()
     runner = RUNNER.get(None)
     tasks = _ALL_TASKS(loop)
-    if runner is None or runner.get_loop() is not loop or loop.get_task_factory() is not make_task:
-        return tasks  # on a loop of its own, or under a factory of its own, a task is nobody's
+    if runner is None or loop.get_task_factory() is not make_task:
+        return tasks  # on a loop of the test's own, as under its own factory, we know of none
     return {task for task in tasks if runner.owns(task)}
 
 

@@ -90,6 +90,63 @@ def test_it(llm):
     result.assert_outcomes(passed=1)
 
 
+def test_a_trial_in_turn_meets_nothing_of_the_call_of_another(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        bot="""
+        import sys
+        import threading
+        import warnings
+
+        GO, SAID = threading.Event(), threading.Event()
+
+        def answer(messages):
+            GO.wait(20)
+            print("called")
+            print("failing", file=sys.stderr)
+            sys.stderr.write("written\\n")
+            warnings.warn("warned", UserWarning)
+            SAID.set()
+            return "yes"
+        """,
+        test_it="""
+        import contextlib
+        import io
+        import time
+        import warnings
+        from bot import GO, SAID
+        from pytest_llmeval import llm_eval
+
+        @llm_eval(repeats=1, min_score=1)
+        def test_asks(llm):
+            llm.ask("?")
+            assert False
+
+        @llm_eval(repeats=1, min_score=1)
+        def test_in_turn():
+            text = io.StringIO()
+            with contextlib.redirect_stdout(text), warnings.catch_warnings(record=True) as caught:
+                GO.set()
+                end = time.monotonic() + 20
+                while not SAID.is_set() and time.monotonic() < end:
+                    pass  # with the baton
+            print("in turn")
+            assert (text.getvalue(), caught) == ("", [])
+            assert False
+        """,
+    )
+    pytester.makeini("[pytest]\nllm_model = function/bot:answer\npythonpath = .\n")
+
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", timeout=60)
+
+    result.assert_outcomes(failed=2, warnings=1)
+    asks, _, in_turn = str(result.stdout).partition("_ test_in_turn _")
+    assert "called\n" in asks
+    assert "failing\nwritten\n" in asks
+    in_turn = in_turn.partition("= warnings")[0]
+    assert "in turn\n" in in_turn
+    assert not [word for word in ("called", "failing", "written", "warned") if word in in_turn]
+
+
 @MODES
 def test_what_a_call_warns_of_meets_the_filters_of_its_own_trial(
     pytester: pytest.Pytester, mode: tuple[str, ...]
