@@ -116,10 +116,12 @@ class Switch:
 
     def _streams(self) -> Iterator[tuple[str, Any]]:
         """Give what pytest puts into ``sys`` while it captures, and while it does not."""
-        running = self._capture and self._capture._global_capturing
-        if running and running.out is not None:
-            yield from (("stdout", running.out.tmpfile), ("stderr", running.err.tmpfile))
-            yield from (("stdout", sys.stdout), ("stderr", sys.stderr))
+        running = getattr(self._capture, "_global_capturing", None)
+        for name, kind in (("stdout", "out"), ("stderr", "err")):
+            captured = getattr(getattr(running, kind, None), "tmpfile", None)
+            if captured is not None:  # else nothing is captured, or no trial overlaps another
+                yield name, captured
+                yield name, getattr(sys, name)
 
     def beside(self, late: Late, aside: Aside) -> AbstractContextManager[None]:
         """Return what goes around work in another thread for the trial that has its turn now."""
