@@ -24,6 +24,7 @@ _ALIASES = {
     "_module_scoped_runner": SESSION_RUNNER,
     "_package_scoped_runner": SESSION_RUNNER,
 }
+RUNNER_NAMES = frozenset(_ALIASES)
 _OUR_SCOPES = ("function", "session")  # to a trial a loop of its own and a shared one are alike
 
 

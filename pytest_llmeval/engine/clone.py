@@ -1,9 +1,9 @@
 """A trial's own copy of a collected item, with function-scoped fixtures of its own.
 
 pytest keeps a fixture's value and finalizers on its definition, which all items of a
-function share. A trial gets private copies of the function-scoped definitions, so that
-no trial can see, or tear down, another's fixtures; wider fixtures stay shared, as they
-are between ordinary tests.
+function share. A trial gets private copies of the definitions that are bound to the
+function, so that no trial can see, or tear down, another's fixtures; wider fixtures stay
+shared, as they are between ordinary tests.
 """
 
 from __future__ import annotations
@@ -17,41 +17,49 @@ import pytest
 from _pytest.fixtures import FixtureDef, FuncFixtureInfo
 
 from pytest_llmeval.engine.async_plugins import loop_aliases, own_loop
+from pytest_llmeval.engine.fiber import check_in
 
 FixtureDefs = Sequence[FixtureDef[Any]]
 
 
 class PrivateFixtures(dict[str, FixtureDefs]):
-    """Fixture definitions by name, function-scoped ones copied.
+    """Fixture definitions by name, those that are bound to the function copied.
 
     Names that the test asks for only while it runs (``request.getfixturevalue``) are
     looked up and copied at that moment.
 
     Args:
-        shared: the definitions that the item knows.
+        item: the case.
         look_up: finds others.
         aliases: names under which another fixture is to be found.
     """
 
     def __init__(
         self,
-        shared: Mapping[str, FixtureDefs],
+        item: pytest.Function,
         *,
         look_up: Callable[[str], FixtureDefs | None],
         aliases: Mapping[str, str],
     ) -> None:
-        super().__init__((name, tuple(map(_private, defs))) for name, defs in shared.items())
+        self._item = item
         self._look_up = look_up
         self._aliases = aliases
+        shared = item._fixtureinfo.name2fixturedefs
+        super().__init__((name, self._copied(defs)) for name, defs in shared.items())
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the definitions of a fixture, the most specific last."""
+        """Return the definitions of a fixture, the most specific last.
+
+        What comes of it is bound to the active nodes, which are the trial's only while it
+        has the baton.
+        """
+        check_in()
         name = self._aliases.get(name, name)
         if name not in self:
             found = self._look_up(name)
             if not found:
                 return default
-            self[name] = tuple(map(_private, found))
+            self[name] = self._copied(found)
         return self[name]
 
     def copy(self) -> PrivateFixtures:
@@ -61,6 +69,22 @@ class PrivateFixtures(dict[str, FixtureDefs]):
         the dynamic fixtures between trials.
         """
         return self
+
+    def _copied(self, definitions: FixtureDefs) -> FixtureDefs:
+        return tuple(_copy(d) if is_own(d, self._item) else d for d in definitions)
+
+
+def is_own(definition: FixtureDef[Any], item: pytest.Function) -> bool:
+    """Whether a fixture ends with the test itself, so that each trial needs one of its own.
+
+    So does a class fixture of a function that is in no class, and a wider one to which a
+    ``parametrize`` of that function gives its values.
+    """
+    callspec: Any = getattr(item, "callspec", None)
+    scopes = [definition.scope]
+    if callspec is not None and definition.argname in callspec.params:
+        scopes.append(callspec._arg2scope[definition.argname].value)
+    return "function" in scopes or ("class" in scopes and item.getparent(pytest.Class) is None)
 
 
 def clone_item(item: pytest.Function) -> pytest.Function:
@@ -80,7 +104,7 @@ def clone_item(item: pytest.Function) -> pytest.Function:
             initialnames=info.initialnames,
             names_closure=info.names_closure,
             name2fixturedefs=PrivateFixtures(
-                info.name2fixturedefs,
+                item,
                 look_up=lambda name: manager.getfixturedefs(name, item),
                 aliases=loop_aliases(item),
             ),
@@ -101,20 +125,18 @@ def clone_item(item: pytest.Function) -> pytest.Function:
 
 
 def forget_finalizers(clone: pytest.Function) -> None:
-    """Leave the function-scoped fixtures of a clone as they are.
+    """Leave the fixtures of a clone as they are.
 
     A wider fixture ends those that were built on it before itself, even of a clone that
     nobody has any more.
     """
     for definitions in clone._fixtureinfo.name2fixturedefs.values():
         for definition in definitions:
-            if definition.scope == "function":
+            if is_own(definition, clone):
                 definition._finalizers.clear()
 
 
-def _private(definition: FixtureDef[Any]) -> FixtureDef[Any]:
-    if definition.scope != "function":
-        return definition
+def _copy(definition: FixtureDef[Any]) -> FixtureDef[Any]:
     own = copy.copy(definition)
     own.cached_result = None
     own._finalizers = []  # type: ignore[misc]  # Final there; a copy needs its own

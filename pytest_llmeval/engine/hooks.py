@@ -12,6 +12,7 @@ import pytest
 
 from pytest_llmeval.engine.async_plugins import TRIAL_RUNNER, own_loop
 from pytest_llmeval.engine.case import CaseRunner
+from pytest_llmeval.engine.clone import is_own
 from pytest_llmeval.engine.fiber import InlineFiber
 from pytest_llmeval.engine.logs import adopt_caplog
 from pytest_llmeval.engine.lookahead import Lookahead
@@ -129,9 +130,9 @@ class EngineHooks:
         trial = request._pyfuncitem.stash.get(TRIAL, None)
         if trial is None:
             return (yield)
-        if fixturedef.scope == "function":
-            if fixturedef.argname in self.exclusive:
-                _refuse_beside_others(fixturedef.argname, trial)
+        if fixturedef.argname in self.exclusive:
+            _refuse_beside_others(fixturedef.argname, trial)
+        if is_own(fixturedef, trial.item):
             try:
                 value = yield
             finally:

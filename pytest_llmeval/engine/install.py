@@ -14,6 +14,7 @@ from pytest_llmeval.engine.lookahead import Lookahead
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.overlap import (
     EXCLUSIVE_FIXTURES,
+    askable,
     serial_case,
     serial_session,
     signature,
@@ -71,7 +72,7 @@ def install(
         runner.install()
         runner.item.stash[RUNNER] = runner
     hooks = EngineHooks(opening, runners=runners, scheduler=scheduler, lookahead=lookahead)
-    hooks.exclusive = EXCLUSIVE_FIXTURES.union(abilities.exclusive)
+    hooks.exclusive = EXCLUSIVE_FIXTURES.union(abilities.exclusive, settings.serial_fixtures)
     hooks.notes = session.config.stash.setdefault(NOTES, [])
     hooks.slowdowns = partial(_slowdowns, session.config)
     lacking = {abilities.serial, *abilities.exclusive} - {""}
@@ -86,11 +87,12 @@ def _trials_of(
     one = "concurrency 1" if settings.concurrency == 1 else ""
     everywhere = serial_session(config) or one or abilities.serial
     alone = (*settings.serial_fixtures, *abilities.exclusive)
+    names = askable(evals[0].item.session)
     return {
         spec.item: CaseTrials(
             spec,
             serial=everywhere or serial_case(spec, alone),
-            signature=signature(spec.item),
+            signature=signature(spec.item, names),
         )
         for spec in evals
     }

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
 import pytest
+from _pytest.fixtures import FixtureDef
 
-from pytest_llmeval.engine.async_plugins import own_loop
+from pytest_llmeval.engine.async_plugins import RUNNER_NAMES, own_loop
+from pytest_llmeval.engine.clone import is_own
 from pytest_llmeval.engine.marker import Eval
+from pytest_llmeval.engine.probe import all_fixtures
 
 # What these swap or record is the process's own, or they keep a "current test".
 EXCLUSIVE_FIXTURES = frozenset(
     (
         "capsys", "capfd", "capsysbinary", "capfdbinary", "capteesys", "recwarn",
-        "mocker", "pytester", "testdir", "doctest_namespace",
+        "mocker", "class_mocker", "module_mocker", "package_mocker", "session_mocker",
+        "pytester", "testdir", "doctest_namespace",
         "db", "transactional_db", "page",
     )
 )  # fmt: skip
@@ -54,38 +58,61 @@ def serial_case(spec: Eval, more: Collection[str]) -> str:
     return ""
 
 
-def signature(item: pytest.Function) -> Hashable:
+def askable(session: pytest.Session) -> tuple[str, ...]:
+    """Name the class and module fixtures that a test may ask for while it runs.
+
+    Those that are parametrized pytest does not give to ``request.getfixturevalue``; the
+    exclusive ones and pytest-asyncio's runners are ours to refuse and to replace.
+    """
+    return tuple(
+        name
+        for name, definitions in all_fixtures(session)
+        if name not in EXCLUSIVE_FIXTURES | RUNNER_NAMES
+        and any(d.scope in ("class", "module") and d.params is None for d in definitions)
+    )
+
+
+def signature(item: pytest.Function, askable: Collection[str]) -> Hashable:
     """Return what two cases must have in common for their trials to overlap.
 
     Fixtures that are wider than a function then live exactly as long as in serial pytest.
+
+    Args:
+        item: the case.
+        askable: names of fixtures that it may ask for without naming them.
     """
     marks = (
         (mark.args, tuple(mark.kwargs.items())) for mark in item.iter_markers("filterwarnings")
     )
-    return (_wide_nodes(item), _wide_parameters(item), tuple(marks))
+    return (_wide_nodes(item, askable), _wide_parameters(item), tuple(marks))
 
 
-def _wide_nodes(item: pytest.Function) -> tuple[int, ...]:
-    """The collectors to which a fixture of the item is bound, and its packages."""
+def _wide_nodes(item: pytest.Function, askable: Collection[str]) -> tuple[int, ...]:
+    """The collectors to which a fixture of the item is or may be bound, and its packages."""
     bound = {id(node) for node in item.listchain() if isinstance(node, pytest.Package)}
-    for definitions in item._fixtureinfo.name2fixturedefs.values():
-        for definition in definitions:
-            kind = _WIDE.get(definition.scope)
-            node = item.getparent(kind) if kind else None
-            if node is not None:
-                bound.add(id(node))
+    names = {*item._fixtureinfo.name2fixturedefs, *item.fixturenames, *askable}
+    scopes = {definition.scope for name in names for definition in _definitions(item, name)}
+    for scope in scopes & _WIDE.keys():
+        node = item.getparent(_WIDE[scope])
+        if node is not None:
+            bound.add(id(node))
     return tuple(sorted(bound))
+
+
+def _definitions(item: pytest.Function, name: str) -> Sequence[FixtureDef[Any]]:
+    """Find the fixtures of a name that the item sees, the most specific last."""
+    known = item._fixtureinfo.name2fixturedefs.get(name)
+    return known or item.session._fixturemanager.getfixturedefs(name, item) or ()
 
 
 def _wide_parameters(item: pytest.Function) -> tuple[tuple[str, int], ...]:
     callspec = getattr(item, "callspec", None)
     if callspec is None:
         return ()
-    definitions = item._fixtureinfo.name2fixturedefs
     return tuple(
         sorted(
             (name, index)
             for name, index in callspec.indices.items()
-            if name in definitions and definitions[name][-1].scope != "function"
+            if not all(is_own(definition, item) for definition in _definitions(item, name)[-1:])
         )
     )

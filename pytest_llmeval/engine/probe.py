@@ -12,6 +12,7 @@ import inspect
 import os
 import platform
 import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +66,7 @@ def find_abilities(session: pytest.Session) -> Abilities:
     """Look at, and try, everything that is swapped when the turn goes to another trial."""
     manager = session.config.pluginmanager
     checks = {
+        "FixtureManager._arg2fixturedefs": any(all_fixtures(session)),
         "CaptureManager._global_capturing": _has_capture(manager.getplugin("capturemanager")),
         "os.environ._data": isinstance(getattr(os.environ, "_data", None), dict),
         "warnings._showwarnmsg_impl": _records_warnings(),
@@ -74,6 +76,19 @@ def find_abilities(session: pytest.Session) -> Abilities:
         swaps_patches=_remembers_patches(),
         swaps_logs=_has_handlers(manager.getplugin("logging-plugin")),
     )
+
+
+def all_fixtures(
+    session: pytest.Session,
+) -> Iterator[tuple[str, Sequence[FixtureDef[Any]]]]:
+    """Give every fixture that is known after collection: its name, and definitions of it."""
+    manager = session._fixturemanager
+    by_place = ("_arg2node2fixturedefs", "_arg2nodeid2fixturedefs")  # newer than pytest 9.0
+    for attribute in by_place:
+        for name, places in getattr(manager, attribute, {}).items():
+            for definitions in places.values():
+                yield name, definitions
+    yield from getattr(manager, "_arg2fixturedefs", {}).items()
 
 
 def missing_parts(session: pytest.Session, item: pytest.Function) -> list[str]:
