@@ -30,6 +30,7 @@ class Fiber(Protocol):
 
     done: bool
     was_detached: bool
+    in_teardown: bool
 
     def check_in(self) -> None:
         """Take the baton again if it was taken away."""
@@ -43,6 +44,9 @@ class Fiber(Protocol):
     def cancel(self) -> None:
         """Have the trial raise ``TrialCancelled`` where it waits, at its next turn."""
 
+    def raise_if_cancelled(self) -> None:
+        """Let a trial that is not wanted any more go no further."""
+
 
 class InlineFiber:
     """A trial in the thread of the session: it never hands control back early."""
@@ -50,6 +54,7 @@ class InlineFiber:
     def __init__(self, body: Callable[[], None]) -> None:
         self.done = False
         self.was_detached = False
+        self.in_teardown = False
         self._body = body
 
     def check_in(self) -> None:
@@ -66,6 +71,9 @@ class InlineFiber:
 
     def cancel(self) -> None:
         """Do nothing: a trial that never waits cannot be met waiting."""
+
+    def raise_if_cancelled(self) -> None:
+        """Do nothing: it is always wanted."""
 
 
 class ThreadFiber:
@@ -85,6 +93,7 @@ class ThreadFiber:
         detached: it runs without the baton at the moment.
         was_detached: it did so at some time.
         cancelled: it is not wanted any more.
+        in_teardown: its fixtures end; only an ordinary exception lets pytest end the others.
         escaped: what left the trial altogether, such as pytest.exit.
         may_detach: whether the session may go on without it.
         wait: runs what the test itself waits for.
@@ -101,6 +110,7 @@ class ThreadFiber:
         self.done = False
         self.detached = False
         self.was_detached = False
+        self.in_teardown = False
         self.escaped: BaseException | None = None
         self.may_detach: Callable[[], bool] = lambda: True
         self.wait: Callable[[Callable[[], Any]], Any] = self.block
@@ -144,7 +154,8 @@ class ThreadFiber:
         if self.detached and threading.current_thread() is self._thread:
             self._ready(self)
             self._to_fiber.acquire()
-            self._raise_if_cancelled()
+            if not self.in_teardown:
+                self.raise_if_cancelled()
 
     def block(self, function: Callable[[], T]) -> T:
         """Hand the baton back, wait elsewhere, and go on with the baton."""
@@ -175,24 +186,25 @@ class ThreadFiber:
     def suspend(self, begin: Callable[[], object]) -> None:
         """Begin something, and hand the baton back until the fiber is said to be ready."""
         self.check_in()
-        self._raise_if_cancelled()
+        self.raise_if_cancelled()
         begin()
         with self._hand_over:
             if not self.detached:
                 self._to_session.release()
         self._to_fiber.acquire()
-        self._raise_if_cancelled()
+        self.raise_if_cancelled()
 
     def cancel(self) -> None:
         """Have the trial raise ``TrialCancelled`` where it waits, at its next turn."""
         self.cancelled = not self.done
 
-    def _raise_if_cancelled(self) -> None:
+    def raise_if_cancelled(self) -> None:
+        """Raise once what no ``except Exception`` stops, then ordinary exceptions."""
         if not self.cancelled:
             return
-        if self._was_told:
-            # Its fixtures are torn down by now, and pytest stops at what is no Exception.
-            raise ProviderFailed("the trial was cancelled before this call was made")
+        if self._was_told or self.in_teardown:
+            # pytest would leave the fixtures that are still up at what is no Exception.
+            raise ProviderFailed("the trial was cancelled before there was a reply")
         self._was_told = True
         raise TrialCancelled
 

@@ -18,11 +18,12 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from pytest_llmeval.engine.fiber import ThreadFiber, TrialCancelled
+from pytest_llmeval.engine.fiber import ThreadFiber
 from pytest_llmeval.engine.result import Result
 from pytest_llmeval.engine.tasks import RUNNER, make_task, own_tasks_alone
 from pytest_llmeval.engine.threads import Threads
 from pytest_llmeval.engine.trial import RunningTrial
+from pytest_llmeval.errors import ProviderFailed
 
 T = TypeVar("T")
 
@@ -221,11 +222,12 @@ class TrialRunner:
         try:
             self._pump.run_until([task], timeout=timeout)
         finally:  # Ctrl-C too: what is cancelled must end before its fixtures do
-            if not task.done():
+            is_late = not task.done()
+            if is_late:
                 task.cancel()
                 self._pump.run_until([task], timeout=GRACE)
-        if not task.done():
-            raise TrialCancelled
+        if is_late:  # in teardown pytest leaves the other fixtures up at what is no Exception
+            raise ProviderFailed("the trial was cancelled before this had ended")
 
 
 async def _end(tasks: Collection[asyncio.Task[Any]]) -> None:

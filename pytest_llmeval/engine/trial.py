@@ -176,6 +176,7 @@ class RunningTrial:
             self.left_setup = True
             self._passes("call")
         self.left_setup = True
+        self.fiber.in_teardown = True
         # Not runtestprotocol(): that tears wider fixtures down once the session is to stop.
         call_and_report(self.clone, "teardown", log=False, nextitem=self.item)
         self.fiber.check_in()
@@ -218,6 +219,8 @@ class RunningTrial:
         """
         from pytest_llmeval.engine.loop import wait_in_thread
 
+        if self.fiber.in_teardown:
+            self.fiber.raise_if_cancelled()  # what is waited for then holds up the end
         if not awaits and self.patches is not None and self.patches.held_for:
             self._held_for = self.patches.held_for
             return function()

@@ -65,9 +65,10 @@ def start(pytester: pytest.Pytester) -> Iterator[Session]:
     """Start a session, and return when its slow calls are on their way."""
     started: list[subprocess.Popen[str]] = []
 
-    def run(*arguments: str, at_the_end: str = "", calls: int = 12) -> subprocess.Popen[str]:
-        evals = EVALS.replace("{at_the_end}", at_the_end)
-        pytester.makepyfile(slow=MODEL, test_it=evals)
+    def run(
+        *arguments: str, evals: str = EVALS, at_the_end: str = "", calls: int = 12
+    ) -> subprocess.Popen[str]:
+        pytester.makepyfile(slow=MODEL, test_it=evals.replace("{at_the_end}", at_the_end))
         pytester.makeini("[pytest]\nllm_model = function/slow:answer\npythonpath = .\n")
         options = ["-p", "no:cacheprovider", "--llm-concurrency=8", *arguments]
         process = subprocess.Popen(
@@ -158,6 +159,60 @@ def test_a_teardown_that_blocks_does_not_hold_up_the_end(
     assert process.returncode == 2, output
     assert seconds < 10
     assert len(recorded(pytester.path).trials) == 4
+
+
+ASKING_TEARDOWN = """
+import pytest
+from pytest_llmeval import llm_eval
+
+def note(line):
+    with open("order.log", "a") as log: log.write(line + "\\n")
+
+@pytest.fixture(scope="module")
+def module():
+    note("up module"); yield; note("down module")
+
+@pytest.fixture
+def below():
+    note("up below"); yield; note("down below")
+
+@pytest.fixture
+def narrow(module, below, request, llm):
+    question = f"slow {request.node.callspec.id}"
+    yield
+    {asks}
+
+@pytest.mark.parametrize("n", range(2))
+@llm_eval(repeats=4)
+def test_it(narrow, n): pass
+"""
+ASYNC_TEARDOWN = ASKING_TEARDOWN.replace("llm):", "async_llm, _llm_runner):")
+
+
+@pytest.mark.parametrize(
+    "evals",
+    [
+        ASKING_TEARDOWN.replace("{asks}", "llm.ask(question)"),
+        ASYNC_TEARDOWN.replace("{asks}", "_llm_runner.run(async_llm.ask(question))"),
+        ASYNC_TEARDOWN.replace("{asks}", "_llm_runner.run(async_llm.ask(question))").replace(
+            "def test_it(narrow, n): pass", "async def test_it(narrow, async_llm, n):"
+        )
+        + "    await async_llm.ask(f'slow {n}')",
+    ],
+    ids=["sync", "async", "async, and the body as well"],
+)
+def test_a_teardown_that_asks_a_model_keeps_no_other_from_its_end(
+    pytester: pytest.Pytester, start: Session, evals: str
+) -> None:
+    process = start(evals=evals, calls=8)
+    process.send_signal(signal.SIGINT)
+    seconds, output = ended(process)
+
+    assert process.returncode == 2, output
+    assert seconds < 10  # the calls take 30
+    log = lines(pytester.path / "order.log")
+    assert log.count("up below") == log.count("down below") == 8
+    assert log[-1] == "down module"
 
 
 def test_a_worker_passes_ctrl_c_on(pytester: pytest.Pytester, start: Session) -> None:
