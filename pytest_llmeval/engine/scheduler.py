@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from queue import Empty
@@ -62,6 +63,7 @@ class Scheduler:
         self._chores = chores
         self._threads = Threads()
         self._flight: dict[ThreadFiber, tuple[CaseTrials, RunningTrial]] = {}
+        self._escaped: dict[pytest.Item, BaseException] = {}  # what is to end the session
         self._ready = Ready()
         self.display: ProgressDisplay | None = None
 
@@ -79,8 +81,14 @@ class Scheduler:
         Args:
             head: the case whose turn it is.
             until: what is waited for; the trials of ``head`` must bring it about.
+
+        Raises:
+            BaseException: ``pytest.exit`` of one of these trials, also of one that ran ahead:
+                the cases before it report what they came to, as they would have without it.
         """
         while not until():
+            if head.item in self._escaped:
+                raise self._escaped[head.item]
             if self.display is not None:
                 self.display.turn()
             if head.serial and self._flight:  # only a case that is run again meets others
@@ -166,7 +174,8 @@ class Scheduler:
         """Start the next trial of the case in turn, or of one of the cases after it."""
         if len(self._flight) >= self._limit:
             return False
-        for trials in chain((head,), self._following(head)):
+        following = () if self._escaped else self._following(head)
+        for trials in chain((head,), following):
             trial = self._new_trial(trials, self._thread_fiber)
             if trial is not None:
                 fiber = cast("ThreadFiber", trial.fiber)
@@ -214,9 +223,10 @@ class Scheduler:
         if fiber.done:
             del self._flight[fiber]
             if fiber.escaped is not None:
-                self.turns.tear_down(trial)
-                raise fiber.escaped
-            if fiber.cancelled:
+                self._escaped.setdefault(trial.item, fiber.escaped)
+                with suppress(Exception):  # as of a trial that is cancelled: it says nothing
+                    self.turns.tear_down(trial)
+            elif fiber.cancelled:
                 trials.lost(trial)
             else:
                 trials.landed(trial)

@@ -224,6 +224,59 @@ def test_a_worker_passes_ctrl_c_on(pytester: pytest.Pytester, start: Session) ->
     assert seconds < 10
 
 
+EXITING = """
+import pytest
+from pytest_llmeval import llm_eval
+
+@pytest.fixture
+def narrow():
+    with open("order.log", "a") as log: log.write("up\\n")
+    yield
+    with open("order.log", "a") as log: log.write("down\\n")
+
+@pytest.mark.parametrize("kind", ["first", "exit", "never"])
+@llm_eval(repeats=2)
+def test_it(llm, narrow, kind):
+    if kind == "exit":
+        pytest.exit("enough")
+    llm.ask(kind)
+"""
+
+
+@pytest.mark.parametrize("concurrency", ["1", "32"])
+def test_pytest_exit_ends_the_session_when_its_case_is_in_turn(
+    pytester: pytest.Pytester, concurrency: str
+) -> None:
+    pytester.makepyfile(slow=MODEL, test_it=EXITING)
+    pytester.makeini("[pytest]\nllm_model = function/slow:answer\npythonpath = .\n")
+
+    result = pytester.runpytest("-p", "no:cacheprovider", f"--llm-concurrency={concurrency}")
+
+    assert result.ret == 2
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["=* llm evals =*", "*2 calls made*", "!* *Exit: enough !*"])
+    run = recorded(pytester.path)
+    assert not run.complete
+    assert [trial.case for trial in run.trials] == ["test_it.py::test_it[first]"] * 2
+    log = lines(pytester.path / "order.log")
+    assert log.count("up") == log.count("down")
+
+
+def test_what_leaves_the_teardown_of_a_trial_that_exits_is_not_taken_for_another_case(
+    pytester: pytest.Pytester,
+) -> None:
+    evals = EXITING.replace(
+        "    yield\n", "    yield\n    assert request.node.name != 'test_it[exit]'\n"
+    )
+    pytester.makepyfile(slow=MODEL, test_it=evals.replace("narrow():", "narrow(request):"))
+    pytester.makeini("[pytest]\nllm_model = function/slow:answer\npythonpath = .\n")
+
+    result = pytester.runpytest("-p", "no:cacheprovider")
+
+    assert result.ret == 2
+    result.assert_outcomes(passed=1)
+
+
 def test_x_ends_what_is_in_flight_before_wider_fixtures(
     pytester: pytest.Pytester,
 ) -> None:
