@@ -4,17 +4,22 @@ Trials take turns, so each sees this state as if it were alone: it is taken away
 trial that waits and put back with the trial that goes on. What is not listed here is not
 swapped: globals of modules, levels of loggers and ``sys.path`` (but for what a trial changes
 by ``monkeypatch`` and ``caplog``), locale.
+
+A test may mock any function of the standard library, break a stream or remove the folder
+it stands in. So what is used here was imported by its own name, and what may fail all the
+same fails alone.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from os import chdir, environ, getcwd, putenv, rmdir, unsetenv
+from tempfile import mkdtemp
 from typing import Any, TextIO
 
 import pytest
@@ -39,6 +44,7 @@ class Context:
     Attributes:
         stack: pytest's active nodes and their finalizers.
         environ: raw environment, as the interpreter keeps it.
+        directory: "" for one that is gone.
         out: captured output that was drained when the trial last handed the baton back.
         patches: what the trial patches; None for the session, whose patches stay put.
         aside: what calls said on behalf of the trial while it waited; None for the session.
@@ -47,8 +53,8 @@ class Context:
     stack: Stack
     environ: dict[Any, Any]
     directory: str
-    stdout: TextIO
-    stderr: TextIO
+    stdout: TextIO | None
+    stderr: TextIO | None
     is_capturing: bool
     logs: LogState
     filters: Any
@@ -141,8 +147,8 @@ class Switch:
             stack=self._state.stack,
             environ=raw_environ().copy(),
             directory=_directory(),
-            stdout=sys.stdout,
-            stderr=sys.stderr,
+            stdout=getattr(sys, "stdout", None),
+            stderr=getattr(sys, "stderr", None),
             is_capturing=self._is_capturing(),
             logs=self.logs.save(),
             filters=warnings.filters,
@@ -157,8 +163,7 @@ class Switch:
         """Put a state back."""
         self._state.stack = context.stack
         _load_environ(context.environ)
-        if context.directory and context.directory != _directory():
-            os.chdir(context.directory)
+        _load_directory(context.directory)
         self._load_capture(context)
         if warnings.filters is not context.filters:
             warnings.filters = context.filters
@@ -175,9 +180,10 @@ class Switch:
     def give_back(self, context: Context) -> None:
         """Hand out what was drained when a state was saved that now goes on."""
         if context.is_capturing:
-            for stream, kind in ((sys.stdout, "stdout"), (sys.stderr, "stderr")):
-                if context.out[kind]:
-                    stream.write(context.out[kind])
+            for stream, kind in ((context.stdout, "stdout"), (context.stderr, "stderr")):
+                if context.out[kind] and stream is not None:
+                    with suppress(Exception):  # it is closed
+                        stream.write(context.out[kind])
 
     def fork(self, stack: Stack, *, warned: list[warnings.WarningMessage]) -> Context:
         """Make the state in which a new trial begins, from the session's own.
@@ -197,7 +203,7 @@ class Switch:
 
     def surroundings(self) -> Surroundings:
         """Look at what a fixture may change for all."""
-        root = logging.getLogger()
+        root = logging.root
         return Surroundings(
             raw_environ().copy(), _directory(), root_level=root.level, disabled=root.manager.disable
         )
@@ -238,29 +244,48 @@ class Switch:
     def _drain(self, context: Context) -> None:
         running = self._capture and self._capture._global_capturing
         if running and running.out is not None and running._state in ("started", "suspended"):
-            context.out["stdout"] += running.out.snap()
-            context.out["stderr"] += running.err.snap()
+            for kind, captured in (("stdout", running.out), ("stderr", running.err)):
+                with suppress(Exception):  # it is closed
+                    context.out[kind] += captured.snap()
 
     def _load_capture(self, context: Context) -> None:
         if context.is_capturing != self._is_capturing():
-            if context.is_capturing:
-                self._capture.resume_global_capture()
-            else:
-                self._capture.suspend_global_capture()
+            with suppress(Exception):  # a test closed what pytest captures
+                if context.is_capturing:
+                    self._capture.resume_global_capture()
+                else:
+                    self._capture.suspend_global_capture()
         sys.stdout = context.stdout
         sys.stderr = context.stderr
 
 
 def raw_environ() -> dict[Any, Any]:
     """Return the mapping behind ``os.environ``: decoding it would cost 40 us a switch."""
-    return os.environ._data  # type: ignore[attr-defined,no-any-return]
+    return environ._data  # type: ignore[attr-defined,no-any-return]
 
 
 def _directory() -> str:
     try:
-        return os.getcwd()  # noqa: PTH109 - called at every switch
+        return getcwd()  # noqa: PTH109 - called at every switch
     except OSError:  # a test removed the folder it stands in
         return ""
+
+
+def _load_directory(wanted: str) -> None:
+    """Go where a trial stood; if that folder is gone, stand in one that is gone as well.
+
+    Elsewhere the trial would not fail as it does alone, and write among another's files.
+    """
+    if wanted == _directory():
+        return
+    with suppress(OSError):
+        if wanted:
+            chdir(wanted)
+            return
+    with suppress(OSError):
+        nowhere = mkdtemp()
+        chdir(nowhere)
+        rmdir(nowhere)  # noqa: PTH106 - what pathlib calls may be mocked
 
 
 def _load_environ(wanted: dict[Any, Any]) -> None:
@@ -269,11 +294,11 @@ def _load_environ(wanted: dict[Any, Any]) -> None:
     if current == wanted:
         return
     for name in current.keys() - wanted.keys():
-        os.unsetenv(name)
+        unsetenv(name)
         del current[name]
     for name, value in wanted.items():
         if current.get(name) != value:
-            os.putenv(name, value)
+            putenv(name, value)
             current[name] = value
 
 

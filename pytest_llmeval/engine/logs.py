@@ -78,7 +78,7 @@ class Logs:
 
     def save(self) -> LogState:
         """Look at everything."""
-        root = logging.getLogger()
+        root = logging.root
         self._attached = self._find_attached()
         return LogState(
             handlers=tuple(vars(handler) for handler in self._handlers),
@@ -90,7 +90,7 @@ class Logs:
 
     def load(self, state: LogState) -> None:
         """Put a state back after another was saved, and show the handlers what came late."""
-        root = logging.getLogger()
+        root = logging.root
         self._late = state.late
         for handler, attributes, now, wanted in zip(
             self._handlers, state.handlers, self._attached, state.attached, strict=True
@@ -124,14 +124,14 @@ class Logs:
         token = self._elsewhere.set(late)
         with self._counting:
             self._listeners += 1
-            logging.getLogger().addHandler(self._ear)
+            logging.root.addHandler(self._ear)
         try:
             yield
         finally:
             with self._counting:
                 self._listeners -= 1
                 if not self._listeners:
-                    logging.getLogger().removeHandler(self._ear)
+                    logging.root.removeHandler(self._ear)
             self._elsewhere.reset(token)
 
     def _hear(self, record: logging.LogRecord) -> None:
@@ -156,9 +156,9 @@ class Logs:
 
     def _find_attached(self) -> tuple[list[logging.Logger], ...]:
         """Find the loggers with each handler: root, and those that do not propagate to it."""
-        root = logging.getLogger()
-        loggers = [root]
-        for logger in root.manager.loggerDict.values():
+        root = logging.root
+        loggers: list[logging.Logger] = [root]
+        for logger in list(root.manager.loggerDict.values()):  # a call may add one meanwhile
             if isinstance(logger, logging.Logger) and not logger.propagate:
                 loggers.append(logger)
         return tuple(

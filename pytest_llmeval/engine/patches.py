@@ -41,6 +41,13 @@ class Patched:
         self._mine: object = None
         self._is_in = True
 
+    @property
+    def differs(self) -> bool:
+        """Whether the trial has there, at its turn, what the others do not find."""
+        with suppress(Exception):
+            return self.place.read() is not self.base
+        return True
+
     def leave(self) -> None:
         """Keep what the trial has there, and put back what was there before.
 
@@ -90,7 +97,8 @@ class Patches:
     @property
     def are_in_use(self) -> bool:
         """Whether anything was patched, the environment and the directory included."""
-        return bool(self._patched or self.mocks) or any(map(_has_changed, self._patchers))
+        places = any(patched.differs for patched in self._patched.values())
+        return bool(places or self.mocks) or any(map(_has_changed, self._patchers))
 
     @property
     def held_for(self) -> str:
@@ -115,6 +123,13 @@ class Patches:
             base: what was there before.
         """
         self._patched.setdefault(place.key, Patched(place, base))
+
+    def add_mock(self, patcher: Any) -> None:
+        """Look at what a patch of ``unittest.mock`` is about to replace, unless it is a dict."""
+        if hasattr(patcher, "getter"):
+            with suppress(Exception):  # the patch itself will say what is wrong
+                place = Attribute(patcher.getter(), patcher.attribute)
+                self.add(place, place.read())
 
     @contextmanager
     def spreading(self) -> Iterator[None]:
@@ -190,7 +205,7 @@ def watched_patchers(adopt: Callable[[pytest.MonkeyPatch], None]) -> Iterator[No
 def watched_mocks(current: Callable[[], Patches | None]) -> Iterator[None]:
     """Count the patches of ``unittest.mock`` that the trial in turn has in place.
 
-    They are undone by themselves alone, so nothing of them can be put away for others.
+    What ``patch.dict`` changed is undone by itself alone and cannot be put away for others.
 
     Args:
         current: gives what the trial in turn patches.
@@ -217,6 +232,8 @@ def _counting(
         if patches is not None:
             patches.mocks = max(0, patches.mocks + step)
             patches.were_used = True
+            if step > 0:
+                patches.add_mock(patcher)
         return method(patcher, *exc_info)
 
     return counted

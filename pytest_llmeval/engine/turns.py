@@ -64,15 +64,13 @@ class Turns:
         beneath, interrupted = self.switch.save(), self._in_turn
         self._beneath.append(beneath)
         self._in_turn = trial
-        self.switch.load(trial.context)
         try:
-            yield
-        finally:
-            drained = trial.context.out
-            trial.context = self.switch.save()
-            for kind, text in drained.items():
-                trial.context.out[kind] = text + trial.context.out[kind]
-            self._park(trial, beneath.stack)
+            self.switch.load(trial.context)
+            try:
+                yield
+            finally:
+                self._keep(trial, beneath.stack)
+        finally:  # whatever became of the trial's state: Ctrl-C may come at any line
             self._in_turn = interrupted
             self._beneath.pop()
             self.switch.load(beneath)
@@ -104,12 +102,14 @@ class Turns:
         """End the fixtures of a trial that was left in the middle."""
         assert trial.context is not None  # noqa: S101 - it has had its turn
         session = self.switch.save()
-        self.switch.load(trial.context)
         try:
-            if trial.clone in self._state.stack:
-                self._state.teardown_exact(trial.item)
+            self.switch.load(trial.context)
+            try:
+                if trial.clone in self._state.stack:
+                    self._state.teardown_exact(trial.item)
+            finally:
+                self.switch.save()
         finally:
-            self.switch.save()
             self.switch.load(session)
 
     @contextmanager
@@ -125,9 +125,11 @@ class Turns:
             with self.switch.logs_apart():
                 yield
         finally:
-            if trial.clone in self._state.stack:  # pytest.exit, Ctrl-C: its fixtures end here
-                self._state.teardown_exact(trial.item)
-            self._state.stack = stack
+            try:
+                if trial.clone in self._state.stack:  # pytest.exit, Ctrl-C: its fixtures end here
+                    self._state.teardown_exact(trial.item)
+            finally:
+                self._state.stack = stack
 
     def _stack_for(self, item: pytest.Function) -> Stack:
         """Return the active nodes of a new trial: those it shares, the session's or parked."""
@@ -138,6 +140,15 @@ class Turns:
                 break
             stack[node] = entry
         return stack
+
+    def _keep(self, trial: RunningTrial, active: Stack) -> None:
+        """Take the state away with a trial that hands the baton back."""
+        assert trial.context is not None  # noqa: S101 - it was loaded
+        drained = trial.context.out
+        trial.context = self.switch.save()
+        for kind, text in drained.items():
+            trial.context.out[kind] = text + trial.context.out[kind]
+        self._park(trial, active)
 
     def _park(self, trial: RunningTrial, active: Stack) -> None:
         """Keep the collectors that a trial was the first to set up, for the item itself."""

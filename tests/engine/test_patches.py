@@ -7,12 +7,18 @@ from collections import defaultdict
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmeval.engine.patches import Patches, remembered_absence, watched_patchers
+from pytest_llmeval.engine.patches import (
+    Patches,
+    remembered_absence,
+    watched_mocks,
+    watched_patchers,
+)
 from pytest_llmeval.engine.places import ABSENT, Attribute, Item
 
 NAMES = ("there", "absent")
@@ -259,3 +265,24 @@ def test_patchers_are_told_of_only_while_they_are_watched() -> None:
     pytest.MonkeyPatch()
 
     assert made == [within]
+
+
+def test_a_mock_is_away_while_its_trial_waits() -> None:
+    mine, place = patches(), SimpleNamespace(value="real")
+
+    with watched_mocks(lambda: mine), mock.patch.object(place, "value", "mock"):
+        mine.leave()
+        assert place.value == "real"
+        mine.enter()
+        assert place.value == "mock"
+
+    assert place.value == "real"
+    assert not mine.are_in_use
+
+
+def test_a_mock_of_what_is_not_there_tells_so_itself() -> None:
+    mine = patches()
+    missing = mock.patch.object(SimpleNamespace(), "value", 1)
+
+    with watched_mocks(lambda: mine), pytest.raises(AttributeError, match="value"):
+        missing.__enter__()
