@@ -226,6 +226,8 @@ class Scheduler:
                 self._escaped.setdefault(trial.item, fiber.escaped)
                 with suppress(Exception):  # as of a trial that is cancelled: it says nothing
                     self.turns.tear_down(trial)
+                if isinstance(fiber.escaped, KeyboardInterrupt):
+                    raise fiber.escaped  # somebody wants an end at once
             elif fiber.cancelled:
                 trials.lost(trial)
             else:

@@ -509,7 +509,7 @@ def test_ctrl_c_cancels_bodies_and_tears_down_fixtures(
     ("action", "arguments", "status"),
     [
         ("if n == 1: raise KeyboardInterrupt", (), 2),
-        ("if n == 1: pytest.exit('enough', returncode=7)", (), 7),
+        ("if n == 0: pytest.exit('enough', returncode=7)", (), 7),  # in turn: see test_interruption
         ("if n == 0: raise RuntimeError", ("-x",), 1),
     ],
     ids=["ctrl-c", "exit", "x"],
