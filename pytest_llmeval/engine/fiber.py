@@ -180,7 +180,7 @@ class ThreadFiber:
         while not self._ask(partial(result.keep, function)):
             self.check_in()
         self._to_fiber.acquire()
-        self._raise_if_cancelled()  # else Ctrl-C might have come before there is a result
+        self.raise_if_cancelled()  # else Ctrl-C might have come before there is a result
         return result.get()
 
     def suspend(self, begin: Callable[[], object]) -> None:
