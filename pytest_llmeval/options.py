@@ -64,6 +64,13 @@ OPTIONS = (
         "(default: error)",
     ),
     Option(
+        name="retry-errors",
+        metavar="",
+        ini=None,
+        kind="flag",
+        help="run only the errored trials of the last run again, and record that run completed",
+    ),
+    Option(
         name="model",
         metavar="PROVIDER/MODEL",
         ini="string",
@@ -152,13 +159,14 @@ def add_options(parser: pytest.Parser) -> None:
         settings: dict[str, Any] = {"dest": option.key, "default": None, "help": option.help}
         if option.kind == "flag":
             group.addoption(option.flag, action="store_true", **settings)
-            group.addoption(
-                f"--no-llm-{option.name}",
-                action="store_false",
-                dest=option.key,
-                default=None,
-                help=f"undo {option.flag} of the ini file",
-            )
+            if option.ini:
+                group.addoption(
+                    f"--no-llm-{option.name}",
+                    action="store_false",
+                    dest=option.key,
+                    default=None,
+                    help=f"undo {option.flag} of the ini file",
+                )
         else:
             settings["action"] = "append" if option.kind == "list" else "store"
             group.addoption(option.flag, metavar=option.metavar, **settings)
@@ -189,6 +197,7 @@ def resolve(config: pytest.Config) -> Settings:
         session=_session_id(config),
         baseline=read("baseline", _text, None),
         on_missing=read("on-missing", _one_of(OnMissing), "error"),
+        retry_errors=bool(read("retry-errors", _flag, default=False)),
         model=read("model", _text, None),
         repeats=_whole_from(read.command_line("repeats"), "--llm-repeats"),
         default_repeats=_whole_from(read.ini("llm_repeats"), "llm_repeats in the ini file") or 5,

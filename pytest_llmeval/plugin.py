@@ -29,10 +29,11 @@ from pytest_llmeval.fixtures import (  # noqa: F401 - pytest finds fixtures by t
     openai_client,
 )
 from pytest_llmeval.options import SETTINGS, add_options, resolve
-from pytest_llmeval.records import Settings
+from pytest_llmeval.records import Run, Settings
 
 if TYPE_CHECKING:
     from pytest_llmeval.judgement import Judgement
+    from pytest_llmeval.runs.retry import Retry
     from pytest_llmeval.session import EvalSession
 
 MARKER_HELP = (
@@ -76,16 +77,24 @@ class SessionHooks:
         self._report_problems: list[str] = []
         self._forecast: list[str] = []
         self._started = time.perf_counter()
-        if settings.baseline is not None and not self._is_worker and not _asks_only(config):
-            self._session = _gated_session(config, settings, settings.baseline)
+        self._retry: Retry | None = None
+        if _asks_only(config):
+            return
+        if settings.retry_errors:
+            from pytest_llmeval.engine.earlier import retry_of
+
+            self._retry = retry_of(config, settings)
+        if not self._is_worker and (settings.baseline is not None or self._retry is not None):
+            self._session = _planned_session(config, settings, self._retry)
 
     def pytest_report_header(self) -> list[str]:
         """Say what will be compared with, before the first test."""
         if self._session is None:
             return []
-        from pytest_llmeval.reports.terminal import baseline_lines
+        from pytest_llmeval.reports.terminal import baseline_lines, retry_lines
 
-        return [f"llm evals: {line}" for line in baseline_lines(self._session.baseline)]
+        lines = [*baseline_lines(self._session.baseline), *retry_lines(self._session.retry)]
+        return [f"llm evals: {line}" for line in lines]
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Remember which cases were left out: such a run is no baseline."""
@@ -97,10 +106,10 @@ class SessionHooks:
     ) -> None:
         """Turn marked items into cases; leave all others alone."""
         marked = [item for item in items if _bears_the_marker(item)]
-        if not marked or self._config.getoption("collectonly", False):
+        if self._config.getoption("collectonly", False) or not (marked or self._retry):
             return
         try:
-            self._install(session, marked)
+            self._install(session, marked, items)
         except SettingsError as exc:
             if not self._is_worker:
                 raise pytest.UsageError(str(exc)) from None
@@ -143,6 +152,10 @@ class SessionHooks:
         """Tell a worker whether its queue may be taken from it; follow what workers report."""
         stealing = self._config.getoption("dist", "no") == "worksteal"
         node.workerinput["llmeval_stealing"] = stealing
+        if self._retry is not None:
+            from pytest_llmeval.engine.earlier import RETRY_KEY
+
+            node.workerinput[RETRY_KEY] = str(self._retry.path)
         from pytest_llmeval.engine.progress import follow_workers
         from pytest_llmeval.reports.progress import progress_line
 
@@ -200,7 +213,10 @@ class SessionHooks:
             return []
         return payloads
 
-    def _install(self, session: pytest.Session, marked: Sequence[pytest.Item]) -> None:
+    def _install(
+        self, session: pytest.Session, marked: Sequence[pytest.Item], items: list[pytest.Item]
+    ) -> None:
+        from pytest_llmeval.engine.earlier import unfinished
         from pytest_llmeval.engine.install import install
         from pytest_llmeval.engine.marker import read_marker
         from pytest_llmeval.engine.opening import open_run
@@ -210,13 +226,17 @@ class SessionHooks:
         if self._settings.model is not None:
             Providers().check(self._settings.model)
         evals = [read_marker(item, self._settings) for item in marked]
-        opening = open_run(self._config, [spec.case for spec in evals], deselected=self._deselected)
-        if self._session is not None and self._session.baseline is not None:
-            from pytest_llmeval.reports.forecast import forecast
-
-            self._forecast = forecast(
-                opening, self._session.baseline.run, model=self._settings.model
-            )
+        opening = open_run(
+            self._config,
+            [spec.case for spec in evals],
+            deselected=self._deselected,
+            completes=self._retry.run.id if self._retry else None,
+        )
+        self._foresee(opening)
+        if self._retry is not None:
+            evals = unfinished(self._config, items, evals, retry=self._retry)
+            if not evals:
+                return
         # The gate's libraries: 0.3 s that a session which waits for a model need not add.
         ahead = () if self._is_worker else ("numpy", "scipy.special", "pytest_llmeval.gate")
         install(
@@ -226,7 +246,16 @@ class SessionHooks:
             opening=opening,
             word=progress_line,
             ahead=ahead,
+            standing=self._retry.standing if self._retry else None,
         )
+
+    def _foresee(self, opening: Run) -> None:
+        """Say what the session may cost, going by its baseline."""
+        if self._session is None or self._session.baseline is None or self._retry is not None:
+            return
+        from pytest_llmeval.reports.forecast import forecast
+
+        self._forecast = forecast(opening, self._session.baseline.run, model=self._settings.model)
 
     def _write_reports(self, judgement: Judgement) -> None:
         if not self._settings.reports:
@@ -261,29 +290,20 @@ def _asks_only(config: pytest.Config) -> bool:
     return any(config.getoption(name, False) for name in names)
 
 
-def _gated_session(config: pytest.Config, settings: Settings, reference: str) -> EvalSession:
+def _planned_session(config: pytest.Config, settings: Settings, retry: Retry | None) -> EvalSession:
     """Find the baseline now, before anything is run or paid for."""
-    from pytest_llmeval.engine.opening import git_state, selection
-    from pytest_llmeval.runs.baseline import find_baseline
-    from pytest_llmeval.runs.git import relative_root
-    from pytest_llmeval.runs.store import RunStore
+    from pytest_llmeval.engine.earlier import baseline_of
     from pytest_llmeval.session import EvalSession
 
-    git = git_state(config)
+    if settings.baseline is None:
+        return EvalSession(settings, retry=retry)
     try:
-        baseline = find_baseline(
-            reference,
-            store=RunStore(settings.directory),
-            git=git,
-            root=relative_root(config.rootpath, top=git.top),
-            selection=selection(config),
-            models=None if settings.model is None else frozenset({settings.model}),
-        )
+        baseline = baseline_of(config, settings, settings.baseline, retry=retry)
     except BaselineNotFound as exc:
         if settings.on_missing == "error":
             raise
-        return EvalSession(settings, not_gated=str(exc))
-    return EvalSession(settings, baseline=baseline)
+        return EvalSession(settings, not_gated=str(exc), retry=retry)
+    return EvalSession(settings, baseline=baseline, retry=retry)
 
 
 def _bears_the_marker(item: pytest.Item) -> bool:

@@ -195,7 +195,7 @@ class Run:
     """All trials of one session, recorded for one commit.
 
     Attributes:
-        id: UTC seconds and six random hex digits, ``20261121T084100-1a2b3c``.
+        id: UTC seconds and six hex digits, ``20261121T084100-1a2b3c``.
         created: UTC, ISO 8601 with seconds.
         commit: full hash, None outside git. ``tree`` is its tree.
         dirty: a tracked file differed from the commit at session start.
@@ -208,6 +208,8 @@ class Run:
         cases: every collected case, in order of collection, ended or not.
         trials: ordered by case as in ``cases``, then by index.
         outside_calls: how many calls belonged to no case.
+        completes: id of the run whose errored trials were run again here, and whose other
+            trials were taken over; None for a run of its own.
     """
 
     id: str
@@ -224,6 +226,7 @@ class Run:
     cases: tuple[Case, ...]
     trials: tuple[Trial, ...]
     outside_calls: int = 0
+    completes: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,6 +262,7 @@ class Settings:
         serial_fixtures: cases that use one of these run alone.
         reports: files to write, by ending.
         origin_aliases: pairs of origins; a request to the first has the key of the second.
+        retry_errors: run the errored trials of the last run again, and nothing else.
         session: id that all processes of the session share.
     """
 
@@ -266,6 +270,7 @@ class Settings:
     session: str
     baseline: str | None = None
     on_missing: OnMissing = "error"
+    retry_errors: bool = False
     model: str | None = None
     repeats: int | None = None
     default_repeats: int = 5

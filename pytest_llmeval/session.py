@@ -16,6 +16,7 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Run, Settings, Slowdown, Trial
 from pytest_llmeval.runs.baseline import Baseline
 from pytest_llmeval.runs.header import read_header
+from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.runs.trials import read_trial
 
@@ -26,19 +27,27 @@ class EvalSession:
     Attributes:
         baseline: what to compare with; None for an ungated session, ``not_gated`` then
             says why.
+        retry: the run that this one completes, None for a run of its own.
         saw_collection_error: some file could not be collected, so the run is incomplete.
     """
 
     def __init__(
-        self, settings: Settings, *, baseline: Baseline | None = None, not_gated: str = ""
+        self,
+        settings: Settings,
+        *,
+        baseline: Baseline | None = None,
+        not_gated: str = "",
+        retry: Retry | None = None,
     ) -> None:
         self.settings = settings
         self.baseline = baseline
         self.not_gated = not_gated
+        self.retry = retry
         self.saw_collection_error = False
         self._opening: Run | None = None
         self._functions: dict[str, str] = {}
-        self._trials: dict[str, tuple[Trial, ...]] = {}
+        self._recorded = {} if retry is None else retry.recorded
+        self._trials: dict[str, tuple[Trial, ...]] = dict(self._recorded)
         self._headlines: dict[str, str] = {}
         self._notes: list[str] = []
         self._serial: dict[str, str] = {}
@@ -53,9 +62,10 @@ class EvalSession:
         for fields in payload["slowdowns"]:
             self._slow_down(Slowdown(**fields))
         case = payload["case"]
-        self._trials[case] = tuple(
-            read_trial(line, functions=self._functions) for line in payload["trials"]
-        )
+        trials = [read_trial(line, functions=self._functions) for line in payload["trials"]]
+        # What was to be run again and did not end stays what it was.
+        known = {trial.index: trial for trial in (*self._recorded.get(case, ()), *trials)}
+        self._trials[case] = tuple(known[index] for index in sorted(known))
         self._headlines[case] = payload["headline"]
         self._serial[case] = payload["serial"]
 
@@ -119,6 +129,9 @@ class EvalSession:
             return replace(judgement, could_not_judge=f"{type(exc).__name__}: {exc}")
 
     def _nothing_ran(self, judgement: Judgement) -> Judgement:
+        if self.retry is not None and not self.retry.again:
+            note = f"no trial of run {self.retry.run.id} is errored: nothing to run again"
+            judgement = replace(judgement, notes=(*judgement.notes, note))
         if self.baseline is None:
             return judgement
         reason = "nothing was compared: no eval case finished in this session"

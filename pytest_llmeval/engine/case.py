@@ -112,7 +112,7 @@ class CaseRunner:
                 scores={} if skipped else {PASS_METRIC: 0.0},
                 message=excinfo.typename,
             )
-            for index in range(self.spec.case.repeats)
+            for index in self.trials.to_run
         ]
         self.trials.stand_in([Ended(record=record, in_setup=True) for record in records])
 

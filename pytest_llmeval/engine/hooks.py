@@ -161,7 +161,7 @@ class EngineHooks:
     def unreported(self) -> list[dict[str, Any]]:
         """Put the cases of which some trials had ended when the session was stopped."""
         left = (runner for runner in self._runners if runner.item not in self._reported)
-        return [self._payload(runner) for runner in left if runner.trials.ended]
+        return [self._payload(runner) for runner in left if runner.trials.has_news]
 
     def _complete(self, report: pytest.TestReport, runner: CaseRunner) -> None:
         """Attach the trials to the one report that tells how the case ended."""
@@ -178,6 +178,7 @@ class EngineHooks:
         if self._opening is not None:
             # Not at the end, in workeroutput: a worker that is killed never sends that.
             payload["opening"], self._opening = opening_of(self._opening), None
+            payload["total"] = sum(runner.trials.repeats for runner in self._runners)
         if self.notes:
             payload["notes"], self.notes[:] = list(self.notes), []
         payload["slowdowns"] = [asdict(slowdown) for slowdown in self.slowdowns()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib import import_module
 
@@ -24,7 +24,7 @@ from pytest_llmeval.engine.progress import Wording, make_display
 from pytest_llmeval.engine.scheduler import Scheduler
 from pytest_llmeval.engine.trials import CaseTrials
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.records import Progress, Run, Settings, Slowdown
+from pytest_llmeval.records import Progress, Run, Settings, Slowdown, Trial
 
 
 def install(
@@ -35,6 +35,7 @@ def install(
     opening: Run,
     word: Wording,
     ahead: Sequence[str] = (),
+    standing: Mapping[str, Sequence[Trial]] | None = None,
 ) -> None:
     """Make every eval item run its trials.
 
@@ -45,6 +46,7 @@ def install(
         opening: the run that begins, without trials.
         word: puts progress into a line.
         ahead: modules that the session will need at its end, imported while trials wait.
+        standing: trials, by case, that an earlier session ran and that are not run here.
 
     Raises:
         SettingsError: this pytest lacks a private part that the engine needs.
@@ -56,7 +58,7 @@ def install(
             "Install a supported one: pip install 'pytest>=8.4,<10'"
         )
     abilities = find_abilities(session)
-    trials = _trials_of(evals, session.config, settings, abilities)
+    trials = _trials_of(evals, session.config, settings, abilities, standing=standing or {})
     lookahead = Lookahead(session, trials)
     limit = max(1, settings.concurrency // workers(session.config))
     scheduler = Scheduler(
@@ -82,7 +84,12 @@ def install(
 
 
 def _trials_of(
-    evals: Sequence[Eval], config: pytest.Config, settings: Settings, abilities: Abilities
+    evals: Sequence[Eval],
+    config: pytest.Config,
+    settings: Settings,
+    abilities: Abilities,
+    *,
+    standing: Mapping[str, Sequence[Trial]],
 ) -> dict[pytest.Item, CaseTrials]:
     one = "concurrency 1" if settings.concurrency == 1 else ""
     everywhere = serial_session(config) or one or abilities.serial
@@ -93,6 +100,7 @@ def _trials_of(
             spec,
             serial=everywhere or serial_case(spec, alone),
             signature=signature(spec.item, names),
+            standing=standing.get(spec.case.id, ()),
         )
         for spec in evals
     }

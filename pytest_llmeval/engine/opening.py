@@ -21,7 +21,11 @@ _SELECTING_OPTIONS = ("keyword", "markexpr", "lf", "failedfirst", "stepwise", "d
 
 
 def open_run(
-    config: pytest.Config, cases: Sequence[Case], *, deselected: Iterable[pytest.Item]
+    config: pytest.Config,
+    cases: Sequence[Case],
+    *,
+    deselected: Iterable[pytest.Item],
+    completes: str | None = None,
 ) -> Run:
     """Describe the run that begins, without its trials.
 
@@ -32,6 +36,7 @@ def open_run(
         config: of the session, after collection.
         cases: every case that will run, in order of collection.
         deselected: eval items that were left out.
+        completes: id of the run that this one completes.
     """
     now = datetime.now(UTC)
     git = git_state(config)
@@ -51,6 +56,7 @@ def open_run(
         partial=tuple(sorted(left_out | chosen)),
         cases=tuple(cases),
         trials=(),
+        completes=completes,
     )
 
 

@@ -247,8 +247,8 @@ class WorkersProgress:
             failed = sum("failure" in call for call in calls)
             made = len(calls) - replayed - failed
             self._counts[payload["case"]] = len(payload["trials"]), made, replayed
-        if "opening" in payload:
-            self._total = sum(case["repeats"] for case in payload["opening"]["cases"])
+        if "total" in payload:
+            self._total = payload["total"]
 
 
 def make_display(

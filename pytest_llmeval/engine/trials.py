@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.trial import Ended, RunningTrial
-from pytest_llmeval.records import Call
+from pytest_llmeval.records import Call, Outcome, Trial
 
 
 class CaseTrials:
     """Which trials of a case are to come, which run, and what the others came to.
+
+    Args:
+        spec: the case.
+        serial: see below; ``signature`` likewise.
+        standing: trials that an earlier session ran, and that are not run here.
 
     Attributes:
         serial: why the trials must run alone, "" if they may overlap.
@@ -20,21 +25,29 @@ class CaseTrials:
         running: by index.
     """
 
-    def __init__(self, spec: Eval, *, serial: str, signature: Hashable) -> None:
+    def __init__(
+        self, spec: Eval, *, serial: str, signature: Hashable, standing: Sequence[Trial] = ()
+    ) -> None:
         self.item = spec.item
         self.repeats = spec.case.repeats
         self.serial = serial
         self.signature = signature
+        self._standing = {trial.index: _stood(trial) for trial in standing}
         # Kept when trials are forgotten: whoever runs again replays what this session bought.
-        self._calls: dict[int, tuple[int, int]] = {}
+        self._calls: dict[int, tuple[int, int]] = dict.fromkeys(self._standing, (0, 0))
         self._bought: set[str] = set()
         self.forget()
 
     def forget(self) -> None:
         """Start afresh, for a rerun."""
         self.running: dict[int, RunningTrial] = {}
-        self._ended: dict[int, Ended] = {}
-        self._unplanned: Iterator[int] = iter(range(self.repeats))
+        self._ended: dict[int, Ended] = dict(self._standing)
+        self._unplanned: Iterator[int] = iter(self.to_run)
+
+    @property
+    def to_run(self) -> list[int]:
+        """The indices of the trials that are run here."""
+        return [index for index in range(self.repeats) if index not in self._standing]
 
     @property
     def ended(self) -> list[Ended]:
@@ -64,6 +77,11 @@ class CaseTrials:
     def replayed(self) -> int:
         """How many calls of theirs were not."""
         return sum(replayed for _, replayed in self._calls.values())
+
+    @property
+    def has_news(self) -> bool:
+        """Whether some trial has ended here."""
+        return len(self._ended) > len(self._standing)
 
     @property
     def all_ended(self) -> bool:
@@ -100,7 +118,7 @@ class CaseTrials:
 
     def stand_in(self, ended: list[Ended]) -> None:
         """Put what stands for trials that were never begun."""
-        self._ended = dict(enumerate(ended))
+        self._ended |= {one.record.index: one for one in ended}
         self._calls = dict.fromkeys(self._ended, (0, 0))
 
     def _as_bought(self, call: Call) -> Call:
@@ -108,3 +126,9 @@ class CaseTrials:
         if call.was_paid and call.draw:
             self._bought.add(call.draw)
         return replace(call, replayed=False) if call.draw in self._bought else call
+
+
+def _stood(trial: Trial) -> Ended:
+    """Put a trial of which only the record is left; that names no more than type and line."""
+    passed = trial.outcome is Outcome.PASSED
+    return Ended(record=trial, headline="" if passed else trial.message)

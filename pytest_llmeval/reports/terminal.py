@@ -13,6 +13,7 @@ from pytest_llmeval.reports.lines import RED, YELLOW, Line
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.ungated import ungated_lines
 from pytest_llmeval.runs.baseline import Baseline
+from pytest_llmeval.runs.retry import Retry
 
 
 def section(judgement: Judgement) -> list[Line]:
@@ -56,6 +57,16 @@ def baseline_lines(baseline: Baseline | None) -> list[str]:
         shown = f"{repeats[0]} to {shown}"
     first = f"baseline {baseline.reference}{commit} ({', '.join(facts)}), {shown}"
     return [first, *(f"note: {note}" for note in baseline.notes)]
+
+
+def retry_lines(retry: Retry | None) -> list[str]:
+    """Say which run is completed, and what that takes."""
+    if retry is None or not retry.again:
+        return []
+    again = words.counted(retry.again, "trial")
+    cases = words.counted(len(retry.unfinished), "case")
+    standing = sum(map(len, retry.standing.values()))
+    return [f"completing run {retry.run.id}: {again} of {cases} run again, {standing} stand"]
 
 
 def failure_line(judgement: Judgement) -> str:
@@ -109,9 +120,10 @@ def _slowdown_line(slowdown: Slowdown) -> str:
 
 
 def _recorded(run: Run) -> str:
+    name = run.id if run.completes is None else f"{run.id}, which completes {run.completes},"
     if run.commit is None:
-        return f"recorded {run.id} outside git: name it by its id, or with last"
+        return f"recorded {name} outside git: name it by its id, or with last"
     bars = ["incomplete"] if not run.complete else []
     bars += ["of a dirty tree"] if run.dirty else []
     bar = f" (no baseline for it: the run is {' and '.join(bars)})" if bars else ""
-    return f"recorded {run.id} for {run.commit[:7]}{bar}"
+    return f"recorded {name} for {run.commit[:7]}{bar}"

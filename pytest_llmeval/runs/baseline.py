@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -65,6 +65,7 @@ def find_baseline(
     root: str,
     selection: Sequence[str],
     models: frozenset[str] | None = None,
+    excluding: Collection[str] = (),
 ) -> Baseline:
     """Find and read the run that a session is to be compared with.
 
@@ -78,6 +79,7 @@ def find_baseline(
         selection: the session's path arguments, relative to rootpath.
         models: models that the session is known to ask; preferred among several runs of
             one commit.
+        excluding: ids of runs that are found only if they are named themselves.
 
     Raises:
         BaselineNotFound: no run that will do.
@@ -86,20 +88,23 @@ def find_baseline(
         BaselineUnlike: the run is of another folder or of other tests.
     """
     demand = Demand(root=root, selection=tuple(selection), models=models)
-    named = _by_name(reference, store=store, git=git)
+    named = _by_name(reference, store=store, git=git, excluding=excluding)
     if named is not None:
         how, found = named
         return _as_named(reference, found, how=how, demand=demand, git=git)
     trail = find_trail(reference, git=git)
-    return _along(reference, trail, store=store, demand=demand, git=git)
+    search = Search(store, demand=demand, excluding=excluding)
+    return _along(reference, trail, search=search, git=git, folder=store.folder)
 
 
-def _by_name(reference: str, *, store: RunStore, git: GitState) -> tuple[How, FoundRun] | None:
+def _by_name(
+    reference: str, *, store: RunStore, git: GitState, excluding: Collection[str]
+) -> tuple[How, FoundRun] | None:
     path = Path(reference)
     if _is_file(path):
         return "file", FoundRun(path, _load_file(path, reference=reference, store=store, git=git))
     if reference == "last":
-        newest = store.newest()
+        newest = store.newest(excluding=excluding)
         if newest is None:
             raise not_found(
                 reference,
@@ -168,9 +173,8 @@ def _worded(commit: str | None) -> str:
 
 
 def _along(
-    reference: str, trail: Trail, *, store: RunStore, demand: Demand, git: GitState
+    reference: str, trail: Trail, *, search: Search, git: GitState, folder: Path
 ) -> Baseline:
-    search = Search(store, demand=demand)
     for step in trail.steps:
         found = search.best_at(step.commit)
         if found is not None:
@@ -190,7 +194,7 @@ def _along(
             )
     if search.unlike is not None:
         raise _unlike(reference, search.unlike)
-    raise _nothing_recorded(reference, trail, search=search, git=git, folder=store.folder)
+    raise _nothing_recorded(reference, trail, search=search, git=git, folder=folder)
 
 
 def _mentioned(search: Search) -> list[str]:

@@ -140,6 +140,7 @@ def header_line(run: Run) -> Line:
         "complete": run.complete,
         "partial": run.partial,
         "outside_calls": run.outside_calls,
+        **({} if run.completes is None else {"completes": run.completes}),
         "trials": len(run.trials),
         "errored": ended[Outcome.ERRORED],
         "skipped": ended[Outcome.SKIPPED],
@@ -186,6 +187,7 @@ def _read_run(line: Line) -> Run:
         cases=need(line, "cases", many(_read_case)),
         trials=(),
         outside_calls=need(line, "outside_calls", count),
+        completes=maybe(line, "completes", like(RUN_ID, "a run id"), None),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from pytest_llmeval.errors import BaselineUnreadable
@@ -35,8 +35,9 @@ class Search:
         unlike: what makes the first complete and clean one among them another project's, if any.
     """
 
-    def __init__(self, store: RunStore, *, demand: Demand) -> None:
+    def __init__(self, store: RunStore, *, demand: Demand, excluding: Collection[str] = ()) -> None:
         self._store = store
+        self._excluding = excluding
         self._demand = demand
         self.passed_over: list[str] = []
         self.unlike: str | None = None
@@ -45,7 +46,8 @@ class Search:
         """Read the best run of a commit that is complete, clean and alike, if it has one."""
         listing = self._store.at_commit(commit)
         self.passed_over += listing.notes
-        eligible = self._eligible(listing.runs, commit=commit)
+        runs = tuple(r for r in listing.runs if r.header.run.id not in self._excluding)
+        eligible = self._eligible(runs, commit=commit)
         for stored in sorted(eligible, key=self._rank):  # newest first within a rank
             try:
                 run = self._store.load(stored.path)

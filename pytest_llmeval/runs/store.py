@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,12 +20,16 @@ NO_COMMIT = "no-commit"
 
 
 def new_run_id(now: datetime) -> str:
-    """Make up the id of a run: UTC seconds and six random hex digits.
+    """Make up the id of a run: UTC seconds and six hex digits.
+
+    The first three are the fraction of the second, so that ids tell the order also of runs
+    that began in the same one; the others are random.
 
     Args:
         now: with a time zone.
     """
-    return f"{now.astimezone(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+    fraction = now.microsecond * 4096 // 1_000_000
+    return f"{now.astimezone(UTC):%Y%m%dT%H%M%S}-{fraction:03x}{secrets.randbelow(4096):03x}"
 
 
 def is_run_id(text: str) -> bool:
@@ -123,11 +127,11 @@ class RunStore:
             return None
         return next(self.folder.glob(f"*/{run_id}{ENDING}"), None)
 
-    def newest(self, *, excluding: str | None = None) -> FoundRun | None:
+    def newest(self, *, excluding: Collection[str] = ()) -> FoundRun | None:
         """Read the newest run of whatever commit and kind.
 
         Args:
-            excluding: id of a run that does not count, such as the session's own.
+            excluding: ids of runs that do not count, such as the session's own.
 
         Returns:
             The newest one that can be read; None if no run was recorded.
@@ -147,9 +151,9 @@ class RunStore:
             raise damages[0]
         return None
 
-    def _newest_first(self, excluding: str | None) -> Iterator[Path]:
+    def _newest_first(self, excluding: Collection[str]) -> Iterator[Path]:
         # Ids begin with the time: their names tell the order, no file need be opened.
         found = {path.name.removesuffix(ENDING): path for path in self.folder.glob(f"*/*{ENDING}")}
         for run_id in sorted(found, reverse=True):
-            if run_id != excluding and is_run_id(run_id):
+            if run_id not in excluding and is_run_id(run_id):
                 yield found[run_id]

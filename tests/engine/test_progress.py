@@ -246,7 +246,7 @@ def test_what_workers_report_adds_up_and_a_rerun_replaces() -> None:
         report(
             case="a",
             trials=[{"calls": [paid, replayed]}, {}],
-            opening={"cases": [{"repeats": 2}, {"repeats": 3}]},
+            total=5,
         )
     )
     workers.take(report(case="b", trials=[{"calls": [failed]}]))

@@ -137,7 +137,7 @@ def test_the_newest_run_is_of_whatever_commit(store):
 def test_the_newest_run_but_this_one(store):
     store.save(make_run(id=EARLY))
     store.save(make_run(id=LATE))
-    found = store.newest(excluding=LATE)
+    found = store.newest(excluding={LATE})
     assert found is not None
     assert found.run.id == EARLY
 

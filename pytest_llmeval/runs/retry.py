@@ -1,0 +1,163 @@
+"""Completing the last run: which of its trials stand, and which are run again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from pytest_llmeval.errors import BaselineUnreadable, SettingsError
+from pytest_llmeval.records import Case, Outcome, Run, Trial
+from pytest_llmeval.runs.git import GitState, short
+from pytest_llmeval.runs.header import model_uses
+from pytest_llmeval.runs.store import RunStore
+
+OPTION = "--llm-retry-errors"
+EVERYTHING = "Run everything, replies that are known are replayed:  pytest"
+
+
+@dataclass(frozen=True)
+class Retry:
+    """A run to be completed: its errored trials, and those that never ended, run again.
+
+    Attributes:
+        run: the run.
+        path: its file, which stays as it is.
+    """
+
+    run: Run
+    path: Path
+
+    @cached_property
+    def recorded(self) -> dict[str, tuple[Trial, ...]]:
+        """Every trial of the run, by case.
+
+        What they paid was paid in their own session, so here it counts as replayed.
+        """
+        found: dict[str, list[Trial]] = {}
+        for trial in self.run.trials:
+            found.setdefault(trial.case, []).append(_taken_over(trial))
+        return {case: tuple(trials) for case, trials in found.items()}
+
+    @cached_property
+    def standing(self) -> dict[str, tuple[Trial, ...]]:
+        """The trials that are not run again, by case."""
+        return {
+            case: tuple(t for t in trials if t.outcome is not Outcome.ERRORED)
+            for case, trials in self.recorded.items()
+        }
+
+    @property
+    def unfinished(self) -> tuple[Case, ...]:
+        """The cases of which some trial is run again."""
+        return tuple(c for c in self.run.cases if len(self.standing.get(c.id, ())) < c.repeats)
+
+    @property
+    def again(self) -> int:
+        """How many trials are run again."""
+        standing = sum(len(trials) for trials in self.standing.values())
+        return sum(case.repeats for case in self.run.cases) - standing
+
+    def check_cases(self, cases: Sequence[Case]) -> None:
+        """Hold the cases that were collected against those of the run.
+
+        Raises:
+            SettingsError: they are not the same ones.
+        """
+        here = {case.id: case for case in cases}
+        there = {case.id: case for case in self.run.cases}
+        for one, other, which in (
+            (there, here, "are not collected here"),
+            (here, there, "are not in that run"),
+        ):
+            odd = [name for name in one if name not in other]
+            if odd:
+                raise self._refused(
+                    f"{len(odd)} case(s) {which}, {odd[0]} first of all. "
+                    "Select the very tests of that run, or run everything:  pytest"
+                )
+        for case in cases:
+            self._check_case(case, there[case.id])
+
+    def _check_case(self, case: Case, recorded: Case) -> None:
+        if case.repeats != recorded.repeats:
+            same = {known.repeats for known in self.run.cases} == {recorded.repeats}
+            todo = f"Say --llm-repeats={recorded.repeats}" if same else "Leave --llm-repeats out"
+            raise self._refused(
+                f"{case.id} has {case.repeats} repeats here and {recorded.repeats} there. "
+                f"{todo}, or run everything:  pytest"
+            )
+        if case.parameters != recorded.parameters:
+            raise self._refused(f"{case.id} has other parameters here. {EVERYTHING}")
+
+    def _refused(self, what: str) -> SettingsError:
+        return SettingsError(f"{OPTION}: run {self.run.id} cannot be completed: {what}")
+
+
+def find_retry(
+    store: RunStore, *, git: GitState, root: str, selection: Sequence[str], model: str | None
+) -> Retry:
+    """Find the newest run, and make sure that its trials fit what stands here.
+
+    Args:
+        store: where runs are kept.
+        git: the state at session start.
+        root: rootpath relative to git's top level.
+        selection: the session's path arguments, relative to rootpath.
+        model: what the session asks, None if it named none.
+
+    Raises:
+        SettingsError: there is no run, or it is one of something else.
+    """
+    try:
+        found = store.newest()
+    except BaselineUnreadable as exc:
+        raise SettingsError(f"{OPTION}: {exc}") from None
+    if found is None:
+        raise SettingsError(f"{OPTION}: no run is recorded in {store.folder}. Record one:  pytest")
+    run = found.run
+    asked = {use.model for use in model_uses(run.trials) if use.model is not None}
+    facts = (
+        (f"rootdir {run.root!r}", f"rootdir {root!r}"),
+        (_stand(run.commit, dirty=run.dirty), _stand(git.commit, dirty=git.dirty)),
+        (_selected(run.selection), _selected(tuple(selection))),
+        (
+            f"model {', '.join(sorted(asked))}",
+            f"model {model}" if asked and model and model not in asked else "",
+        ),
+    )
+    for recorded, here in facts:
+        if here and recorded != here:
+            raise SettingsError(
+                f"{OPTION}: the last run ({run.id}) is of {recorded}, this session of {here}: "
+                f"what it found does not hold here. {EVERYTHING}"
+            )
+    return Retry(run, found.path)
+
+
+def lineage(run: Run, store: RunStore) -> frozenset[str]:
+    """List the ids of a run, of the run that it completed, and so on."""
+    ids = {run.id}
+    while run.completes is not None and run.completes not in ids:
+        ids.add(run.completes)
+        path = store.by_id(run.completes)
+        if path is None:
+            break
+        run = store.load(path)
+    return frozenset(ids)
+
+
+def _taken_over(trial: Trial) -> Trial:
+    calls = (replace(c, replayed=True) if c.was_paid else c for c in trial.calls)
+    return replace(trial, calls=tuple(calls))
+
+
+def _stand(commit: str | None, *, dirty: bool) -> str:
+    if commit is None:
+        return "no commit"
+    return f"commit {short(commit)}{' with changes' if dirty else ''}"
+
+
+def _selected(paths: Sequence[str]) -> str:
+    return ", ".join(paths) or "all tests"
