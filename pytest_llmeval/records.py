@@ -79,9 +79,9 @@ class Call:
         host: origin of the API, such as ``https://api.openai.com``.
         parameters: sampling parameters named in the request (temperature, seed, top_p).
         seconds: how long the call took when it was paid for.
-        failure: why there is no reply: ``infrastructure`` (network, timeout, 401, 403,
-            404, 408, 409, 429, 5xx, a cap, a replay miss, a function model that raised)
-            or ``content`` (the request was refused for what it contains).
+        failure: why there is no reply: ``infrastructure`` (network, timeout, 401, 402,
+            403, 404, 408, 409, 429, 5xx, an account without credit, a cap, a replay miss,
+            a function model that raised) or ``content`` (the request was refused for what it contains).
         reason: the failure in a few words, without secrets.
     """
 

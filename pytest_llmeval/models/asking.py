@@ -26,8 +26,8 @@ from pytest_llmeval.models.exchange import (
     Post,
     WireRequest,
     answer,
-    error_message,
 )
+from pytest_llmeval.models.refusals import error_message
 from pytest_llmeval.models.retries import NetworkFailed, RetryPolicy, WireReply
 
 

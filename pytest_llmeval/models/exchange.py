@@ -8,7 +8,6 @@ a reply that says why there is none. The last kind always carries
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -18,6 +17,7 @@ from pytest_llmeval.cache.key import canonical_request
 from pytest_llmeval.cache.replies import Answer, StoredReply
 from pytest_llmeval.errors import ProviderFailed, ReplayMiss
 from pytest_llmeval.models.base import CachedCalls, Facts, Request, sampling_parameters
+from pytest_llmeval.models.refusals import error_code, failure_of
 from pytest_llmeval.models.retries import RetryPolicy, WireReply, send_with_retries
 from pytest_llmeval.models.streams import settled, times
 from pytest_llmeval.records import Failure
@@ -34,15 +34,6 @@ MISS_CODE = "llmeval_replay_miss"
 WIRE_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 # A redirected request would be another request, which a replay could not find.
 DROPPED_HEADERS = (*WIRE_HEADERS, "location")
-
-INFRASTRUCTURE_STATUSES = (
-    HTTPStatus.UNAUTHORIZED,
-    HTTPStatus.FORBIDDEN,
-    HTTPStatus.NOT_FOUND,
-    HTTPStatus.REQUEST_TIMEOUT,
-    HTTPStatus.CONFLICT,
-    HTTPStatus.TOO_MANY_REQUESTS,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +90,10 @@ class HttpFailed(ProviderFailed):
 
     def __init__(self, reply: WireReply, *, failure: Failure | None = None) -> None:
         """Describe the reply by status and error code; its text may quote the prompt."""
+        code = error_code(reply.body)
         super().__init__(
-            f"HTTP {reply.status}{_error_code(reply.body)}",
-            failure=failure or failure_of(reply.status),
+            f"HTTP {reply.status} ({code})" if code else f"HTTP {reply.status}",
+            failure=failure or failure_of(reply.status, reply.body),
         )
         self.reply = reply
 
@@ -129,18 +121,6 @@ def cached_body(
     except ValueError:
         return None
     return body if isinstance(body, dict) else None
-
-
-def failure_of(status: int) -> Failure:
-    """Classify a status that is no success.
-
-    Returns:
-        ``content`` for a request refused for what it contains, else ``infrastructure``.
-    """
-    is_client_error = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
-    if is_client_error and status not in INFRASTRUCTURE_STATUSES:
-        return "content"
-    return "infrastructure"
 
 
 def answer(
@@ -288,23 +268,3 @@ def _for_the_sdk(reply: WireReply, failure: Failure) -> WireReply:
     kept = {name: text for name, text in reply.headers.items() if name not in DROPPED_HEADERS}
     headers = {**kept, "x-should-retry": "false", FAILURE_HEADER: failure}
     return WireReply(status=reply.status, headers=headers, body=reply.body)
-
-
-def error_message(body: bytes) -> str:
-    """Read what the vendor says of an error; "" if it says nothing. It may quote the prompt."""
-    try:
-        error = json.loads(body)["error"]
-        return error if isinstance(error, str) else str(error["message"])
-    except (ValueError, LookupError, TypeError):
-        return ""
-
-
-def _error_code(body: bytes) -> str:
-    """Read the vendor's code for an error, else its type, as `` (code)``; "" for neither."""
-    try:
-        error = json.loads(body)["error"]
-        code = error.get("code") or error.get("type")
-    except (ValueError, LookupError, TypeError, AttributeError):
-        return ""
-    is_word = isinstance(code, str) and re.fullmatch(r"[\w.-]{1,64}", code)
-    return f" ({code})" if is_word else ""

@@ -35,6 +35,7 @@ _STATUSES = {
     "rate_limit_error": HTTPStatus.TOO_MANY_REQUESTS,
     "insufficient_quota": HTTPStatus.TOO_MANY_REQUESTS,
     "overloaded_error": OVERLOADED,
+    "billing_error": HTTPStatus.PAYMENT_REQUIRED,
     "invalid_request_error": HTTPStatus.BAD_REQUEST,
     "invalid_prompt": HTTPStatus.BAD_REQUEST,
     "context_length_exceeded": HTTPStatus.BAD_REQUEST,
@@ -45,7 +46,7 @@ _STATUSES = {
 
 
 class StreamFailed(Exception):
-    """A stream is no complete reply.
+    """A stream, or a response, is no complete reply.
 
     Attributes:
         status: of the HTTP failure that it amounts to.
@@ -79,7 +80,9 @@ def read_chunks(chunks: Iterable[bytes], *, started: float) -> tuple[bytes, floa
 
 
 def settled(reply: WireReply, *, was_asked_for: bool) -> WireReply:
-    """Tell of a stream what it says, or the failure that it is; leave other replies alone.
+    """Tell of a stream what it says, or the failure that it is.
+
+    A plain reply is left alone, unless it is a response that failed.
 
     Args:
         reply: read to its end.
@@ -87,11 +90,12 @@ def settled(reply: WireReply, *, was_asked_for: bool) -> WireReply:
             call it by another content type.
     """
     content_type = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
-    is_success = HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES
-    if not is_success or not (was_asked_for or content_type in STREAM_TYPES):
+    if not HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
         return reply
     try:
-        return replace(reply, summary=read_stream(reply.body))
+        if was_asked_for or content_type in STREAM_TYPES:
+            return replace(reply, summary=read_stream(reply.body))
+        _refuse_failed_response(reply.body)
     except StreamFailed as exc:
         return replace(
             reply,
@@ -99,6 +103,7 @@ def settled(reply: WireReply, *, was_asked_for: bool) -> WireReply:
             headers={**reply.headers, "content-type": "application/json"},
             body=json.dumps({"error": exc.error}).encode(),
         )
+    return reply
 
 
 def times(reply: WireReply) -> dict[str, float | None]:
@@ -190,10 +195,27 @@ def _refuse_error(piece: JsonObject) -> None:
         error = response.get("error") if isinstance(response, dict) else None
     if not error and kind not in ("error", "response.failed"):
         return
-    told = error or piece  # the Responses API spells an error out on the event itself
-    fields = told if isinstance(told, dict) else {"message": str(told)}
-    message = f"the stream ended in an error: {fields.get('message') or 'it says no more'}"
-    raise StreamFailed(_status_of(fields), {**fields, "message": message})
+    # The Responses API spells an error out on the event itself.
+    raise _told(error or piece, before="the stream ended in an error")
+
+
+def _refuse_failed_response(body: bytes) -> None:
+    """Refuse a response that failed, as its stream would be: it comes with status 200."""
+    if b'"failed"' not in body:
+        return
+    try:
+        reply = json.loads(body)
+    except (ValueError, RecursionError):
+        return
+    facts = reply if isinstance(reply, dict) else {}
+    if (facts.get("object"), facts.get("status")) == ("response", "failed"):
+        raise _told(facts.get("error") or {}, before="the response failed")
+
+
+def _told(error: object, *, before: str) -> StreamFailed:
+    fields = error if isinstance(error, dict) else {"message": str(error)}
+    message = f"{before}: {fields.get('message') or 'it says no more'}"
+    return StreamFailed(_status_of(fields), {**fields, "message": message})
 
 
 def _status_of(error: JsonObject) -> int:

@@ -11,7 +11,6 @@ from pytest_llmeval.models.exchange import (
     WireRequest,
     cached_body,
     exchange,
-    failure_of,
 )
 from pytest_llmeval.models.openai import DIALECT, read_facts
 from pytest_llmeval.models.retries import NetworkFailed, RetryPolicy, WireReply
@@ -53,16 +52,6 @@ def ask(
 def error_of(reply: WireReply) -> dict[str, str]:
     error: dict[str, str] = json.loads(reply.body)["error"]
     return error
-
-
-@pytest.mark.parametrize("status", [301, 401, 403, 404, 408, 409, 429, 500, 502, 503, 529])
-def test_what_asking_again_might_cure_is_infrastructure(status: int) -> None:
-    assert failure_of(status) == "infrastructure"
-
-
-@pytest.mark.parametrize("status", [400, 402, 413, 418, 422])
-def test_what_is_refused_for_what_it_contains_is_content(status: int) -> None:
-    assert failure_of(status) == "content"
 
 
 @pytest.mark.parametrize(

@@ -624,3 +624,39 @@ print(sorted({{"openai", "httpx2", "asyncio"}} & set(sys.modules)))
 
     assert done.stdout == "reply 0\n[]\n"
     assert len(server.requests) == 1
+
+
+def test_a_response_that_failed_is_asked_for_again_and_not_kept(
+    session: Session, server: OpenAIServer, trial: CountingTrial
+) -> None:
+    failed = {
+        "id": "resp_1",
+        "object": "response",
+        "status": "failed",
+        "error": {"code": "server_error", "message": "m"},
+        "output": [],
+    }
+    server.then(*[Scripted(body=failed)] * 3)
+
+    with pytest.raises(openai.InternalServerError, match="the response failed: m"):
+        session.client(trial).responses.create(model="gpt", input="Hello")
+
+    assert len(server.requests) == 3
+    assert trial.calls[0].failure == "infrastructure"
+
+
+def test_a_response_that_was_cut_short_is_a_reply(
+    begin: Callable[..., Session], server: OpenAIServer, trial: CountingTrial
+) -> None:
+    cut = {
+        "id": "resp_1",
+        "object": "response",
+        "status": "incomplete",
+        "incomplete_details": {"reason": "max_output_tokens"},
+        "output": [],
+    }
+    server.then(Scripted(body=cut))
+    begin().client(trial).responses.create(model="gpt", input="Hello")
+
+    client = begin(mode="replay").client(CountingTrial(0))
+    assert client.responses.create(model="gpt", input="Hello").status == "incomplete"

@@ -160,6 +160,7 @@ def test_a_whole_object_over_several_lines_is_no_stream() -> None:
         ({"error": "m"}, 500),
         ({"type": "error", "message": "m", "code": "context_length_exceeded"}, 400),
         ({"type": "error", "error": {"type": "overloaded_error", "message": "m"}}, 529),
+        ({"type": "error", "error": {"type": "billing_error", "message": "m"}}, 402),
         ({"type": "error", "error": {"type": "invalid_request_error", "message": "m"}}, 400),
         (
             {
@@ -183,6 +184,55 @@ def test_an_error_in_a_stream_is_the_failure_it_would_have_been_before_it(
     failure = failure_of(event({"a": 1}) + event(piece) + DONE)
 
     assert (failure.status, str(failure)) == (status, "the stream ended in an error: m")
+
+
+FAILED = {
+    "object": "response",
+    "status": "failed",
+    "error": {"code": "server_error", "message": "m"},
+}
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "told"),
+    [
+        ({"code": "server_error", "message": "m"}, 500, "m"),
+        ({"code": "rate_limit_exceeded", "message": "m"}, 429, "m"),
+        ({"code": "invalid_prompt", "message": "m"}, 400, "m"),
+        (None, 500, "it says no more"),
+    ],
+)
+def test_a_plain_response_that_failed_is_the_failure_that_its_stream_is(
+    error: object, status: int, told: str
+) -> None:
+    sent = WireReply(status=200, body=json.dumps({**FAILED, "error": error}).encode())
+
+    reply = settled(sent, was_asked_for=False)
+
+    assert reply.status == status
+    assert json.loads(reply.body)["error"]["message"] == f"the response failed: {told}"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {**FAILED, "status": "completed", "output": "failed"},
+        {**FAILED, "status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
+        {**FAILED, "object": "batch"},
+        ["failed"],
+    ],
+    ids=["completed", "incomplete", "of something else", "list"],
+)
+def test_a_response_that_did_not_fail_is_left_alone(body: object) -> None:
+    sent = WireReply(status=200, body=json.dumps(body).encode())
+
+    assert settled(sent, was_asked_for=False) is sent
+
+
+def test_what_only_looks_like_a_failed_response_is_left_alone() -> None:
+    sent = WireReply(status=200, body=b'{"status": "failed"')
+
+    assert settled(sent, was_asked_for=False) is sent
 
 
 @pytest.mark.parametrize("response", [None, {}, {"error": None}])
