@@ -81,7 +81,8 @@ class Call:
         seconds: how long the call took when it was paid for.
         failure: why there is no reply: ``infrastructure`` (network, timeout, 401, 402,
             403, 404, 408, 409, 429, 5xx, an account without credit, a cap, a replay miss,
-            a function model that raised) or ``content`` (the request was refused for what it contains).
+            a function model that raised) or ``content`` (the request was refused for what
+            it contains).
         reason: the failure in a few words, without secrets.
     """
 

@@ -13,6 +13,7 @@ from pytest_llmeval.gate.comparison import FunctionComparison
 from pytest_llmeval.gate.description import FunctionDescription
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Run
+from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.runs.baseline import Baseline
 
 SCHEMA_VERSION = 1
@@ -38,9 +39,16 @@ def _document(judgement: Judgement) -> dict[str, Any]:
         "settings": asdict(judgement.settings.gate),
         "run": None if judgement.run is None else _run(judgement.run),
         "baseline": _baseline(judgement.baseline, judgement.run),
+        "differences": _differences(judgement),
         "functions": functions,
         "notes": list(judgement.notes),
     }
+
+
+def _differences(judgement: Judgement) -> list[dict[str, Any]]:
+    if judgement.run is None or judgement.baseline is None:
+        return []
+    return [asdict(one) for one in differences(judgement.baseline.run, judgement.run)]
 
 
 def _function(function: FunctionComparison) -> dict[str, Any]:
@@ -68,6 +76,8 @@ def _run(run: Run) -> dict[str, Any]:
         "trials": len(run.trials),
         "models": sorted({call.model for call in calls if call.model is not None}),
         "served": sorted({call.served for call in calls if call.served is not None}),
+        "fingerprints": sorted({call.fingerprint for call in calls if call.fingerprint}),
+        "hosts": sorted({call.host for call in calls if call.host}),
         "calls": {
             "made": sum(call.was_paid for call in calls),
             "replayed": sum(call.replayed for call in calls),

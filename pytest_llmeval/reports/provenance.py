@@ -1,35 +1,59 @@
-"""What differs between the runs besides the application: models, parameters, hosts."""
+"""What differs between the runs besides the application: models, parameters, hosts, versions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from pytest_llmeval.records import Call, Run
 
 _FACTS = ("model", "served", "fingerprint", "host")
 _PARAMETERS = ("temperature", "seed", "top_p")
 _LISTED = 4
+_ABSENT = "not installed"
 
 
-def differences(baseline: Run, run: Run) -> list[str]:
-    """Say which facts of the calls differ between two runs.
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A fact that is not the same in both runs.
 
-    Returns:
-        One line for each fact, ``model: openai/a -> openai/b``; empty if all agree.
+    Attributes:
+        fact: ``model``, ``served``, ``fingerprint``, ``host``, a sampling parameter, or
+            ``version of openai`` and the like.
+        baseline: its values there, sorted; ``here`` likewise.
     """
-    return [f"differs from the baseline: {line}" for line in _differing(baseline, run)]
+
+    fact: str
+    baseline: tuple[str, ...]
+    here: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Put it in a line: ``model: openai/a -> openai/b``."""
+        return f"{self.fact}: {_listed(self.baseline)} -> {_listed(self.here)}"
 
 
-def _differing(baseline: Run, run: Run) -> Iterator[str]:
+def differences(baseline: Run, run: Run) -> tuple[Difference, ...]:
+    """Find what differs between two runs, so that no change is blamed on the application alone."""
+    return (*_of_calls(baseline, run), *_of_versions(baseline, run))
+
+
+def _of_calls(baseline: Run, run: Run) -> Iterator[Difference]:
     for fact in (*_FACTS, *_PARAMETERS):
         before, here = _values(baseline, fact), _values(run, fact)
         if before != here and before and here:
-            yield f"{fact}: {_listed(before)} -> {_listed(here)}"
+            yield Difference(fact, before, here)
 
 
-def _values(run: Run, fact: str) -> list[str]:
+def _of_versions(baseline: Run, run: Run) -> Iterator[Difference]:
+    for name in sorted({*baseline.versions, *run.versions}):
+        before, here = (one.versions.get(name, _ABSENT) for one in (baseline, run))
+        if before != here:
+            yield Difference(f"version of {name}", (before,), (here,))
+
+
+def _values(run: Run, fact: str) -> tuple[str, ...]:
     values = {_value(call, fact) for trial in run.trials for call in trial.calls}
-    return sorted(values - {""})
+    return tuple(sorted(values - {""}))
 
 
 def _value(call: Call, fact: str) -> str:
@@ -40,6 +64,6 @@ def _value(call: Call, fact: str) -> str:
     return "" if value is None else str(value)
 
 
-def _listed(values: list[str]) -> str:
+def _listed(values: tuple[str, ...]) -> str:
     more = f" and {len(values) - _LISTED} more" if len(values) > _LISTED else ""
     return ", ".join(values[:_LISTED]) + more

@@ -29,7 +29,10 @@ def section(judgement: Judgement) -> list[Line]:
     if judgement.unsaved:
         lines.append(Line(judgement.unsaved, RED))
     if judgement.run is not None and judgement.baseline is not None:
-        lines += [Line(text) for text in differences(judgement.baseline.run, judgement.run)]
+        lines += [
+            Line(f"differs from the baseline: {difference}")
+            for difference in differences(judgement.baseline.run, judgement.run)
+        ]
     if judgement.comparison is not None:
         lines += gated_lines(judgement, judgement.comparison)
     elif judgement.could_not_judge:

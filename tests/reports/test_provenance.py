@@ -1,0 +1,134 @@
+"""What differs from the baseline besides the application is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.records import Call, Case, Outcome, Run, Settings, Slot, Trial
+from pytest_llmeval.reports.json import render
+from pytest_llmeval.reports.provenance import differences
+from pytest_llmeval.reports.terminal import section
+from pytest_llmeval.runs.baseline import Baseline
+
+FACTS: dict[str, Any] = {
+    "model": "openai/gpt",
+    "served": "gpt-2026-01-01",
+    "fingerprint": "fp_1",
+    "host": "https://api.openai.com",
+    "parameters": {"temperature": 0.5},
+}
+
+
+def a_run(*, versions: dict[str, str] | None = None, calls: int = 1, **changes: Any) -> Run:
+    facts = {**FACTS, **changes}
+    made = [Call(key="k", slot=Slot(0, n), draw=f"{n:032x}", **facts) for n in range(calls)]
+    return Run(
+        id="20261121T084100-1a2b3c",
+        created="2026-11-21T08:41:00+00:00",
+        commit=None,
+        tree=None,
+        dirty=False,
+        ref=None,
+        root=".",
+        versions={"openai": "3.1"} if versions is None else versions,
+        selection=(),
+        complete=True,
+        partial=(),
+        cases=(Case(id="a", function="a", repeats=1),),
+        trials=(Trial(case="a", index=0, outcome=Outcome.PASSED, calls=tuple(made)),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"model": "openai/new"}, "model: openai/gpt -> openai/new"),
+        ({"served": "gpt-2026-02-02"}, "served: gpt-2026-01-01 -> gpt-2026-02-02"),
+        ({"fingerprint": "fp_2"}, "fingerprint: fp_1 -> fp_2"),
+        (
+            {"host": "http://localhost:8000"},
+            "host: https://api.openai.com -> http://localhost:8000",
+        ),
+        ({"parameters": {"temperature": 0}}, "temperature: 0.5 -> 0"),
+        ({"parameters": {}}, "temperature: 0.5 -> provider's default"),
+        (
+            {"parameters": {"temperature": 0.5, "seed": 7}},
+            "seed: provider's default -> 7",
+        ),
+        (
+            {"parameters": {"temperature": 0.5, "top_p": 0.9}},
+            "top_p: provider's default -> 0.9",
+        ),
+        ({"versions": {"openai": "3.2"}}, "version of openai: 3.1 -> 3.2"),
+        ({"versions": {}}, "version of openai: 3.1 -> not installed"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else next(iter(value)),
+)
+def test_each_fact_that_differs_is_named(changes: dict[str, Any], told: str) -> None:
+    assert [str(one) for one in differences(a_run(), a_run(**changes))] == [told]
+
+
+def test_nothing_is_said_where_all_agree() -> None:
+    assert differences(a_run(), a_run(calls=3)) == ()
+
+
+def test_what_one_run_does_not_know_is_no_difference() -> None:
+    assert differences(a_run(), a_run(served=None, fingerprint=None)) == ()
+    assert differences(a_run(), a_run(calls=0)) == ()
+
+
+def test_many_values_are_counted() -> None:
+    many = a_run()
+    calls = [
+        Call(key="k", slot=Slot(0, n), draw="d", **{**FACTS, "fingerprint": f"fp_{n}"})
+        for n in range(6)
+    ]
+    trial = Trial(case="a", index=0, outcome=Outcome.PASSED, calls=tuple(calls))
+
+    (one,) = differences(many, Run(**{**_fields(many), "trials": (trial,)}))
+
+    assert str(one) == "fingerprint: fp_1 -> fp_0, fp_1, fp_2, fp_3 and 2 more"
+
+
+def _fields(run: Run) -> dict[str, Any]:
+    return {name: getattr(run, name) for name in run.__slots__}
+
+
+@pytest.fixture
+def judgement(tmp_path: Path) -> Judgement:
+    run = a_run(served="gpt-2026-02-02", versions={"openai": "3.2"})
+    baseline = Baseline(
+        run=a_run(), path=tmp_path / "run", reference="main", commit=None, how="last"
+    )
+    settings = Settings(directory=tmp_path, session="s")
+    return Judgement(settings=settings, run=run, baseline=baseline, could_not_judge="no")
+
+
+def test_the_section_names_them(judgement: Judgement) -> None:
+    lines = [line.text for line in section(judgement)]
+
+    assert "differs from the baseline: served: gpt-2026-01-01 -> gpt-2026-02-02" in lines
+    assert "differs from the baseline: version of openai: 3.1 -> 3.2" in lines
+
+
+def test_the_report_names_them(judgement: Judgement) -> None:
+    report = json.loads(render(judgement))
+
+    assert report["differences"] == [
+        {"fact": "served", "baseline": ["gpt-2026-01-01"], "here": ["gpt-2026-02-02"]},
+        {"fact": "version of openai", "baseline": ["3.1"], "here": ["3.2"]},
+    ]
+    assert report["run"]["served"] == ["gpt-2026-02-02"]
+    assert report["run"]["fingerprints"] == ["fp_1"]
+    assert report["run"]["hosts"] == ["https://api.openai.com"]
+
+
+def test_without_a_baseline_nothing_differs(judgement: Judgement, tmp_path: Path) -> None:
+    alone = Judgement(settings=judgement.settings, run=judgement.run)
+
+    assert json.loads(render(alone))["differences"] == []
