@@ -1,0 +1,82 @@
+"""No key is in any file that a session writes, whether its calls are answered or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.leaks import files_with
+from tests.servers.anthropic_server import AnthropicServer
+from tests.servers.ollama_server import OllamaServer
+from tests.servers.openai_server import OpenAIServer, Scripted
+
+SECRET = "sk-test-5e8b7d"  # noqa: S105 - the test greps for it
+
+EVALS = """
+from pytest_llmeval import llm_eval
+
+MESSAGES = [{"role": "user", "content": "Hello"}]
+
+
+@llm_eval(repeats=2)
+def test_openai(openai_client, llm):
+    openai_client.chat.completions.create(model="gpt", messages=MESSAGES)
+    llm.ask("Bye", model="openai/gpt")
+
+
+@llm_eval(repeats=2)
+def test_anthropic(anthropic_client, llm):
+    anthropic_client.messages.create(model="claude", max_tokens=9, messages=MESSAGES)
+    llm.ask("Bye", model="anthropic/claude")
+
+
+@llm_eval(repeats=2)
+def test_ollama(ollama_client, llm):
+    ollama_client.chat("llama", messages=MESSAGES)
+    llm.ask("Bye", model="ollama/llama")
+"""
+
+
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[OpenAIServer]]:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OLLAMA_API_KEY"):
+        monkeypatch.setenv(name, SECRET)
+    with OpenAIServer() as openai, AnthropicServer() as anthropic, OllamaServer() as ollama:
+        monkeypatch.setenv("OPENAI_BASE_URL", openai.url)
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", anthropic.url)
+        monkeypatch.setenv("OLLAMA_HOST", ollama.url)
+        yield [openai, anthropic, ollama]
+
+
+def run(pytester: pytest.Pytester) -> pytest.RunResult:
+    pytester.makepyfile(EVALS)
+    options = ("-p", "no:cacheprovider", "--llm-report=.llmeval/report.json")
+    return pytester.runpytest_subprocess(*options, timeout=60)
+
+
+def test_what_is_answered_leaves_no_key(
+    pytester: pytest.Pytester, servers: list[OpenAIServer]
+) -> None:
+    run(pytester).assert_outcomes(passed=3)
+
+    folder = pytester.path / ".llmeval"
+    assert {path.name for path in folder.rglob("*")} >= {"cache.db", "report.json"}
+    assert list(folder.rglob("*.jsonl.gz"))
+    assert all(SECRET in str(server.requests[0].headers) for server in servers)
+    assert files_with(SECRET, folder) == []
+
+
+def test_a_refusal_that_quotes_the_key_leaves_none(
+    pytester: pytest.Pytester, servers: list[OpenAIServer]
+) -> None:
+    quoting = {"error": {"message": f"the key {SECRET} is not known", "type": "auth"}}
+    for server in servers:
+        server.then(*[Scripted(status=401, body=quoting)] * 4)
+
+    result = run(pytester)
+
+    assert result.ret == 1
+    folder = pytester.path / ".llmeval"
+    assert list(folder.rglob("*.jsonl.gz"))
+    assert files_with(SECRET, folder) == []
