@@ -1,0 +1,122 @@
+"""What docs/judges.md shows is run, and what it says of judges holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmeval.records import Outcome, Run
+from pytest_llmeval.runs.store import RunStore
+from tests.project import Project
+from tests.servers.openai_server import OpenAIServer, Received, Scripted
+
+PAGE = (Path(__file__).parents[1] / "docs" / "judges.md").read_text()
+CONFTEST, EVALS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+DESK, JUDGE = "openai/gpt-4o-mini", "openai/gpt-4o"
+
+
+class Models(OpenAIServer):
+    """A desk that is always polite, and a judge whose first verdicts can be spoilt."""
+
+    def __init__(self) -> None:
+        super().__init__(self._say)
+        self.verdicts: list[str] = []
+        self.is_away = False
+
+    def _say(self, body: Mapping[str, Any], number: int) -> str:
+        if body["model"] != "gpt-4o":
+            return f"Of course, at once. ({number})"
+        return self.verdicts.pop(0) if self.verdicts else "A\n"
+
+    def take(self, received: Received) -> Scripted:
+        if self.is_away and received.json["model"] == "gpt-4o":
+            return Scripted(status=401, body={})
+        return super().take(received)
+
+
+@pytest.fixture
+def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[Models]:
+    with Models() as running:
+        monkeypatch.setenv("OPENAI_BASE_URL", running.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+        yield running
+
+
+@pytest.fixture
+def judged(project: Project, models: Models) -> Project:
+    (project.path / "test_evals.py").unlink()
+    project.write(conftest=CONFTEST, test_support=EVALS)
+    project.write(pytest_ini=f"[pytest]\nllm_model = {DESK}\n")
+    project.commit()
+    return project
+
+
+def last_run(project: Project) -> Run:
+    found = RunStore(project.path / ".llmeval").newest()
+    assert found is not None
+    return found.run
+
+
+def test_the_example_runs_and_its_verdicts_are_the_scores(judged: Project) -> None:
+    result = judged.run("-v")
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*PASSED 5/5 score 1.000*"])
+
+
+def test_a_verdict_is_the_draw_of_the_trial_that_asks(judged: Project) -> None:
+    judged.run()
+
+    for trial in last_run(judged).trials:
+        assert [call.model for call in trial.calls] == [DESK, JUDGE]
+        assert {call.slot.trial for call in trial.calls} == {trial.index}
+
+
+def test_verdicts_are_replayed_and_need_no_judge(judged: Project, models: Models) -> None:
+    judged.run()
+    made = len(models.requests)
+
+    result = judged.run("--llm-baseline=last")
+
+    assert result.ret == 0
+    assert len(models.requests) == made == 20
+    result.stdout.fnmatch_lines(["*0 calls made, 20 replayed*"])
+
+
+def test_a_verdict_without_a_grade_is_drawn_again(judged: Project, models: Models) -> None:
+    models.verdicts = ["A reply like this is a C"]
+    judged.run("--llm-concurrency=1")
+
+    (first, *_) = last_run(judged).trials
+    assert first.outcome is Outcome.PASSED
+    assert [str(call.slot) for call in first.calls] == ["0/0", "0/0", "0/1"]
+
+
+def test_a_judge_that_gives_no_grade_crashes_the_trial(judged: Project, models: Models) -> None:
+    models.verdicts = ["a", "Grade: A", ""]
+    result = judged.run("--llm-concurrency=1")
+
+    (first, *others) = last_run(judged).trials
+    assert first.outcome is Outcome.CRASHED
+    assert {trial.outcome for trial in others} == {Outcome.PASSED}
+    result.stdout.fnmatch_lines(["worst*test_support_is_helpful?refund?  0.800  ValueError: *"])
+
+
+def test_a_judge_that_is_away_errs_the_trial_and_can_be_asked_later(
+    judged: Project, models: Models
+) -> None:
+    models.is_away = True
+    judged.run()
+    away = last_run(judged)
+    assert {trial.outcome for trial in away.trials} == {Outcome.ERRORED}
+    assert all(not trial.scores for trial in away.trials)
+    models.is_away = False
+
+    result = judged.run("--llm-retry-errors")
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*10 calls made, 10 replayed*"])
