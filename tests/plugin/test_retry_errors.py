@@ -240,6 +240,24 @@ def test_a_retry_that_stops_early_loses_no_trial(project: Project) -> None:
     assert outcomes(last_run(project)) == {"a": "pepm", "b": "pmpm", "c": "eeee"}
 
 
+def test_a_retry_that_stops_within_a_case_keeps_the_rest_of_it_errored(project: Project) -> None:
+    project.write(
+        conftest="""
+        import pytest
+        ran = []
+        @pytest.fixture(autouse=True)
+        def stop():
+            ran.append(None)
+            if len(ran) == 4:  # of a one trial, of c two
+                pytest.exit("enough")
+    """
+    )
+    project.run("--llm-retry-errors", "--llm-concurrency=1")
+
+    assert outcomes(last_run(project)) == {"a": "pmpm", "b": "pmpm", "c": "pmee"}
+    assert last_run(project).complete
+
+
 def test_a_case_that_is_skipped_now_keeps_what_it_had(project: Project) -> None:
     project.write(
         conftest="""
