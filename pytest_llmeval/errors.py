@@ -12,6 +12,7 @@
         ProviderNotInstalled          the SDK of the provider cannot be imported
         ProviderFailed                the provider, or a function model, gave no reply
         ReplayMiss                    --llm-cache=replay, and the reply is not stored
+        BudgetExceeded                --llm-max-calls or --llm-max-cost leave no room for it
       CacheError                    the cache cannot be used as it is
       ScoreError                    a test recorded a score that is none: the trial crashes
 
@@ -21,6 +22,8 @@ A message says what is wrong with the value, what was looked for, and what to ty
 from __future__ import annotations
 
 from pytest_llmeval.records import Failure
+
+CAP_REASON = "cap "  # begins what a run file says of calls that a cap left unmade
 
 
 class LLMEvalError(Exception):
@@ -76,6 +79,19 @@ class ProviderFailed(ModelError):
 
 class ReplayMiss(ModelError):
     """Replay was asked for and the reply is not stored."""
+
+
+class BudgetExceeded(ModelError):
+    """The call was not made: a cap of the session leaves no room for it.
+
+    Attributes:
+        reason: what a run file may say of it; it begins with ``CAP_REASON``.
+    """
+
+    def __init__(self, message: str, *, reason: str) -> None:
+        """Keep the message and what may be recorded of it."""
+        super().__init__(message)
+        self.reason = reason
 
 
 class CacheError(LLMEvalError):

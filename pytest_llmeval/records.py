@@ -10,7 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 CacheMode = Literal["auto", "replay", "refresh", "off"]
 OnMissing = Literal["error", "warn"]
@@ -231,6 +234,14 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TokenPrice:
+    """Dollars for a million tokens."""
+
+    input: Decimal
+    output: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GateRules:
     """What the gate holds a run against.
 
@@ -264,6 +275,9 @@ class Settings:
         reports: files to write, by ending.
         origin_aliases: pairs of origins; a request to the first has the key of the second.
         retry_errors: run the errored trials of the last run again, and nothing else.
+        max_calls: the most calls of the session, over all workers; None for any number.
+        max_cost: the most dollars likewise.
+        prices: the user's own, by ``provider/model``.
         session: id that all processes of the session share.
     """
 
@@ -281,4 +295,7 @@ class Settings:
     cache: CacheMode = "auto"
     reports: tuple[Path, ...] = ()
     origin_aliases: tuple[tuple[str, str], ...] = ()
+    max_calls: int | None = None
+    max_cost: Decimal | None = None
+    prices: Mapping[str, TokenPrice] = field(default_factory=dict)
     gate: GateRules = field(default_factory=GateRules)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from pytest_llmeval.cache.replies import Answer, StoredReply
-from pytest_llmeval.errors import ReplayMiss
+from pytest_llmeval.errors import BudgetExceeded, ReplayMiss
 from pytest_llmeval.models.base import CachedCalls
 from pytest_llmeval.models.exchange import (
     Dialect,
@@ -51,5 +51,5 @@ async def exchange_async(
         return answered(
             await answer_async(request, attempt, dialect=dialect, calls=calls, retries=retries)
         )
-    except (ReplayMiss, HttpFailed) as exc:
+    except (ReplayMiss, BudgetExceeded, HttpFailed) as exc:
         return refused(exc)

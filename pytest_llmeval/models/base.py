@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from pytest_llmeval.errors import LLMEvalError, ProviderFailed, SettingsError
+from pytest_llmeval.errors import BudgetExceeded, LLMEvalError, ProviderFailed, SettingsError
 from pytest_llmeval.records import Call, Parameter, Slot
 
 if TYPE_CHECKING:
@@ -173,6 +173,7 @@ class CachedCalls:
 
         Raises:
             ReplayMiss: only replays are wanted and there is none.
+            BudgetExceeded: a cap of the session leaves no room for the call.
             ProviderFailed: as ``perform`` raised it.
             CacheError: the store cannot be used.
         """
@@ -298,7 +299,9 @@ def _failed_call(request: Request, slot: Slot, exc: BaseException) -> Call:
         parameters=request.parameters,
         failure=exc.failure if isinstance(exc, ProviderFailed) else "infrastructure",
         # Only the reasons of this room are known to be short and free of secrets.
-        reason=exc.reason if isinstance(exc, ProviderFailed) else type(exc).__name__,
+        reason=exc.reason
+        if isinstance(exc, ProviderFailed | BudgetExceeded)
+        else type(exc).__name__,
     )
 
 

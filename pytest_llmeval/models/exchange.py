@@ -10,15 +10,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Protocol, cast
 
 from pytest_llmeval.cache.key import canonical_request
 from pytest_llmeval.cache.replies import Answer, StoredReply
-from pytest_llmeval.errors import ProviderFailed, ReplayMiss
+from pytest_llmeval.errors import BudgetExceeded, ProviderFailed, ReplayMiss
 from pytest_llmeval.models.base import CachedCalls, Facts, Request, sampling_parameters
+from pytest_llmeval.models.budget import Bill
 from pytest_llmeval.models.refusals import error_code, failure_of
-from pytest_llmeval.models.retries import RetryPolicy, WireReply, send_with_retries
+from pytest_llmeval.models.retries import RetryPolicy, WireReply, is_throttled, send_with_retries
 from pytest_llmeval.models.streams import settled, times
 from pytest_llmeval.records import Failure
 
@@ -29,6 +31,7 @@ PLACEHOLDER_KEY = "llmeval-no-key-is-set"
 CACHED_HEADER = "x-llmeval-cached"
 FAILURE_HEADER = "x-llmeval-failure"
 MISS_CODE = "llmeval_replay_miss"
+CAP_CODE = "llmeval_cap"
 
 # They describe bytes that were decoded, or a connection that is not the SDK's.
 WIRE_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
@@ -142,6 +145,7 @@ def answer(
 
     Raises:
         ReplayMiss: only replays are wanted and there is none.
+        BudgetExceeded: a cap of the session leaves no room for the call.
         HttpFailed: the reply cannot be used.
         NetworkFailed: no attempt got a reply.
         CacheError: the store cannot be used.
@@ -171,7 +175,7 @@ def exchange(
     """
     try:
         return answered(answer(request, attempt, dialect=dialect, calls=calls, retries=retries))
-    except (ReplayMiss, HttpFailed) as exc:
+    except (ReplayMiss, BudgetExceeded, HttpFailed) as exc:
         return refused(exc)
 
 
@@ -181,12 +185,13 @@ def answered(reply: StoredReply) -> WireReply:
     return WireReply(status=reply.status, headers=headers, body=reply.body)
 
 
-def refused(exc: ReplayMiss | HttpFailed) -> WireReply:
+def refused(exc: ReplayMiss | BudgetExceeded | HttpFailed) -> WireReply:
     """Hand a failure to the SDK, which raises for its status."""
     if isinstance(exc, HttpFailed):
         return _for_the_sdk(exc.reply, exc.failure)
-    miss = _own_failure(HTTPStatus.FAILED_DEPENDENCY, str(exc), code=MISS_CODE)
-    return _for_the_sdk(miss, "infrastructure")
+    code = MISS_CODE if isinstance(exc, ReplayMiss) else CAP_CODE
+    unsent = _own_failure(HTTPStatus.FAILED_DEPENDENCY, str(exc), code=code)
+    return _for_the_sdk(unsent, "infrastructure")
 
 
 def describe(
@@ -203,15 +208,19 @@ def describe(
         beta=request.beta,
         aliases=aliases,
     )
-    model = request.body.get("model")
     sampling = request.body.get(dialect.sampling_in) if dialect.sampling_in else request.body
     return Request(
         key=canonical.key(),
-        model=f"{dialect.provider}/{model}" if isinstance(model, str) else None,
+        model=_asked(request, dialect),
         host=request.origin,
         parameters=sampling_parameters(sampling if isinstance(sampling, Mapping) else {}),
         canonical=canonical,
     )
+
+
+def _asked(request: WireRequest, dialect: Dialect) -> str | None:
+    model = request.body.get("model")
+    return f"{dialect.provider}/{model}" if isinstance(model, str) else None
 
 
 def perform(
@@ -226,7 +235,13 @@ def perform(
         raise HttpFailed(_no_key(dialect.key_variable))
     gate = retries.gates.of(dialect.provider, request.origin)
     is_streamed = bool(request.body.get("stream"))
-    reply = send_with_retries(lambda: settled(attempt(), was_asked_for=is_streamed), retries, gate)
+    bill = partial(_bill, dialect)
+    with retries.budget.meter(_asked(request, dialect), request.body) as meter:
+        reply = send_with_retries(
+            lambda: meter.attempt(lambda: settled(attempt(), was_asked_for=is_streamed), bill),
+            retries,
+            gate,
+        )
     if not HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
         raise HttpFailed(reply)
     return Answer(
@@ -235,6 +250,17 @@ def perform(
         headers={"content-type": reply.headers.get("content-type", "application/json")},
         facts={**dialect.read_facts(_parse(reply)), **times(reply)},
     )
+
+
+def _bill(dialect: Dialect, reply: WireReply) -> Bill:
+    """Read what an attempt came to."""
+    if not HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
+        return Bill(counts=not is_throttled(reply), is_free=True)
+    try:
+        facts = dialect.read_facts(_parse(reply))
+    except HttpFailed:
+        return Bill()
+    return Bill.of(facts)
 
 
 def _parse(reply: WireReply) -> JsonObject:

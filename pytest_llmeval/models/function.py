@@ -20,7 +20,7 @@ from typing import Any
 
 from pytest_llmeval.cache.key import canonical_request
 from pytest_llmeval.cache.replies import Answer, StoredReply
-from pytest_llmeval.errors import ProviderFailed, SettingsError
+from pytest_llmeval.errors import BudgetExceeded, ProviderFailed, SettingsError
 from pytest_llmeval.models.base import (
     CachedCalls,
     Messages,
@@ -29,6 +29,7 @@ from pytest_llmeval.models.base import (
     Usage,
     sampling_parameters,
 )
+from pytest_llmeval.models.budget import Bill, Budget
 from pytest_llmeval.models.deadline import TimeIsUp, TimeLimit
 from pytest_llmeval.records import Slot
 
@@ -97,10 +98,13 @@ def load_function(target: str) -> LoadedFunction:
 class FunctionProvider:
     """Asks one function model."""
 
-    def __init__(self, calls: CachedCalls, loaded: LoadedFunction, *, limit: TimeLimit) -> None:
+    def __init__(
+        self, calls: CachedCalls, loaded: LoadedFunction, *, limit: TimeLimit, budget: Budget
+    ) -> None:
         self._calls = calls
         self._loaded = loaded
         self._limit = limit
+        self._budget = budget
 
     def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
         """Call the function, unless its reply is stored.
@@ -113,7 +117,14 @@ class FunctionProvider:
         """
         request = _request(self._loaded, model, messages, params)
         perform = partial(
-            _perform, self._loaded, request.key, messages, params, run=_run_alone, limit=self._limit
+            _perform,
+            self._loaded,
+            request.key,
+            messages,
+            params,
+            run=_run_alone,
+            limit=self._limit,
+            budget=self._budget,
         )
         return _reply(self._calls.call(request, perform))
 
@@ -121,10 +132,13 @@ class FunctionProvider:
 class AsyncFunctionProvider:
     """Asks one function model on behalf of a coroutine."""
 
-    def __init__(self, calls: CachedCalls, loaded: LoadedFunction, *, limit: TimeLimit) -> None:
+    def __init__(
+        self, calls: CachedCalls, loaded: LoadedFunction, *, limit: TimeLimit, budget: Budget
+    ) -> None:
         self._calls = calls
         self._loaded = loaded
         self._limit = limit
+        self._budget = budget
 
     async def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
         """Call the function in another thread, or on this loop if it is an ``async def``.
@@ -136,7 +150,14 @@ class AsyncFunctionProvider:
         run = _runner_on_this_loop()
         request = _request(self._loaded, model, messages, params)
         perform = partial(
-            _perform, self._loaded, request.key, messages, params, run=run, limit=self._limit
+            _perform,
+            self._loaded,
+            request.key,
+            messages,
+            params,
+            run=run,
+            limit=self._limit,
+            budget=self._budget,
         )
         awaits = _is_async(self._loaded.function)
         return _reply(await self._calls.call_async(request, perform, awaits=awaits))
@@ -170,6 +191,7 @@ def _perform(
     *,
     run: Run,
     limit: TimeLimit,
+    budget: Budget,
 ) -> Answer:
     name = f"function/{loaded.target}"
     arguments = dict(params)
@@ -177,9 +199,13 @@ def _perform(
         arguments["draw"] = _draw(key, slot)
     # A copy: no replay could repeat what the function does to the test's own list.
     function = partial(loaded.function, deepcopy(list(messages)), **arguments)
+    send = partial(_called, function, run)
     started = time.perf_counter()
     try:
-        text = limit.begin().run(partial(_called, function, run))
+        with budget.meter(name, {"messages": messages, **params}) as meter:
+            text = limit.begin().run(partial(meter.attempt, send, lambda _text: Bill()))
+    except BudgetExceeded:
+        raise
     except TimeIsUp:
         reason = f"{name} gave no reply within {limit.seconds:g} s (--llm-timeout)"
         raise ProviderFailed(f"{reason}. If it needs longer, raise that", reason=reason) from None

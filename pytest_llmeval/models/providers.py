@@ -86,7 +86,9 @@ class Providers:
             from pytest_llmeval.models.function import FunctionProvider
 
             loaded = self._load_function(name.model)
-            return FunctionProvider(calls, loaded, limit=self._retries.limit)
+            return FunctionProvider(
+                calls, loaded, limit=self._retries.limit, budget=self._retries.budget
+            )
         from pytest_llmeval.models.asking import ChatProvider
 
         return ChatProvider(_form(name.provider), calls, post=self.post, retries=self._retries)
@@ -111,7 +113,9 @@ class Providers:
             from pytest_llmeval.models.function import AsyncFunctionProvider
 
             loaded = self._load_function(name.model)
-            return AsyncFunctionProvider(calls, loaded, limit=self._retries.limit)
+            return AsyncFunctionProvider(
+                calls, loaded, limit=self._retries.limit, budget=self._retries.budget
+            )
         from pytest_llmeval.models.asking import AsyncChatProvider
 
         return AsyncChatProvider(_form(name.provider), calls, post=self.post, retries=self._retries)
@@ -177,6 +181,7 @@ class Providers:
     def close(self) -> None:
         """Close every connection, and send calls away that wait for their turn."""
         self._retries.gates.close()
+        self._retries.budget.close()
         with self._opening:
             for opened in (self._connections, self._wire):
                 if opened is not None:

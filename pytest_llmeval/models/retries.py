@@ -23,6 +23,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 from pytest_llmeval.errors import ProviderFailed
+from pytest_llmeval.models.budget import Budget
 from pytest_llmeval.models.deadline import Deadline, TimeIsUp, TimeLimit
 from pytest_llmeval.models.gates import Gate, Gates
 from pytest_llmeval.models.pacing import growing_pause
@@ -115,6 +116,7 @@ class RetryPolicy:
         sleep: waits so many seconds.
         jitter: a random number in [0, 1), so that trials do not come back in step.
         gates: through which every attempt goes.
+        budget: from which every attempt is paid.
         limit: for all attempts of one call and the waits between them; those at a gate, for
             the provider's sake, do not count.
     """
@@ -123,6 +125,7 @@ class RetryPolicy:
     sleep: Callable[[float], None] = time.sleep
     jitter: Callable[[], float] = random.random
     gates: Gates = field(default_factory=Gates)
+    budget: Budget = field(default_factory=Budget)
     limit: TimeLimit = field(default_factory=TimeLimit)
 
 

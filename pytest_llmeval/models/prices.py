@@ -1,0 +1,146 @@
+"""What calls cost: the user's own prices first, then the tables of genai-prices, if installed.
+
+A price is never guessed. Where there is none the cost is not known, which is not 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.records import TokenPrice
+
+LOCAL_PROVIDERS = ("function", "ollama")
+MILLION = 10**6
+EXTRA = 'pip install "pytest-llm-baseline[cost]"'
+
+FREE = TokenPrice(input=Decimal(0), output=Decimal(0))
+
+Counting = Callable[[int, int], Decimal]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tariff:
+    """What one model costs.
+
+    Attributes:
+        price: of its tokens.
+        window: the most tokens that one call can read and write together, None if not known.
+        long: from so many input tokens on a request has another price, which ``price_long``
+            tells; None if there is no such length.
+    """
+
+    price: TokenPrice
+    window: int | None = None
+    long: int | None = None
+    price_long: Counting | None = None
+
+    def cost(self, *, input_tokens: int | None, output_tokens: int | None) -> Decimal | None:
+        """Price a call in dollars; None if tokens that cost something were not counted."""
+        if self.long is not None and self.price_long is not None:
+            if input_tokens is None or output_tokens is None:
+                return None
+            if input_tokens >= self.long:
+                return self.price_long(input_tokens, output_tokens)
+        read = _part(self.price.input, input_tokens)
+        written = _part(self.price.output, output_tokens)
+        return None if read is None or written is None else read + written
+
+
+class Prices:
+    """Prices of the models of a session; genai-prices is imported when it is first needed.
+
+    Args:
+        own: prices that the user gave, by ``provider/model``; they win.
+    """
+
+    def __init__(self, own: Mapping[str, TokenPrice]) -> None:
+        self._own = own
+        self._tariffs: dict[str, Tariff | None] = {}
+
+    def tariff(self, model: str | None) -> Tariff | None:
+        """Find what a model costs, None if that is not known."""
+        if model is None:
+            return None
+        if model not in self._tariffs:
+            self._tariffs[model] = self._find(model)
+        return self._tariffs[model]
+
+    def is_local(self, model: str | None) -> bool:
+        """Whether a model runs on the user's own machine, at no price."""
+        return model is not None and model not in self._own and _provider(model) in LOCAL_PROVIDERS
+
+    def remedy(self, model: str | None) -> str:
+        """Say what to type where a model has no price."""
+        line = f"a line of llm_prices in the ini file:  {model or 'openai/model'} = 0.15, 0.60"
+        return f"Type {line}" if is_installed() else f"Type  {EXTRA}  or {line}"
+
+    def check(self, model: str, *, cap: Decimal) -> None:
+        """Find out, before anything is spent, whether a model has a price.
+
+        Raises:
+            SettingsError: it has none.
+        """
+        if self.tariff(model) is None:
+            raise SettingsError(
+                f"--llm-max-cost={cap}: the price of {model} is not known, so its calls cannot be "
+                f"held to a sum. {self.remedy(model)}"
+            )
+
+    def _find(self, model: str) -> Tariff | None:
+        if model in self._own:
+            return Tariff(price=self._own[model])
+        if _provider(model) in LOCAL_PROVIDERS:
+            return Tariff(price=FREE)
+        return _listed(model)
+
+
+def is_installed() -> bool:
+    """Whether the extra ``cost`` is there; finding out imports nothing."""
+    from importlib.util import find_spec
+
+    try:
+        return find_spec("genai_prices") is not None
+    except ValueError:  # somebody has put something else in its place
+        return False
+
+
+def _provider(model: str) -> str:
+    return model.partition("/")[0]
+
+
+def _part(price: Decimal, tokens: int | None) -> Decimal | None:
+    if not price:
+        return Decimal(0)
+    return None if tokens is None else price * tokens / MILLION
+
+
+def _listed(model: str) -> Tariff | None:
+    """Look a model up in the tables that genai-prices brings along; no network is used."""
+    try:
+        from genai_prices import Usage, calc_price
+    except ImportError:
+        return None
+    provider, _, name = model.partition("/")
+
+    def calculate(input_tokens: int, output_tokens: int) -> Any:
+        usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+        return calc_price(usage, model_ref=name, provider_id=provider)
+
+    try:
+        found = calculate(0, 0)
+    except LookupError:
+        return None
+    listed = [found.model_price.input_mtok, found.model_price.output_mtok]
+    read, written = (Decimal(getattr(price, "base", price) or 0) for price in listed)
+    tiers = [tier for price in listed for tier in getattr(price, "tiers", ())]
+    return Tariff(
+        price=TokenPrice(input=read, output=written),
+        window=found.model.context_window,
+        # To have each call priced there takes 0.1 ms; so only where a product does not tell.
+        long=min((tier.start for tier in tiers), default=None),
+        price_long=lambda *tokens: Decimal(calculate(*tokens).total_price),
+    )
