@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.engine.trial import RunningTrial
     from pytest_llmeval.models.async_base import AsyncModel
     from pytest_llmeval.models.base import CachedCalls, Model
+    from pytest_llmeval.models.budget import Budget
     from pytest_llmeval.models.gates import Gates
     from pytest_llmeval.models.providers import Providers
 
@@ -61,7 +62,8 @@ def _llm_providers(request: pytest.FixtureRequest) -> Iterator[Providers]:
     gates = _gates(request.config)
     limit = TimeLimit(request.config.stash[SETTINGS].timeout)
     request.config.stash[SLOWDOWNS] = gates.take_slowdowns
-    providers = Providers(retries=RetryPolicy(gates=gates, limit=limit))
+    budget = _budget(request.config)
+    providers = Providers(retries=RetryPolicy(gates=gates, limit=limit, budget=budget))
     yield providers
     providers.close()
 
@@ -172,6 +174,25 @@ def _gates(config: pytest.Config) -> Gates:
         ceiling=settings.concurrency,
         processes=processes,
         bulletin=Bulletin(settings.directory, settings.session) if processes > 1 else None,
+    )
+
+
+def _budget(config: pytest.Config) -> Budget:
+    """Make what holds the caps; the workers of a session share them by a file."""
+    from pytest_llmeval.models.budget import Budget
+    from pytest_llmeval.models.prices import Prices
+    from pytest_llmeval.models.tally import Journal
+
+    settings = config.stash[SETTINGS]
+    # Not by their number: the only worker may be killed, and another take its place.
+    worker: dict[str, str] = getattr(config, "workerinput", {})
+    shared = Journal.of_session(settings.directory, settings.session) if worker else None
+    return Budget(
+        max_calls=settings.max_calls,
+        max_cost=settings.max_cost,
+        prices=Prices(settings.prices),
+        journal=shared,
+        process=worker.get("workerid", "here"),
     )
 
 

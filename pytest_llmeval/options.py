@@ -11,12 +11,15 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
 
 import pytest
 
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.records import CacheMode, GateRules, OnMissing, Settings
+from pytest_llmeval.records import CacheMode, GateRules, OnMissing, Settings, TokenPrice
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 T = TypeVar("T")
 IniType = Literal["string", "bool", "int", "float", "linelist", "args"]
@@ -128,6 +131,20 @@ OPTIONS = (
         "refresh: draw everything anew and keep the old draws; off: neither (default: auto)",
     ),
     Option(
+        name="max-calls",
+        metavar="N",
+        ini="int",
+        help="the most calls that may be made, over all workers; the trials of further ones are "
+        "errored (default: any number)",
+    ),
+    Option(
+        name="max-cost",
+        metavar="DOLLARS",
+        ini="float",
+        help="the most that the calls may cost, over all workers; a call that could exceed it is "
+        "not made (default: any sum)",
+    ),
+    Option(
         name="report",
         metavar="PATH.json",
         ini="linelist",
@@ -148,6 +165,11 @@ INI_ONLY = (
         "llm_origin_alias",
         "linelist",
         "lines of 'http://127.0.0.1:8001 = https://api.example.com': two origins, one key",
+    ),
+    (
+        "llm_prices",
+        "linelist",
+        "lines of 'openai/model = 0.15, 0.60': dollars per million tokens, input and output",
     ),
 )
 
@@ -206,6 +228,9 @@ def resolve(config: pytest.Config) -> Settings:
         serial_fixtures=tuple(read.ini("llm_serial_fixtures") or ()),
         cache=read("cache", _one_of(CacheMode), "auto"),
         reports=tuple(read("report", _report_paths(config), ())),
+        max_calls=read("max-calls", _count_of_calls, None),
+        max_cost=read("max-cost", _dollars, None),
+        prices=_prices(read.ini("llm_prices") or ()),
         origin_aliases=_aliases(read.ini("llm_origin_alias") or ()),
         gate=GateRules(
             alpha=read("alpha", _alpha, 0.05),
@@ -333,6 +358,25 @@ def _whole(value: object) -> int:
     return int(text)
 
 
+def _count_of_calls(value: object) -> int:
+    text = str(value).strip()
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError("must be a whole number of 0 or more, such as 500")
+    return int(text)
+
+
+def _dollars(value: object) -> Decimal:
+    from decimal import Decimal, InvalidOperation
+
+    try:
+        amount = Decimal(str(value).strip().removeprefix("$"))
+    except InvalidOperation:
+        amount = Decimal(-1)
+    if not amount.is_finite() or amount < 0:
+        raise ValueError("must be a sum in dollars of 0 or more, such as 2.50")
+    return amount
+
+
 def _one_of(literal: Any) -> Callable[[Any], Any]:
     known = get_args(literal)
 
@@ -368,6 +412,24 @@ def _aliases(lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
             )
         pairs.append((alias, origin))
     return tuple(pairs)
+
+
+def _prices(lines: Sequence[str]) -> dict[str, TokenPrice]:
+    prices = {}
+    for line in lines:
+        model, _, given = line.rpartition("=")
+        numbers = given.split(",")
+        try:
+            price = TokenPrice(input=_dollars(numbers[0]), output=_dollars(numbers[1]))
+        except (ValueError, IndexError):
+            price = None
+        if price is None or len(numbers) != 2 or "/" not in model:  # noqa: PLR2004
+            raise SettingsError(
+                f"llm_prices in the ini file: {line!r} is no price; write dollars per million "
+                "tokens, input and output, as in  openai/gpt-4o-mini = 0.15, 0.60"
+            )
+        prices[model.strip()] = price
+    return prices
 
 
 def _directory(config: pytest.Config, read: _Reader) -> Path:

@@ -6,6 +6,7 @@ nothing; a session without evals never gets further than a test of a keyword.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -33,6 +34,7 @@ from pytest_llmeval.records import Run, Settings
 
 if TYPE_CHECKING:
     from pytest_llmeval.judgement import Judgement
+    from pytest_llmeval.models.tally import Journal
     from pytest_llmeval.runs.retry import Retry
     from pytest_llmeval.session import EvalSession
 
@@ -76,6 +78,7 @@ class SessionHooks:
         self._session: EvalSession | None = None
         self._report_problems: list[str] = []
         self._forecast: list[str] = []
+        self._journal: Journal | None = None  # of workers under a cap
         self._started = time.perf_counter()
         self._retry: Retry | None = None
         if _asks_only(config):
@@ -168,6 +171,12 @@ class SessionHooks:
         for payload in output.get(_UNREPORTED_KEY, ()):
             self._take(payload)
         self._usage_error = self._usage_error or output.get(_USAGE_KEY, "")
+        self._note_end(node)
+
+    def pytest_unconfigure(self) -> None:
+        """Leave nothing behind that only this session needs."""
+        if self._journal is not None:
+            self._journal.remove()
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -225,6 +234,7 @@ class SessionHooks:
 
         if self._settings.model is not None:
             Providers().check(self._settings.model)
+            self._check_price(self._settings.model)
         evals = [read_marker(item, self._settings) for item in marked]
         opening = open_run(
             self._config,
@@ -232,7 +242,8 @@ class SessionHooks:
             deselected=self._deselected,
             completes=self._retry.run.id if self._retry else None,
         )
-        self._foresee(opening)
+        if self._retry is None and not self._is_worker:
+            self._forecast = self._foretell(opening)
         if self._retry is not None:
             evals = unfinished(self._config, items, evals, retry=self._retry)
             if not evals:
@@ -249,13 +260,34 @@ class SessionHooks:
             standing=self._retry.standing if self._retry else None,
         )
 
-    def _foresee(self, opening: Run) -> None:
-        """Say what the session may cost, going by its baseline."""
-        if self._session is None or self._session.baseline is None or self._retry is not None:
-            return
+    def _foretell(self, opening: Run) -> list[str]:
+        """Go by the baseline, without one by the newest run."""
         from pytest_llmeval.reports.forecast import forecast
+        from pytest_llmeval.runs.store import RunStore
 
-        self._forecast = forecast(opening, self._session.baseline.run, model=self._settings.model)
+        baseline = None if self._session is None else self._session.baseline
+        source = None if baseline is None else baseline.run
+        if baseline is None:
+            with contextlib.suppress(BaselineError):
+                newest = RunStore(self._settings.directory).newest()
+                source = None if newest is None else newest.run
+        return forecast(opening, source, settings=self._settings, is_baseline=baseline is not None)
+
+    def _check_price(self, model: str) -> None:
+        if self._settings.max_cost is not None:
+            from pytest_llmeval.models.prices import Prices
+
+            Prices(self._settings.prices).check(model, cap=self._settings.max_cost)
+
+    def _note_end(self, node: Any) -> None:
+        """Tell the other workers, which may wait for what this one had reserved."""
+        if self._settings.max_calls is None and self._settings.max_cost is None:
+            return
+        from pytest_llmeval.models.tally import Journal
+
+        session = node.workerinput["testrunuid"]  # the workers' own
+        self._journal = Journal.of_session(self._settings.directory, session)
+        self._journal.note_end(node.gateway.id)
 
     def _write_reports(self, judgement: Judgement) -> None:
         if not self._settings.reports:

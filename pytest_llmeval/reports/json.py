@@ -9,10 +9,13 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from pytest_llmeval.errors import CAP_REASON
 from pytest_llmeval.gate.comparison import FunctionComparison
 from pytest_llmeval.gate.description import FunctionDescription
 from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Run
+from pytest_llmeval.reports.cost import NO_PRICE, Cost, cost_of
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.runs.baseline import Baseline
 
@@ -26,6 +29,7 @@ def render(judgement: Judgement) -> str:
 
 def _document(judgement: Judgement) -> dict[str, Any]:
     comparison = judgement.comparison
+    prices = Prices(judgement.settings.prices)
     verdict = "could_not_judge" if judgement.could_not_judge else "not_gated"
     functions: list[dict[str, Any]] = [_description(d) for d in judgement.descriptions]
     if comparison is not None:
@@ -37,8 +41,8 @@ def _document(judgement: Judgement) -> dict[str, Any]:
         "fails": judgement.fails,
         "why": judgement.could_not_judge or (comparison.why if comparison else ""),
         "settings": asdict(judgement.settings.gate),
-        "run": None if judgement.run is None else _run(judgement.run),
-        "baseline": _baseline(judgement.baseline, judgement.run),
+        "run": None if judgement.run is None else _run(judgement.run, prices),
+        "baseline": _baseline(judgement.baseline, judgement.run, prices=prices),
         "differences": _differences(judgement),
         "functions": functions,
         "notes": list(judgement.notes),
@@ -63,7 +67,7 @@ def _description(description: FunctionDescription) -> dict[str, Any]:
     return {**asdict(description), "verdict": "not_gated"}
 
 
-def _run(run: Run) -> dict[str, Any]:
+def _run(run: Run, prices: Prices) -> dict[str, Any]:
     calls = [call for trial in run.trials for call in trial.calls]
     return {
         "id": run.id,
@@ -83,12 +87,32 @@ def _run(run: Run) -> dict[str, Any]:
             "replayed": sum(call.replayed for call in calls),
             "failed": sum(call.failure is not None for call in calls),
             "outside": run.outside_calls,
+            "capped": sum((call.reason or "").startswith(CAP_REASON) for call in calls),
         },
+        "cost": _cost(cost_of(run, prices)),
         "versions": dict(run.versions),
     }
 
 
-def _baseline(baseline: Baseline | None, run: Run | None) -> dict[str, Any] | None:
+def _cost(cost: Cost) -> dict[str, Any]:
+    return {
+        "currency": "USD",
+        "spent": None if cost.unknown_spent else float(cost.spent),
+        "saved": None if cost.unknown_saved else float(cost.saved),
+        "unknown": [
+            {
+                "model": model or None,
+                "calls": calls,
+                "why": "price" if why == NO_PRICE else "tokens",
+            }
+            for (model, why), calls in sorted(cost.unknown.items())
+        ],
+    }
+
+
+def _baseline(
+    baseline: Baseline | None, run: Run | None, *, prices: Prices
+) -> dict[str, Any] | None:
     if baseline is None:
         return None
     age = None
@@ -97,7 +121,7 @@ def _baseline(baseline: Baseline | None, run: Run | None) -> dict[str, Any] | No
         before, here = created
         age = (here - before).total_seconds()
     return {
-        **_run(baseline.run),
+        **_run(baseline.run, prices),
         "reference": baseline.reference,
         "how": baseline.how,
         "distance": baseline.distance,

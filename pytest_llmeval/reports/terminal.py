@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from pytest_llmeval.gate.comparison import Verdict
 from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Run, Slowdown
 from pytest_llmeval.reports import words
+from pytest_llmeval.reports.cost import capped_lines, cost_of, cost_words, unknown_lines
 from pytest_llmeval.reports.gated import gated_lines
 from pytest_llmeval.reports.lines import RED, YELLOW, Line
 from pytest_llmeval.reports.provenance import differences
@@ -20,7 +22,11 @@ def section(judgement: Judgement) -> list[Line]:
     """Word a judgement."""
     lines: list[Line] = []
     if judgement.run is not None:
-        lines.append(Line(_run_line(judgement.run, judgement.seconds)))
+        prices = Prices(judgement.settings.prices)
+        cost = cost_of(judgement.run, prices)
+        lines.append(Line(_run_line(judgement.run, judgement.seconds, cost=cost_words(cost))))
+        lines += [Line(text, YELLOW) for text in unknown_lines(cost, prices)]
+        lines += [Line(text, RED) for text in capped_lines(judgement.run)]
     lines += [Line(text) for text in baseline_lines(judgement.baseline)]
     if judgement.serial:
         lines.append(Line(_serial_line(judgement.serial)))
@@ -89,7 +95,7 @@ def failure_line(judgement: Judgement) -> str:
     return f"llm evals: {first}{more}"
 
 
-def _run_line(run: Run, seconds: float) -> str:
+def _run_line(run: Run, seconds: float, *, cost: str) -> str:
     repeats = sorted({case.repeats for case in run.cases})
     cases = words.counted(len(run.cases), "case")
     size = f"{cases} x {words.counted(repeats[0], 'repeat')}"
@@ -101,6 +107,7 @@ def _run_line(run: Run, seconds: float) -> str:
     failed = sum(call.failure is not None for call in calls)
     made = f"{sum(call.was_paid for call in calls)} calls made, {replayed} replayed"
     parts = [size, *models, made + (f", {failed} failed" if failed else ""), f"{seconds:.1f} s"]
+    parts += [cost] if cost else []
     if run.outside_calls:
         parts.append(f"{run.outside_calls} calls belong to no case")
     return " · ".join(parts)

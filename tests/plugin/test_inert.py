@@ -20,7 +20,7 @@ def pytest_sessionfinish():
         json.dump(sorted(sys.modules), file)
 """
 SDKS = {"openai", "anthropic", "ollama", "httpx", "httpx2"}
-HEAVY = {"numpy", "scipy", "asyncio", "diskcache"} | SDKS
+HEAVY = {"numpy", "scipy", "asyncio", "diskcache", "genai_prices"} | SDKS
 
 
 def modules_of_a_session(folder: Path, *arguments: str, test: str) -> set[str]:

@@ -1,0 +1,114 @@
+"""What the calls of a run cost: those that were made, and those that a replay saved."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+
+from pytest_llmeval.errors import CAP_REASON
+from pytest_llmeval.models.prices import Prices
+from pytest_llmeval.records import Call, Outcome, Run
+from pytest_llmeval.reports.words import counted
+
+NO_PRICE = "no price for"
+NO_TOKENS = "no token counts in the replies of"
+CENT = Decimal("0.01")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Dollars of the calls whose cost is known, and how many are not.
+
+    Attributes:
+        spent: on calls made in the run; ``saved`` by those that were replayed.
+        unknown_spent: how many calls were made whose cost is not known, by model and cause;
+            ``unknown_saved`` likewise.
+        is_local: no call was asked of a model that anybody charges for.
+    """
+
+    spent: Decimal
+    saved: Decimal
+    unknown_spent: Counter[tuple[str, str]]
+    unknown_saved: Counter[tuple[str, str]]
+    is_local: bool
+
+    @property
+    def unknown(self) -> Counter[tuple[str, str]]:
+        """All calls whose cost is not known."""
+        return self.unknown_spent + self.unknown_saved
+
+
+def cost_of(run: Run, prices: Prices) -> Cost:
+    """Add up what the calls of a run cost; failed ones brought no reply to be charged for."""
+    sums = {False: Decimal(0), True: Decimal(0)}
+    unknown: dict[bool, Counter[tuple[str, str]]] = {False: Counter(), True: Counter()}
+    calls = [call for trial in run.trials for call in trial.calls if call.failure is None]
+    for call in calls:
+        cost, cause = cost_of_call(call, prices)
+        if cost is None:
+            unknown[call.replayed][call.model or "", cause] += 1
+        else:
+            sums[call.replayed] += cost
+    return Cost(
+        spent=sums[False],
+        saved=sums[True],
+        unknown_spent=unknown[False],
+        unknown_saved=unknown[True],
+        is_local=all(prices.is_local(call.model) for call in calls),
+    )
+
+
+def cost_of_call(call: Call, prices: Prices) -> tuple[Decimal | None, str]:
+    """Price a call, or say what is not known."""
+    tariff = prices.tariff(call.model)
+    if tariff is None:
+        return None, NO_PRICE
+    cost = tariff.cost(input_tokens=call.input_tokens, output_tokens=call.output_tokens)
+    return cost, NO_TOKENS
+
+
+def cost_words(cost: Cost) -> str:
+    """Write ``$0.04 (saved $0.17)``; "" where nobody charges for anything."""
+    if cost.is_local:
+        return ""
+    spent = _sum(cost.spent, cost.unknown_spent)
+    if not cost.saved and not cost.unknown_saved:
+        return spent
+    return f"{spent} (saved {_sum(cost.saved, cost.unknown_saved)})"
+
+
+def unknown_lines(cost: Cost, prices: Prices) -> Iterator[str]:
+    """Say whose calls could not be priced, and what to do about it."""
+    for (model, cause), calls in sorted(cost.unknown.items()):
+        whose = model or "requests that name no model"
+        remedy = f". {prices.remedy(model or None)}" if cause == NO_PRICE else ""
+        yield f"cost n/a: {cause} {whose} ({counted(calls, 'call')}){remedy}"
+
+
+def capped_lines(run: Run) -> Iterator[str]:
+    """Say at which cap the session stopped, and how many trials that left without a reply."""
+    stopped: Counter[str] = Counter()
+    for trial in run.trials:
+        reasons = [call.reason for call in trial.calls if call.reason]
+        caps = [reason for reason in reasons if reason.startswith(CAP_REASON)]
+        if caps and trial.outcome is Outcome.ERRORED:
+            stopped[caps[0].removeprefix(CAP_REASON)] += 1
+    for cap, trials in stopped.items():
+        yield f"stopped at {cap}: {counted(trials, 'trial')} got no reply"
+
+
+def dollars(amount: Decimal) -> str:
+    """Write a sum with cents, a smaller one with two digits that are not 0."""
+    if not amount:
+        return "$0"
+    if amount >= CENT:
+        return f"${amount:.2f}"
+    return f"${amount.quantize(Decimal(1).scaleb(amount.adjusted() - 1)):f}"
+
+
+def _sum(known: Decimal, unknown: Counter[tuple[str, str]]) -> str:
+    if not unknown:
+        return dollars(known)
+    return f"{dollars(known)} and n/a" if known else "n/a"

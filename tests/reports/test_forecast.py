@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmeval.records import Case, Outcome, Run, Settings, TokenPrice
+from pytest_llmeval.reports.forecast import forecast
+from tests.runs.builders import make_call, make_run
+
+D = Decimal
+PRICES = {"openai/foo": TokenPrice(input=D(0), output=D(10))}
+
+
+@pytest.fixture(autouse=True)
+def without_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+
+
+def run_of(*tokens: int | None, model: str = "openai/foo") -> Run:
+    """Two cases with two trials each, which write so many tokens."""
+    run = make_run()
+    calls = [make_call(model=model, input_tokens=1, output_tokens=count) for count in tokens]
+    trials = zip(run.trials, calls, strict=True)
+    return replace(run, trials=tuple(replace(trial, calls=(call,)) for trial, call in trials))
+
+
+def opening(*, repeats: int = 2, new: int = 0) -> Run:
+    run = make_run(trials=())
+    cases = [replace(case, repeats=repeats) for case in run.cases]
+    cases += [Case(id=f"new[{n}]", function="new", repeats=repeats) for n in range(new)]
+    return replace(run, cases=tuple(cases))
+
+
+def told(
+    source: Run | None, *, is_baseline: bool = True, begins: Run | None = None, **settings: Any
+) -> list[str]:
+    known = {"model": "openai/foo", "prices": PRICES, **settings}
+    lines = forecast(
+        begins or opening(),
+        source,
+        settings=Settings(directory=Path(), session="s", **known),
+        is_baseline=is_baseline,
+    )
+    assert all(line.startswith("llm evals: ") for line in lines)
+    return [line.removeprefix("llm evals: ") for line in lines]
+
+
+def test_the_most_is_what_the_dearest_trial_of_each_case_takes_in_every_repeat() -> None:
+    # 1000 tokens are a cent: 5 x 3 cents and 5 x 2 cents.
+    lines = told(run_of(1000, 3000, 2000, 500), begins=opening(repeats=5))
+
+    assert lines[:2] == [
+        "up to 10 calls to openai/foo (4 replies known)",
+        "at most about $0.25 if every request is asked anew and no trial takes more than the "
+        "dearest of its case in run 20261121T084100-1a2b3c",
+    ]
+
+
+def test_an_earlier_run_serves_where_there_is_no_baseline() -> None:
+    lines = told(run_of(*[1000] * 4), is_baseline=False, begins=opening(repeats=5))
+
+    assert [line.partition(" if ")[0] for line in lines] == [
+        "up to 10 calls to openai/foo (4 replies known)",
+        "at most about $0.10",
+    ]
+
+
+def test_without_any_run_only_the_trials_are_known() -> None:
+    assert told(None) == [
+        "4 trials of 2 cases ask openai/foo",
+        "at most: n/a, no run is recorded, so what a call takes is not known yet",
+    ]
+
+
+def test_the_cost_of_new_cases_is_not_known() -> None:
+    assert told(run_of(*[1000] * 4), begins=opening(new=3))[1].endswith(
+        ", and n/a for 3 cases that it did not run"
+    )
+
+
+def test_a_case_of_which_nothing_was_answered_is_as_good_as_new() -> None:
+    run = run_of(*[1000] * 4)
+    failed = make_call(model="openai/foo", draw=None, failure="infrastructure", reason="HTTP 500")
+    lost = [replace(one, outcome=Outcome.ERRORED, calls=(failed,)) for one in run.trials[2:]]
+
+    assert told(replace(run, trials=(*run.trials[:2], *lost)))[1].endswith(
+        ", and n/a for 1 case that it did not run"
+    )
+
+
+def test_a_model_without_a_price_is_named_with_what_to_type() -> None:
+    line = told(run_of(*[1] * 4, model="openai/bar"), model=None)[1]
+
+    assert line.startswith("at most: n/a, no price for openai/bar. Type ")
+
+
+def test_token_counts_that_are_missing_are_said_to_be() -> None:
+    line = told(run_of(1, 1, None, 1))[1]
+
+    assert line == "at most: n/a, no token counts in the replies of openai/foo"
+
+
+def test_another_model_is_not_priced_by_what_this_one_took() -> None:
+    line = told(run_of(*[1] * 4), model="openai/other")[1]
+
+    assert line.startswith("at most: n/a, run 20261121T084100-1a2b3c did not ask it")
+
+
+@pytest.mark.parametrize("source", [None, run_of(*[1] * 4)])
+def test_a_local_model_costs_nothing_worth_a_word(source: Run | None) -> None:
+    assert len(told(source, model="ollama/llama")) == 1
+
+
+def test_under_replay_nothing_can_be_spent() -> None:
+    assert told(run_of(*[1] * 4), cache="replay") == []
+
+
+@pytest.mark.parametrize("mode", ["refresh", "off"])
+def test_what_is_drawn_anew_is_not_known(mode: str) -> None:
+    assert told(run_of(*[1] * 4), cache=mode)[0].endswith("(0 replies known)")
