@@ -183,8 +183,8 @@ class Budget:
             )
         return self._cost_refusal(
             model,
-            f"it may cost up to ${most:.4f}, and ${self._tally.spent:.4f} of that is spent. Raise "
-            "the cap, or lower max_tokens",
+            f"it may cost up to ${most:.4f}, and ${self._tally.spent:.4f} is spent. Raise the cap, "
+            "or ask with a lower max_tokens (without one a reply may fill the model's window)",
         )
 
     def _cost_refusal(self, model: str | None, why: str) -> BudgetExceeded:

@@ -82,7 +82,7 @@ def test_the_refusal_says_what_is_spent_and_what_the_call_may_cost() -> None:
 
     with pytest.raises(BudgetExceeded) as caught:
         ask(capped)
-    assert "it may cost up to $0.0100, and $0.0100 of that is spent" in str(caught.value)
+    assert "it may cost up to $0.0100, and $0.0100 is spent" in str(caught.value)
     assert "--llm-max-cost=0.015" in str(caught.value)
 
 
