@@ -72,7 +72,7 @@ def test_what_is_refused_for_being_one_too_many_costs_no_trial(
     result.assert_outcomes(passed=20)
     assert busy.refused > 0
     result.stdout.fnmatch_lines(
-        ["*100 calls made, 0 replayed · * s", "openai slowed us down * in flight, * s waited"]
+        ["*100 calls made, 0 replayed · * s · n/a", "openai slowed us down * in flight, * s waited"]
     )
     assert not (pytester.path / ".llmeval" / "pace").exists()
 
