@@ -26,7 +26,7 @@ class Ledger:
         self,
         index: int,
         *,
-        wait: Callable[[Callable[[], object]], object],
+        wait: Callable[..., object],
         wait_async: Callable[..., Awaitable[object]],
     ) -> None:
         self.index = index
@@ -70,18 +70,20 @@ class Ledger:
             if call.failure is not None:
                 self._given_back[call.key].append(call.slot.occurrence)
 
-    def wait(self, function: Callable[[], T]) -> T:
-        """Run a function that waits for the outside."""
-        return self._wait(function)  # type: ignore[return-value]  # hands back what it ran
+    def wait(self, function: Callable[[], T], *, serial: bool = False) -> T:
+        """Run a function that waits for the outside, or one that must run alone."""
+        return self._wait(function, serial=serial)  # type: ignore[return-value]  # hands back what it ran
 
     def end(self) -> None:
         """Let go of the trial, which has ended; a thread of the test's own may still ask."""
         self._wait = _call
         self._wait_async = _call_elsewhere
 
-    async def wait_async(self, function: Callable[[], T], *, awaits: bool = False) -> T:
+    async def wait_async(
+        self, function: Callable[[], T], *, awaits: bool = False, serial: bool = False
+    ) -> T:
         """Await a function that waits for the outside, or for a coroutine of the loop."""
-        return await self._wait_async(function, awaits=awaits)  # type: ignore[return-value]  # likewise
+        return await self._wait_async(function, awaits=awaits, serial=serial)  # type: ignore[return-value]  # likewise
 
     def score(self, value: object, metric: object = SCORE_METRIC) -> None:
         """Record the trial's value for a metric.
@@ -104,11 +106,11 @@ class Ledger:
         self.scores[metric] = float(value)
 
 
-def _call(function: Callable[[], object]) -> object:
+def _call(function: Callable[[], object], **_: object) -> object:
     return function()
 
 
-async def _call_elsewhere(function: Callable[[], object], *, awaits: bool) -> object:
+async def _call_elsewhere(function: Callable[[], object], **_: object) -> object:
     import asyncio
 
     return await asyncio.to_thread(function)

@@ -25,7 +25,6 @@ from pytest_llmeval.engine.places import ABSENT, Attribute, ImportPath, Item, Pl
 
 T = TypeVar("T")
 
-MOCK = "mock.patch"
 _CHANGING = ("setattr", "delattr", "setitem", "delitem", "syspath_prepend", "chdir", "undo")
 _INSTALLED = ("site-packages", "dist-packages")
 
@@ -103,7 +102,9 @@ class Patches:
     @property
     def held_for(self) -> str:
         """For whose sake the baton is to stay with the trial in its calls; "" if it need not."""
-        return self.outside or (MOCK if self.mocks else "")
+        if self.outside:
+            return f"monkeypatch of {self.outside}"
+        return "mock.patch" if self.mocks else ""
 
     def leave(self) -> None:
         """Put everything away, the last first."""

@@ -7,7 +7,6 @@ from typing import Any
 
 from pytest_llmeval.engine.case import CaseRunner
 from pytest_llmeval.engine.fold import shown_score
-from pytest_llmeval.engine.patches import MOCK
 from pytest_llmeval.records import Outcome, Run
 from pytest_llmeval.runs.header import header_line
 from pytest_llmeval.runs.trials import trial_line
@@ -49,11 +48,8 @@ def detached_note(runner: CaseRunner) -> str:
 
 
 def _held(runner: CaseRunner) -> str:
-    """Say for the sake of which patch calls were not overlapped; "" if all were."""
-    packages = [ended.held_for for ended in runner.trials.ended if ended.held_for]
-    if not packages or packages[0] == MOCK:
-        return packages[0] if packages else ""
-    return f"monkeypatch of {packages[0]}"
+    """Say for whose sake calls were not overlapped; "" if all were."""
+    return next((ended.held_for for ended in runner.trials.ended if ended.held_for), "")
 
 
 def _builtins(lines: object) -> Any:

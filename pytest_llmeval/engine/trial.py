@@ -49,7 +49,7 @@ class Ended:
         warned: warnings that the trial gave, if it ran apart from the session's own.
         was_detached: it ran beside the others for a while, without their protection.
         has_patched: it patched something that was undone while it did.
-        held_for: the package that it patched and for whose sake its calls were not overlapped.
+        held_for: for whose sake its calls were not overlapped: what it patched, a model.
     """
 
     record: Trial
@@ -66,6 +66,7 @@ class Ended:
     held_for: str = ""
 
 
+SERIAL_MODEL = "llm_serial"
 TRIAL = pytest.StashKey["RunningTrial"]()
 
 
@@ -194,12 +195,16 @@ class RunningTrial:
         is_patching = self.patches is not None and self.patches.are_in_use
         return self._hold(function) if is_patching else self._give_way(function)
 
-    def _wait(self, function: Callable[[], T]) -> T:
+    def _wait(self, function: Callable[[], T], *, serial: bool) -> T:
         """Run the call of a model, with what was patched where that may matter to any call."""
-        if self.patches is None or not self.patches.held_for:
-            return self._give_way(function)
-        self._held_for = self.patches.held_for
-        return self._hold(function)
+        return self._hold(function) if self._must_hold(serial) else self._give_way(function)
+
+    def _must_hold(self, serial: bool) -> bool:
+        held_for = "" if self.patches is None else self.patches.held_for
+        if serial:
+            held_for = held_for or SERIAL_MODEL
+        self._held_for = held_for or self._held_for
+        return bool(held_for)
 
     def _give_way(self, function: Callable[[], T]) -> T:
         return function() if self.widening or self.holding else self.fiber.block(function)
@@ -212,7 +217,7 @@ class RunningTrial:
         finally:
             self.holding -= 1
 
-    async def _wait_async(self, function: Callable[[], T], *, awaits: bool) -> T:
+    async def _wait_async(self, function: Callable[[], T], *, awaits: bool, serial: bool) -> T:
         """Run the call of a model in another thread, unless it might need what was patched.
 
         What awaits on the loop itself finds there what was patched.
@@ -221,8 +226,7 @@ class RunningTrial:
 
         if self.fiber.in_teardown:
             self.fiber.raise_if_cancelled()  # what is waited for then holds up the end
-        if not awaits and self.patches is not None and self.patches.held_for:
-            self._held_for = self.patches.held_for
+        if not awaits and self._must_hold(serial):
             return function()
         beside = self.fiber.beside if isinstance(self.fiber, ThreadFiber) else nullcontext
         return await wait_in_thread(function, threads=self._threads, beside=beside())

@@ -35,7 +35,7 @@ class CaseTrials:
         self._standing = {trial.index: _stood(trial) for trial in standing}
         # Kept when trials are forgotten: whoever runs again replays what this session bought.
         self._calls: dict[int, tuple[int, int]] = dict.fromkeys(self._standing, (0, 0))
-        self._bought: set[str] = set()
+        self._bought: set[tuple[int, str]] = set()  # index of the trial and draw
         self.forget()
 
     def forget(self) -> None:
@@ -105,7 +105,7 @@ class CaseTrials:
         """Take in a trial that has ended, and let go of it."""
         del self.running[trial.index]
         ended = trial.ended()
-        calls = tuple(map(self._as_bought, ended.record.calls))
+        calls = tuple(self._as_bought(call, trial.index) for call in ended.record.calls)
         self._ended[trial.index] = replace(ended, record=replace(ended.record, calls=calls))
         made, replayed = sum(c.was_paid for c in calls), sum(c.replayed for c in calls)
         self._calls[trial.index] = made, replayed
@@ -121,11 +121,12 @@ class CaseTrials:
         self._ended |= {one.record.index: one for one in ended}
         self._calls = dict.fromkeys(self._ended, (0, 0))
 
-    def _as_bought(self, call: Call) -> Call:
-        """Give a call as this session made it, also where only its rerun is recorded."""
+    def _as_bought(self, call: Call, index: int) -> Call:
+        """Give a call as this trial made it first, also where only its rerun is recorded."""
         if call.was_paid and call.draw:
-            self._bought.add(call.draw)
-        return replace(call, replayed=False) if call.draw in self._bought else call
+            self._bought.add((index, call.draw))
+        is_bought = (index, call.draw) in self._bought
+        return replace(call, replayed=False) if is_bought else call
 
 
 def _stood(trial: Trial) -> Ended:

@@ -115,11 +115,16 @@ class CurrentTrial(Protocol):
         """
         ...
 
-    def wait(self, fn: Callable[[], T], /) -> T:
-        """Run what only waits for the outside world, so that other trials can go on."""
+    def wait(self, fn: Callable[[], T], /, *, serial: bool = False) -> T:
+        """Run what only waits for the outside world, so that other trials can go on.
+
+        One that is ``serial`` must have nothing run beside it.
+        """
         ...
 
-    async def wait_async(self, fn: Callable[[], T], /, *, awaits: bool = False) -> T:
+    async def wait_async(
+        self, fn: Callable[[], T], /, *, awaits: bool = False, serial: bool = False
+    ) -> T:
         """Await what waits for the outside, or ``awaits`` on the loop; it ends in any case."""
         ...
 
@@ -134,6 +139,7 @@ class Request:
         host: origin of the API, None for a function model.
         parameters: the sampling parameters it names.
         canonical: what the key was made of; kept beside the reply, so that a miss can be explained.
+        serial: no test and no other call may run while this one is made.
     """
 
     key: str
@@ -141,6 +147,7 @@ class Request:
     host: str | None = None
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     canonical: Canonical | None = field(default=None, repr=False, compare=False)
+    serial: bool = False
 
 
 class CachedCalls:
@@ -182,7 +189,7 @@ class CachedCalls:
             reply = self._replies.lookup(request.key, slot, request=request.canonical)
             if reply is None:  # wait for the reply, and until it is on disk
                 pay = self._payment(request, slot, perform, awaits=False)
-                reply = self.trial.wait(pay)
+                reply = self.trial.wait(pay, serial=request.serial)
         except LLMEvalError as exc:
             self.trial.record(_failed_call(request, slot, exc))
             raise
@@ -200,7 +207,7 @@ class CachedCalls:
             reply = self._replies.lookup(request.key, slot, request=request.canonical)
             if reply is None:
                 pay = self._payment(request, slot, perform, awaits=awaits)
-                reply = await self.trial.wait_async(pay, awaits=awaits)
+                reply = await self.trial.wait_async(pay, awaits=awaits, serial=request.serial)
         except (LLMEvalError, CancelledError) as exc:
             self.trial.record(_failed_call(request, slot, exc))
             raise

@@ -488,6 +488,50 @@ def test_waiting_is_a_plain_call_elsewhere() -> None:
     assert waiting(pow, 2, 3) == 8
 
 
+@pytest.mark.parametrize(
+    ("fixture", "asking"), [("llm", "def"), ("async_llm", "async def")], ids=["sync", "async"]
+)
+def test_nothing_runs_beside_a_serial_model(
+    pytester: pytest.Pytester, fixture: str, asking: str
+) -> None:
+    ask = f"await {fixture}.ask" if "async" in asking else f"{fixture}.ask"
+    pytester.makepyfile(
+        slow="""
+        import time
+
+        busy = []
+
+        def answer(messages):
+            assert not busy
+            busy.append(1)
+            time.sleep(0.4)  # long enough to be taken for a trial that blocks
+            busy.clear()
+            return "yes"
+
+        answer.llm_serial = True
+        """,
+        test_it=f"""
+        import pytest
+        import slow
+        from pytest_llmeval import llm_eval
+
+        @pytest.mark.parametrize("n", range(3))
+        @llm_eval(repeats=2)
+        {asking} test_it({fixture}, n):
+            assert not slow.busy
+            assert ({ask}(f"{{n}}")).text == "yes"
+            assert not slow.busy
+        """,
+    )
+    pytester.makeini(INI)
+
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", timeout=60)
+
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["3 cases ran serially: llm_serial (3)"])
+    result.stdout.no_fnmatch_line("*ran beside the others*")
+
+
 def test_a_trial_that_failed_beside_others_is_run_again_alone(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         slow=MODEL,

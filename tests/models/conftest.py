@@ -45,11 +45,13 @@ class CountingTrial:
         if call.failure:
             self._taken[call.key] -= 1
 
-    def wait(self, fn: Callable[[], T]) -> T:
+    def wait(self, fn: Callable[[], T], *, serial: bool = False) -> T:
         self.waits += 1
         return fn()
 
-    async def wait_async(self, fn: Callable[[], T], *, awaits: bool = False) -> T:
+    async def wait_async(
+        self, fn: Callable[[], T], *, awaits: bool = False, serial: bool = False
+    ) -> T:
         self.waits += 1
         return await asyncio.to_thread(fn)
 

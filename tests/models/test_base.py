@@ -118,7 +118,7 @@ def test_a_trial_waits_until_its_reply_is_on_disk(begin: Callable[..., Session])
     stored: list[bool] = []
 
     class Looking(CountingTrial):
-        def wait(self, fn: Callable[[], T]) -> T:
+        def wait(self, fn: Callable[[], T], *, serial: bool = False) -> T:
             result = fn()
             stored.append(begin().replies.lookup(KEY, Slot(0, 0)) is not None)
             return result

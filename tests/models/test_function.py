@@ -367,6 +367,13 @@ def test_a_function_that_cannot_be_used_is_a_mistake_of_one_line(
     assert "\n" not in message
 
 
+def test_a_serial_async_function_is_a_mistake_with_a_hint(write: Callable[..., None]) -> None:
+    write("async def answer(messages): ...\nanswer.llm_serial = True")
+
+    with pytest.raises(SettingsError, match=r"llm_serial holds for plain functions.*asyncio.Lock"):
+        load_function("bot_under_test:answer")
+
+
 def test_an_unknown_module_is_a_mistake_with_a_hint() -> None:
     with pytest.raises(SettingsError, match=r"no_such_bot cannot be imported .*pythonpath"):
         load_function("no_such_bot:answer")
