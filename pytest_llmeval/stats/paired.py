@@ -63,6 +63,23 @@ def unit_mean(values: ArrayLike, units: Sequence[int] | None = None) -> UnitMean
     )
 
 
+def unit_sums(values: ArrayLike, units: Sequence[int] | None = None) -> FloatArray:
+    """Add values up within units.
+
+    Args:
+        values: shape (n_cases,), finite.
+        units: the unit of each case; each case is a unit of its own if not given.
+
+    Returns:
+        The sums, shape (n_units,), by ascending unit.
+    """
+    data = np.asarray(values, dtype=np.float64)
+    if units is None:
+        return data
+    _, member = np.unique(np.asarray(units), return_inverse=True)
+    return np.bincount(member, weights=data).astype(np.float64, copy=False)
+
+
 def _standard_error(residuals: FloatArray, *, values: FloatArray) -> float | None:
     units = len(residuals)
     if units < 2:  # noqa: PLR2004 - a spread needs two
