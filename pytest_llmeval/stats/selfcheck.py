@@ -21,6 +21,8 @@ FloatArray = NDArray[np.float64]
 DEALS = 2000
 # the exact test is run anew for every deal
 EXACT_DEALS = 200
+# a large suite is dealt less often: 20,000 trials take a second
+MOST_DEALT = 10_000_000
 # where the gate changes from the exact test to the t-test
 FEWEST_CASES_FOR_T = 6
 FEWEST_REPEATS = 2
@@ -68,7 +70,8 @@ def self_check(
     Args:
         samples: the scores of each case by trial index, finite.
         alpha: one-sided level of the test, in (0, 0.5).
-        deals: how many with the t-test, >= 1; at most 200 with the exact test.
+        deals: how many at most with the t-test, >= 1. Fewer, but 200 at least, where that
+            would deal more than 10 million trials; 200 at most with the exact test.
 
     Returns:
         The check; None if no case has two trials.
@@ -84,6 +87,8 @@ def self_check(
         alarms = sum(_exact_alarm(dealt, random, alpha=alpha) for _ in range(deals))
     else:
         method = "paired-t"
+        affordable = MOST_DEALT // sum(map(len, dealt))
+        deals = min(deals, max(EXACT_DEALS, affordable))
         alarms = _t_alarms(_differences(dealt, random, deals=deals), alpha=alpha)
     return SelfCheck(
         method=method,

@@ -19,7 +19,7 @@ Spending = Literal["obrien-fleming", "pocock"]
 
 BETS = (0.02, 0.05, 0.1, 0.2, 0.4)
 # the density between two looks is kept on a grid of z steps; published bounds agree to 1e-4
-GRID = 2001
+GRID = 501
 LOWEST = -10.0
 
 

@@ -257,7 +257,7 @@ def test_twelve_units_are_flipped_in_every_way_and_thirteen_are_drawn() -> None:
     assert sign_flip([-0.1] * 12).worse == 0.5**12
     drawn = 10_000 * sign_flip([-0.1] * 13).worse  # counted out it were 1.22
     assert drawn == pytest.approx(round(drawn))
-    assert 1 <= drawn <= 4
+    assert 1 <= drawn <= 8
 
 
 def test_drawn_signs_agree_with_all_signs() -> None:
@@ -279,3 +279,31 @@ def test_the_split_that_was_seen_counts_itself_however_large_the_scores() -> Non
 def test_the_signs_that_were_seen_count_themselves_however_large_the_sums() -> None:
     sums = [-1141441.6666666667, -2439787.3333333335, -843331.5714285715, -2063157.0]
     assert sign_flip(sums).worse == pytest.approx(1 / 16)
+
+
+def test_thousands_of_cases_are_counted_out_as_the_normal_law_says() -> None:
+    random = np.random.default_rng(6)
+    rates = random.beta(4, 1.5, size=(3000, 1))
+    there, here = ((random.random((3000, 6)) < rates).astype(float) for _ in range(2))
+    cases = [case(t, h) for t, h in zip(there.tolist(), here.tolist(), strict=True)]
+    both = np.concatenate([there, here], axis=1)
+    spread = np.sqrt(np.sum(both.var(axis=1, ddof=1)) * 2 / 6)
+    # half a hit for continuity
+    z = (sum(c.difference(1) for c in cases) + 1 / 6) / spread
+    assert exact_within_case(cases).worse == pytest.approx(stats.norm.cdf(z), abs=0.002)
+
+
+def test_what_is_never_reached_is_left_out_without_a_trace() -> None:
+    cases = [case([1] * 9, [0] * 9)] * 40  # the ends are as rare as 1e-187
+    found = exact_within_case(cases)
+    assert found.worse < 1e-99
+    assert found.better == pytest.approx(1.0)
+    level = [case([1, 0, 1], [1, 0, 1])] * 500
+    middle = exact_within_case(level)
+    assert middle.worse == pytest.approx(middle.better, rel=1e-9)
+
+
+def test_many_units_are_drawn_in_parts_of_a_bounded_size() -> None:
+    sums = np.random.default_rng(7).normal(size=1000)
+    z = sums.sum() / np.sqrt(np.sum(sums**2))
+    assert sign_flip(sums).worse == pytest.approx(stats.norm.cdf(z), abs=0.02)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_llmeval.stats.intervals import mean_interval
+from pytest_llmeval.stats.intervals import mean_interval, pass_rate_interval, wilson_interval
 
 quick = settings(deadline=None, max_examples=60)
 
@@ -47,3 +47,61 @@ def test_cases_of_one_unit_widen_the_interval() -> None:
     assert apart is not None
     assert tied is not None
     assert tied[1] - tied[0] > apart[1] - apart[0]
+
+
+@quick
+@given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_interval_of_a_case_is_the_wilson_interval_of_scipy(counts: tuple[int, int]) -> None:
+    expected = stats.binomtest(*counts).proportion_ci(0.9, method="wilson")
+    found = wilson_interval(*counts, alpha=0.05)
+    assert found == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+def test_cases_that_all_passed_have_an_interval_as_wide_as_their_number_says() -> None:
+    found = pass_rate_interval([1.0] * 20, trials=100, alpha=0.05).interval
+    assert found is not None
+    assert found[1] == 1.0
+    assert found == wilson_interval(20, 20, alpha=0.05, quantile=float(stats.t.ppf(0.95, 19)))
+
+
+def test_one_trial_a_case_is_worth_one_trial() -> None:
+    rates = [1.0] * 14 + [0.0] * 6
+    found = pass_rate_interval(rates, trials=20, alpha=0.05).interval
+    expected = wilson_interval(14, 20, alpha=0.05, quantile=float(stats.t.ppf(0.95, 19)))
+    assert found == pytest.approx(expected)
+
+
+def test_repeats_are_never_worth_more_than_as_many_independent_trials() -> None:
+    rates = [0.5, 0.5, 0.5, 0.5, 0.6]
+    found = pass_rate_interval(rates, trials=50, alpha=0.05).interval
+    expected = wilson_interval(26, 50, alpha=0.05, quantile=float(stats.t.ppf(0.95, 4)))
+    assert found == pytest.approx(expected)
+
+
+def test_a_single_unit_has_no_interval_of_pass_rates() -> None:
+    found = pass_rate_interval([0.5, 0.7], [1, 1], trials=10, alpha=0.05)
+    assert (found.interval, found.units, found.mean) == (None, 1, pytest.approx(0.6))
+
+
+@quick
+@given(st.lists(st.integers(0, 5).map(lambda n: n / 5), min_size=2, max_size=20))
+def test_interval_of_pass_rates_holds_the_mean_and_stays_in_range(rates: list[float]) -> None:
+    found = pass_rate_interval(rates, trials=5 * len(rates), alpha=0.05)
+    assert found.interval is not None
+    low, high = found.interval
+    assert 0 <= low <= found.mean + 1e-9
+    assert found.mean - 1e-9 <= high <= 1
+
+
+def test_interval_of_pass_rates_covers_what_it_says_near_the_ceiling() -> None:
+    random = np.random.default_rng(5)
+    covered = by_t = 0
+    for _ in range(500):
+        rates = random.binomial(3, random.beta(20, 1, size=15)) / 3
+        found = pass_rate_interval(rates, trials=45, alpha=0.05).interval
+        plain = mean_interval(rates, alpha=0.05).interval
+        assert found is not None
+        covered += found[0] <= 20 / 21 <= found[1]
+        by_t += plain is not None and plain[0] <= 20 / 21 <= plain[1]
+    assert covered / 500 > 0.88
+    assert by_t < covered

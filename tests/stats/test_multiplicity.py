@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from statsmodels.stats.multitest import multipletests
 
-from pytest_llmeval.stats.multiplicity import holm
+from pytest_llmeval.stats.multiplicity import benjamini_hochberg, fixed_sequence, holm
 from tests.stats.reference import vector
 
 quick = settings(deadline=None, max_examples=60)
@@ -43,3 +46,39 @@ def test_adjusting_never_makes_a_p_smaller(values: list[float]) -> None:
 @given(p_values)
 def test_order_of_the_tests_does_not_matter(values: list[float]) -> None:
     assert holm(values[::-1])[::-1] == holm(values)
+
+
+@quick
+@given(p_values.filter(len), st.floats(0.001, 0.2))
+def test_benjamini_hochberg_agrees_with_statsmodels(values: list[float], alpha: float) -> None:
+    expected = multipletests(values, alpha=alpha, method="fdr_bh")[1]
+    assert benjamini_hochberg(values) == pytest.approx(list(expected), rel=1e-9)
+
+
+@settings(deadline=None, max_examples=10)  # theirs takes 50 ms
+@given(p_values.filter(len))
+def test_holm_agrees_with_statsmodels(values: list[float]) -> None:
+    assert holm(values) == pytest.approx(list(multipletests(values, method="holm")[1]), rel=1e-9)
+
+
+@quick
+@given(p_values)
+def test_benjamini_hochberg_lies_between_the_p_and_holm(values: list[float]) -> None:
+    for p, found, strict in zip(values, benjamini_hochberg(values), holm(values), strict=True):
+        assert p <= found * (1 + 1e-12)
+        assert found <= strict * (1 + 1e-12)
+
+
+def test_a_declared_order_tests_each_at_the_full_level() -> None:
+    assert fixed_sequence([0.04, 0.03, 0.049]) == (0.04, 0.04, 0.049)
+
+
+def test_a_declared_order_stops_at_the_first_that_is_not_found() -> None:
+    assert fixed_sequence([0.01, 0.2, 0.001]) == (0.01, 0.2, 0.2)
+
+
+@pytest.mark.parametrize("adjust", [benjamini_hochberg, fixed_sequence])
+def test_no_test_at_all_adjusts_nothing_in_any_way(
+    adjust: Callable[[Sequence[float]], tuple[float, ...]],
+) -> None:
+    assert adjust([]) == ()

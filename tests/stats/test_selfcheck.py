@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pytest_llmeval.stats.paired import paired_test
+from pytest_llmeval.stats.selfcheck import _differences, _t_alarms, self_check
+
+
+def suite(cases: int, repeats: int, *, seed: int = 0) -> list[list[float]]:
+    random = np.random.default_rng(seed)
+    rates = random.choice([0.15, 0.5, 0.9], size=(cases, 1))
+    scores: list[list[float]] = (random.random((cases, repeats)) < rates).astype(float).tolist()
+    return scores
+
+
+def test_a_steady_suite_cries_wolf_as_rarely_as_the_level_says() -> None:
+    found = self_check(suite(60, 10))
+    assert found is not None
+    assert (found.method, found.cases, found.left_out, found.deals) == ("paired-t", 60, 0, 2000)
+    assert 0.03 < found.rate < 0.07
+
+
+def test_the_error_bar_is_that_of_so_many_deals() -> None:
+    found = self_check(suite(30, 6), deals=500)
+    assert found is not None
+    ends = stats.binomtest(found.alarms, found.deals).proportion_ci(0.95, method="wilson")
+    assert found.interval == pytest.approx((ends.low, ends.high))
+
+
+def test_the_same_run_gives_the_same_answer_in_any_order_of_cases_and_trials() -> None:
+    cases = suite(20, 6)
+    found, other = self_check(cases), self_check([case[::-1] for case in cases[::-1]])
+    assert found is not None
+    assert other is not None
+    assert (found.alarms, found.interval) == (other.alarms, other.interval)
+
+
+def test_few_cases_are_judged_by_the_exact_test() -> None:
+    found = self_check(suite(4, 10))
+    assert found is not None
+    assert (found.method, found.deals) == ("exact-within-case", 200)
+    assert found.rate <= 0.09
+
+
+def test_cases_that_were_not_repeated_are_left_out() -> None:
+    found = self_check([*suite(8, 4), [1.0], [0.0]])
+    assert found is not None
+    assert (found.cases, found.left_out) == (8, 2)
+
+
+def test_a_run_without_repeats_cannot_be_checked() -> None:
+    assert self_check([[1.0], [0.0]]) is None
+
+
+def test_a_large_suite_is_dealt_less_often() -> None:
+    found = self_check(suite(2000, 20))
+    assert found is not None
+    assert found.deals == 250
+
+
+def test_drift_between_repeats_is_told() -> None:
+    cases = np.array(suite(60, 6))
+    cases[:, 4:] = 0.0
+    found = self_check(cases.tolist())
+    assert found is not None
+    assert found.drift is not None
+    assert found.drift.p < 0.001
+
+
+def test_every_deal_splits_each_case_into_two_halves() -> None:
+    cases = [[1.0, 2.0, 4.0, 8.0], [1.0, 2.0, 4.0]]
+    dealt = _differences(cases, np.random.default_rng(0), deals=400)
+    assert dealt.shape == (400, 2)
+    # of the odd number, in the first column, two are compared and the third is left out
+    assert set(np.abs(dealt[:, 0]).tolist()) == {1.0, 2.0, 3.0}
+    assert set(np.abs(dealt[:, 1]).tolist()) == {1.5, 2.5, 4.5}
+
+
+def test_alarms_are_those_of_the_paired_test() -> None:
+    random = np.random.default_rng(3)
+    rows = random.choice([-0.5, 0.0, 0.5], size=(200, 8))
+    rows[0], rows[1], rows[2] = -0.5, 0.5, 0.0  # all cases moved alike
+    expected = sum(paired_test(row).p_worse < 0.05 for row in rows)
+    assert _t_alarms(rows, alpha=0.05) == expected
+
+
+def test_too_few_cases_that_moved_alike_are_no_alarm() -> None:
+    assert _t_alarms(np.full((3, 6), -0.5), alpha=0.01) == 0
