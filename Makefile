@@ -73,6 +73,7 @@ bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/concurrency.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/sdk_replay.py
+	$(BIN)/python benchmarks/stats.py
 
 clean:
 	rm -rf $(VENV) .venv-pytest-* $(PLUGINS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

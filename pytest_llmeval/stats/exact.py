@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
+HITS = frozenset({0.0, 1.0})
 MOST_SPLITS = 20_000
 MOST_PAIRS = 1_000_000
 SHUFFLES = 9999
@@ -127,7 +128,7 @@ def _totals_of_signs(values: FloatArray) -> FloatArray:
 
 def are_binary(cases: Iterable[CaseScores]) -> bool:
     """Return whether every score is 0 or 1."""
-    return all(score in (0.0, 1.0) for case in cases for score in case.there + case.here)
+    return all(HITS.issuperset(case.there) and HITS.issuperset(case.here) for case in cases)
 
 
 def split_count(cases: Iterable[CaseScores]) -> int:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Literal
 
 from pytest_llmeval.stats.exact import CaseScores, Tails, exact_within_case, sign_flip
 from pytest_llmeval.stats.fitness import (
@@ -45,15 +46,16 @@ class Method:
 
     Attributes:
         asks: what it asks, and when the answer is valid.
-        for_gate: whether its false alarms stay at the level when the cases are taken as a
-            sample, or when it says itself that it speaks of these cases only.
+        for_gate: whether its false alarms stay at the level where cases change unlike each
+            other; "few units" for a test that speaks of these very cases only, to be
+            used where a t-test has too few units.
         takes_margin: whether it can test for a drop of more than a margin.
         needs: what it asks of the data, checked in turn.
         test: the test, for data that fit.
     """
 
     asks: str
-    for_gate: bool
+    for_gate: Literal["yes", "few units", "no"]
     takes_margin: bool = False
     needs: tuple[Check, ...]
     test: Callable[[Sample], Result]
@@ -78,13 +80,14 @@ class Method:
 
 
 def _paired_t(sample: Sample) -> Result:
-    found = paired_test(sample.differences, sample.units, margin=sample.margin, alpha=sample.alpha)
+    differences = sample.differences
+    found = paired_test(differences, sample.units, margin=sample.margin, alpha=sample.alpha)
     return _result(
         found.method,
         Tails(worse=found.p_worse, better=found.p_better),
         statistic=found.t,
         dof=found.dof,
-        effect=sample.effect,
+        effect=math.fsum(differences) / len(differences),
         interval=found.interval,
     )
 
@@ -92,13 +95,14 @@ def _paired_t(sample: Sample) -> Result:
 def _exact_within_case(sample: Sample) -> Result:
     tails = exact_within_case(sample.cases, sign=sample.sign)
     total = math.fsum(sample.differences)
-    return _result("exact-within-case", tails, statistic=total, effect=sample.effect)
+    return _result("exact-within-case", tails, statistic=total, effect=total / len(sample.cases))
 
 
 def _sign_flip(sample: Sample) -> Result:
-    tails = sign_flip(unit_sums(sample.differences, sample.units))
-    total = math.fsum(sample.differences)
-    return _result("sign-flip", tails, statistic=total, effect=sample.effect)
+    differences = sample.differences
+    tails = sign_flip(unit_sums(differences, sample.units))
+    total = math.fsum(differences)
+    return _result("sign-flip", tails, statistic=total, effect=total / len(differences))
 
 
 def _log_ratio(sample: Sample) -> Result:
@@ -212,72 +216,73 @@ TESTS: Mapping[str, Method] = MappingProxyType(
         "paired-t": Method(
             asks="Did cases like these fall on average? Valid from 2 independent units, useful "
             "from 6; cluster-robust where cases come in units.",
-            for_gate=True,
+            for_gate="yes",
             takes_margin=True,
             needs=(needs_units,),
             test=_paired_t,
         ),
         "exact-within-case": Method(
-            asks="Did these very cases fall? Exact at any number of cases.",
-            for_gate=True,
+            asks="Did these very cases fall? Exact at any number of cases, and blind to what others "
+            "like them would do.",
+            for_gate="few units",
             needs=(needs_independent_cases,),
             test=_exact_within_case,
         ),
         "sign-flip": Method(
             asks="Did more and larger units fall than rose? Exact where chance is symmetric: "
             "as many trials here as in the baseline.",
-            for_gate=True,
+            for_gate="yes",
             needs=(),
             test=_sign_flip,
         ),
         "log-ratio": Method(
             asks="By which factor did a positive metric without a bound change (seconds, tokens, "
             "cost)?",
-            for_gate=True,
+            for_gate="yes",
             needs=(needs_positive, needs_units),
             test=_log_ratio,
         ),
         "mcnemar": Method(
             asks="Did more single draws fall than rise? Corrected chi-square, one draw a case.",
-            for_gate=True,
+            for_gate="yes",
             needs=_PAIRS,
             test=_on_counts("mcnemar", lambda cases: mcnemar(*_moved(cases))),
         ),
         "mcnemar-exact": Method(
             asks="Did more single draws fall than rise? Binomial, one draw a case.",
-            for_gate=True,
+            for_gate="yes",
             needs=_PAIRS,
             test=_exact_mcnemar("mcnemar-exact", mid=False),
         ),
         "mcnemar-mid-p": Method(
             asks="The same, what was seen counted by half: less conservative.",
-            for_gate=True,
+            for_gate="yes",
             needs=_PAIRS,
             test=_exact_mcnemar("mcnemar-mid-p", mid=True),
         ),
         "welch": Method(
             asks="Do whole repeats of these very cases differ? Blind to effects that differ "
             "from case to case.",
-            for_gate=False,
+            for_gate="no",
             needs=(needs_whole_repeats,),
             test=_welch,
         ),
         "cmh": Method(
             asks="Did the odds of these very cases shift, case by case? Blind to effects that "
             "differ from case to case.",
-            for_gate=False,
+            for_gate="no",
             needs=_COUNTS,
             test=_on_counts("cmh", lambda cases: cochran_mantel_haenszel(map(_table, cases))),
         ),
         "chi-square": Method(
             asks="Do two unpaired tables of hits differ? With Yates' correction.",
-            for_gate=False,
+            for_gate="no",
             needs=_COUNTS,
             test=_on_counts("chi-square", lambda cases: chi_square(_pooled(cases))),
         ),
         "chi-square-plain": Method(
             asks="Do two unpaired tables of hits differ? Without a correction.",
-            for_gate=False,
+            for_gate="no",
             needs=_COUNTS,
             test=_on_counts(
                 "chi-square-plain", lambda cases: chi_square(_pooled(cases), corrected=False)
@@ -285,7 +290,7 @@ TESTS: Mapping[str, Method] = MappingProxyType(
         ),
         "two-proportion-z": Method(
             asks="Do two unpaired rates differ? The root of the plain chi-square.",
-            for_gate=False,
+            for_gate="no",
             needs=_COUNTS,
             test=_on_counts(
                 "two-proportion-z", lambda cases: two_proportion_z(_pooled(cases)), dof=None

@@ -272,8 +272,9 @@ def test_units_of_a_case_each_fit_a_test_of_independent_cases() -> None:
 
 
 def test_tests_that_are_blind_to_unlike_effects_are_not_for_a_gate() -> None:
-    blind = {"welch", "cmh", *UNPAIRED}
-    assert {name for name, method in TESTS.items() if not method.for_gate} == blind
+    for_gate = {name: method.for_gate for name, method in TESTS.items()}
+    assert {name for name in TESTS if for_gate[name] == "no"} == {"welch", "cmh", *UNPAIRED}
+    assert [name for name in TESTS if for_gate[name] == "few units"] == ["exact-within-case"]
     assert [name for name, method in TESTS.items() if method.takes_margin] == ["paired-t"]
 
 

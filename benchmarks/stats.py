@@ -1,0 +1,96 @@
+"""Are the statistics quick enough to be used without a thought?
+
+In one process, after the imports: 10,000 cases x 20 repeats x 5 metrics (the default test,
+the exact test and Holm's correction; target: below 1 s), the exact test of 5 cases x 20
+(below 50 ms), a plan with its curve (below 1 s), and self-checks. Medians of 5 rounds.
+Run: ``python benchmarks/stats.py``. (A ``statistics.py`` here would hide Python's own.)
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+
+import numpy as np
+
+from pytest_llmeval.stats.exact import CaseScores
+from pytest_llmeval.stats.methods import TESTS
+from pytest_llmeval.stats.multiplicity import holm
+from pytest_llmeval.stats.planning import (
+    Design,
+    assumed_components,
+    cases_needed,
+    curve,
+    fallen,
+    repeats_needed,
+)
+from pytest_llmeval.stats.sample import Sample
+from pytest_llmeval.stats.selfcheck import self_check
+
+ROUNDS = 5
+METRICS = 5
+
+
+def main() -> int:
+    """Print the table; 1 if a target was missed."""
+    large = [suite(10_000, 20, seed=metric) for metric in range(METRICS)]
+    hits, scores = suite(5, 20, seed=0), suite(5, 20, seed=0, hits=False)
+    run = [case.here for case in suite(200, 10, seed=0)]
+    few = [case.here for case in suite(5, 10, seed=0, hits=False)]
+    rows: list[tuple[str, Callable[[], object], float | None]] = [
+        ("10,000 cases x 20 x 5 metrics: t, exact, Holm", lambda: compare_all(large), 1.0),
+        ("exact test, 5 cases x 20, hits", lambda: exact(hits), 0.05),
+        ("exact test, 5 cases x 20, other scores (shuffled)", lambda: exact(scores), 0.05),
+        ("plan: cases, repeats, curve of 20 points", plan, 1.0),
+        ("self-check, 200 cases x 10, 2000 deals", lambda: self_check(run), None),
+        ("self-check, 5 cases x 10, other scores, 200 deals", lambda: self_check(few), None),
+    ]
+    print("| what | time | target |\n|---|---:|---:|")
+    missed = False
+    for what, work, target in rows:
+        took = median(seconds(work) for _ in range(ROUNDS))
+        missed |= target is not None and took >= target
+        limit = "" if target is None else f"{target * 1000:.0f} ms"
+        print(f"| {what} | {took * 1000:.1f} ms | {limit} |")
+    return int(missed)
+
+
+def suite(cases: int, repeats: int, *, seed: int, hits: bool = True) -> list[CaseScores]:
+    random = np.random.default_rng(seed)
+    rates = random.beta(4, 1.5, size=(cases, 1))
+    sides = [random.random((cases, repeats)) for _ in range(2)]
+    drawn = [(side < rates).astype(float) if hits else rates + 0.2 * side for side in sides]
+    return [
+        CaseScores(there=tuple(there), here=tuple(here))
+        for there, here in zip(*(side.tolist() for side in drawn), strict=True)
+    ]
+
+
+def compare_all(metrics: Sequence[Sequence[CaseScores]]) -> tuple[float, ...]:
+    for cases in metrics:
+        exact(cases)
+    return holm([TESTS["paired-t"].run(Sample(cases=cases)).p_worse for cases in metrics])
+
+
+def exact(cases: Sequence[CaseScores]) -> float:
+    return TESTS["exact-within-case"].run(Sample(cases=cases)).p_worse
+
+
+def plan() -> object:
+    rates = np.repeat([0.15, 0.5, 0.9], [5, 3, 12])
+    parts = assumed_components(rates, fallen(rates, 0.05))
+    design = Design(cases=100, there=10, here=5, components=parts)
+    cases, repeats = cases_needed(design, drop=0.05), repeats_needed(design, drop=0.05)
+    return cases, repeats, curve(design, drop=0.05, repeats=range(1, 21))
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+if __name__ == "__main__":
+    sys.exit(main())
