@@ -222,8 +222,8 @@ TESTS: Mapping[str, Method] = MappingProxyType(
             test=_paired_t,
         ),
         "exact-within-case": Method(
-            asks="Did these very cases fall? Exact at any number of cases, and blind to what others "
-            "like them would do.",
+            asks="Did these very cases fall? Exact at any number of cases, and blind to what "
+            "others like them would do.",
             for_gate="few units",
             needs=(needs_independent_cases,),
             test=_exact_within_case,

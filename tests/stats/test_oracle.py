@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import optimize, stats
+from statsmodels.formula.api import mixedlm
 
 from pytest_llmeval.gate import compare
 from pytest_llmeval.records import GateRules
@@ -475,3 +477,15 @@ def test_all_108_reference_values_have_a_proof() -> None:
 
 def test_sixty_printed_cells_of_ball_et_al_reproduce_and_eleven_do_not() -> None:
     assert (len(REPRODUCED), len(BALL) - len(REPRODUCED)) == (60, 11)
+
+
+def test_the_random_intercept_model_is_that_of_statsmodels() -> None:
+    control, treatment = ab_post.hits(repeats=5, effect=0.05)
+    both = np.concatenate([control[0], treatment[0]], axis=1)
+    case, repeat = np.indices(both.shape)
+    data = pd.DataFrame(
+        {"hit": both.ravel(), "case": case.ravel(), "treated": (repeat >= 5).ravel().astype(int)}
+    )
+    fitted = mixedlm("hit ~ treated", data, groups=data["case"]).fit()
+    ours = ab_post.p_values(repeats=5, effect=0.05)["mixed"][0]
+    assert fitted.pvalues["treated"] == pytest.approx(ours, rel=1e-3)

@@ -1,0 +1,114 @@
+"""How often each test cries wolf, and how often it finds a drop, over many seeded suites.
+
+``ab`` is the mix of cases of the A/B post. "Like": nothing changes anywhere. "Unlike": half
+the cases gain .1 and half lose .1, drawn anew for each suite, so that cases like these do
+not change on average. Rates of the tables in docs/statistics.md; ``make calibrate``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pytest_llmeval.stats.exact import CaseScores
+from pytest_llmeval.stats.methods import TESTS
+from pytest_llmeval.stats.sample import Sample
+from tests.stats.ab_post import RATES, SHARES
+
+SUITES = 2000
+ALPHA = 0.05
+# two standard errors of the simulation above the level
+MOST = 0.06
+
+pytestmark = pytest.mark.calibration
+
+Shift = str
+
+
+def suite(random: np.random.Generator, shift: Shift, *, cases: int, repeats: int) -> Sample:
+    before = random.choice(RATES, p=SHARES, size=(cases, 1))
+    after = before + shifted(random, before, shift)
+    there, here = ((random.random((cases, repeats)) < rates) for rates in (before, after))
+    return Sample(cases=as_cases(there.astype(float), here.astype(float)))
+
+
+def shifted(
+    random: np.random.Generator, before: NDArray[np.float64], shift: Shift
+) -> NDArray[np.float64]:
+    if shift == "unlike":
+        return random.choice([-0.1, 0.1], size=before.shape)
+    return -before * (0.05 / 0.6525) if shift == "drop" else np.zeros_like(before)
+
+
+def as_cases(there: NDArray[np.float64], here: NDArray[np.float64]) -> list[CaseScores]:
+    return [
+        CaseScores(there=tuple(one), here=tuple(other))
+        for one, other in zip(there.tolist(), here.tolist(), strict=True)
+    ]
+
+
+def rate_of(name: str, shift: Shift, *, cases: int, repeats: int, suites: int = SUITES) -> float:
+    found = 0
+    for seed in range(suites):
+        sample = suite(np.random.default_rng(seed), shift, cases=cases, repeats=repeats)
+        found += TESTS[name].run(sample).p_worse < ALPHA
+    return found / suites
+
+
+GATE = ("paired-t", "sign-flip")
+ONE_DRAW = ("mcnemar", "mcnemar-exact", "mcnemar-mid-p")
+FIXED = ("welch", "cmh")
+
+
+@pytest.mark.parametrize("shift", ["like", "unlike"])
+@pytest.mark.parametrize("name", GATE)
+def test_a_test_for_a_gate_cries_wolf_as_rarely_as_the_level_says(name: str, shift: Shift) -> None:
+    suites = SUITES if name == "paired-t" else 400
+    rate = rate_of(name, shift, cases=30, repeats=5, suites=suites)
+    assert rate <= (MOST if suites == SUITES else 0.075)
+
+
+@pytest.mark.parametrize("shift", ["like", "unlike"])
+@pytest.mark.parametrize("name", ONE_DRAW)
+def test_single_draws_cry_wolf_as_rarely_as_the_level_says(name: str, shift: Shift) -> None:
+    assert rate_of(name, shift, cases=100, repeats=1) <= MOST
+
+
+@pytest.mark.parametrize("name", ["exact-within-case", *FIXED])
+def test_a_test_of_these_very_cases_holds_its_level_if_nothing_changes(name: str) -> None:
+    assert rate_of(name, "like", cases=30, repeats=5) <= MOST
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_a_test_that_is_not_for_a_gate_cries_wolf_where_cases_change_unlike(name: str) -> None:
+    assert rate_of(name, "unlike", cases=100, repeats=10, suites=500) > 0.08
+
+
+@pytest.mark.parametrize("name", ["chi-square", "chi-square-plain", "two-proportion-z"])
+def test_unpaired_tests_waste_what_pairing_knows(name: str) -> None:
+    assert rate_of(name, "like", cases=100, repeats=5, suites=1000) < 0.02
+    paired = rate_of("paired-t", "drop", cases=100, repeats=5, suites=500)
+    assert rate_of(name, "drop", cases=100, repeats=5, suites=500) < paired - 0.1
+
+
+@pytest.mark.parametrize(("scale", "most"), [("log-ratio", MOST), ("paired-t", MOST)])
+def test_skewed_seconds_hold_the_level_on_either_scale(scale: str, most: float) -> None:
+    assert seconds(scale, factor=1.0) <= most
+
+
+def test_the_log_scale_finds_what_the_raw_scale_misses() -> None:
+    assert seconds("log-ratio", factor=1.1) > seconds("paired-t", factor=1.1) + 0.15
+
+
+def seconds(name: str, *, factor: float, suites: int = 1000) -> float:
+    """Lognormal seconds of unlike cases; what is slower is worse."""
+    found = 0
+    for seed in range(suites):
+        random = np.random.default_rng(seed)
+        typical = random.lognormal(0, 1, size=(100, 1))
+        there = typical * random.lognormal(0, 0.6, size=(100, 5))
+        here = factor * typical * random.lognormal(0, 0.6, size=(100, 5))
+        sample = Sample(cases=as_cases(there, here), sign=-1)
+        found += TESTS[name].run(sample).p_worse < ALPHA
+    return found / suites
