@@ -59,7 +59,7 @@ def needs_binary(sample: Sample) -> str:
 
 def needs_single_draws(sample: Sample) -> str:
     """Ask for one draw a case: pairing repeats multiplies false alarms."""
-    repeated = sum(len(case.there) + len(case.here) > FEWEST_REPEATS for case in sample.cases)
+    repeated = sum(max(len(case.there), len(case.here)) > 1 for case in sample.cases)
     if not repeated:
         return ""
     return f"it pairs single draws, and {repeated} cases were repeated: use paired-t"
