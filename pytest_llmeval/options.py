@@ -6,7 +6,6 @@ here, not by argparse, so that a mistake is one line with exit code 4.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
 
 import pytest
 
+from pytest_llmeval import ranges
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import CacheMode, GateRules, OnMissing, Settings, TokenPrice
 
@@ -205,15 +205,9 @@ def resolve(config: pytest.Config) -> Settings:
         SettingsError: a value cannot be used; the message names where it came from.
     """
     read = _Reader(config)
-    target = read("target", _positive, 0.10)
-    margin = read("margin", _not_negative, 0.0)
-    if margin >= target:
-        default = "" if read.is_given("target") else " (the default)"
-        raise SettingsError(
-            f"--llm-margin={margin:g} must be smaller than --llm-target={target:g}{default}: "
-            "a drop that is allowed cannot be one that must be ruled out. "
-            f"Raise the target, as in --llm-target={margin * 2:g}."
-        )
+    target = read("target", ranges.positive, 0.10)
+    margin = read("margin", ranges.not_negative, 0.0)
+    ranges.check_margin(margin, target=target, given=read.is_given("target"), prefix="--llm-")
     return Settings(
         directory=_directory(config, read),
         session=_session_id(config),
@@ -233,11 +227,11 @@ def resolve(config: pytest.Config) -> Settings:
         prices=_prices(read.ini("llm_prices") or ()),
         origin_aliases=_aliases(read.ini("llm_origin_alias") or ()),
         gate=GateRules(
-            alpha=read("alpha", _alpha, 0.05),
+            alpha=read("alpha", ranges.alpha, 0.05),
             margin=margin,
             target=target,
             max_gone=_checked(
-                read.ini("llm_max_gone"), "llm_max_gone in the ini file", _share, default=0.10
+                read.ini("llm_max_gone"), "llm_max_gone in the ini file", ranges.share, default=0.10
             ),
             strict=bool(read("strict", _flag, default=False)),
         ),
@@ -299,51 +293,13 @@ def _flag(value: object) -> bool:
     return bool(value)
 
 
-def _number(value: object) -> float:
-    try:
-        number = float(str(value))
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise ValueError("must be a number, such as 0.05")
-    return number
-
-
-def _alpha(value: object) -> float:
-    number = _number(value)
-    if not 0 < number < 0.5:  # noqa: PLR2004 - a one-sided test needs less than a coin
-        raise ValueError("must lie above 0 and below 0.5, such as 0.05")
-    return number
-
-
-def _positive(value: object) -> float:
-    number = _number(value)
-    if number <= 0:
-        raise ValueError("must be above 0, such as 0.10")
-    return number
-
-
 def _seconds(value: object) -> float:
     try:
-        number = _number(value)
+        number = ranges.number(value)
     except ValueError:
         number = 0.0
     if number <= 0:
         raise ValueError("must be a number of seconds above 0, such as 600")
-    return number
-
-
-def _not_negative(value: object) -> float:
-    number = _number(value)
-    if number < 0:
-        raise ValueError("must be 0 or more, such as 0.02")
-    return number
-
-
-def _share(value: object) -> float:
-    number = _number(value)
-    if not 0 <= number <= 1:
-        raise ValueError("must lie between 0 and 1, such as 0.10")
     return number
 
 

@@ -58,6 +58,7 @@ def test_an_idle_session_imports_only_the_doors(tmp_path: Path) -> None:
         "pytest_llmeval.fixtures",
         "pytest_llmeval.options",
         "pytest_llmeval.plugin",
+        "pytest_llmeval.ranges",
         "pytest_llmeval.records",
     }
 
