@@ -13,6 +13,7 @@
         ProviderFailed                the provider, or a function model, gave no reply
         ReplayMiss                    --llm-cache=replay, and the reply is not stored
         BudgetExceeded                --llm-max-calls or --llm-max-cost leave no room for it
+      TableError                    a score table cannot be compared: exit 4
       CacheError                    the cache cannot be used as it is
       ScoreError                    a test recorded a score that is none: the trial crashes
 
@@ -100,3 +101,7 @@ class CacheError(LLMEvalError):
 
 class ScoreError(LLMEvalError):
     """A test recorded something that is no score, or recorded it twice."""
+
+
+class TableError(LLMEvalError):
+    """A score table cannot be compared."""

@@ -89,7 +89,7 @@ class EvalSession:
         )
         if run is None:
             return self._nothing_ran(judgement)
-        return self._compared(self._saved(judgement, run), run)
+        return compared(self._saved(judgement, run), run)
 
     def _slow_down(self, more: Slowdown) -> None:
         known = self._slowdowns.get(more.provider, more)
@@ -119,15 +119,6 @@ class EvalSession:
         except (OSError, ValueError) as exc:  # ValueError: two cases with one id, say
             return replace(judgement, unsaved=f"this run could not be recorded: {exc}")
 
-    def _compared(self, judgement: Judgement, run: Run) -> Judgement:
-        rules = self.settings.gate
-        try:
-            if self.baseline is None:
-                return replace(judgement, descriptions=describe(run, alpha=rules.alpha))
-            return replace(judgement, comparison=compare(self.baseline.run, run, rules))
-        except Exception as exc:
-            return replace(judgement, could_not_judge=f"{type(exc).__name__}: {exc}")
-
     def _nothing_ran(self, judgement: Judgement) -> Judgement:
         if self.retry is not None and not self.retry.again:
             note = f"no trial of run {self.retry.run.id} is errored: nothing to run again"
@@ -136,3 +127,14 @@ class EvalSession:
             return judgement
         reason = "nothing was compared: no eval case finished in this session"
         return replace(judgement, could_not_judge=reason)
+
+
+def compared(judgement: Judgement, run: Run) -> Judgement:
+    """Hold a run against the baseline of a judgement, or describe it if there is none."""
+    rules = judgement.settings.gate
+    try:
+        if judgement.baseline is None:
+            return replace(judgement, descriptions=describe(run, alpha=rules.alpha))
+        return replace(judgement, comparison=compare(judgement.baseline.run, run, rules))
+    except Exception as exc:
+        return replace(judgement, could_not_judge=f"{type(exc).__name__}: {exc}")

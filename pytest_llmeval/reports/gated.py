@@ -112,7 +112,7 @@ def _remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str
             f"{redrawn} cases sent the same requests but got new replies "
             "(the baseline's cache is not here)"
         )
-    if function.changed_kinds.get("unseen", 0):
+    if function.changed_kinds.get("unseen", 0) and not _is_table(judgement):
         yield f"{function.changed_kinds['unseen']} cases made no call that was seen here"
     if function.identical_repeats:
         yield "all repeats are identical: they are one draw"
@@ -121,6 +121,11 @@ def _remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str
         yield remark
     yield from _moved_cases(judgement, function)
     yield from _left_out(judgement, function)
+
+
+def _is_table(judgement: Judgement) -> bool:
+    """Whether scores alone are compared: no call of theirs could have been seen."""
+    return judgement.baseline is not None and judgement.baseline.how == "table"
 
 
 def _changed_part(function: FunctionComparison) -> str:

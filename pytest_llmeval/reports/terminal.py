@@ -54,18 +54,28 @@ def baseline_lines(baseline: Baseline | None) -> list[str]:
     """Say which run is compared with, and what is odd about it."""
     if baseline is None:
         return []
-    run = baseline.run
+    return [side_line(baseline), *(f"note: {note}" for note in baseline.notes)]
+
+
+def side_line(found: Baseline, *, side: str = "baseline") -> str:
+    """Name a run that was found, and how: ``baseline main@1a2b3c4 (merge-base, ...), 10 repeats``.
+
+    Args:
+        found: a run.
+        side: which one of a comparison it is.
+    """
+    run = found.run
     commit = f"@{run.commit[:7]}" if run.commit else ""
-    facts: list[str] = [baseline.how] if baseline.how != baseline.reference else []
-    facts.append(f"recorded {run.created[:16].replace('T', ' ')}")
-    if baseline.how in ("file", "last", "run id"):
+    facts: list[str] = [found.how] if found.how != found.reference else []
+    if found.how != "table":
+        facts.append(f"recorded {run.created[:16].replace('T', ' ')}")
+    if found.how in ("file", "last", "run id"):
         facts.append(f"run {run.id}")
     repeats = sorted({case.repeats for case in run.cases})
     shown = words.counted(repeats[-1], "repeat") if repeats else "no case"
     if len(repeats) > 1:
         shown = f"{repeats[0]} to {shown}"
-    first = f"baseline {baseline.reference}{commit} ({', '.join(facts)}), {shown}"
-    return [first, *(f"note: {note}" for note in baseline.notes)]
+    return f"{side} {found.reference}{commit} ({', '.join(facts)}), {shown}"
 
 
 def retry_lines(retry: Retry | None) -> list[str]:

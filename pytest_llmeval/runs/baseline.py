@@ -28,7 +28,7 @@ from pytest_llmeval.runs.trail import (
 MENTIONED = 3
 
 How = Literal[
-    "file", "last", "run id", "commit", "merge-base", "earlier commit", "this very commit"
+    "file", "last", "run id", "commit", "merge-base", "earlier commit", "this very commit", "table"
 ]
 
 
@@ -42,7 +42,7 @@ class Baseline:
         reference: what the user named.
         commit: the commit it was recorded for, None outside git.
         how: the way from the reference to the run. ``merge-base`` stands for its nearest
-            ancestors too, ``earlier commit`` for those of HEAD.
+            ancestors too, ``earlier commit`` for those of HEAD; ``table`` is a score table.
         distance: commits behind the wanted one: the commit or merge-base, or HEAD itself
             for ``earlier commit``; 0 for a run that was named.
         notes: sentences to print before anything is paid for.

@@ -121,6 +121,17 @@ class RunStore:
                 notes.append(f"passed over: {path} was not recorded for the commit of its folder")
         return Listing(tuple(runs), tuple(notes))
 
+    def every(self) -> Listing:
+        """List all runs, by id; only headers are read."""
+        runs, notes = [], []
+        for path in self.folder.glob(f"*/*{ENDING}"):
+            try:
+                runs.append(StoredRun(path, read_run_header(path)))
+            except BaselineUnreadable as exc:
+                notes.append(f"passed over: {exc}")
+        newest_first = sorted(runs, key=lambda stored: stored.header.run.id, reverse=True)
+        return Listing(tuple(newest_first), tuple(sorted(notes)))
+
     def by_id(self, run_id: str) -> Path | None:
         """Find the file of a run by its id, None if there is none."""
         if not is_run_id(run_id):

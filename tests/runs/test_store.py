@@ -178,3 +178,16 @@ def test_other_files_in_the_store_are_no_runs(store):
     found = store.newest()
     assert found is not None
     assert (found.run.id, found.notes) == (EARLY, ())
+
+
+def test_every_run_is_listed_newest_first_and_a_damaged_one_told(store):
+    assert store.every().runs == ()
+    for run_id, commit in ((LATE, COMMIT), (EARLY, None)):
+        store.save(make_run(id=run_id, commit=commit))
+    (store.folder / COMMIT / "noise.jsonl.gz").write_bytes(b"noise")
+
+    listing = store.every()
+
+    assert [stored.header.run.id for stored in listing.runs] == [LATE, EARLY]
+    assert len(listing.notes) == 1
+    assert listing.notes[0].startswith("passed over: ")

@@ -1,80 +1,38 @@
-"""The command ``llmeval``: what can be done without a test session."""
+"""``llmeval cache``: look into the replies that were paid for, carry and prune them."""
 
 from __future__ import annotations
 
 import difflib
 import re
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import click
 
-from pytest_llmeval import __version__
 from pytest_llmeval.cache import carrying, explaining, merging, pruning, statistics
 from pytest_llmeval.cache.disk import DBNAME
 from pytest_llmeval.cache.paging import Change, StoredRow
 from pytest_llmeval.cache.reply import TIME
 from pytest_llmeval.cache.store import Store
-from pytest_llmeval.errors import LLMEvalError
+from pytest_llmeval.cli.common import HOME, directory_option, echo, nearest_home
 from pytest_llmeval.records import Run, Trial
 from pytest_llmeval.reports import cached
 from pytest_llmeval.runs.git import read_state
 from pytest_llmeval.runs.named import draws_of_baselines, draws_of_every_run, run_named
 from pytest_llmeval.runs.store import RunStore
 
-HOME = ".llmeval"
-USAGE_ERROR = 4  # as pytest exits
 AGE = re.compile(r"([1-9][0-9]{0,4})d", re.ASCII)
 
 
-class _Door(click.Group):
-    """A group whose mistakes end as one line and the exit code that pytest has for them."""
-
-    def main(self, *args: Any, **extra: Any) -> Any:
-        """Run a command and exit."""
-        try:
-            super().main(*args, **{**extra, "standalone_mode": False})
-        except click.exceptions.NoArgsIsHelpError as exc:
-            exc.show()
-            sys.exit(USAGE_ERROR)
-        except (click.ClickException, click.Abort, LLMEvalError, OSError) as exc:
-            click.echo(f"ERROR: {_told(exc)}", err=True)
-            sys.exit(USAGE_ERROR)
-        sys.exit(0)
-
-
-def _told(exc: Exception) -> str:
-    if isinstance(exc, click.Abort):
-        return "stopped; nothing was changed. Without a terminal to ask at, say --yes"
-    if isinstance(exc, click.ClickException):
-        return exc.format_message()
-    if isinstance(exc, OSError):
-        return f"{exc.filename}: {exc.strerror or exc}"
-    return str(exc)
-
-
-@click.group(cls=_Door)
-@click.version_option(__version__, prog_name="llmeval")
-def main() -> None:
-    """Look after what pytest sessions with evals left behind."""
-
-
-@main.group()
+@click.group()
 def cache() -> None:
     """Look into the replies that were paid for, and carry, prune or clear them."""
 
 
-directory_option = click.option(
-    "--dir",
-    "directory",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The directory that sessions know as --llm-dir; else .llmeval, sought from here upwards.",
-)
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 file_argument = click.argument(
     "path", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False)
@@ -87,7 +45,7 @@ def stats(directory: Path | None) -> None:
     """Count requests, draws, generations and bytes, by model and host."""
     home = _home(directory)
     with _opened(home) as store:
-        _echo(cached.contents(statistics.count(store), home / "cache"))
+        echo(cached.contents(statistics.count(store), home / "cache"))
 
 
 @cache.command()
@@ -104,7 +62,7 @@ def why(nodeid: str, reference: str, directory: Path | None) -> None:
     if not calls:
         click.echo("it made no call")
     with _opened(home) as store:
-        _echo(cached.explanation(explaining.explain(store, calls)))
+        echo(cached.explanation(explaining.explain(store, calls)))
 
 
 @cache.command()
@@ -127,7 +85,7 @@ def prune(age: str, references: tuple[str, ...], directory: Path | None, *, yes:
     rule = pruning.Rule(before=before, kept=kept)
     with _opened(home) as store:
         planned = pruning.prune(store.rows(), rule)
-        _echo(cached.pruning(planned, before=before))
+        echo(cached.pruning(planned, before=before))
         if not planned.replies:
             return
         if not yes:
@@ -171,9 +129,7 @@ def clear(directory: Path | None, *, yes: bool) -> None:
 def _home(given: Path | None, *, must_exist: bool = True) -> Path:
     """Find the directory that sessions know as --llm-dir."""
     here = Path.cwd()
-    sought = [folder / HOME for folder in (here, *here.parents)]
-    found = next((home for home in sought if home.is_dir()), None)
-    home = given or found
+    home = given or nearest_home(here)
     if home is None:
         raise click.UsageError(f"no {HOME} in {here} nor above. Name it with --dir, or run pytest")
     if must_exist and not (home / "cache" / DBNAME).is_file():
@@ -224,8 +180,3 @@ def _days(age: str) -> timedelta:
     if match is None:
         raise click.UsageError(f"--older-than={age}: write a number of days, such as 90d")
     return timedelta(days=int(match[1]))
-
-
-def _echo(lines: Iterable[str]) -> None:
-    for line in lines:
-        click.echo(line)

@@ -1,0 +1,54 @@
+"""The command ``llmeval``: what can be done without a test session."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from pytest_llmeval import __version__
+from pytest_llmeval.cli.cache_commands import cache
+from pytest_llmeval.cli.compare_command import compare
+from pytest_llmeval.cli.run_commands import list_runs, show
+from pytest_llmeval.errors import LLMEvalError
+
+USAGE_ERROR = 4  # as pytest exits
+
+
+class _Door(click.Group):
+    """A group whose mistakes end as one line and the exit code that pytest has for them."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run a command and exit."""
+        try:
+            super().main(*args, **{**extra, "standalone_mode": False})
+        except click.exceptions.NoArgsIsHelpError as exc:
+            exc.show()
+            sys.exit(USAGE_ERROR)
+        except (click.ClickException, click.Abort, LLMEvalError, OSError) as exc:
+            click.echo(f"ERROR: {_told(exc)}", err=True)
+            sys.exit(USAGE_ERROR)
+        sys.exit(0)
+
+
+def _told(exc: Exception) -> str:
+    if isinstance(exc, click.Abort):
+        return "stopped; nothing was changed. Without a terminal to ask at, say --yes"
+    if isinstance(exc, click.ClickException):
+        return exc.format_message()
+    if isinstance(exc, OSError):
+        return f"{exc.filename}: {exc.strerror or exc}"
+    return str(exc)
+
+
+@click.group(cls=_Door)
+@click.version_option(__version__, prog_name="llmeval")
+def main() -> None:
+    """Compare what pytest sessions with evals left behind, and look after it."""
+
+
+main.add_command(compare)
+main.add_command(list_runs)
+main.add_command(show)
+main.add_command(cache)

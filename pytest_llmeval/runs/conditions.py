@@ -1,0 +1,188 @@
+"""A breakdown of runs by parameter: ``test[a]`` held against ``test[b]``."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.records import PASS_METRIC, Better, Run
+
+_SELECTION = re.compile(r"(?P<function>[^\[]+)(?:\[(?P<part>.+)\])?", re.DOTALL)
+_LISTED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """One condition of a test function.
+
+    Attributes:
+        function: its name, or as much of its node id as makes it the only one.
+        part: ids of the parameters that stand for the condition, as pytest joins them; a
+            ``*`` says where the others are. None for every case.
+    """
+
+    function: str
+    part: str | None
+
+    def __str__(self) -> str:
+        """Write it as it was typed."""
+        return self.function if self.part is None else f"{self.function}[{self.part}]"
+
+
+def parse_selection(text: str) -> Selection:
+    """Read ``test``, ``test[a]``, ``test[a-*]`` or the same with a path before it.
+
+    Raises:
+        SettingsError: it is nothing of that kind.
+    """
+    match = _SELECTION.fullmatch(text)
+    if match is None:
+        raise SettingsError(f"::{text}: write a test function and its parameters, as in ::test[a]")
+    return Selection(function=match["function"], part=match["part"])
+
+
+def conditions(
+    baseline: Run, candidate: Run, selections: tuple[Selection, Selection]
+) -> tuple[Run, Run]:
+    """Narrow two runs, or one run twice, to a condition each, so that the gate pairs them.
+
+    Where the selections differ, cases are renamed to what they have in common: the
+    candidate's function and the ids of the remaining parameters.
+
+    Args:
+        baseline: what is compared with.
+        candidate: what is judged.
+        selections: of each.
+
+    Raises:
+        SettingsError: a selection fits no case or no single function, or does not tell
+            the condition from the remaining parameters.
+    """
+    functions = tuple(map(_function, (baseline, candidate), selections))
+    there, here = (
+        _rest_of(run, function, selection)
+        for run, function, selection in zip(
+            (baseline, candidate), functions, selections, strict=True
+        )
+    )
+    if functions[0] == functions[1] and selections[0].part == selections[1].part:
+        return _kept(baseline, there), _kept(candidate, here)
+    return (
+        _renamed(baseline, there, function=functions[0], name=functions[1]),
+        _renamed(candidate, here, function=functions[1], name=functions[1]),
+    )
+
+
+def gated_on(run: Run, *, metric: str | None, better: Better | None) -> Run:
+    """Gate a run on another metric, or in another direction, than its markers say.
+
+    Args:
+        run: any run.
+        metric: the only one to gate on; None for those of the markers.
+        better: which direction is good; None for that of the markers.
+
+    Raises:
+        SettingsError: no trial of the run recorded the metric.
+    """
+    recorded = dict.fromkeys([PASS_METRIC, *(name for t in run.trials for name in t.scores)])
+    if metric is not None and metric not in recorded:
+        raise SettingsError(
+            f"--metric={metric}: no trial of run {run.id} recorded it; it has {', '.join(recorded)}"
+        )
+    return replace(
+        run,
+        cases=tuple(
+            replace(
+                case,
+                gate=case.gate if metric is None else (metric,),
+                better=better or case.better,
+            )
+            for case in run.cases
+        ),
+    )
+
+
+def _function(run: Run, selection: Selection) -> str:
+    """Find the one function that is meant."""
+    functions = dict.fromkeys(case.function for case in run.cases)
+    wanted = selection.function
+    found = [name for name in functions if name == wanted or name.endswith(f"::{wanted}")]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise SettingsError(
+            f"run {run.id} has {len(found)} functions {wanted}: name one, as in ::{found[0]}"
+        )
+    names = {name.rpartition("::")[2]: name for name in functions}
+    near = difflib.get_close_matches(wanted, [*names, *functions], n=3)
+    hint = f"Did you mean {', '.join(near)}?" if near else f"It has {_listed(list(names))}"
+    raise SettingsError(f"run {run.id} has no test function {wanted!r}. {hint}")
+
+
+def _rest_of(run: Run, function: str, selection: Selection) -> Mapping[str, str]:
+    """Tell what is left of the parameters of each case of a condition, by the case's id."""
+    all_ids = [case.id for case in run.cases if case.function == function]
+    rests: dict[str, str] = {}
+    owners: dict[str, str] = {}
+    for id_ in all_ids:
+        parameters = id_[len(function) + 1 : -1]
+        rest = parameters if selection.part is None else _without(parameters, selection.part)
+        if rest is None:
+            continue
+        if owners.setdefault(rest, id_) != id_:
+            raise SettingsError(
+                f"::{selection} leaves the same of {owners[rest]} and {id_}: say where the other "
+                f"parameters are, as in ::{selection.function}[{selection.part}-*]"
+            )
+        rests[id_] = rest
+    if rests:
+        return rests
+    known = [id_[len(function) :] or "no parameters" for id_ in all_ids]
+    raise SettingsError(
+        f"run {run.id} has no case ::{selection}. {function} has {_listed(known)}; "
+        "name whole ids of parameters"
+    )
+
+
+def _without(parameters: str, part: str) -> str | None:
+    """Take a condition out of joined ids, None if it is not in them."""
+    if "*" in part:
+        before, _, after = part.partition("*")
+        fits = parameters.startswith(before) and parameters.endswith(after)
+        enough = len(parameters) >= len(before) + len(after)
+        return parameters[len(before) : len(parameters) - len(after)] if fits and enough else None
+    # an id is bounded by the dashes that join them, or by the ends
+    match = re.search(rf"(?:^|-){re.escape(part)}(?=-|$)", parameters)
+    if match is None:
+        return None
+    return (parameters[: match.start()] + parameters[match.end() :]).removeprefix("-")
+
+
+def _kept(run: Run, rests: Mapping[str, str]) -> Run:
+    return replace(
+        run,
+        cases=tuple(case for case in run.cases if case.id in rests),
+        trials=tuple(trial for trial in run.trials if trial.case in rests),
+    )
+
+
+def _renamed(run: Run, rests: Mapping[str, str], *, function: str, name: str) -> Run:
+    kept = _kept(run, rests)
+    ids = {id_: f"{name}[{rest}]" if rest else name for id_, rest in rests.items()}
+    return replace(
+        kept,
+        partial=tuple(name if partial == function else partial for partial in run.partial),
+        # the digest of all parameters tells the conditions apart, not the cases
+        cases=tuple(
+            replace(case, id=ids[case.id], function=name, parameters=None) for case in kept.cases
+        ),
+        trials=tuple(replace(trial, case=ids[trial.case]) for trial in kept.trials),
+    )
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more

@@ -1,0 +1,125 @@
+"""Rows of a CSV or JSONL file, packed or not, one after the other."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import IO, cast
+
+from pytest_llmeval.errors import TableError
+
+CSV = (".csv", ".csv.gz")
+JSONL = (".jsonl", ".jsonl.gz")
+ENDINGS = (*CSV, *JSONL)
+
+Row = tuple[int, Sequence[object]]
+
+
+def has_ending(path: Path, endings: Sequence[str] = ENDINGS) -> bool:
+    """Whether a file is named like a table."""
+    return path.name.lower().endswith(tuple(endings))
+
+
+def read_columns(path: Path) -> tuple[str, ...]:
+    """Read the names of the columns: the header of a CSV file, the keys of the first object.
+
+    Raises:
+        TableError: the file cannot be read, or is empty.
+    """
+    with _opened(path) as file:
+        names = _header(file) if has_ending(path, CSV) else next(_objects(path, file), (0, ()))[1]
+    if not names:
+        raise TableError(f"{path} is empty: a score table has case_id, repeat and score")
+    return tuple(names)
+
+
+def read_rows(path: Path, columns: Sequence[str | None], *, needed: int) -> Iterator[Row]:
+    """Read some columns of every row, keeping none.
+
+    Args:
+        path: a file with one of ``ENDINGS``.
+        columns: which ones, None for one that the file does not have; those of a CSV file
+            are in its header.
+        needed: how many of them, from the left, every row must have.
+
+    Yields:
+        Number of the row's last line in the file, from 1, and its values in the order of
+        ``columns``. An empty cell of a CSV file is None.
+
+    Raises:
+        TableError: a line is not what it should be; the message says which one.
+    """
+    with _opened(path) as file:
+        if has_ending(path, CSV):
+            yield from _csv_rows(path, file, columns)
+        else:
+            yield from _json_rows(path, file, columns, needed=needed)
+
+
+def _csv_rows(path: Path, file: IO[str], columns: Sequence[str | None]) -> Iterator[Row]:
+    reader = csv.reader(file, skipinitialspace=True)
+    header = next(reader)
+    places = [None if name is None else header.index(name) for name in columns]
+    for cells in reader:
+        if len(cells) == len(header):
+            row = [None if at is None else cells[at] or None for at in places]
+            yield reader.line_num, row
+        elif cells:
+            raise TableError(
+                f"{path}, line {reader.line_num}: {len(cells)} cells, the header has {len(header)}"
+            )
+
+
+def _json_rows(
+    path: Path, file: IO[str], columns: Sequence[str | None], *, needed: int
+) -> Iterator[Row]:
+    for number, row in _objects(path, file):
+        for name in islice(columns, needed):
+            if name not in row:
+                raise TableError(f"{path}, line {number}: it has no '{name}'")
+        yield number, [None if name is None else row.get(name) for name in columns]
+
+
+def _header(file: IO[str]) -> list[str]:
+    return next(csv.reader(file, skipinitialspace=True), [])
+
+
+def _objects(path: Path, file: IO[str]) -> Iterator[tuple[int, dict[str, object]]]:
+    for number, line in enumerate(file, start=1):
+        if line.isspace():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as exc:  # the latter by thousands of brackets
+            raise TableError(f"{path}, line {number}: not JSON: {exc}") from None
+        if not isinstance(row, dict):
+            raise TableError(f"{path}, line {number}: not a JSON object")
+        yield number, row
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[str]]:
+    """Open a table; whatever is wrong with the file ends as one sentence."""
+    try:
+        with _text_of(path) as file:
+            yield file
+    except UnicodeDecodeError as exc:
+        raise TableError(f"{path}: not UTF-8: {exc.reason}") from exc
+    except csv.Error as exc:
+        raise TableError(f"{path}: not CSV: {exc}") from exc
+    except (gzip.BadGzipFile, zlib.error, EOFError) as exc:
+        raise TableError(f"{path}: damaged, or not packed with gzip: {exc}") from exc
+    except OSError as exc:
+        raise TableError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+
+
+def _text_of(path: Path) -> IO[str]:
+    if path.name.lower().endswith(".gz"):
+        return cast("IO[str]", gzip.open(path, "rt", encoding="utf-8-sig", newline=""))
+    return path.open(encoding="utf-8-sig", newline="")

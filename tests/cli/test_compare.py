@@ -1,0 +1,300 @@
+"""`llmeval compare`, as a user types it: exit codes, one line for a mistake, the same figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pytest_llmeval.cli import main
+from tests.project import Project
+
+
+def compare(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["compare", *map(str, arguments)])
+
+
+def figures(*arguments: object) -> dict[str, Any]:
+    result = compare(*arguments, "--json")
+    document = json.loads(result.stdout)
+    assert result.exit_code == int(document["fails"])
+    (function,) = document["functions"]
+    return dict(function)
+
+
+def assert_refused(result: Result, *parts: str) -> None:
+    assert result.exit_code == 4
+    assert result.stdout == ""
+    [line] = result.stderr.splitlines()
+    assert line.startswith("ERROR: ")
+    for part in parts:
+        assert part in line
+
+
+def write_table(
+    name: str, rate: float, *, cases: int = 20, repeats: int = 5, more: str = ""
+) -> str:
+    """Write a table of passes: every case at the same rate, spread evenly over its repeats."""
+    rows = ["case_id,repeat,score"]
+    for case in range(cases):
+        hits = round(rate * repeats)
+        rows += [f"case-{case},{n},{int(n < hits)}" for n in range(repeats)]
+    Path(name).write_text("\n".join(rows) + f"\n{more}")
+    return name
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+# --- score tables ------------------------------------------------------------------------
+
+
+def test_a_table_that_fell_exits_1_with_the_words_of_a_session() -> None:
+    result = compare(write_table("a.csv", 0.8), write_table("b.csv", 0.4))
+
+    assert result.exit_code == 1
+    first, second, *_, last = result.stdout.splitlines()
+    assert first == "baseline a.csv (table), 5 repeats"
+    assert second == "here b.csv (table), 5 repeats"
+    assert last.startswith("llm evals: scores fell by 0.400 (0.800 -> 0.400); chance alone")
+    assert "20/20" in result.stdout
+    assert "REGRESSED" in result.stdout
+    assert "no call that was seen" not in result.stdout
+
+
+def test_a_table_that_rose_exits_0() -> None:
+    result = compare(write_table("a.csv", 0.4), write_table("b.csv", 0.8))
+
+    assert result.exit_code == 0
+    assert "improved" in result.stdout
+    assert "llm evals:" not in result.stdout
+
+
+def test_every_common_case_of_a_table_counts_as_changed() -> None:
+    same = write_table("a.csv", 0.8)
+    function = figures(same, same)
+
+    assert (function["cases"], function["changed"]) == (20, 20)
+    assert function["verdict"] != "unchanged"
+    assert function["changed_kinds"]["unseen"] == 20
+
+
+def test_an_errored_trial_never_changes_a_score() -> None:
+    before = write_table("a.csv", 0.8, cases=40)
+    plain = figures(before, write_table("b.csv", 0.6, cases=40))
+    erred = figures(before, write_table("c.csv", 0.6, cases=40, more="case-0,5,\ncase-7,5,\n"))
+
+    assert erred["trials"]["errored"] == 2
+    for key in ("difference", "mean", "baseline_mean", "t", "p", "verdict"):
+        assert erred[key] == plain[key]
+
+
+def test_unequal_repeats_and_missing_cases_are_compared_by_case_means() -> None:
+    Path("a.csv").write_text(
+        "case_id,repeat,score\n" + "".join(f"c{n},0,{n % 2}\nc{n},1,1\n" for n in range(20))
+    )
+    Path("b.csv").write_text(
+        "case_id,repeat,score\n" + "".join(f"c{n},0,0.5\n" for n in range(1, 21))
+    )
+    function = figures("a.csv", "b.csv")
+
+    assert function["cases"] == 19
+    assert function["only_here"] == ["c20"]
+    assert function["only_in_baseline"] == ["c0"]
+    assert function["baseline_mean"] == pytest.approx((10 * 1.0 + 9 * 0.5) / 19)
+    assert function["mean"] == pytest.approx(0.5)
+
+
+def test_clusters_of_a_table_are_units() -> None:
+    for name, shift in (("a.csv", 7), ("b.csv", 8)):
+        rows = [f"c{n},0,{n * n % 7 / shift},doc-{n % 8}\n" for n in range(24)]
+        Path(name).write_text("case_id,repeat,score,cluster\n" + "".join(rows))
+
+    assert figures("a.csv", "b.csv")["units"] == 8
+
+
+def test_each_metric_is_gated_and_one_can_be_chosen() -> None:
+    rows = "".join(f"c{n},0,tone,{n}\nc{n},0,pass,1\n" for n in range(8))
+    Path("a.csv").write_text(f"case_id,repeat,metric,score\n{rows}")
+
+    document = json.loads(compare("a.csv", "a.csv", "--json").stdout)
+
+    assert [each["metric"] for each in document["functions"]] == ["tone", "pass"]
+    assert [each["family_size"] for each in document["functions"]] == [2, 2]
+    assert figures("a.csv", "a.csv", "--metric=tone")["metric"] == "tone"
+
+
+def test_where_lower_is_better_a_rise_is_a_regression() -> None:
+    first, second = write_table("a.csv", 0.4), write_table("b.csv", 0.8)
+    assert compare(first, second, "--better=lower").exit_code == 1
+    assert figures(first, second, "--better=lower")["difference"] == pytest.approx(-0.4)
+
+
+def test_rules_are_those_of_a_session() -> None:
+    first, second = write_table("a.csv", 0.8, cases=4), write_table("b.csv", 0.6, cases=4)
+
+    assert figures(first, second)["verdict"] == "inconclusive"
+    assert compare(first, second).exit_code == 0
+    assert compare(first, second, "--strict").exit_code == 1
+    big = write_table("c.csv", 0.8, cases=30), write_table("d.csv", 0.6, cases=30)
+    assert compare(*big).exit_code == 1
+    assert compare(*big, "--margin=0.3", "--target=0.4").exit_code == 0
+    document = json.loads(compare(*big, "--alpha=0.01", "--json").stdout)
+    assert document["settings"]["alpha"] == 0.01
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--alpha=0.5"], "--alpha=0.5: must lie above 0 and below 0.5, such as 0.05"),
+        (["--margin=-1"], "--margin=-1: must be 0 or more"),
+        (["--target=0"], "--target=0: must be above 0"),
+        (["--target=nan"], "--target=nan: must be a number"),
+        (["--margin=0.1"], "--margin=0.1 must be smaller than --target=0.1 (the default)"),
+        (["--test=welch"], "--test"),
+        (["--better=more"], "--better"),
+        (["--metric=tone"], "no column 'tone'"),
+        (["third.csv"], "third.csv"),
+    ],
+)
+def test_a_mistaken_option_is_one_line_and_exit_4(arguments: list[str], part: str) -> None:
+    table = write_table("a.csv", 1)
+    assert_refused(compare(table, table, *arguments), part)
+
+
+def test_a_bad_table_is_one_line_and_exit_4() -> None:
+    good = write_table("a.csv", 1)
+    bad = write_table("b.csv", 1, more="case-0,9,high\n")
+
+    assert_refused(compare(good, bad), "b.csv, line 102: score is 'high'")
+    assert_refused(compare(good, "c.csv"), "c.csv: there is no such file")
+    assert_refused(compare(good, "main"), "a.csv is a score table and main is none")
+    assert_refused(compare("main", good), "a.csv is a score table and main is none")
+
+
+def test_tables_without_a_common_case_are_not_comparable() -> None:
+    Path("b.csv").write_text("case_id,repeat,score\nother,0,1\n")
+    result = compare(write_table("a.csv", 1), "b.csv")
+
+    assert result.exit_code == 1
+    assert "NOT COMPARABLE" in result.stdout
+
+
+def test_tables_of_one_case_and_of_failed_calls_alone_have_a_verdict() -> None:
+    one = write_table("a.csv", 1, cases=1)
+    Path("b.csv").write_text("case_id,repeat,score\ncase-0,0,\n")
+
+    assert figures(one, write_table("c.csv", 0, cases=1))["verdict"] in (
+        "regressed",
+        "inconclusive",
+    )
+    assert figures(one, one)["verdict"] == "inconclusive"
+    assert figures(one, "b.csv")["verdict"] == "not_comparable"
+
+
+def test_a_gate_that_breaks_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("by hand")
+
+    monkeypatch.setattr("pytest_llmeval.session.compare", broken)
+    table = write_table("a.csv", 1)
+    result = compare(table, table)
+
+    assert result.exit_code == 1
+    assert "llm evals: could not judge: ZeroDivisionError: by hand" in result.stdout
+
+
+# --- recorded runs -----------------------------------------------------------------------
+
+
+def worse(project: Project) -> None:
+    project.write(app='PROMPT = "Say yes to {case}. rate=0.1"')
+
+
+def test_two_runs_compare_as_the_session_did(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.path)
+    project.run()
+    project.git("switch", "-qc", "side")
+    worse(project)
+    project.commit("worse")
+    _, report = project.gate("--llm-baseline=main")
+
+    result = compare("main", "side", "--json")
+
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["functions"] == report["functions"]
+    old, new = project.runs() if "main" in str(project.runs()[0]) else compare_order(project)
+    assert compare(old, new).exit_code == 1
+    assert compare(new, old).exit_code == 0
+    assert "here last" in compare("last", "last").stdout
+
+
+def compare_order(project: Project) -> list[Path]:
+    """The run files, main's first: ids of one second are in no order."""
+    main_commit = project.git("rev-parse", "main")
+    return sorted(project.runs(), key=lambda path: path.parent.name != main_commit)
+
+
+CONDITIONS = """
+import pytest
+from pytest_llmeval import llm_eval
+
+
+@llm_eval(repeats=4)
+@pytest.mark.parametrize("case", [f"case-{i}" for i in range(12)])
+@pytest.mark.parametrize("rate", ["0.9", "0.1"], ids=["bold", "shy"])
+def test_says_yes(llm, case, rate):
+    assert llm.ask(f"Say yes to {case}. rate={rate}").text == "yes"
+"""
+
+
+def test_two_conditions_of_one_run_are_paired_by_the_other_parameters(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.path)
+    project.write(test_evals=CONDITIONS)
+    project.run()
+
+    function = figures("last::test_says_yes[bold]", "last::test_says_yes[shy]")
+
+    assert function["verdict"] == "regressed"
+    assert function["cases"] == 12
+    assert function["compared"][0]["case"] == "test_evals.py::test_says_yes[case-0]"
+    same = figures("last::test_says_yes[bold]", "last::test_says_yes[bold]")
+    assert same["verdict"] == "unchanged"
+    assert_refused(compare("last::test_says_yes[bold]", "last"), "name a test of both")
+    assert_refused(compare("last", "last"), "no run besides")
+    assert_refused(compare("last::test_says_yes[x]", "last::test_says_yes"), "no case ::test_says")
+    assert_refused(
+        compare("last::test_says_yes", "last::test_says_yes", "--metric=tone"), "--metric=tone"
+    )
+
+
+def test_conditions_of_two_runs_with_ids_by_position_are_told_so(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.path)
+    project.write(test_evals=CONDITIONS.replace('f"case-{i}"', "(i, i)"))
+    project.run()
+    project.run()
+    file = project.runs()[0]
+
+    result = compare(f"{file}::test_says_yes[bold]", f"{project.runs()[1]}::test_says_yes[shy]")
+
+    assert result.exit_code == 1
+    assert "note: ids are made from positions" in result.stdout
+
+
+def test_a_run_that_is_not_there_is_one_line_and_exit_4(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.path)
+    assert_refused(compare("main", "last"), "last: no run in", "Record one: pytest")
+    assert_refused(compare("main", "mian"), "mian: no table, run file or run id", "main")

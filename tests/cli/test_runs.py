@@ -1,0 +1,64 @@
+"""`llmeval list` and `llmeval show`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pytest_llmeval.cli import main
+from tests.project import Project
+
+
+def llmeval(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(each) for each in arguments])
+
+
+def test_runs_are_listed_and_shown(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project.path)
+    project.run()
+    (file,) = project.runs()
+    run_id = file.name.removesuffix(".jsonl.gz")
+
+    heading, row = llmeval("list").stdout.splitlines()
+    shown = llmeval("show", "last")
+
+    assert heading.split() == ["run", "commit", "branch", "cases", "trials", "models"]
+    assert row.split() == [
+        run_id,
+        file.parent.name[:7],
+        "main",
+        "20",
+        "100",
+        "function/model:answer",
+    ]
+    assert shown.exit_code == 0
+    assert shown.stdout.startswith(f"run {run_id}, 20 cases, 100 trials\ncommit {file.parent.name}")
+    assert "test_says_yes     20     100  0." in shown.stdout
+    assert "not gated: compare it: llmeval compare A B" in shown.stdout
+
+
+def test_an_incomplete_run_and_a_damaged_one_are_told(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.path)
+    project.run("-k", "case-3")
+    (file,) = project.runs()
+    file.with_name("20261121T084100-000000.jsonl.gz").write_bytes(b"noise")
+
+    result = llmeval("list")
+
+    assert "incomplete: not everything was collected" in result.stdout
+    assert "warning: passed over: " in result.stderr
+    assert "note: incomplete" in llmeval("show", file).stdout
+
+
+def test_where_nothing_is_recorded_that_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in (["list"], ["show", "last"], ["list", "--dir", "other"]):
+        result = llmeval(*command)
+        assert result.exit_code == 4
+        assert "Record one: pytest" in result.stderr
