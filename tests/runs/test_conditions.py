@@ -52,6 +52,8 @@ def test_a_condition_may_be_any_of_the_parameters_and_hold_dashes() -> None:
 def test_a_part_of_an_id_is_no_condition() -> None:
     run = run_of("test[ab]", "test[b]")
     assert held(run, "test[b]", "test[ab]") == (["test"], ["test"])
+    longer = run_of("test[a]", "test[ab]")
+    assert held(longer, "test[a]", "test[ab]") == (["test"], ["test"])
 
 
 def test_a_star_says_where_the_other_parameters_are() -> None:
