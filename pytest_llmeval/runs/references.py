@@ -90,7 +90,7 @@ def _by_name(
     if path.is_file():
         return "file", FoundRun(path, store.load(path))
     if reference == "last":
-        newest = store.newest(excluding=excluding.id if excluding else None)
+        newest = store.newest(excluding=excluding.id) if excluding else store.newest()
         if newest is None:
             other = f" besides {excluding.id}" if excluding else ""
             raise BaselineNotFound(f"last: no run{other} in {store.folder}. Record one: pytest")
