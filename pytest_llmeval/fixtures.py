@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.engine.loop import TrialRunner
     from pytest_llmeval.engine.trial import RunningTrial
     from pytest_llmeval.models.async_base import AsyncModel
-    from pytest_llmeval.models.base import CachedCalls, Model
+    from pytest_llmeval.models.base import CachedCalls, CurrentTrial, Model
     from pytest_llmeval.models.budget import Budget
     from pytest_llmeval.models.gates import Gates
     from pytest_llmeval.models.providers import Providers
@@ -66,6 +66,30 @@ def _llm_providers(request: pytest.FixtureRequest) -> Iterator[Providers]:
     providers = Providers(retries=RetryPolicy(gates=gates, limit=limit, budget=budget))
     yield providers
     providers.close()
+
+
+@pytest.fixture(scope="session")
+def _llm_interception(
+    pytestconfig: pytest.Config, _llm_replies: Replies, _llm_providers: Providers
+) -> Iterator[None]:
+    """Stands between the application's clients and the network; cases that want it ask first."""
+    from pytest_llmeval.engine.hooks import NOTES
+    from pytest_llmeval.models.asker import inherited_by_threads
+    from pytest_llmeval.models.intercept import intercepting
+    from pytest_llmeval.models.questions import Interception
+    from pytest_llmeval.models.recognition import Recognition
+
+    engine = pytestconfig.pluginmanager.get_plugin("llmeval-engine")
+    assert engine is not None  # noqa: S101 - it is what asked for this fixture
+    interception = Interception(
+        engine.asker,
+        calls_of=lambda trial: _calls_of(trial, pytestconfig, _llm_replies),
+        retries=_llm_providers.retries,
+        recognition=Recognition(pytestconfig.stash[SETTINGS].intercept_hosts),
+        note=pytestconfig.stash.setdefault(NOTES, []).append,
+    )
+    with inherited_by_threads(), intercepting(interception):
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -201,10 +225,13 @@ def _calls(request: pytest.FixtureRequest, replies: Replies) -> CachedCalls:
 
     No fixture of its own: each costs a trial 0.1 ms.
     """
+    return _calls_of(_ledger(request), request.config, replies)
+
+
+def _calls_of(trial: CurrentTrial, config: pytest.Config, replies: Replies) -> CachedCalls:
     from pytest_llmeval.models.base import CachedCalls
 
-    aliases = request.config.stash[SETTINGS].origin_aliases
-    return CachedCalls(_ledger(request), replies, aliases=aliases)
+    return CachedCalls(trial, replies, aliases=config.stash[SETTINGS].origin_aliases)
 
 
 def _ledger(request: pytest.FixtureRequest) -> Ledger:

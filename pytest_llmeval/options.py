@@ -171,6 +171,12 @@ INI_ONLY = (
         "linelist",
         "lines of 'openai/model = 0.15, 0.60': dollars per million tokens, input and output",
     ),
+    ("llm_intercept", "bool", "keep what clients of the application ask (default: false)"),
+    (
+        "llm_intercept_hosts",
+        "args",
+        "hosts, or host:port, of gateways that speak the language of openai, anthropic or ollama",
+    ),
 )
 
 
@@ -226,6 +232,8 @@ def resolve(config: pytest.Config) -> Settings:
         max_cost=read("max-cost", _dollars, None),
         prices=_prices(read.ini("llm_prices") or ()),
         origin_aliases=_aliases(read.ini("llm_origin_alias") or ()),
+        intercept=bool(read.ini("llm_intercept")),
+        intercept_hosts=_hosts(read.ini("llm_intercept_hosts") or ()),
         gate=GateRules(
             alpha=read("alpha", ranges.alpha, 0.05),
             margin=margin,
@@ -386,6 +394,16 @@ def _prices(lines: Sequence[str]) -> dict[str, TokenPrice]:
             )
         prices[model.strip()] = price
     return prices
+
+
+def _hosts(names: Sequence[str]) -> tuple[str, ...]:
+    for name in names:
+        if "/" in name or "*" in name:
+            raise SettingsError(
+                f"llm_intercept_hosts in the ini file: {name!r} is no host; write a name, with or "
+                "without a port, such as gateway.example.com or 10.0.0.7:8080"
+            )
+    return tuple(names)
 
 
 def _directory(config: pytest.Config, read: _Reader) -> Path:

@@ -15,6 +15,7 @@ import pytest
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound, SettingsError
 from pytest_llmeval.fixtures import (  # noqa: F401 - pytest finds fixtures by their names here
+    _llm_interception,
     _llm_loop,
     _llm_providers,
     _llm_replies,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 MARKER_HELP = (
     "llm_eval(repeats=5, *, min_score=None, gate=None, better='higher', cluster=None, "
-    "concurrency=None): "
+    "concurrency=None, intercept=None): "
     "run the test repeats times as one case, and gate on its mean"
 )
 _USAGE_KEY = "llmeval_usage_error"
@@ -236,6 +237,10 @@ class SessionHooks:
             Providers().check(self._settings.model)
             self._check_price(self._settings.model)
         evals = [read_marker(item, self._settings) for item in marked]
+        if any(spec.intercept for spec in evals):
+            from pytest_llmeval.models.intercept import check_seams
+
+            check_seams()
         opening = open_run(
             self._config,
             [spec.case for spec in evals],

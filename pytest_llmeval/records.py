@@ -278,6 +278,8 @@ class Settings:
         max_calls: the most calls of the session, over all workers; None for any number.
         max_cost: the most dollars likewise.
         prices: the user's own, by ``provider/model``.
+        intercept: whether clients of the application are intercepted where no marker says.
+        intercept_hosts: hosts whose services speak the language of a vendor.
         session: id that all processes of the session share.
     """
 
@@ -298,4 +300,6 @@ class Settings:
     max_calls: int | None = None
     max_cost: Decimal | None = None
     prices: Mapping[str, TokenPrice] = field(default_factory=dict)
+    intercept: bool = False
+    intercept_hosts: tuple[str, ...] = ()
     gate: GateRules = field(default_factory=GateRules)

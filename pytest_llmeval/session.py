@@ -52,6 +52,7 @@ class EvalSession:
         self._notes: list[str] = []
         self._serial: dict[str, str] = {}
         self._slowdowns: dict[str, Slowdown] = {}
+        self._outside_calls = 0
 
     def add(self, payload: Mapping[str, Any]) -> None:
         """Take in what rode on the report of one case; a rerun replaces what was there."""
@@ -61,6 +62,7 @@ class EvalSession:
         self._notes += [note for note in payload.get("notes", ()) if note not in self._notes]
         for fields in payload["slowdowns"]:
             self._slow_down(Slowdown(**fields))
+        self._outside_calls += payload.get("outside_calls", 0)
         case = payload["case"]
         trials = [read_trial(line, functions=self._functions) for line in payload["trials"]]
         # What was to be run again and did not end stays what it was.
@@ -110,6 +112,7 @@ class EvalSession:
         return replace(
             self._opening,
             complete=self._opening.complete and ended and not self.saw_collection_error,
+            outside_calls=self._outside_calls,
             trials=tuple(trial for case in cases for trial in self._trials.get(case.id, ())),
         )
 

@@ -74,7 +74,15 @@ def test_every_marker_argument_of_the_readme_exists(project: Project) -> None:
     section = README.partition("## Write an eval")[2].partition("\n## ")[0]
     table = re.findall(r"^\| `([a-z_]+)` \|", section, re.MULTILINE)
 
-    assert table == ["repeats", "min_score", "gate", "better", "cluster", "concurrency"]
+    assert table == [
+        "repeats",
+        "min_score",
+        "gate",
+        "better",
+        "cluster",
+        "concurrency",
+        "intercept",
+    ]
     project.write(
         test_evals="""
         import pytest
@@ -82,7 +90,7 @@ def test_every_marker_argument_of_the_readme_exists(project: Project) -> None:
 
         @llm_eval(
             repeats=2, min_score=0.1, gate="pass", better="higher", cluster="doc",
-            concurrency="serial",
+            concurrency="serial", intercept=True,
         )
         @pytest.mark.parametrize("doc", ["a", "b"])
         def test_it(doc): pass

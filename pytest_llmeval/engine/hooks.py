@@ -14,14 +14,18 @@ from pytest_llmeval.engine.async_plugins import TRIAL_RUNNER, own_loop
 from pytest_llmeval.engine.case import CaseRunner
 from pytest_llmeval.engine.clone import is_own
 from pytest_llmeval.engine.fiber import InlineFiber
+from pytest_llmeval.engine.ledger import Ledger
 from pytest_llmeval.engine.logs import adopt_caplog
 from pytest_llmeval.engine.lookahead import Lookahead
 from pytest_llmeval.engine.overlap import EXCLUSIVE_FIXTURES
 from pytest_llmeval.engine.payload import detached_note, opening_of, payload_of
 from pytest_llmeval.engine.scheduler import Scheduler
+from pytest_llmeval.engine.shared import SharedCalls
 from pytest_llmeval.engine.trial import TRIAL, Phase, RunningTrial
 from pytest_llmeval.engine.wide import wide_fixtures_in_session
 from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.models.asker import current_asker
+from pytest_llmeval.models.base import CurrentTrial
 from pytest_llmeval.records import Run, Slowdown
 
 RUNNER = pytest.StashKey[CaseRunner]()
@@ -55,6 +59,18 @@ class EngineHooks:
         self._opening: Run | None = opening  # rides on the first report
         self._scheduler = scheduler
         self._lookahead = lookahead
+        self._shared = SharedCalls()
+
+    def asker(self) -> CurrentTrial | None:
+        """Tell on whose behalf is asked; None where that is nobody's business.
+
+        A plugin may run all its coroutines in a context of long ago (anyio does); but a
+        trial that such a plugin runs is alone.
+        """
+        found, alone = current_asker(), self._scheduler.alone
+        if alone is not None and isinstance(found, Ledger) and found.has_ended:
+            return alone.ledger if alone.intercepts else None
+        return found
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
@@ -74,11 +90,13 @@ class EngineHooks:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(
-        self, nextitem: pytest.Item | None
+        self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> Generator[None, object, object]:
-        """Learn what comes next."""
+        """Learn what comes next; know for whom it is asked meanwhile."""
         self._lookahead.arrive(nextitem)
-        return (yield)
+        runner = item.stash.get(RUNNER, None)
+        with self._shared.around(intercepts=runner is not None and runner.spec.intercept):
+            return (yield)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -140,7 +158,7 @@ class EngineHooks:
             if isinstance(value, pytest.LogCaptureFixture) and trial.patches is not None:
                 adopt_caplog(value, trial.patches)
             return value
-        with self._scheduler.turns.widening(trial):
+        with self._shared.setting_up(fixturedef, trial), self._scheduler.turns.widening(trial):
             return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -151,6 +169,8 @@ class EngineHooks:
         trial = item.stash.get(TRIAL, None)
         if trial is not None:
             trial.note(_phase(call), call.excinfo)
+            if call.when == "teardown" and trial.intercepts:
+                self._shared.hand_out(trial)
             return (yield)
         report = yield
         runner = item.stash.get(RUNNER, None)
@@ -181,6 +201,7 @@ class EngineHooks:
             payload["total"] = sum(runner.trials.repeats for runner in self._runners)
         if self.notes:
             payload["notes"], self.notes[:] = list(self.notes), []
+        payload["outside_calls"] = self._shared.untold()
         payload["slowdowns"] = [asdict(slowdown) for slowdown in self.slowdowns()]
         return payload
 

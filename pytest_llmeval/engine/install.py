@@ -26,6 +26,8 @@ from pytest_llmeval.engine.trials import CaseTrials
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Progress, Run, Settings, Slowdown, Trial
 
+INTERCEPTION = "_llm_interception"
+
 
 def install(
     session: pytest.Session,
@@ -68,6 +70,9 @@ def install(
         following=lookahead.following,
         chores=(partial(import_module, name) for name in ahead),
     )
+    for spec in evals:
+        if spec.intercept and INTERCEPTION not in spec.item.fixturenames:
+            spec.item.fixturenames.insert(0, INTERCEPTION)  # before any fixture that may ask
     _show_progress(session.config, scheduler, list(trials.values()), word=word)
     runners = [CaseRunner(spec, trials[spec.item], scheduler=scheduler) for spec in evals]
     for runner in runners:

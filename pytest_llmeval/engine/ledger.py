@@ -20,17 +20,24 @@ class Ledger:
     """The current trial, as models and fixtures see it.
 
     Implements ``models.base.CurrentTrial``.
+
+    Attributes:
+        index: of the trial, None for what no single trial asks.
+        shared: calls of wider fixtures that the trial used.
+        has_ended: nothing asks on its behalf any more but what was left behind.
     """
 
     def __init__(
         self,
-        index: int,
+        index: int | None,
         *,
         wait: Callable[..., object],
         wait_async: Callable[..., Awaitable[object]],
     ) -> None:
         self.index = index
         self.scores: dict[str, float] = {}
+        self.shared: tuple[Call, ...] = ()
+        self.has_ended = False
         self._wait = wait
         self._wait_async = wait_async
         self._calls: dict[tuple[str, Slot], Call] = {}
@@ -38,15 +45,20 @@ class Ledger:
         self._given_back: defaultdict[str, list[int]] = defaultdict(list)
         self._lock = threading.Lock()  # an application may ask from threads of its own
 
+    @classmethod
+    def shared_by_trials(cls) -> Ledger:
+        """Make one for what no single trial asks; nobody else goes on while that waits."""
+        return cls(None, wait=_call, wait_async=_call_elsewhere)
+
     @property
     def calls(self) -> tuple[Call, ...]:
         """One call a slot, as it ended, in the order in which the slots were first asked."""
-        return tuple(self._calls.values())
+        return (*self.shared, *self._calls.values())
 
     @property
     def lost_a_reply(self) -> bool:
         """Whether some request never got a reply, for reasons that are not its content."""
-        return any(call.failure == "infrastructure" for call in self._calls.values())
+        return any(call.failure == "infrastructure" for call in self.calls)
 
     def slot(self, key: str) -> Slot:
         """Take the next occurrence of a request in this trial."""
@@ -76,6 +88,7 @@ class Ledger:
 
     def end(self) -> None:
         """Let go of the trial, which has ended; a thread of the test's own may still ask."""
+        self.has_ended = True
         self._wait = _call
         self._wait_async = _call_elsewhere
 

@@ -16,7 +16,7 @@ from pytest_llmeval.records import Better, Case, Settings
 from pytest_llmeval.runs.parameters import parameters_digest
 
 MARKER = "llm_eval"
-_NAMES = ("repeats", "min_score", "gate", "better", "cluster", "concurrency")
+_NAMES = ("repeats", "min_score", "gate", "better", "cluster", "concurrency", "intercept")
 _Marked = TypeVar("_Marked", bound=Callable[..., object] | type)
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         better: Better = "higher",
         cluster: str | None = None,
         concurrency: Literal["serial"] | None = None,
+        intercept: bool | None = None,
     ) -> pytest.MarkDecorator: ...
 
 
@@ -51,6 +52,8 @@ def llm_eval(*args: Any, **arguments: Any) -> Any:
             ``cluster``: name of a parametrize argument; cases with equal values of it
             are one unit of the test.
             ``concurrency``: ``"serial"`` runs the trials alone, one after the other.
+            ``intercept``: whether clients that the application builds itself are cached,
+            counted and overlapped too.
     """
     return getattr(pytest.mark, MARKER)(*args, **arguments)
 
@@ -63,6 +66,7 @@ class Eval:
     case: Case
     min_score: float | None = None
     concurrency: str | None = None
+    intercept: bool = False
 
 
 def is_eval(item: pytest.Item) -> bool:
@@ -170,6 +174,7 @@ def _checked_eval(item: pytest.Function, arguments: dict[str, object], settings:
         case=case,
         min_score=_min_score(arguments.get("min_score")),
         concurrency=_concurrency(arguments.get("concurrency")),
+        intercept=_intercept(arguments.get("intercept", settings.intercept)),
     )
 
 
@@ -216,6 +221,15 @@ def _concurrency(value: object) -> str | None:
             "how many trials overlap is set by --llm-concurrency"
         )
     return None if value is None else "serial"
+
+
+def _intercept(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise SettingsError(
+            f"intercept must be True or False, not {value!r}; "
+            "hosts are named in the ini file, as llm_intercept_hosts"
+        )
+    return value
 
 
 def _cluster(item: pytest.Function, name: object) -> str | None:

@@ -46,6 +46,7 @@ class Scheduler:
     Attributes:
         turns: swaps the state of the process for that of the trial whose turn it is.
         display: shows how far the session is, None where nothing is to be shown.
+        alone: the trial that runs in the session's own thread, beside no other.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Scheduler:
         self._escaped: dict[pytest.Item, BaseException] = {}  # what is to end the session
         self._ready = Ready()
         self.display: ProgressDisplay | None = None
+        self.alone: RunningTrial | None = None
 
     def _under_way(self) -> list[RunningTrial]:
         return [trial for _, trial in self._flight.values()]
@@ -123,8 +125,12 @@ class Scheduler:
         """Run the next trial of a case from its first line to its last, in this thread."""
         trial = self._new_trial(trials, InlineFiber)
         assert trial is not None  # noqa: S101 - not all have ended, and none is in flight
-        with self.turns.inline(trial):
-            trial.fiber.resume()
+        self.alone = trial
+        try:
+            with self.turns.inline(trial):
+                trial.fiber.resume()
+        finally:
+            self.alone = None
         trials.landed(trial)
 
     def cancel(self, item: pytest.Item | None = None) -> None:
@@ -200,6 +206,7 @@ class Scheduler:
             make_fiber=make_fiber,
             threads=self._threads,
             shows_failure=trials.first_failure is None,
+            intercepts=trials.intercepts,
         )
         trial.runner_on = partial(self._runner_on, trial=trial)
         trials.took_off(trial)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
+from pytest_llmeval.models.asker import asking
+
 if TYPE_CHECKING:
     from pytest_llmeval.engine.fiber import ThreadFiber
 
@@ -61,7 +63,8 @@ class Threads:
             thread = self._idle.get_nowait()
         except Empty:
             thread = PooledThread(self._idle)
-            thread.start()
+            with asking(None):  # it is not for whoever happens to need it first
+                thread.start()
         thread.fiber = fiber
         thread.do(job)
         return thread

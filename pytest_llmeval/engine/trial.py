@@ -23,6 +23,7 @@ from pytest_llmeval.engine.ledger import Ledger
 from pytest_llmeval.engine.marker import case_id
 from pytest_llmeval.engine.patches import Patches
 from pytest_llmeval.engine.threads import Threads
+from pytest_llmeval.models.asker import asking
 from pytest_llmeval.records import PASS_METRIC, Outcome, Trial
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class RunningTrial:
         make_fiber: makes what carries it.
         threads: where calls wait that its coroutines await.
         shows_failure: whether a failure is to be rendered in full.
+        intercepts: whether what the application asks by itself belongs to the trial.
 
     Attributes:
         context: the state of the process as the trial left it when it last waited; None
@@ -100,10 +102,12 @@ class RunningTrial:
         make_fiber: Callable[[Callable[[], None]], Fiber],
         threads: Threads,
         shows_failure: bool = True,
+        intercepts: bool = False,
     ) -> None:
         self.item = item
+        self.intercepts = intercepts
         self.index = index
-        self.fiber = make_fiber(self._run_phases)
+        self.fiber = make_fiber(self._run)
         self.ledger = Ledger(index, wait=self._wait, wait_async=self._wait_async)
         self.clone = clone_item(item)
         self.clone.stash[TRIAL] = self
@@ -170,6 +174,10 @@ class RunningTrial:
             message=_place(failure, self.item.config.rootpath) if failure else "",
             seconds=round(time.perf_counter() - self._started, 6),
         )
+
+    def _run(self) -> None:
+        with asking(self.ledger if self.intercepts else None):
+            self._run_phases()
 
     def _run_phases(self) -> None:
         self._started = time.perf_counter()

@@ -22,6 +22,7 @@ class CaseTrials:
     Attributes:
         serial: why the trials must run alone, "" if they may overlap.
         signature: cases of one signature may overlap one another.
+        intercepts: what the application asks by itself belongs to the trial that it does so in.
         running: by index.
     """
 
@@ -30,6 +31,7 @@ class CaseTrials:
     ) -> None:
         self.item = spec.item
         self.repeats = spec.case.repeats
+        self.intercepts = spec.intercept
         self.serial = serial
         self.signature = signature
         self._standing = {trial.index: _stood(trial) for trial in standing}

@@ -28,14 +28,24 @@ async def answer_async(
     dialect: Dialect,
     calls: CachedCalls,
     retries: RetryPolicy,
+    awaits: bool = False,
 ) -> StoredReply:
-    """Answer a request: as ``answer``, with attempts in another thread."""
+    """Answer a request: as ``answer``, with attempts in another thread.
+
+    Args:
+        request: what is to be sent.
+        attempt: sends it once.
+        dialect: whose request it is.
+        calls: where replies are kept and calls recorded.
+        retries: how to try again.
+        awaits: an attempt goes on only while this event loop runs.
+    """
     make = partial(perform, request, attempt, dialect=dialect, retries=retries)
 
     def draw(_slot: Slot) -> Answer:
         return make()
 
-    return await calls.call_async(describe(request, dialect, calls.aliases), draw)
+    return await calls.call_async(describe(request, dialect, calls.aliases), draw, awaits=awaits)
 
 
 async def exchange_async(
@@ -45,11 +55,13 @@ async def exchange_async(
     dialect: Dialect,
     calls: CachedCalls,
     retries: RetryPolicy,
+    awaits: bool = False,
 ) -> WireReply:
-    """Answer a request of an awaitable SDK: as ``exchange``."""
+    """Answer a request of an awaitable SDK: as ``exchange``; see ``answer_async``."""
     try:
-        return answered(
-            await answer_async(request, attempt, dialect=dialect, calls=calls, retries=retries)
+        reply = await answer_async(
+            request, attempt, dialect=dialect, calls=calls, retries=retries, awaits=awaits
         )
+        return answered(reply)
     except (ReplayMiss, BudgetExceeded, HttpFailed) as exc:
         return refused(exc)

@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pytest_llmeval.errors import BudgetExceeded, LLMEvalError, ProviderFailed, SettingsError
+from pytest_llmeval.models.asker import apart
 from pytest_llmeval.records import Call, Parameter, Slot
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ class CachedCalls:
     def _payment(
         self, request: Request, slot: Slot, perform: Callable[[Slot], Answer], *, awaits: bool
     ) -> Callable[[], StoredReply]:
-        return partial(
+        pay = partial(
             self._replies.pay,
             request.key,
             slot,
@@ -225,6 +226,7 @@ class CachedCalls:
             request=request.canonical,
             on_loop=awaits,
         )
+        return partial(apart, pay)  # a model that asks another does so on its own account
 
 
 def parse_model_name(text: str) -> ModelName:

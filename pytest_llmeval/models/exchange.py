@@ -101,6 +101,12 @@ class HttpFailed(ProviderFailed):
         self.reply = reply
 
 
+def is_kept(dialect: Dialect, *, method: str, path: str, content_type: str) -> bool:
+    """Whether the reply to such a request is kept, if the body is a JSON object; see below."""
+    is_json = content_type.partition(";")[0].strip().lower() == "application/json"
+    return method == "POST" and path.endswith(dialect.paths) and is_json
+
+
 def cached_body(
     dialect: Dialect, *, method: str, path: str, content_type: str, read: Callable[[], bytes]
 ) -> JsonObject | None:
@@ -116,8 +122,7 @@ def cached_body(
     Returns:
         The JSON object that is sent; None for any other request.
     """
-    is_json = content_type.partition(";")[0].strip().lower() == "application/json"
-    if method != "POST" or not path.endswith(dialect.paths) or not is_json:
+    if not is_kept(dialect, method=method, path=path, content_type=content_type):
         return None
     try:
         body = json.loads(read())

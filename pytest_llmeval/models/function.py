@@ -21,6 +21,7 @@ from typing import Any
 from pytest_llmeval.cache.key import canonical_request
 from pytest_llmeval.cache.replies import Answer, StoredReply
 from pytest_llmeval.errors import BudgetExceeded, ProviderFailed, SettingsError
+from pytest_llmeval.models.asker import apart
 from pytest_llmeval.models.base import (
     CachedCalls,
     Messages,
@@ -259,7 +260,7 @@ def _runner_on_this_loop() -> Run:
     """Return what lets another thread run a coroutine here, as this one's own, and wait for it."""
     import asyncio
 
-    loop, context = asyncio.get_running_loop(), copy_context()
+    loop, context = asyncio.get_running_loop(), apart(copy_context)
     return lambda answer: context.run(asyncio.run_coroutine_threadsafe, answer, loop).result()
 
 

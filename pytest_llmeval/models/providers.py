@@ -50,6 +50,11 @@ class Providers:
         self._wire: Wire | None = None
         self._opening = threading.Lock()
 
+    @property
+    def retries(self) -> RetryPolicy:
+        """How failed calls are tried again."""
+        return self._retries
+
     def check(self, name: str) -> None:
         """Find out, before anything is spent, whether a model can be asked.
 

@@ -1,0 +1,247 @@
+"""The clients that an application builds itself: their questions to models are kept too.
+
+The seam is what every client of httpx and httpx2 sends through in the end, the public
+``handle_request`` of their ``HTTPTransport``. It is taken at the class, so it does not matter
+when and where a client was built. What is asked anew goes on through the client's own
+transport, with its proxies and certificates; whatever else it sends is not even looked into.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import ExitStack, contextmanager
+from contextvars import copy_context
+from functools import partial
+from typing import Any
+
+import httpx
+import httpx2
+
+from pytest_llmeval.errors import ProviderFailed, SettingsError
+from pytest_llmeval.models.async_exchange import exchange_async
+from pytest_llmeval.models.exchange import exchange
+from pytest_llmeval.models.questions import Interception, Question
+from pytest_llmeval.models.retries import NetworkFailed, TimedOut, WireReply
+from pytest_llmeval.models.streams import read_chunks
+
+LIBRARIES = (httpx2, httpx)
+SEAMS = (("HTTPTransport", "handle_request"), ("AsyncHTTPTransport", "handle_async_request"))
+_GIVEN_UP = "the call was given up before the reply came"
+
+
+@contextmanager
+def intercepting(interception: Interception) -> Iterator[None]:
+    """Stand between all clients of httpx and httpx2 and the network.
+
+    Raises:
+        SettingsError: one of these libraries is not as expected.
+    """
+    check_seams()
+    with ExitStack() as undoing:
+        for library in dict.fromkeys(LIBRARIES):  # httpx2 can pose as httpx
+            blocking = _Blocking(library, interception)
+            awaitable = _Awaitable(library, interception)
+            for (kind, name), handle in zip(
+                SEAMS, (blocking.handle, awaitable.handle), strict=True
+            ):
+                owner, plain = _seam(library, kind, name)
+                setattr(owner, name, _method(handle, plain))
+                undoing.callback(setattr, owner, name, plain)
+        yield
+
+
+def check_seams() -> None:
+    """Find out, before anything is spent, whether clients can be intercepted.
+
+    Raises:
+        SettingsError: one of the libraries is not as expected.
+    """
+    for library in LIBRARIES:
+        for kind, name in SEAMS:
+            _seam(library, kind, name)
+
+
+class _Blocking:
+    """Answers what blocking clients send."""
+
+    def __init__(self, library: Any, interception: Interception) -> None:
+        self._library = library
+        self._interception = interception
+
+    def handle(self, send: Callable[[Any], Any], request: Any) -> Any:
+        """Answer one request, or send it as it is."""
+        question = self._question(request)
+        if question is None:
+            return send(request)
+        try:
+            reply = exchange(
+                question.request,
+                lambda: self._sent(send, request),
+                dialect=question.dialect,
+                calls=question.calls,
+                retries=self._interception.retries,
+            )
+        except NetworkFailed as exc:
+            error = _error(self._library, exc, request)
+        else:
+            return _response(self._library, reply)
+        raise error  # out here, so that ours does not stand in the traceback
+
+    def _question(self, request: Any) -> Question | None:
+        found = self._interception.candidate(request)
+        if found is None:
+            return None
+        request.read()
+        return self._interception.question(request, found)
+
+    def _sent(self, send: Callable[[Any], Any], request: Any) -> WireReply:
+        started = time.perf_counter()
+        try:
+            response = send(request)
+            try:
+                body, first = read_chunks(response.iter_bytes(), started=started)
+            finally:
+                response.close()
+        except (self._library.RequestError, OSError) as exc:  # a TLS error can come as it is
+            raise NetworkFailed(exc) from exc
+        return _wire_reply(response, body, started=started, first=first)
+
+
+class _Awaitable:
+    """Answers what awaitable clients send, on asyncio; elsewhere it lets all pass.
+
+    An attempt runs on the loop, where the client's connections are; what waits for it and
+    keeps the reply does so in a thread.
+    """
+
+    def __init__(self, library: Any, interception: Interception) -> None:
+        self._library = library
+        self._interception = interception
+
+    async def handle(self, send: Callable[[Any], Awaitable[Any]], request: Any) -> Any:
+        """Answer one request, or send it as it is."""
+        question = await self._question(request)
+        if question is None:
+            return await send(request)
+        here = _ThisLoop()
+        try:
+            reply = await exchange_async(
+                question.request,
+                lambda: here.run(partial(self._sent, send, request)),
+                dialect=question.dialect,
+                calls=question.calls,
+                retries=self._interception.retries,
+                awaits=True,
+            )
+        except NetworkFailed as exc:
+            error = _error(self._library, exc, request)
+        else:
+            return _response(self._library, reply)
+        finally:
+            here.is_over = True
+        raise error  # as above
+
+    async def _question(self, request: Any) -> Question | None:
+        found = self._interception.candidate(request)
+        if found is None or not _is_on_asyncio():
+            return None
+        await request.aread()
+        return self._interception.question(request, found)
+
+    async def _sent(self, send: Callable[[Any], Awaitable[Any]], request: Any) -> WireReply:
+        started = time.perf_counter()
+        first = None
+        chunks = []
+        try:
+            response = await send(request)
+            try:
+                async for chunk in response.aiter_bytes():
+                    first = time.perf_counter() - started if first is None else first
+                    chunks.append(chunk)
+            finally:
+                await response.aclose()
+        except (self._library.RequestError, OSError) as exc:
+            raise NetworkFailed(exc) from exc
+        return _wire_reply(response, b"".join(chunks), started=started, first=first)
+
+
+def _seam(library: Any, kind: str, name: str) -> tuple[type, Callable[..., Any]]:
+    owner = getattr(library, kind, None)
+    plain = vars(owner).get(name) if isinstance(owner, type) else None
+    if not isinstance(owner, type) or not callable(plain):
+        version = getattr(library, "__version__", "?")
+        raise SettingsError(
+            f"interception does not know this {library.__name__} ({version}): "
+            f"{kind}.{name} is not there. Install another version of it, or leave intercept off"
+        )
+    return owner, plain
+
+
+def _method(handle: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+    def method(transport: Any, request: Any) -> Any:
+        return handle(partial(plain, transport), request)
+
+    return method
+
+
+def _is_on_asyncio() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:  # trio
+        return False
+    return True
+
+
+class _ThisLoop:
+    """Lets other threads run coroutines here, as this one's own, and wait for them.
+
+    Attributes:
+        is_over: nobody here waits any more, so that nothing more is to be begun.
+    """
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._loop = asyncio.get_running_loop()
+        self._context = copy_context()
+
+    def run(self, function: Callable[[], Awaitable[WireReply]]) -> WireReply:
+        coroutine = self._unless_over(function)
+        try:
+            future = self._context.run(asyncio.run_coroutine_threadsafe, coroutine, self._loop)
+        except RuntimeError as exc:  # the loop is closed
+            coroutine.close()
+            raise ProviderFailed(_GIVEN_UP) from exc
+        try:
+            return future.result()
+        except CancelledError as exc:
+            raise ProviderFailed(_GIVEN_UP) from exc
+
+    async def _unless_over(self, function: Callable[[], Awaitable[WireReply]]) -> WireReply:
+        if self.is_over:
+            raise ProviderFailed(_GIVEN_UP)
+        return await function()
+
+
+def _wire_reply(response: Any, body: bytes, *, started: float, first: float | None) -> WireReply:
+    return WireReply(
+        status=response.status_code,
+        headers=dict(response.headers),
+        body=body,
+        seconds=time.perf_counter() - started,
+        first_chunk_seconds=first,
+    )
+
+
+def _response(library: Any, reply: WireReply) -> Any:
+    return library.Response(reply.status, headers=reply.headers, content=reply.body)
+
+
+def _error(library: Any, failed: NetworkFailed, request: Any) -> Exception:
+    """Return what the client knows as an error of the network, or as a timeout."""
+    if isinstance(failed, TimedOut):
+        error: Exception = library.ReadTimeout(str(failed.error), request=request)
+        return error
+    return failed.error
