@@ -7,12 +7,14 @@ baton. So nothing of pytest, and nothing of a test, is ever entered from two thr
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from os import O_RDONLY, close, read
+from os import open as open_file
+from time import clock_gettime, monotonic  # by name: a test may mock those of the module
+from typing import Any, Protocol, TypeVar, cast
 
 from pytest_llmeval.engine.result import Result
 from pytest_llmeval.engine.threads import PooledThread, Threads
@@ -229,6 +231,8 @@ class ThreadFiber:
                 self.detached = self.was_detached = True
 
     def _run(self) -> None:
+        # Not left to ``resume``: on a busy machine the trial asks before that thread goes on.
+        self._thread = cast("PooledThread", threading.current_thread())
         try:
             self._body()
         except BaseException as exc:  # Ctrl-C or pytest.exit: it is for the session to raise
@@ -240,8 +244,8 @@ class ThreadFiber:
 class StallWatch:
     """Tells whether a thread makes no progress: its CPU clock stands still.
 
-    So does that of a thread which only waits for a core. On a machine that is so busy
-    the look itself comes late, and does not count.
+    So does that of a thread which only waits for a core. Linux tells that it does; elsewhere
+    the look itself comes late on a machine that is so busy, and does not count.
 
     Where threads have no clock of their own (macOS, Windows) nothing is ever stalled.
     """
@@ -253,13 +257,14 @@ class StallWatch:
         self._thread = thread
         self._still = 0
         self._last = -1.0
-        self._looked = time.monotonic()
+        self._looked = monotonic()
 
     def is_stalled(self) -> bool:
         """Look at the clock; call once a period."""
-        now, looked = self._clock(), time.monotonic()
+        now, looked = self._clock(), monotonic()
         is_late = looked - self._looked > 2 * self.PERIOD
-        stands_still = now is not None and now == self._last and not is_late
+        is_still = now is not None and now == self._last and not is_late
+        stands_still = is_still and not self._wants_core()
         self._still = self._still + 1 if stands_still else 0
         self._last = -1.0 if now is None else now
         self._looked = looked
@@ -269,9 +274,21 @@ class StallWatch:
         if self._thread.clock is None:
             return None
         try:
-            return time.clock_gettime(self._thread.clock)
+            return clock_gettime(self._thread.clock)
         except OSError:  # it has just ended
             return None
+
+    def _wants_core(self) -> bool:
+        """Whether the system would run it if it had a core; False where it does not say."""
+        try:
+            descriptor = open_file(f"/proc/self/task/{self._thread.native_id}/stat", O_RDONLY)
+        except OSError:
+            return False
+        try:
+            state = read(descriptor, 256).rpartition(b")")[2].split()[:1]
+        finally:
+            close(descriptor)
+        return state == [b"R"]
 
 
 def waiting(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:

@@ -52,7 +52,15 @@ def test_reports_are_those_of_the_inline_mode(inline: Outcomes, mode: Outcomes) 
 
     assert mode.status == inline.status, mode.output
     assert sorted(got) == sorted(expected)
-    assert [key for key in expected if got[key] != expected[key]] == []
+    differing = {
+        key: {
+            name: (report[name], got[key][name])
+            for name in report
+            if report[name] != got[key][name]
+        }
+        for key, report in expected.items()
+    }
+    assert {key: fields for key, fields in differing.items() if fields} == {}
 
 
 def test_followers_see_what_they_would_inline(inline: Outcomes, mode: Outcomes) -> None:
