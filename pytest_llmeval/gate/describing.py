@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from pytest_llmeval.gate.changes import draws_of
+from dataclasses import replace
+
 from pytest_llmeval.gate.counts import count_trials
 from pytest_llmeval.gate.description import CaseDescription, FunctionDescription
+from pytest_llmeval.gate.samples import units_within
 from pytest_llmeval.gate.scoring import Scores, gated_metrics, mean_of, score, values_of
 from pytest_llmeval.gate.sides import Side, sides_of
-from pytest_llmeval.gate.units import chained
 from pytest_llmeval.records import PASS_METRIC, Better, Run
-from pytest_llmeval.stats.intervals import MeanInterval, mean_interval
+from pytest_llmeval.stats.expected import expect_mean
+from pytest_llmeval.stats.intervals import (
+    MeanInterval,
+    mean_interval,
+    pass_rate_interval,
+    wilson_interval,
+)
 
 MOST_WORST = 5
 
@@ -26,7 +33,9 @@ def describe_run(run: Run, *, alpha: float) -> tuple[FunctionDescription, ...]:
 def _describe(function: str, metric: str, side: Side, *, alpha: float) -> FunctionDescription:
     scores = score(side, metric, better=side.better)
     scored = sorted(id_ for id_, values in scores.items() if values)
-    found = _interval(side, scores, scored, alpha=alpha) if scored else None
+    found = _interval(side, scores, scored, metric=metric, alpha=alpha) if scored else None
+    samples = [values_of(scores[id_]) for id_ in scored]
+    later = expect_mean(samples, confidence=1 - 2 * alpha) if samples else None
     return FunctionDescription(
         function=function,
         metric=metric,
@@ -38,25 +47,42 @@ def _describe(function: str, metric: str, side: Side, *, alpha: float) -> Functi
         mean=found.mean if found else None,
         interval=found.interval if found else None,
         interval_level=1 - 2 * alpha if found and found.interval else None,
-        worst=_worst(scores, scored, metric=metric, better=side.better),
+        worst=_worst(scores, scored, metric=metric, better=side.better, alpha=alpha),
+        prediction=later.interval if later else None,
+        prediction_by_repeats=later.by_repeats if later else None,
+        prediction_level=1 - 2 * alpha if later and later.interval else None,
+        drifts=bool(later and later.drifts),
     )
 
 
-def _interval(side: Side, scores: Scores, scored: list[str], *, alpha: float) -> MeanInterval:
-    ties = [(side.cases[id_].cluster, draws_of(scores[id_])) for id_ in scored]
-    return mean_interval([mean_of(scores[id_]) for id_ in scored], chained(ties), alpha=alpha)
+def _interval(
+    side: Side, scores: Scores, scored: list[str], *, metric: str, alpha: float
+) -> MeanInterval:
+    means = [mean_of(scores[id_]) for id_ in scored]
+    units = units_within(side, scores, scored)
+    if metric != PASS_METRIC:
+        return mean_interval(means, units, alpha=alpha)
+    trials = sum(len(scores[id_]) for id_ in scored)
+    return pass_rate_interval(means, units, trials=trials, alpha=alpha)
 
 
 def _worst(
-    scores: Scores, scored: list[str], *, metric: str, better: Better
+    scores: Scores, scored: list[str], *, metric: str, better: Better, alpha: float
 ) -> tuple[CaseDescription, ...]:
     sign = 1 if better == "higher" else -1
     cases = [
         CaseDescription(case=id_, mean=mean_of(scores[id_]), scores=values_of(scores[id_]))
         for id_ in scored
     ]
+    is_pass = metric == PASS_METRIC
     best = max((sign * case.mean for case in cases), default=0.0)
-    if metric == PASS_METRIC:
+    if is_pass:
         best = 1.0 if better == "higher" else 0.0
     short = [case for case in cases if sign * case.mean < best]
-    return tuple(sorted(short, key=lambda case: sign * case.mean)[:MOST_WORST])
+    worst = sorted(short, key=lambda case: sign * case.mean)[:MOST_WORST]
+    return tuple(_with_interval(case, alpha=alpha) if is_pass else case for case in worst)
+
+
+def _with_interval(case: CaseDescription, *, alpha: float) -> CaseDescription:
+    hits, trials = sum(case.scores), len(case.scores)
+    return replace(case, interval=wilson_interval(hits, trials, alpha=alpha))

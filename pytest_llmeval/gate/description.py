@@ -15,11 +15,14 @@ class CaseDescription:
     Attributes:
         mean: of its scores; for ``pass`` that is hits / trials.
         scores: all values of its scored trials, by trial index.
+        interval: Wilson's of a pass rate, two-sided, at the level of the function's own;
+            None for other scores.
     """
 
     case: str
     mean: float
     scores: tuple[float, ...]
+    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +33,14 @@ class FunctionDescription:
         cases: cases collected; ``scored_cases`` those with a value.
         units: independent units among the scored cases.
         mean: over the scored cases of their means, None without one.
-        interval: of that mean, two-sided, at ``interval_level``. None where chance cannot
-            be judged: fewer than two units, or no spread. Never a point.
+        interval: of that mean for cases like these, two-sided, at ``interval_level``. None
+            where chance cannot be judged: fewer than two units, or scores other than
+            ``pass`` without any spread. Never a point.
+        prediction: where the mean of a later run of these very cases, with as many repeats,
+            is expected, two-sided, at ``prediction_level``; None where nothing can be said.
+        prediction_by_repeats: the same from the means of whole repeats alone (equation 3 of
+            Blackwell et al.); None without any spread.
+        drifts: the repeats differ by more than chance explains; then equation 3 holds.
         worst: the scored cases that fell short, worst first: for ``pass`` those that did
             not pass every time, for other scores those worse than the best one.
     """
@@ -47,3 +56,7 @@ class FunctionDescription:
     interval: tuple[float, float] | None
     interval_level: float | None
     worst: tuple[CaseDescription, ...]
+    prediction: tuple[float, float] | None = None
+    prediction_by_repeats: tuple[float, float] | None = None
+    prediction_level: float | None = None
+    drifts: bool = False

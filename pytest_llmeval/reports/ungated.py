@@ -18,25 +18,45 @@ _LISTED_CASES = 3
 def ungated_lines(judgement: Judgement) -> Iterator[Line]:
     """Word the descriptions."""
     level = 1 - 2 * judgement.settings.gate.alpha
-    heading = ["test function", "cases", "trials", "mean", f"{level:.0%} CI", ""]
+    heading = ["test function", "cases", "trials", "mean", f"{level:.0%} CI", "next run", ""]
     texts = aligned([heading, *map(_description_row, judgement.descriptions)])
     yield Line()
     yield Line(texts[0], BOLD)
     yield from map(Line, texts[1:])
+    yield from _legend(judgement, level=level)
     for described in judgement.descriptions:
         for case in described.worst[:_LISTED_CASES]:
             headline = judgement.headlines.get(case.case, "")
             name = words.short(case.case)
             scores = words.hits(case.scores, metric=described.metric)
-            yield Line(f"worst  {name}  {scores}  {headline}".rstrip())
+            yield Line(f"worst  {name}  {scores} {_ends(case.interval)}  {headline}".rstrip())
         if described.trials.errored:
             yield from map(Line, first_reason(judgement, described.function))
     yield Line(f"not gated: {judgement.not_gated or 'no --llm-baseline'}", YELLOW)
 
 
+def _legend(judgement: Judgement, *, level: float) -> Iterator[Line]:
+    """Say what the two intervals are about, and where the second is not to be trusted."""
+    if any(described.prediction for described in judgement.descriptions):
+        yield Line(
+            f"{level:.0%} CI: the mean of cases like these · next run: the mean of these very "
+            "cases, were nothing changed"
+        )
+    for described in judgement.descriptions:
+        if described.drifts:
+            yield Line(
+                f"{words.short(described.function)}: its repeats differ by more than chance "
+                "explains: did the provider change meanwhile?",
+                YELLOW,
+            )
+
+
+def _ends(interval: tuple[float, float] | None) -> str:
+    return "" if interval is None else "[{:.3f}, {:.3f}]".format(*interval)
+
+
 def _description_row(described: FunctionDescription) -> list[str]:
     name = described.function.rpartition("::")[2]
-    interval = described.interval
     counts = described.trials
     odd = Counter(crashed=counts.crashed, errored=counts.errored, skipped=counts.skipped)
     return [
@@ -44,6 +64,7 @@ def _description_row(described: FunctionDescription) -> list[str]:
         str(described.cases),
         str(counts.scored + counts.errored + counts.skipped),
         "" if described.mean is None else words.number(described.mean),
-        "" if interval is None else "[{:.3f}, {:.3f}]".format(*interval),
+        _ends(described.interval),
+        _ends(described.prediction),
         ", ".join(f"{count} {what}" for what, count in odd.items() if count),
     ]

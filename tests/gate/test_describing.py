@@ -7,6 +7,8 @@ from scipy import stats
 
 from pytest_llmeval.gate import FunctionDescription, describe
 from pytest_llmeval.records import Call
+from pytest_llmeval.stats.expected import expect_mean
+from pytest_llmeval.stats.intervals import wilson_interval
 from tests.gate.builders import CallsOfTrial, CaseAndTrials, a_call, a_case, a_run
 
 
@@ -21,7 +23,8 @@ def test_mean_is_over_the_cases_of_their_means() -> None:
 
 
 def test_interval_is_the_t_interval_over_case_means() -> None:
-    found = described(a_case("a", "pm"), a_case("b", "pppp"), a_case("c", "pppm"), alpha=0.1)
+    cases = [a_case("a", scores=[0.5]), a_case("b", scores=[1.0, 1.0]), a_case("c", scores=[0.75])]
+    found = described(*cases, alpha=0.1)
     expected = stats.ttest_1samp([0.5, 1.0, 0.75], 0).confidence_interval(0.8)
     assert found.interval == pytest.approx((expected.low, expected.high))
     assert found.interval_level == pytest.approx(0.8)
@@ -31,11 +34,52 @@ def test_interval_reaches_from_5_to_95_percent_unless_told_otherwise() -> None:
     assert describe(a_run(a_case("a", "pm"), a_case("b", "pp")))[0].interval_level == 0.9
 
 
-@pytest.mark.parametrize("outcomes", [["pm"], ["pp", "pp", "pp"], ["mm", "mm"]])
-def test_point_is_never_shown_as_certainty(outcomes: list[str]) -> None:
-    found = described(*(a_case(f"c{at}", one) for at, one in enumerate(outcomes)))
+@pytest.mark.parametrize(
+    "cases", [[a_case("a", "pm")], [a_case("a", scores=[0.5]), a_case("b", scores=[0.5, 0.5])]]
+)
+def test_point_is_never_shown_as_certainty(cases: list[CaseAndTrials]) -> None:
+    found = described(*cases)
     assert (found.interval, found.interval_level) == (None, None)
     assert found.mean is not None
+
+
+@pytest.mark.parametrize(("outcome", "mean"), [("p", 1.0), ("m", 0.0)])
+def test_pass_rate_without_a_miss_or_a_hit_still_has_an_interval(outcome: str, mean: float) -> None:
+    found = described(*(a_case(f"c{at}", outcome * 3) for at in range(4)))
+    assert found.interval is not None
+    low, high = found.interval
+    assert 0.0 <= low <= mean <= high <= 1.0
+    assert high - low > 0.2
+
+
+def test_next_run_is_expected_by_the_spread_within_cases() -> None:
+    samples = [[1.0, 0.0, 1.0], [1.0, 1.0, 1.0], [0.0, 0.0, 1.0]]
+    outcomes = ["".join("p" if score else "m" for score in sample) for sample in samples]
+    found = described(*(a_case(f"c{at}", one) for at, one in enumerate(outcomes)), alpha=0.1)
+    expected = expect_mean(samples, confidence=0.8)
+    assert (found.prediction, found.prediction_by_repeats) == (
+        expected.interval,
+        expected.by_repeats,
+    )
+    assert found.prediction_level == pytest.approx(0.8)
+    assert not found.drifts
+
+
+def test_repeats_that_differ_beyond_chance_drift() -> None:
+    found = described(*(a_case(f"c{at}", "pm" * 2 + "m") for at in range(8)))
+    assert found.drifts
+
+
+def test_next_run_after_a_single_repeat_is_unknown() -> None:
+    found = described(a_case("a", "p"), a_case("b", "m"))
+    assert (found.prediction, found.prediction_by_repeats, found.prediction_level) == (None,) * 3
+
+
+def test_worst_cases_have_an_interval_of_their_own_where_they_are_rates() -> None:
+    [worst] = described(a_case("a", "pmm"), a_case("b", "ppp")).worst
+    assert worst.interval == wilson_interval(1, 3, alpha=0.05)
+    [worst] = described(a_case("a", scores=[0.2, 0.3]), a_case("b", scores=[0.9, 0.9])).worst
+    assert worst.interval is None
 
 
 def test_cases_of_one_cluster_are_one_unit() -> None:

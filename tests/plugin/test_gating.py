@@ -150,7 +150,7 @@ def test_a_session_without_baseline_ends_with_its_section_too(project: Project) 
     result.stdout.fnmatch_lines(
         [
             "20 cases x 5 repeats * function/model:answer * 100 calls made, 0 replayed *",
-            "test function * cases * trials * mean * 90% CI",
+            "test function * cases * trials * mean * 90% CI * next run",
             "test_says_yes * 20 * 100 * 0.* [[]0.*, 0.*[]]",
             "worst *",
             "not gated: no --llm-baseline",

@@ -1,0 +1,80 @@
+"""The scores of a run, function by function, as the statistics take them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytest_llmeval.gate.changes import draws_of
+from pytest_llmeval.gate.scoring import Scores, gated_metrics, score, values_of
+from pytest_llmeval.gate.sides import Side, sides_of
+from pytest_llmeval.gate.units import chained
+from pytest_llmeval.records import PASS_METRIC, Better, Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionSamples:
+    """One test function on one gated metric.
+
+    Attributes:
+        cases: how many were collected.
+        samples: the values of each case that has any, by trial index.
+        units: how many independent units these cases form.
+        calls: that a trial made on average, replays included.
+    """
+
+    function: str
+    metric: str
+    better: Better
+    cases: int
+    samples: tuple[tuple[float, ...], ...]
+    units: int
+    calls: float
+
+    @property
+    def is_pass(self) -> bool:
+        """Whether the scores are hits and misses."""
+        return self.metric == PASS_METRIC
+
+    @property
+    def repeats(self) -> int:
+        """The usual number of scored trials of a case, rounded; 0 without any."""
+        sizes = [len(sample) for sample in self.samples]
+        return round(sum(sizes) / len(sizes)) if sizes else 0
+
+    @property
+    def gains(self) -> tuple[tuple[float, ...], ...]:
+        """The values turned so that more is better."""
+        if self.better == "higher":
+            return self.samples
+        best = 1.0 if self.is_pass else 0.0
+        return tuple(tuple(best - value for value in sample) for sample in self.samples)
+
+
+def samples_of(run: Run) -> tuple[FunctionSamples, ...]:
+    """Return the scores of every function and gated metric, in order of collection."""
+    return tuple(
+        _samples(function, metric, side)
+        for function, side in sides_of(run).items()
+        for metric in gated_metrics([side], named_by=side)
+    )
+
+
+def _samples(function: str, metric: str, side: Side) -> FunctionSamples:
+    scores = score(side, metric, better=side.better)
+    scored = sorted(id_ for id_, values in scores.items() if values)
+    trials = [trial for trial in side.every_trial() if trial.outcome.is_scored]
+    calls = sum(len(trial.calls) for trial in trials)
+    return FunctionSamples(
+        function=function,
+        metric=metric,
+        better=side.better,
+        cases=len(side.cases),
+        samples=tuple(values_of(scores[id_]) for id_ in scored),
+        units=len(set(units_within(side, scores, scored))),
+        calls=calls / len(trials) if trials else 0.0,
+    )
+
+
+def units_within(side: Side, scores: Scores, cases: list[str]) -> tuple[int, ...]:
+    """Number the units of some cases of one run: those with one label or draw are one."""
+    return chained([(side.cases[id_].cluster, draws_of(scores[id_])) for id_ in cases])

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from pytest_llmeval.gate.samples import FunctionSamples, samples_of
+from tests.gate.builders import CaseAndTrials, a_case, a_run
+
+
+def only(*cases: CaseAndTrials) -> FunctionSamples:
+    [found] = samples_of(a_run(*cases))
+    return found
+
+
+def test_scores_are_those_of_the_gated_metric_case_by_case() -> None:
+    found = only(a_case("a", "pmp"), a_case("b", "pp"))
+    assert (found.function, found.metric) == ("test_suite.py::test_f", "pass")
+    assert found.samples == ((1.0, 0.0, 1.0), (1.0, 1.0))
+    assert found.is_pass
+
+
+def test_errored_trials_and_cases_without_any_score_are_left_out() -> None:
+    found = only(a_case("a", "pem"), a_case("b", "ee"))
+    assert (found.cases, found.samples) == (2, ((1.0, 0.0),))
+
+
+def test_run_without_a_score_has_no_samples() -> None:
+    found = only(a_case("a", "ee"))
+    assert (found.samples, found.repeats, found.calls, found.units) == ((), 0, 0.0, 0)
+
+
+def test_every_gated_metric_is_one_of_its_own() -> None:
+    run = a_run(a_case("a", scores=[0.5, 0.7], gate=("score", "pass")), a_case("b", "p", gate=()))
+    found = samples_of(run)
+    assert [each.metric for each in found] == ["score", "pass"]
+    assert not found[0].is_pass
+
+
+def test_repeats_are_the_usual_number() -> None:
+    assert only(a_case("a", "ppp"), a_case("b", "ppp"), a_case("c", "p")).repeats == 2
+
+
+def test_calls_are_counted_by_the_trial() -> None:
+    assert only(a_case("a", "pp"), a_case("b", "p", calls=lambda _: ())).calls == 2 / 3
+
+
+def test_cases_of_one_cluster_are_one_unit() -> None:
+    assert only(*(a_case(name, "pp", cluster="x") for name in "abc")).units == 1
+
+
+def test_gains_turn_scores_so_that_more_is_better() -> None:
+    assert only(a_case("a", "pm")).gains == ((1.0, 0.0),)
+    assert only(a_case("a", "pm", better="lower")).gains == ((0.0, 1.0),)
+    lower = only(a_case("a", scores=[0.5, 2.0], better="lower"))
+    assert lower.gains == ((-0.5, -2.0),)
