@@ -30,6 +30,14 @@ def alpha(value: object) -> float:
     return found
 
 
+def chance(value: object) -> float:
+    """Read a probability that is no certainty."""
+    found = number(value)
+    if not 0 < found < 1:
+        raise ValueError("must lie above 0 and below 1, such as 0.80")
+    return found
+
+
 def positive(value: object) -> float:
     """Read a number above 0."""
     found = number(value)

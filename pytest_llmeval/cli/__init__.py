@@ -10,7 +10,10 @@ import click
 from pytest_llmeval import __version__
 from pytest_llmeval.cli.cache_commands import cache
 from pytest_llmeval.cli.compare_command import compare
+from pytest_llmeval.cli.plan_command import plan_command
 from pytest_llmeval.cli.run_commands import list_runs, show
+from pytest_llmeval.cli.selfcheck_command import selfcheck_command
+from pytest_llmeval.cli.until_command import until_command
 from pytest_llmeval.errors import LLMEvalError
 
 USAGE_ERROR = 4  # as pytest exits
@@ -51,4 +54,7 @@ def main() -> None:
 main.add_command(compare)
 main.add_command(list_runs)
 main.add_command(show)
+main.add_command(until_command)
+main.add_command(plan_command)
+main.add_command(selfcheck_command)
 main.add_command(cache)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import click
 
 from pytest_llmeval import ranges
-from pytest_llmeval.cli.common import directory_option, home_of_runs
+from pytest_llmeval.cli.common import directory_option, home_of_runs, ranged
 from pytest_llmeval.errors import SettingsError, TableError
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Better, GateRules, Run, Settings
@@ -28,27 +26,13 @@ from pytest_llmeval.session import compared
 DEFAULTS = GateRules()
 
 
-def _rule(
-    name: str, check: Callable[[object], float], default: float, text: str
-) -> Callable[[Any], Any]:
-    """Declare an option with a range, which pytest's own of that name has too."""
-
-    def checked(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
-        try:
-            return None if value is None else check(value)
-        except ValueError as exc:
-            raise SettingsError(f"--{name}={value}: {exc}") from None
-
-    return click.option(f"--{name}", callback=checked, help=f"{text} (default: {default:g}).")
-
-
 @click.command()
 @click.argument("baseline", metavar="A")
 @click.argument("candidate", metavar="B")
 @click.option("--json", "as_json", is_flag=True, help="Write what --llm-report writes.")
-@_rule("alpha", ranges.alpha, DEFAULTS.alpha, "One-sided level of the test")
-@_rule("margin", ranges.not_negative, DEFAULTS.margin, "Fail only on a drop of more than this")
-@_rule("target", ranges.positive, DEFAULTS.target, "The drop that must be ruled out or caught")
+@ranged("alpha", ranges.alpha, DEFAULTS.alpha, "One-sided level of the test")
+@ranged("margin", ranges.not_negative, DEFAULTS.margin, "Fail only on a drop of more than this")
+@ranged("target", ranges.positive, DEFAULTS.target, "The drop that must be ruled out or caught")
 @click.option("--strict", is_flag=True, help="An inconclusive comparison fails too.")
 @click.option("--metric", metavar="NAME", help="Compare this metric alone.")
 @click.option("--better", type=click.Choice(["higher", "lower"]), help="Which direction is good.")

@@ -132,6 +132,11 @@ class RunStore:
         newest_first = sorted(runs, key=lambda stored: stored.header.run.id, reverse=True)
         return Listing(tuple(newest_first), tuple(sorted(notes)))
 
+    def ids(self) -> frozenset[str]:
+        """Return the ids of all runs; no file is opened."""
+        names = (path.name.removesuffix(ENDING) for path in self.folder.glob(f"*/*{ENDING}"))
+        return frozenset(filter(is_run_id, names))
+
     def by_id(self, run_id: str) -> Path | None:
         """Find the file of a run by its id, None if there is none."""
         if not is_run_id(run_id):

@@ -1,0 +1,160 @@
+"""``llmeval plan``: how many cases, how many repeats, what will be found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from pytest_llmeval import ranges
+from pytest_llmeval.cli.common import (
+    chosen,
+    directory_option,
+    echo,
+    function_option,
+    home_of_runs,
+    ranged,
+)
+from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.gate.samples import FunctionSamples, samples_of
+from pytest_llmeval.records import GateRules
+from pytest_llmeval.reports import planned
+from pytest_llmeval.runs.git import read_state
+from pytest_llmeval.runs.references import find_candidate
+from pytest_llmeval.runs.store import RunStore
+
+DROP, POWER, ALPHA = 0.05, 0.80, GateRules().alpha
+CASES, REPEATS = 100, 5
+
+whole = click.IntRange(min=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What was typed; None where nothing was."""
+
+    drop: float
+    power: float
+    alpha: float
+    cases: int | None
+    repeats: int | None
+    baseline_repeats: int | None
+
+
+@click.command("plan")
+@click.argument("reference", metavar="[RUN]", required=False)
+@ranged("drop", ranges.positive, DROP, "The drop of the mean that is to be found")
+@ranged("power", ranges.chance, POWER, "The chance to find it that is wanted")
+@ranged("alpha", ranges.alpha, ALPHA, "One-sided level of the test")
+@click.option("--cases", type=whole, help="How many cases, if not those of the run.")
+@click.option("--repeats", type=whole, help="Of each case here, if not those of the run.")
+@click.option("--baseline-repeats", type=whole, help="Of the baseline, if it has others.")
+@click.option(
+    "--rates", metavar="P,P,...",
+    help="Before the first run: assumed pass rates, each of an equal share of the cases.",
+)  # fmt: skip
+@function_option
+@directory_option
+def plan_command(
+    reference: str | None,
+    directory: Path | None,
+    *,
+    drop: float | None,
+    power: float | None,
+    alpha: float | None,
+    cases: int | None,
+    repeats: int | None,
+    baseline_repeats: int | None,
+    rates: str | None,
+    name: str | None,
+) -> None:
+    """Say what a suite finds, and what more cases or more repeats would buy.
+
+    From a recorded RUN (last, a run id, a run file, a branch, tag or commit; last if not
+    given), or from --rates before there is one.
+    """
+    wanted = _Wanted(
+        drop=drop or DROP,
+        power=power or POWER,
+        alpha=alpha or ALPHA,
+        cases=cases,
+        repeats=repeats,
+        baseline_repeats=baseline_repeats,
+    )
+    if rates is not None:
+        if reference is not None or name is not None:
+            raise click.UsageError("--rates stands for a run: leave RUN and --function out")
+        echo(_assumed(_rates(rates), wanted))
+        return
+    home = home_of_runs(directory)
+    run = find_candidate(reference or "last", store=RunStore(home), git=read_state(Path.cwd())).run
+    functions = chosen(samples_of(run), name, run=run.id)
+    click.echo(f"run {run.id}")
+    for function in functions:
+        echo(_recorded(function, wanted))
+    if len(functions) > 1:
+        click.echo(f"each of {len(functions)} functions by itself: Holm over them asks for more")
+
+
+def _assumed(rates: list[float], wanted: _Wanted) -> list[str]:
+    from pytest_llmeval.stats.planning import Design, assumed_components, fallen
+    from pytest_llmeval.stats.plans import plan
+
+    mean = sum(rates) / len(rates)
+    _check_drop(wanted.drop, mean)
+    repeats = wanted.repeats or REPEATS
+    design = Design(
+        cases=wanted.cases or CASES,
+        there=wanted.baseline_repeats or repeats,
+        here=repeats,
+        components=assumed_components(rates, fallen(rates, wanted.drop)),
+        alpha=wanted.alpha,
+    )
+    made = plan(design, drop=wanted.drop, power=wanted.power)
+    return planned.lines(made, name="assumed rates", mean=mean, calls=0.0, sign=-1)
+
+
+def _recorded(function: FunctionSamples, wanted: _Wanted) -> list[str]:
+    from pytest_llmeval.stats.planning import Design
+    from pytest_llmeval.stats.plans import plan, recorded_components
+
+    name = planned.name_of(function)
+    if not function.samples:
+        return [f"{name}: no trial has a score"]
+    means = [sum(sample) / len(sample) for sample in function.gains]
+    mean = sum(means) / len(means)
+    if function.is_pass:
+        _check_drop(wanted.drop, mean)
+    found = recorded_components(function.gains, drop=wanted.drop, pass_scores=function.is_pass)
+    if found is None:
+        return [
+            f"{name}: planning needs two cases and repeats of them. "
+            "Record with more: pytest --llm-repeats=5"
+        ]
+    design = Design(
+        cases=wanted.cases or len(function.samples),
+        there=wanted.baseline_repeats or function.repeats,
+        here=wanted.repeats or function.repeats,
+        components=found,
+        alpha=wanted.alpha,
+    )
+    made = plan(design, drop=wanted.drop, power=wanted.power)
+    shown = sum(sum(s) / len(s) for s in function.samples) / len(function.samples)
+    sign = -1 if function.better == "higher" else 1
+    return planned.lines(made, name=name, mean=shown, calls=function.calls, sign=sign)
+
+
+def _rates(text: str) -> list[float]:
+    try:
+        return [ranges.share(part.strip()) for part in text.split(",")]
+    except ValueError as exc:
+        raise SettingsError(f"--rates={text}: each {exc}; as in --rates=0.15,0.5,0.9") from None
+
+
+def _check_drop(drop: float, mean: float) -> None:
+    if drop >= mean:
+        raise SettingsError(
+            f"--drop={drop:g}: must be below the mean pass rate, {mean:.3f}, "
+            "which cannot fall by as much. Ask for a smaller one, as in --drop=0.01"
+        )

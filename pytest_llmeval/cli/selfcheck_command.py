@@ -1,0 +1,65 @@
+"""``llmeval selfcheck``: how often would the gate cry wolf on this very suite?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pytest_llmeval import ranges
+from pytest_llmeval.cli.common import (
+    chosen,
+    directory_option,
+    echo,
+    function_option,
+    home_of_runs,
+    ranged,
+)
+from pytest_llmeval.gate.samples import samples_of
+from pytest_llmeval.records import GateRules
+from pytest_llmeval.reports import selfchecked
+from pytest_llmeval.runs.git import read_state
+from pytest_llmeval.runs.references import find_candidate
+from pytest_llmeval.runs.store import RunStore
+
+ALPHA = GateRules().alpha
+
+
+@click.command("selfcheck")
+@click.argument("reference", metavar="RUN")
+@ranged("alpha", ranges.alpha, ALPHA, "One-sided level of the test")
+@function_option
+@directory_option
+def selfcheck_command(
+    reference: str, directory: Path | None, *, alpha: float | None, name: str | None
+) -> None:
+    """Hold a run against itself: how often is a suite called worse that did not change?
+
+    The repeats of each case are dealt at random to two sides, again and again, and the
+    first half of them is held against the second. Exit 1 if alarms are more frequent than
+    the level says, or if the repeats drift.
+    """
+    from pytest_llmeval.gate.halves import compare_halves
+    from pytest_llmeval.stats.selfcheck import self_check
+
+    level = alpha or ALPHA
+    home = home_of_runs(directory)
+    run = find_candidate(reference, store=RunStore(home), git=read_state(Path.cwd())).run
+    functions = chosen(samples_of(run), name, run=run.id)
+    halves = {(half.function, half.metric): half for half in compare_halves(run, alpha=level)}
+    checks = [
+        selfchecked.Checked(
+            function=function,
+            check=self_check(function.gains, alpha=level) if function.samples else None,
+            halves=halves.get((function.function, function.metric)),
+        )
+        for function in functions
+    ]
+    click.echo(f"run {run.id}")
+    echo(selfchecked.lines(checks, alpha=level))
+    if not any(checked.check for checked in checks):
+        raise click.UsageError(
+            "no case has two scored trials to deal. Record some: pytest --llm-repeats=5"
+        )
+    if any(checked.cries_wolf(level) or checked.drifts for checked in checks):
+        raise SystemExit(1)

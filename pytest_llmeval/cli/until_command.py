@@ -1,0 +1,157 @@
+"""``llmeval until``: more and more repeats, until the mean is known narrowly enough."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pytest_llmeval import ranges
+from pytest_llmeval.cli.common import (
+    chosen,
+    directory_option,
+    echo,
+    function_option,
+    home_of_runs,
+    ranged,
+)
+from pytest_llmeval.gate.samples import FunctionSamples, samples_of
+from pytest_llmeval.records import Run
+from pytest_llmeval.reports import looks
+from pytest_llmeval.runs.store import RunStore
+
+if TYPE_CHECKING:
+    from pytest_llmeval.stats.expected import Expected
+
+FIRST = 3
+MOST, CONFIDENCE = 30, 0.95
+RECORDED = (0, 1)  # what pytest exits with after a run: all passed, or some failed
+NOT_HERE = {
+    "--llm-repeats": "is what grows here: say --max-repeats",
+    "--llm-baseline": "is no matter of one state: measure first, then gate with as many repeats",
+    "--llm-dir": "is known here as --dir: name it before the --",
+}
+ANEW = ("off", "refresh")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Goal:
+    """What is to be reached."""
+
+    width: float
+    most: int
+    confidence: float
+
+
+@click.command("until")
+@ranged("width", ranges.positive, None, "The width that the interval of the mean must not exceed")
+@click.option(
+    "--max-repeats", "most", type=click.IntRange(min=FIRST), default=MOST, show_default=True,
+    help="Stop there, narrow enough or not.",
+)  # fmt: skip
+@ranged("confidence", ranges.chance, CONFIDENCE, "Of the interval, two-sided")
+@function_option
+@directory_option
+@click.argument("arguments", metavar="-- [PYTEST ARGS]...", nargs=-1, type=click.UNPROCESSED)
+def until_command(
+    width: float | None,
+    directory: Path | None,
+    *,
+    most: int,
+    confidence: float | None,
+    name: str | None,
+    arguments: tuple[str, ...],
+) -> None:
+    """Run pytest with 3 repeats, then with more, until the mean is known to --width.
+
+    The interval is where the mean of a later run of the same cases, with as many repeats,
+    is expected. Earlier draws are replayed, so a further look pays for the new ones only.
+    Exit 0 if every function is narrow enough, 1 if not, else as pytest does.
+    """
+    if width is None:
+        raise click.UsageError("--width is missing: say how narrow, as in --width=0.05")
+    _refuse(arguments)
+    goal = _Goal(width=width, most=most, confidence=confidence or CONFIDENCE)
+    echo([looks.heading(goal.confidence)])
+    repeats = FIRST
+    while True:
+        output, run = _look(repeats, arguments, directory=directory)
+        found = list(_expected(run, name=name, confidence=goal.confidence))
+        echo(looks.look(repeats, run, found))
+        wider = [expected for _, expected in found if not _is_narrow(expected, goal)]
+        if not wider or None in wider or repeats == goal.most:
+            break
+        repeats = _next(repeats, wider, goal)
+    click.echo(f"\n{output}")
+    echo(looks.ending(repeats, found, width=goal.width, most=goal.most))
+    if wider:
+        raise SystemExit(1)
+
+
+def _refuse(arguments: Sequence[str]) -> None:
+    for argument in arguments:
+        option, _, value = argument.partition("=")
+        if option in NOT_HERE:
+            raise click.UsageError(f"{option} {NOT_HERE[option]}")
+        if option == "--llm-cache" and value in ANEW:
+            raise click.UsageError(
+                f"{argument} pays for every draw at every look: leave it out, so that "
+                "earlier draws are replayed"
+            )
+
+
+def _look(repeats: int, arguments: Sequence[str], *, directory: Path | None) -> tuple[str, Run]:
+    """Run pytest once and read what it recorded."""
+    before = RunStore(home_of_runs(directory)).ids()
+    command = [sys.executable, "-m", "pytest", *arguments, f"--llm-repeats={repeats}"]
+    if directory is not None:
+        command.append(f"--llm-dir={directory.absolute()}")
+    done = subprocess.run(  # noqa: S603 - the user's own pytest arguments
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    if done.returncode not in RECORDED:
+        click.echo(done.stdout)
+        raise SystemExit(done.returncode)
+    store = RunStore(home_of_runs(directory))
+    new = store.ids() - before
+    if not new:
+        click.echo(done.stdout)
+        raise click.UsageError(
+            f"pytest recorded no run in {store.folder}: no test under @llm_eval ran, or its "
+            "runs are kept elsewhere. Name the directory with --dir"
+        )
+    path = store.by_id(max(new))
+    assert path is not None  # noqa: S101 - its id was listed a moment ago
+    return done.stdout, store.load(path)
+
+
+def _expected(
+    run: Run, *, name: str | None, confidence: float
+) -> Iterator[tuple[FunctionSamples, Expected | None]]:
+    from pytest_llmeval.stats.expected import expect_mean
+
+    for function in chosen(samples_of(run), name, run=run.id):
+        samples = function.samples
+        yield function, expect_mean(samples, confidence=confidence) if samples else None
+
+
+def _is_narrow(expected: Expected | None, goal: _Goal) -> bool:
+    width = None if expected is None else expected.width
+    return width is not None and width <= goal.width
+
+
+def _next(repeats: int, wider: Sequence[Expected | None], goal: _Goal) -> int:
+    """Go by the prediction, but at most double: the first looks know the spread badly."""
+    from pytest_llmeval.stats.expected import repeats_for_width
+
+    needed = max(
+        repeats_for_width(expected, width=goal.width, limit=goal.most) or goal.most
+        for expected in wider
+        if expected is not None
+    )
+    return min(max(needed, repeats + 1), 2 * repeats, goal.most)
