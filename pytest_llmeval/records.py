@@ -178,7 +178,7 @@ class Case:
         function: the node id without the brackets of its parameters.
         repeats: how many trials were asked for.
         parameters: sha256 of the parameters, None where they cannot be put as JSON.
-        positional: pytest made (a part of) the id from a position.
+        positional: (a part of) the id counts positions: made by pytest, or by ``sample_cases``.
         gate: metrics to gate on; empty for the default.
         better: which direction of the gated metrics is good.
         cluster: cases with the same label are one unit; None for a unit of its own.

@@ -18,7 +18,7 @@ from pytest_llmeval.cli.common import (
 )
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.gate.samples import FunctionSamples, samples_of
-from pytest_llmeval.records import GateRules
+from pytest_llmeval.records import GateRules, Run
 from pytest_llmeval.reports import planned
 from pytest_llmeval.runs.git import read_state
 from pytest_llmeval.runs.references import find_candidate
@@ -87,14 +87,23 @@ def plan_command(
             raise click.UsageError("--rates stands for a run: leave RUN and --function out")
         echo(_assumed(_rates(rates), wanted))
         return
-    home = home_of_runs(directory)
-    run = find_candidate(reference or "last", store=RunStore(home), git=read_state(Path.cwd())).run
+    run = _run(reference, directory=directory)
     functions = chosen(samples_of(run), name, run=run.id)
     click.echo(f"run {run.id}")
     for function in functions:
         echo(_recorded(function, wanted))
     if len(functions) > 1:
         click.echo(f"each of {len(functions)} functions by itself: Holm over them asks for more")
+
+
+def _run(reference: str | None, *, directory: Path | None) -> Run:
+    store = RunStore(home_of_runs(directory))
+    if reference is None and not store.ids():
+        raise click.UsageError(
+            f"last: no run in {store.folder}. Record one: pytest. Or plan before there is one, "
+            "from assumed pass rates: llmeval plan --rates 0.5,0.9"
+        )
+    return find_candidate(reference or "last", store=store, git=read_state(Path.cwd())).run
 
 
 def _assumed(rates: list[float], wanted: _Wanted) -> list[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 import pytest
 
+from pytest_llmeval.engine.sampling import is_sampled
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Better, Case, Settings
 from pytest_llmeval.runs.parameters import parameters_digest
@@ -98,13 +99,15 @@ def case_id(item: pytest.Function) -> str:
 
 
 def has_positional_id(item: pytest.Function) -> bool:
-    """Whether pytest had to make a part of the id from a position (``ticket0``).
+    """Whether a part of the id counts positions: pytest's ``ticket0``, our own ``seed7-0``.
 
     Such an id names another case as soon as one is inserted before it.
     """
     callspec = getattr(item, "callspec", None)
     if callspec is None:
         return False
+    if is_sampled(callspec.id):
+        return True
     parts = callspec.id.split("-")
     made = {f"{name}{callspec.indices.get(name)}": value for name, value in callspec.params.items()}
     return any(part in parts and str(value) != part for part, value in made.items())

@@ -121,8 +121,6 @@ def _paid(trials: float, calls: float) -> str:
 
 
 def _percent(chance: float) -> str:
-    """Write a chance, never as a certainty that it is not."""
+    """Write a chance, never as a certainty."""
     text = f"{chance:.0%}".replace("%", " %")
-    if text == "100 %" and chance < 1:
-        return ">99 %"
-    return text
+    return ">99 %" if text == "100 %" else text

@@ -1,0 +1,190 @@
+"""`llmeval plan`: what a suite finds, and what would be needed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pytest_llmeval.cli import main
+from pytest_llmeval.records import Run
+from pytest_llmeval.stats.planning import Design, assumed_components, cases_needed, fallen, power_of
+from tests.cli.recording import record
+from tests.gate.builders import a_case, a_run
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def plan(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["plan", *map(str, arguments)], catch_exceptions=False)
+
+
+def mixed(cases: int = 40) -> Run:
+    return a_run(
+        *(a_case(f"c{at}", ("ppppp", "pmpmp", "ppppm", "mmmmp")[at % 4]) for at in range(cases))
+    )
+
+
+def assert_refused(result: Result, *parts: str) -> None:
+    assert result.exit_code == 4
+    [line] = result.stderr.splitlines()
+    for part in ("ERROR: ", *parts):
+        assert part in line
+
+
+def test_assumed_rates_are_planned_with_before_the_first_run() -> None:
+    rates = [0.1, 0.5, 0.9, 0.9]
+    design = Design(
+        cases=60, there=10, here=5, components=assumed_components(rates, fallen(rates, 0.05))
+    )
+    result = plan(
+        "--rates=0.1, 0.5,0.9,0.9", "--cases=60", "--repeats=5", "--baseline-repeats=10",
+        "--drop=0.05", "--power=0.9",
+    )  # fmt: skip
+
+    assert result.exit_code == 0
+    assert "60 cases x 5 repeats, baseline 10 repeats, mean 0.600" in result.stdout
+    power = power_of(design, drop=0.05)
+    assert (
+        f"a drop of 0.05 (0.600 -> 0.550) is found in {power:.0%}".replace("%", " %")
+        in result.stdout
+    )
+    needed = cases_needed(design, drop=0.05, power=0.9)
+    assert (
+        f"{needed} cases of 5 repeats ({needed - 60} more): {5 * needed} trials a run"
+        in result.stdout
+    )
+    assert re.search(r"^ +5 +300 .* <- now$", result.stdout, re.MULTILINE)
+    assert re.search(r"^ +60 +300 .* <- now$", result.stdout, re.MULTILINE)
+
+
+def test_the_last_run_is_planned_with_unless_one_is_named() -> None:
+    record(mixed())
+    result = plan()
+
+    assert result.exit_code == 0
+    assert result.stdout == plan("last").stdout
+    first, second, *_ = result.stdout.splitlines()
+    assert first == "run 20261121T084100-1a2b3c"
+    assert second == "test_f: 40 cases x 5 repeats, baseline 5 repeats, mean 0.650"
+
+
+def test_more_of_everything_finds_more() -> None:
+    record(mixed())
+    found = [
+        int(re.search(r"is found in (\d+) %", plan(*more).stdout)[1])  # type: ignore[index]
+        for more in (
+            [],
+            ["--repeats=10"],
+            ["--baseline-repeats=20"],
+            ["--cases=80"],
+            ["--alpha=0.2"],
+        )
+    ]
+    assert min(found[1:]) > found[0]
+
+
+def test_calls_are_those_of_the_run_and_its_trials() -> None:
+    record(mixed())
+    assert re.search(r"^ +40 +200 .* <- now$", plan().stdout, re.MULTILINE)
+    cases = [a_case(f"c{at}", "pmp", calls=lambda _: ()) for at in range(8)]
+    record(a_run(*cases))
+    assert re.search(r"^ +cases +trials", plan().stdout, re.MULTILINE)
+
+
+def test_enough_is_called_enough() -> None:
+    record(mixed(400))
+    assert "this is enough" in plan("--drop=0.2").stdout
+
+
+def test_what_no_number_does_is_told() -> None:
+    record(mixed())
+    result = plan("--drop=0.0001", "--baseline-repeats=1")
+
+    assert "more than a million cases" in result.stdout
+    assert "no number of repeats of 40 cases does, here alone" in result.stdout
+
+
+def test_a_single_case_finds_nothing() -> None:
+    result = plan("--rates=0.5,0.9", "--cases=1")
+
+    assert "is found in 0 % of builds" in result.stdout
+    assert "smallest drop found in 80" not in result.stdout
+
+
+def test_few_cases_are_told_to_take_another_test() -> None:
+    record(mixed(4))
+    assert "fewer than 6 cases" in plan().stdout
+
+
+def test_where_lower_is_better_a_drop_raises_the_mean() -> None:
+    record(a_run(*(a_case(f"c{at}", "mmmpm", better="lower") for at in range(20))))
+    assert "a drop of 0.05 (0.200 -> 0.250)" in plan().stdout
+
+
+def test_other_scores_are_planned_with_too() -> None:
+    record(a_run(*(a_case(f"c{at}", scores=[2 + at, 3 + at]) for at in range(9))))
+    assert "test_f (score): 9 cases x 2 repeats" in plan().stdout
+
+
+def test_several_functions_are_planned_one_by_one_or_one_is_named() -> None:
+    cases = [
+        a_case(f"c{at}", "pmp", function=name) for name in ("test_f", "test_g") for at in range(8)
+    ]
+    record(a_run(*cases))
+
+    assert "each of 2 functions by itself" in plan().stdout
+    only = plan("--function=test_g").stdout
+    assert "test_f" not in only
+    assert "each of" not in only
+
+
+def test_a_run_without_repeats_or_scores_cannot_be_planned_with() -> None:
+    record(a_run(a_case("a", "p"), a_case("b", "m"), a_case("c", "e", function="test_g")))
+    result = plan()
+
+    assert result.exit_code == 0
+    assert "pytest --llm-repeats=5" in result.stdout
+    assert "test_g: no trial has a score" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--drop=0"], "--drop=0: must be above 0"),
+        (["--drop=0.7"], "--drop=0.7: must be below the mean pass rate, 0.650"),
+        (["--rates=0.5", "--drop=0.5"], "--drop=0.5: must be below"),
+        (["--power=1"], "--power=1: must lie above 0 and below 1"),
+        (["--alpha=0.5"], "--alpha=0.5"),
+        (["--repeats=0"], "--repeats"),
+        (["--rates=0.5,x"], "--rates=0.5,x: each must be a number"),
+        (["--rates=0.5,1.5"], "between 0 and 1"),
+        (["last", "--rates=0.5"], "leave RUN"),
+        (["--function=test_x"], "has test_f"),
+        (["no-such-run"], "no-such-run"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_4(arguments: list[str], part: str) -> None:
+    record(mixed())
+    assert_refused(plan(*arguments), part)
+
+
+def test_without_a_run_the_rates_are_asked_for(tmp_path: Path) -> None:
+    assert_refused(plan(), "last: no run", "Record one: pytest", "--rates")
+
+
+def test_the_command_is_light_before_it_plans() -> None:
+    script = (
+        "import sys, pytest_llmeval.cli; print({'numpy', 'scipy', 'pytest'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,84 @@
+"""What docs/planning.md shows is run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from pytest_llmeval.runs.store import RunStore
+from tests.project import Project
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "planning.md").read_text()
+
+# knows the three tasks, and slips one time in ten
+MODEL = r"""
+import re
+
+
+def answer(messages, *, draw, **params):
+    question = messages[-1]["content"]
+    numbers = [int(number) for number in re.findall(r"\d+", question)]
+    if "median" in question:
+        right = sorted(numbers)[len(numbers) // 2]
+    elif "times" in question:
+        right = numbers[0] * numbers[1]
+    else:
+        right = question.partition(":")[2].count("mango")
+    return str(right + (draw.rng.random() < 0.1))
+"""
+
+
+def commands() -> list[str]:
+    blocks = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
+    return [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+
+
+def typed(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    program, *arguments = shlex.split(command)
+    assert program == "llmeval"
+    return subprocess.run(
+        [sys.executable, "-m", "pytest_llmeval", *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_every_command_of_the_page_works(project: Project) -> None:
+    until, *others = commands()
+    assert [command.split()[1] for command in (until, *others)] == [
+        "until",
+        "plan",
+        "plan",
+        "selfcheck",
+    ]
+
+    first = typed(until, project.path)
+
+    assert first.returncode in (0, 1)
+    assert first.stdout.splitlines()[0] in PAGE
+    for command in others:
+        done = typed(command, project.path)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_sampled_tasks_of_the_page_run(project: Project) -> None:
+    (evals,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    project.write(model=MODEL, test_evals=evals)
+
+    result = project.run("--llm-repeats=3")
+
+    assert result.ret == 0
+    (path,) = project.runs()
+    run = RunStore(project.path / ".llmeval").load(path)
+    assert len(run.cases) == 60
+    assert "test_evals.py::test_counts[seed1-0]" in {case.id for case in run.cases}
+    scores = [trial.scores["pass"] for trial in run.trials]
+    assert 0.8 < sum(scores) / len(scores) < 1.0
