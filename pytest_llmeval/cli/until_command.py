@@ -111,23 +111,33 @@ def _look(repeats: int, arguments: Sequence[str], *, directory: Path | None) -> 
     command = [sys.executable, "-m", "pytest", *arguments, f"--llm-repeats={repeats}"]
     if directory is not None:
         command.append(f"--llm-dir={directory.absolute()}")
-    done = subprocess.run(  # noqa: S603 - the user's own pytest arguments
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-    )
-    if done.returncode not in RECORDED:
-        click.echo(done.stdout)
-        raise SystemExit(done.returncode)
+    code, output = _run_to_its_end(command)
+    if code not in RECORDED:
+        click.echo(output)
+        raise SystemExit(code)
     store = RunStore(home_of_runs(directory))
     new = store.ids() - before
     if not new:
-        click.echo(done.stdout)
+        click.echo(output)
         raise click.UsageError(
             f"pytest recorded no run in {store.folder}: no test under @llm_eval ran, or its "
             "runs are kept elsewhere. Name the directory with --dir"
         )
     path = store.by_id(max(new))
     assert path is not None  # noqa: S101 - its id was listed a moment ago
-    return done.stdout, store.load(path)
+    return output, store.load(path)
+
+
+def _run_to_its_end(command: Sequence[str]) -> tuple[int, str]:
+    """Run a command; Ctrl-C, which it gets too, leaves it the time to record its run."""
+    with subprocess.Popen(  # noqa: S603 - the user's own pytest arguments
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        try:
+            output, _ = process.communicate()
+        except KeyboardInterrupt:
+            output, _ = process.communicate()
+    return process.returncode, output
 
 
 def _expected(

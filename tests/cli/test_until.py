@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -204,10 +206,46 @@ def test_what_pytest_cannot_run_ends_with_its_own_exit_code() -> None:
     assert until("--width=0.2", "--", "-k", "nothing_of_that_name").exit_code == 5
 
 
-def test_a_session_without_a_run_is_told(project: Project) -> None:
+def test_a_session_without_a_run_is_told_and_an_older_run_is_not_taken_for_it(
+    project: Project,
+) -> None:
+    project.run()
     project.write(test_evals="def test_plain(): pass")
 
     assert_refused(until("--width=0.2"), "recorded no run", "--dir")
+
+
+SLOW = """
+import time
+
+
+def answer(messages, **params):
+    with open("calls.log", "a") as file:
+        file.write("x\\n")
+    time.sleep(0.2)
+    return "yes"
+"""
+
+
+def test_an_interrupted_session_still_records_its_run(project: Project) -> None:
+    project.write(model=SLOW)
+    arguments = ["until", "--width=0.9", "--", "-q", "--llm-concurrency=1"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "pytest_llmeval", *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        log = project.path / "calls.log"
+        # some trials have ended by then, of the sixty that take 12 s
+        while process.poll() is None and not (log.exists() and log.stat().st_size > 10):
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)
+        output, _ = process.communicate()
+
+    assert process.returncode == 2
+    assert "KeyboardInterrupt" in output
+    assert len(project.runs()) == 1
 
 
 @pytest.mark.parametrize(
