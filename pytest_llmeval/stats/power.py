@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -156,8 +157,12 @@ def within_case_variance(samples: Sequence[Sequence[float]]) -> float | None:
     dof = sum(len(sample) - 1 for sample in samples)
     if not dof:
         return None
-    variance = sum(float(np.var(sample)) * len(sample) for sample in samples) / dof
-    return variance if np.sqrt(variance) > negligible(np.concatenate(samples)) else 0.0
+    sizes = np.array([len(sample) for sample in samples])
+    scores = np.fromiter(chain.from_iterable(samples), dtype=np.float64)
+    starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+    means = np.add.reduceat(scores, starts) / sizes
+    variance = float(np.sum((scores - np.repeat(means, sizes)) ** 2)) / dof
+    return variance if np.sqrt(variance) > negligible(scores) else 0.0
 
 
 def fewest(settles: Callable[[int], bool], *, above: int, limit: int) -> int | None:
