@@ -42,7 +42,9 @@ def unit_mean(values: ArrayLike, units: Sequence[int] | None = None) -> UnitMean
     """Estimate a mean and its standard error from values that come in units.
 
     With one case a unit this is the usual standard error, sd / sqrt(n). Units of unlike
-    size carry less information than their number says: hence the effective number.
+    size carry less information than their number says: hence the effective number. And a
+    large unit draws the mean towards itself, so that its residual looks too small: hence
+    the jackknife, which holds each unit against the mean of all others.
 
     Args:
         values: shape (n_cases,), n_cases >= 1, finite.
@@ -53,10 +55,11 @@ def unit_mean(values: ArrayLike, units: Sequence[int] | None = None) -> UnitMean
     _, member, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     mean = float(np.mean(data))
     residuals = np.bincount(member, weights=data - mean).astype(np.float64, copy=False)
+    shares = sizes / len(data)
     squares = int(np.sum(sizes**2))
     return UnitMean(
         mean=mean,
-        standard_error=_standard_error(residuals, values=data),
+        standard_error=_standard_error(residuals, shares=shares, values=data),
         units=len(sizes),
         effective_units=len(data) ** 2 / squares,
         dof=len(data) ** 2 // squares - 1,
@@ -80,11 +83,14 @@ def unit_sums(values: ArrayLike, units: Sequence[int] | None = None) -> FloatArr
     return np.bincount(member, weights=data).astype(np.float64, copy=False)
 
 
-def _standard_error(residuals: FloatArray, *, values: FloatArray) -> float | None:
+def _standard_error(
+    residuals: FloatArray, *, shares: FloatArray, values: FloatArray
+) -> float | None:
     units = len(residuals)
     if units < 2:  # noqa: PLR2004 - a spread needs two
         return None
-    spread = float(np.sqrt(units / (units - 1) * np.sum(residuals**2)) / len(values))
+    from_others = residuals / (1 - shares)
+    spread = float(np.sqrt((units - 1) / units * np.sum(from_others**2)) / len(values))
     return spread if spread > negligible(values) else 0.0
 
 

@@ -111,11 +111,11 @@ def test_margin_is_added_to_the_mean_for_a_drop_only() -> None:
     assert found.p_better == pytest.approx(improved.pvalue)
 
 
-def test_standard_error_sums_residuals_within_units() -> None:
+def test_standard_error_is_the_jackknife_over_units() -> None:
     values = np.array([0.1, 0.3, -0.2, 0.4, 0.0, -0.6])
-    residuals = values - values.mean()
-    sums = np.array([residuals[:2].sum(), residuals[2], residuals[3:].sum()])
-    expected = math.sqrt(3 / 2 * np.sum(sums**2)) / 6
+    left_out = [values[2:], values[[0, 1, 3, 4, 5]], values[:3]]
+    apart = [float(np.mean(rest) - np.mean(values)) for rest in left_out]
+    expected = math.sqrt(2 / 3 * sum(one**2 for one in apart))
     assert unit_mean(values, [7, 7, 1, 4, 4, 4]).standard_error == pytest.approx(expected)
 
 
