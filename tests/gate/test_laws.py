@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pytest_llmeval.gate import Comparison, FunctionComparison, Verdict, compare
-from pytest_llmeval.records import GateRules, Outcome, Run, Trial
-from tests.gate.builders import CaseAndTrials, a_case, a_run, compared
+from pytest_llmeval.records import Better, GateRules, Outcome, Run, Trial
+from tests.gate.builders import CaseAndTrials, a_case, a_run, compared, runs
 
 quick = settings(deadline=None, max_examples=60)
 
@@ -126,6 +126,27 @@ def test_exchanging_sides_of_equal_repeats_mirrors_every_figure(baseline: Run, r
         assert (value or 0) == pytest.approx(expected or 0, abs=1e-12), figure
 
 
+MIRRORED = {Verdict.REGRESSED: Verdict.IMPROVED, Verdict.IMPROVED: Verdict.REGRESSED}
+pairs_that_fell = st.lists(
+    st.tuples(
+        st.text(st.sampled_from("pppm"), min_size=3, max_size=3),
+        st.text(st.sampled_from("pmmm"), min_size=3, max_size=3),
+    ),
+    min_size=1,
+    max_size=9,
+)
+
+
+@quick
+@given(pairs_that_fell, st.integers(0, 3))
+def test_exchanging_sides_of_equal_repeats_mirrors_the_verdict(
+    changed: list[tuple[str, str]], replayed: int
+) -> None:
+    baseline, run = runs(changed, replayed=replayed)
+    found, mirrored = compared(baseline, run), compared(run, baseline)
+    assert MIRRORED.get(mirrored.verdict) == (found.verdict if found.verdict in MIRRORED else None)
+
+
 @quick
 @given(any_run(ends=st.sampled_from("pm")), any_run(ends=st.sampled_from("pm")), st.data())
 def test_an_errored_trial_more_changes_no_score(
@@ -145,20 +166,47 @@ def test_an_errored_trial_more_changes_no_score(
     assert after.trials.errored == before.trials.errored + 1
 
 
+@quick
+@given(
+    any_run(ends=st.sampled_from("pm"), repeats=3),
+    any_run(ends=st.sampled_from("pm"), repeats=3),
+    st.data(),
+)
+def test_an_errored_trial_more_in_the_baseline_changes_no_score(
+    baseline: Run, run: Run, data: st.DataObject
+) -> None:
+    case = data.draw(st.sampled_from(baseline.cases))
+    errored = Trial(case=case.id, index=3, outcome=Outcome.ERRORED)
+    more = dataclasses.replace(baseline, trials=(*baseline.trials, errored))
+    before, after = compared(baseline, run, RULES), compared(more, run, RULES)
+    assert after.compared == before.compared
+    assert (after.verdict, after.p, after.difference) == (
+        before.verdict,
+        before.p,
+        before.difference,
+    )
+
+
 eighths = st.integers(0, 8).map(lambda n: n / 8)
 samples = st.lists(
     st.tuples(st.lists(eighths, min_size=2, max_size=2), st.lists(eighths, min_size=2, max_size=2)),
-    min_size=6,
+    min_size=1,
     max_size=10,
 )
+Samples = list[tuple[list[float], list[float]]]
 
 
 def scored(
-    cases: list[tuple[list[float], list[float]]], *, shift: float, scale: float
+    cases: Samples, *, shift: float, scale: float, better: Better = "higher"
 ) -> tuple[Run, Run]:
     def side(which: int, request: str) -> list[CaseAndTrials]:
         return [
-            a_case(f"c{at}", scores=[shift + scale * s for s in case[which]], request=request)
+            a_case(
+                f"c{at}",
+                scores=[shift + scale * score for score in case[which]],
+                request=request,
+                better=better,
+            )
             for at, case in enumerate(cases)
         ]
 
@@ -168,11 +216,13 @@ def scored(
 @quick
 @given(samples, st.sampled_from([-2.0, 0.5, 3.0]), st.sampled_from([0.5, 1.0, 4.0]))
 def test_shift_and_scale_of_all_scores_leave_t_and_p(
-    cases: list[tuple[list[float], list[float]]], shift: float, scale: float
+    cases: Samples, shift: float, scale: float
 ) -> None:
     plain = compared(*scored(cases, shift=0, scale=1))
-    moved = compared(*scored(cases, shift=shift, scale=scale))
-    assert moved.method == plain.method
+    moved = compared(
+        *scored(cases, shift=shift, scale=scale), GateRules(target=scale * GateRules().target)
+    )
+    assert (moved.method, moved.verdict) == (plain.method, plain.verdict)
     assert moved.t == pytest.approx(plain.t)
     assert moved.p == pytest.approx(plain.p)
     assert moved.difference == pytest.approx(scale * (plain.difference or 0.0))
@@ -180,8 +230,35 @@ def test_shift_and_scale_of_all_scores_leave_t_and_p(
 
 @quick
 @given(samples)
+def test_a_cost_is_a_score_turned_upside_down(cases: Samples) -> None:
+    score = compared(*scored(cases, shift=0, scale=1))
+    cost = compared(*scored(cases, shift=0, scale=-1, better="lower"))
+    assert (cost.method, cost.verdict) == (score.method, score.verdict)
+    assert cost.difference == pytest.approx(score.difference)
+    assert cost.p == pytest.approx(score.p)
+    assert cost.p_improved == pytest.approx(score.p_improved)
+
+
+triples = st.lists(eighths, min_size=3, max_size=3)
+
+
+@quick
+@given(
+    st.lists(st.tuples(triples, triples), min_size=1, max_size=7),
+    st.randoms(use_true_random=False),
+)
+def test_order_of_scored_cases_changes_nothing(cases: Samples, random: random.Random) -> None:
+    # four cases or five of 3 v 3 trials are shuffled: the seed must not know their order
+    baseline, run = scored(cases, shift=0, scale=1)
+    plain = compare(baseline, run, RULES)
+    other = compare(shuffled(baseline, random), shuffled(run, random), RULES)
+    assert without_order(other) == without_order(plain)
+
+
+@quick
+@given(samples)
 def test_one_case_a_unit_is_the_paired_t_test_of_scipy(
-    cases: list[tuple[list[float], list[float]]],
+    cases: Samples,
 ) -> None:
     found = compared(*scored(cases, shift=0, scale=1))
     if found.method == "paired-t":
