@@ -61,7 +61,7 @@ lint: $(VENV)/.ready
 	$(BIN)/lint-imports
 
 calibrate: $(VENV)/.ready
-	$(BIN)/pytest -m calibration
+	$(BIN)/pytest -q -n 2 -rP -m calibration
 
 # What a change looks like to the gate: nothing changed, a worse prompt, a better one.
 demo: $(VENV)/.ready
