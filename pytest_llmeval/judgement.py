@@ -21,6 +21,7 @@ class Judgement:
         path: the run file; None if there is none, ``unsaved`` then says why.
         baseline: None for an ungated session; ``not_gated`` then says why.
         comparison: None without a baseline, or if the gate ``could_not_judge``.
+        anchor: the second baseline, None without one; ``anchored`` is the comparison with it.
         descriptions: means and intervals of an ungated session.
         headlines: first line of the first failure, by case. Of this session only: it may
             quote a reply, which a run file must not.
@@ -37,6 +38,8 @@ class Judgement:
     baseline: Baseline | None = None
     not_gated: str = ""
     comparison: Comparison | None = None
+    anchor: Baseline | None = None
+    anchored: Comparison | None = None
     could_not_judge: str = ""
     descriptions: tuple[FunctionDescription, ...] = ()
     headlines: Mapping[str, str] = field(default_factory=dict)
@@ -48,5 +51,5 @@ class Judgement:
     @property
     def fails(self) -> bool:
         """Whether the session may not end green."""
-        judged_bad = self.comparison is not None and self.comparison.fails
-        return judged_bad or bool(self.could_not_judge)
+        judged = [one for one in (self.comparison, self.anchored) if one is not None]
+        return any(one.fails for one in judged) or bool(self.could_not_judge)

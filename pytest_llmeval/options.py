@@ -16,7 +16,15 @@ import pytest
 
 from pytest_llmeval import ranges
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.records import CacheMode, GateRules, OnMissing, Settings, TokenPrice
+from pytest_llmeval.records import (
+    CacheMode,
+    GateRules,
+    GateTest,
+    Multiplicity,
+    OnMissing,
+    Settings,
+    TokenPrice,
+)
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -58,6 +66,13 @@ OPTIONS = (
         ini=None,
         help="compare with the run recorded for REF: a branch, tag or commit, a run id, "
         "a run file, or 'last'; a significant drop fails the session",
+    ),
+    Option(
+        name="anchor",
+        metavar="REF",
+        ini=None,
+        help="compare with a second, older run too, such as the last release's, so that many "
+        "small drops cannot add up unseen",
     ),
     Option(
         name="on-missing",
@@ -117,6 +132,20 @@ OPTIONS = (
         help="the drop that must be ruled out, or would have been caught (default: 0.10)",
     ),
     Option(
+        name="test",
+        metavar="NAME",
+        ini="string",
+        help=f"test for 6 changed cases or more: {', '.join(get_args(GateTest))} "
+        "(default: paired-t)",
+    ),
+    Option(
+        name="multiplicity",
+        metavar="holm|bh",
+        ini="string",
+        help="how several comparisons share the error rate: no false alarm among all, or a small "
+        "share of false ones among the found (default: holm)",
+    ),
+    Option(
         name="strict",
         metavar="",
         ini="bool",
@@ -161,6 +190,12 @@ OPTIONS = (
 INI_ONLY = (
     ("llm_serial_fixtures", "args", "names of fixtures whose cases must run alone"),
     ("llm_max_gone", "float", "share of a function's baseline cases that may be gone (0.10)"),
+    (
+        "llm_gate_order",
+        "linelist",
+        "test functions, or function:metric, tested in this order, each at the full level as "
+        "long as all before it regressed",
+    ),
     (
         "llm_origin_alias",
         "linelist",
@@ -218,6 +253,7 @@ def resolve(config: pytest.Config) -> Settings:
         directory=_directory(config, read),
         session=_session_id(config),
         baseline=read("baseline", _text, None),
+        anchor=_anchor(read),
         on_missing=read("on-missing", _one_of(OnMissing), "error"),
         retry_errors=bool(read("retry-errors", _flag, default=False)),
         model=read("model", _text, None),
@@ -242,8 +278,27 @@ def resolve(config: pytest.Config) -> Settings:
                 read.ini("llm_max_gone"), "llm_max_gone in the ini file", ranges.share, default=0.10
             ),
             strict=bool(read("strict", _flag, default=False)),
+            test=_test_for(margin, read),
+            multiplicity=read("multiplicity", _one_of(Multiplicity), "holm"),
+            order=tuple(read.ini("llm_gate_order") or ()),
         ),
     )
+
+
+def _test_for(margin: float, read: _Reader) -> GateTest:
+    test: GateTest = read("test", ranges.gate_test, "paired-t")
+    ranges.check_test(test, margin=margin, prefix="--llm-")
+    return test
+
+
+def _anchor(read: _Reader) -> str | None:
+    anchor: str | None = read("anchor", _text, None)
+    if anchor is not None and read.command_line("baseline") is None:
+        raise SettingsError(
+            f"--llm-anchor={anchor}: an anchor is a second baseline, and there is no first one. "
+            f"Type --llm-baseline={anchor}, or add --llm-baseline=REF."
+        )
+    return anchor
 
 
 class _Reader:

@@ -36,12 +36,13 @@ from pytest_llmeval.records import Run, Settings
 if TYPE_CHECKING:
     from pytest_llmeval.judgement import Judgement
     from pytest_llmeval.models.tally import Journal
+    from pytest_llmeval.runs.baseline import Baseline
     from pytest_llmeval.runs.retry import Retry
     from pytest_llmeval.session import EvalSession
 
 MARKER_HELP = (
     "llm_eval(repeats=5, *, min_score=None, gate=None, better='higher', cluster=None, "
-    "concurrency=None, intercept=None): "
+    "wording=None, concurrency=None, intercept=None): "
     "run the test repeats times as one case, and gate on its mean"
 )
 _USAGE_KEY = "llmeval_usage_error"
@@ -97,7 +98,11 @@ class SessionHooks:
             return []
         from pytest_llmeval.reports.terminal import baseline_lines, retry_lines
 
-        lines = [*baseline_lines(self._session.baseline), *retry_lines(self._session.retry)]
+        lines = [
+            *baseline_lines(self._session.baseline),
+            *baseline_lines(self._session.anchor, side="anchor"),
+            *retry_lines(self._session.retry),
+        ]
         return [f"llm evals: {line}" for line in lines]
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
@@ -329,18 +334,28 @@ def _asks_only(config: pytest.Config) -> bool:
 
 def _planned_session(config: pytest.Config, settings: Settings, retry: Retry | None) -> EvalSession:
     """Find the baseline now, before anything is run or paid for."""
-    from pytest_llmeval.engine.earlier import baseline_of
+    from pytest_llmeval.engine.earlier import anchor_of, baseline_of
     from pytest_llmeval.session import EvalSession
 
-    if settings.baseline is None:
-        return EvalSession(settings, retry=retry)
-    try:
-        baseline = baseline_of(config, settings, settings.baseline, retry=retry)
-    except BaselineNotFound as exc:
-        if settings.on_missing == "error":
-            raise
-        return EvalSession(settings, not_gated=str(exc), retry=retry)
-    return EvalSession(settings, baseline=baseline, retry=retry)
+    found: dict[str, Baseline | None] = {"baseline": None, "anchor": None}
+    missing: dict[str, str] = {}
+    sought = (("baseline", settings.baseline, baseline_of), ("anchor", settings.anchor, anchor_of))
+    for name, reference, find in sought:
+        try:
+            if reference is not None:
+                found[name] = find(config, settings, reference, retry=retry)
+        except BaselineNotFound as exc:
+            if settings.on_missing == "error":
+                raise
+            missing[name] = str(exc)
+    return EvalSession(
+        settings,
+        baseline=found["baseline"],
+        anchor=found["anchor"],
+        not_gated=missing.get("baseline", ""),
+        not_anchored=missing.get("anchor", ""),
+        retry=retry,
+    )
 
 
 def _bears_the_marker(item: pytest.Item) -> bool:

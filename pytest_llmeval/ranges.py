@@ -7,8 +7,13 @@ end of a sentence: what the value must be, and an example.
 from __future__ import annotations
 
 import math
+from typing import cast, get_args
 
 from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.records import GateTest
+
+# those that can hold a margin against a spread
+MARGIN_TESTS: tuple[GateTest, ...] = ("paired-t", "log-ratio")
 
 
 def number(value: object) -> float:
@@ -82,3 +87,39 @@ def check_margin(margin: float, *, target: float, given: bool, prefix: str) -> N
         "a drop that is allowed cannot be one that must be ruled out. "
         f"Raise the target, as in {prefix}target={margin * 2:g}."
     )
+
+
+def gate_test(value: object) -> GateTest:
+    """Read the name of a test that is valid for a gate."""
+    known = ", ".join(get_args(GateTest))
+    if value in ("welch", "cmh", "chi-square", "chi-square-plain", "two-proportion-z"):
+        raise ValueError(
+            "is not valid for a gate (docs/statistics.md has its false alarms and its power); "
+            f"must be one of {known}"
+        )
+    if value == "exact-within-case":
+        raise ValueError(
+            "speaks of these very cases only: the gate takes it by itself below 6 changed cases; "
+            f"must be one of {known}"
+        )
+    if value not in get_args(GateTest):
+        raise ValueError(f"must be one of {known}")
+    return cast("GateTest", value)
+
+
+def check_test(test: GateTest, *, margin: float, prefix: str) -> None:
+    """Refuse a margin beside a test that knows none.
+
+    Args:
+        test: the test that was chosen.
+        margin: the drop that is allowed.
+        prefix: what the options begin with, ``--llm-`` or ``--``.
+
+    Raises:
+        SettingsError: the two do not go together.
+    """
+    if margin > 0 and test not in MARGIN_TESTS:
+        raise SettingsError(
+            f"{prefix}margin={margin:g} with {prefix}test={test}: it tests for any drop and takes "
+            f"no margin. Leave the margin out, or choose {' or '.join(MARGIN_TESTS)}."
+        )

@@ -20,9 +20,18 @@ OnMissing = Literal["error", "warn"]
 Better = Literal["higher", "lower"]
 Failure = Literal["infrastructure", "content"]
 Parameter = str | int | float | bool | None
+GateTest = Literal[
+    "paired-t", "log-ratio", "sign-flip", "mcnemar", "mcnemar-exact", "mcnemar-mid-p"
+]
+Multiplicity = Literal["holm", "bh"]
 
 PASS_METRIC = "pass"  # noqa: S105 - a metric, no password
 SCORE_METRIC = "score"
+SECONDS_METRIC = "seconds"
+TOKENS_METRIC = "tokens"
+COST_METRIC = "cost"
+# what the calls of a trial took: not recorded by the test, lower is better
+MEASURED_METRICS = (SECONDS_METRIC, TOKENS_METRIC, COST_METRIC)
 
 
 class Outcome(StrEnum):
@@ -180,8 +189,12 @@ class Case:
         parameters: sha256 of the parameters, None where they cannot be put as JSON.
         positional: (a part of) the id counts positions: made by pytest, or by ``sample_cases``.
         gate: metrics to gate on; empty for the default.
-        better: which direction of the gated metrics is good.
+        better: which direction of the gated metrics is good; of those that are measured
+            from the calls lower always is.
         cluster: cases with the same label are one unit; None for a unit of its own.
+        wording: digest of how the case puts its question; None where its test names none.
+        topic: digest of the rest of its parameters: cases with the same topic ask the same
+            in several wordings, and are one unit.
     """
 
     id: str
@@ -192,6 +205,8 @@ class Case:
     gate: tuple[str, ...] = ()
     better: Better = "higher"
     cluster: str | None = None
+    wording: str | None = None
+    topic: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,9 +263,15 @@ class GateRules:
     Attributes:
         alpha: one-sided level of the test, in (0, 0.5).
         margin: the test asks whether the suite fell by more than this, >= 0, below target.
+            Where ratios are compared 0.02 means a factor of 1.02; the target likewise.
         target: the drop that must be ruled out, or would have been caught; in (0, inf).
         max_gone: share of a function's baseline cases that may be gone or skipped, in [0, 1].
         strict: an inconclusive comparison fails too.
+        test: for 6 independent changed cases or more; what is measured from calls is always
+            compared by ratio.
+        multiplicity: how the p-values of several comparisons are adjusted.
+        order: comparisons that are tested in this order instead, each at the full level as
+            long as all before it regressed: ``function`` or ``function:metric``.
     """
 
     alpha: float = 0.05
@@ -258,6 +279,9 @@ class GateRules:
     target: float = 0.10
     max_gone: float = 0.10
     strict: bool = False
+    test: GateTest = "paired-t"
+    multiplicity: Multiplicity = "holm"
+    order: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +291,7 @@ class Settings:
     Attributes:
         directory: where cache and runs live, absolute.
         baseline: what ``--llm-baseline`` named; None for an ungated session.
+        anchor: what ``--llm-anchor`` named: a second, older baseline.
         repeats: from the command line, None if not given there.
         default_repeats: for cases whose marker names no number.
         concurrency: how many trials may be in flight, over all workers.
@@ -286,6 +311,7 @@ class Settings:
     directory: Path
     session: str
     baseline: str | None = None
+    anchor: str | None = None
     on_missing: OnMissing = "error"
     retry_errors: bool = False
     model: str | None = None

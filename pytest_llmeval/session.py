@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from pytest_llmeval.gate import compare, describe
+from pytest_llmeval.gate import CostOf, compare, describe
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Run, Settings, Slowdown, Trial
+from pytest_llmeval.models.prices import Prices
+from pytest_llmeval.records import Call, Run, Settings, Slowdown, Trial
 from pytest_llmeval.runs.baseline import Baseline
 from pytest_llmeval.runs.header import read_header
 from pytest_llmeval.runs.retry import Retry
@@ -27,6 +28,7 @@ class EvalSession:
     Attributes:
         baseline: what to compare with; None for an ungated session, ``not_gated`` then
             says why.
+        anchor: a second, older baseline, None without one.
         retry: the run that this one completes, None for a run of its own.
         saw_collection_error: some file could not be collected, so the run is incomplete.
     """
@@ -36,11 +38,14 @@ class EvalSession:
         settings: Settings,
         *,
         baseline: Baseline | None = None,
+        anchor: Baseline | None = None,
         not_gated: str = "",
+        not_anchored: str = "",
         retry: Retry | None = None,
     ) -> None:
         self.settings = settings
         self.baseline = baseline
+        self.anchor = anchor
         self.not_gated = not_gated
         self.retry = retry
         self.saw_collection_error = False
@@ -49,7 +54,7 @@ class EvalSession:
         self._recorded = {} if retry is None else retry.recorded
         self._trials: dict[str, tuple[Trial, ...]] = dict(self._recorded)
         self._headlines: dict[str, str] = {}
-        self._notes: list[str] = []
+        self._notes: list[str] = [f"no anchor: {not_anchored}"] if not_anchored else []
         self._serial: dict[str, str] = {}
         self._slowdowns: dict[str, Slowdown] = {}
         self._outside_calls = 0
@@ -82,6 +87,7 @@ class EvalSession:
             settings=self.settings,
             run=run,
             baseline=self.baseline,
+            anchor=self.anchor,
             not_gated=self.not_gated,
             headlines={case: line for case, line in self._headlines.items() if line},
             notes=tuple(self._notes),
@@ -133,11 +139,31 @@ class EvalSession:
 
 
 def compared(judgement: Judgement, run: Run) -> Judgement:
-    """Hold a run against the baseline of a judgement, or describe it if there is none."""
-    rules = judgement.settings.gate
+    """Hold a run against what a judgement names, or describe it if there is no baseline."""
+    rules, cost_of = judgement.settings.gate, _pricing(judgement.settings)
     try:
+        if judgement.anchor is not None:
+            # Another question, so a family of its own: both answers must hold.
+            anchored = compare(judgement.anchor.run, run, rules, cost_of=cost_of)
+            judgement = replace(judgement, anchored=anchored)
         if judgement.baseline is None:
-            return replace(judgement, descriptions=describe(run, alpha=rules.alpha))
-        return replace(judgement, comparison=compare(judgement.baseline.run, run, rules))
+            described = describe(run, alpha=rules.alpha, cost_of=cost_of)
+            return replace(judgement, descriptions=described)
+        comparison = compare(judgement.baseline.run, run, rules, cost_of=cost_of)
+        return replace(judgement, comparison=comparison)
     except Exception as exc:
         return replace(judgement, could_not_judge=f"{type(exc).__name__}: {exc}")
+
+
+def _pricing(settings: Settings) -> CostOf:
+    """Price the calls of all runs alike, at today's prices."""
+    prices = Prices(settings.prices)
+
+    def cost_of(call: Call) -> float | None:
+        tariff = prices.tariff(call.model)
+        if tariff is None:
+            return None
+        cost = tariff.cost(input_tokens=call.input_tokens, output_tokens=call.output_tokens)
+        return None if cost is None else float(cost)
+
+    return cost_of

@@ -35,10 +35,10 @@ def eval_blocks() -> list[str]:
 
 
 def test_there_are_evals_to_try() -> None:
-    assert len(eval_blocks()) == 3
+    assert len(eval_blocks()) == 4
 
 
-@pytest.mark.parametrize("block", eval_blocks(), ids=["capitals", "summary", "async"])
+@pytest.mark.parametrize("block", eval_blocks(), ids=["capitals", "summary", "async", "wordings"])
 def test_every_eval_of_the_readme_runs(project: Project, block: str) -> None:
     project.write(model=MODEL, test_evals=block)
 
@@ -80,6 +80,7 @@ def test_every_marker_argument_of_the_readme_exists(project: Project) -> None:
         "gate",
         "better",
         "cluster",
+        "wording",
         "concurrency",
         "intercept",
     ]
@@ -89,7 +90,7 @@ def test_every_marker_argument_of_the_readme_exists(project: Project) -> None:
         from pytest_llmeval import llm_eval
 
         @llm_eval(
-            repeats=2, min_score=0.1, gate="pass", better="higher", cluster="doc",
+            repeats=2, min_score=0.1, gate="pass", better="higher", cluster="doc", wording="doc",
             concurrency="serial", intercept=True,
         )
         @pytest.mark.parametrize("doc", ["a", "b"])

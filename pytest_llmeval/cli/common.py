@@ -27,7 +27,7 @@ function_option = click.option(
 
 
 def ranged(
-    name: str, check: Callable[[object], float], default: float | None, text: str
+    name: str, check: Callable[[object], object], default: float | None, text: str
 ) -> Callable[[Any], Any]:
     """Declare an option with a range, which pytest's own of that name may have too.
 
@@ -38,7 +38,7 @@ def ranged(
         text: for ``--help``.
     """
 
-    def checked(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
+    def checked(_: click.Context, __: click.Parameter, value: str | None) -> object:
         try:
             return None if value is None else check(value)
         except ValueError as exc:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,7 +12,7 @@ from pytest_llmeval import ranges
 from pytest_llmeval.cli.common import directory_option, home_of_runs, ranged
 from pytest_llmeval.errors import SettingsError, TableError
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Better, GateRules, Run, Settings
+from pytest_llmeval.records import Better, GateRules, GateTest, Run, Settings
 from pytest_llmeval.reports.compared import compared_lines
 from pytest_llmeval.reports.json import render
 from pytest_llmeval.runs.baseline import Baseline
@@ -26,6 +27,10 @@ from pytest_llmeval.session import compared
 DEFAULTS = GateRules()
 
 
+def _gate_test(value: object) -> GateTest:
+    return DEFAULTS.test if value == "auto" else ranges.gate_test(value)
+
+
 @click.command()
 @click.argument("baseline", metavar="A")
 @click.argument("candidate", metavar="B")
@@ -36,10 +41,7 @@ DEFAULTS = GateRules()
 @click.option("--strict", is_flag=True, help="An inconclusive comparison fails too.")
 @click.option("--metric", metavar="NAME", help="Compare this metric alone.")
 @click.option("--better", type=click.Choice(["higher", "lower"]), help="Which direction is good.")
-@click.option(
-    "--test", type=click.Choice(["auto"]), default="auto", expose_value=False, show_default=True,
-    help="Which test; auto goes by how many cases changed.",
-)  # fmt: skip
+@ranged("test", _gate_test, None, "A test valid for a gate (default: auto, which is paired-t)")
 @directory_option
 def compare(
     baseline: str,
@@ -51,6 +53,7 @@ def compare(
     margin: float | None,
     target: float | None,
     strict: bool,
+    test: GateTest | None,
     metric: str | None,
     better: Better | None,
 ) -> None:
@@ -60,7 +63,7 @@ def compare(
     conditions of runs (RUN::test[a] RUN::test[b]), or score tables (.csv or .jsonl, also
     .gz, with case_id, repeat and score; FILE::CONDITION picks rows by the column condition).
     """
-    rules = _rules(alpha=alpha, margin=margin, target=target, strict=strict)
+    rules = _rules(alpha=alpha, margin=margin, target=target, strict=strict, test=test)
     home = home_of_runs(directory)
     wanted = _Wanted(metric=metric, better=better, home=home)
     there, here = _sides(baseline, candidate, wanted=wanted)
@@ -76,12 +79,18 @@ def compare(
 
 
 def _rules(
-    *, alpha: float | None, margin: float | None, target: float | None, strict: bool
+    *,
+    alpha: float | None,
+    margin: float | None,
+    target: float | None,
+    strict: bool,
+    test: GateTest | None,
 ) -> GateRules:
-    given = {"alpha": alpha, "margin": margin, "target": target}
-    set_here = {name: value for name, value in given.items() if value is not None}
+    given = {"alpha": alpha, "margin": margin, "target": target, "test": test}
+    set_here: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     rules = replace(DEFAULTS, strict=strict, **set_here)
     ranges.check_margin(rules.margin, target=rules.target, given=target is not None, prefix="--")
+    ranges.check_test(rules.test, margin=rules.margin, prefix="--")
     return rules
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.opening import git_state, selection
+from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.records import Settings
 from pytest_llmeval.runs.baseline import Baseline, find_baseline
 from pytest_llmeval.runs.git import relative_root
@@ -59,6 +60,20 @@ def baseline_of(
         # A run is not compared with itself as it was before it was completed.
         excluding=lineage(retry.run, store) if retry else (),
     )
+
+
+def anchor_of(
+    config: pytest.Config, settings: Settings, reference: str, *, retry: Retry | None
+) -> Baseline:
+    """Find the second run that a session is to be compared with, as the first.
+
+    Raises:
+        BaselineError: there is none, or it does not fit.
+    """
+    try:
+        return baseline_of(config, settings, reference, retry=retry)
+    except BaselineError as exc:
+        raise type(exc)(str(exc).replace("--llm-baseline", "--llm-anchor")) from exc
 
 
 def unfinished(

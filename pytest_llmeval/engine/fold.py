@@ -11,7 +11,7 @@ from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.trial import Ended
 from pytest_llmeval.gate.scoring import gated_metrics, score
 from pytest_llmeval.gate.sides import Side
-from pytest_llmeval.records import PASS_METRIC, Case, Outcome, Trial
+from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Case, Outcome, Trial
 
 _TOLERANCE = 1e-9  # on min_score: 0.7 + 0.1 is not quite 0.8
 
@@ -100,6 +100,8 @@ def _gated_means(trials: Sequence[Trial], case: Case) -> dict[str, float | None]
     side = Side(cases={case.id: case}, trials={case.id: tuple(trials)})
     means: dict[str, float | None] = {}
     for metric in gated_metrics([side], side):
+        if metric in MEASURED_METRICS:
+            continue  # no score of the test's
         values = [scored.value for scored in score(side, metric, better=case.better)[case.id]]
         means[metric] = sum(values) / len(values) if values else None
     return means

@@ -9,7 +9,7 @@ from numbers import Real
 from typing import TypeVar
 
 from pytest_llmeval.errors import ScoreError
-from pytest_llmeval.records import SCORE_METRIC, Call, Slot
+from pytest_llmeval.records import MEASURED_METRICS, SCORE_METRIC, Call, Slot
 
 T = TypeVar("T")
 
@@ -110,6 +110,11 @@ class Ledger:
             raise ScoreError(
                 f"llm_score({value!r}): a score must be a finite number (of at most 1e100); "
                 "leave it out where there is nothing to score"
+            )
+        if metric in MEASURED_METRICS:
+            raise ScoreError(
+                f'llm_score({value!r}, "{metric}"): "{metric}" is measured from the calls of a '
+                f'trial; give a value of your own another name, such as "my_{metric}"'
             )
         if metric in self.scores:
             raise ScoreError(

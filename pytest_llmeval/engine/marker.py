@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import unittest
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
@@ -13,11 +13,20 @@ import pytest
 
 from pytest_llmeval.engine.sampling import is_sampled
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.records import Better, Case, Settings
+from pytest_llmeval.records import MEASURED_METRICS, Better, Case, Settings
 from pytest_llmeval.runs.parameters import parameters_digest
 
 MARKER = "llm_eval"
-_NAMES = ("repeats", "min_score", "gate", "better", "cluster", "concurrency", "intercept")
+_NAMES = (
+    "repeats",
+    "min_score",
+    "gate",
+    "better",
+    "cluster",
+    "wording",
+    "concurrency",
+    "intercept",
+)
 _Marked = TypeVar("_Marked", bound=Callable[..., object] | type)
 
 if TYPE_CHECKING:
@@ -33,6 +42,7 @@ if TYPE_CHECKING:
         gate: str | Sequence[str] | None = None,
         better: Better = "higher",
         cluster: str | None = None,
+        wording: str | None = None,
         concurrency: Literal["serial"] | None = None,
         intercept: bool | None = None,
     ) -> pytest.MarkDecorator: ...
@@ -48,10 +58,13 @@ def llm_eval(*args: Any, **arguments: Any) -> Any:
         *args: ``repeats`` may be given by position.
         **arguments: ``repeats``: how many trials a case has, 1 or more.
             ``min_score``: the case fails if the mean of its gated metric is below.
-            ``gate``: the metric, or metrics, that the gate looks at.
+            ``gate``: the metric, or metrics, that the gate looks at: ``pass``, those that
+            the test records, and ``seconds``, ``tokens`` and ``cost`` of its calls.
             ``better``: ``"higher"`` or ``"lower"``, for the gated metrics.
             ``cluster``: name of a parametrize argument; cases with equal values of it
             are one unit of the test.
+            ``wording``: name of a parametrize argument that only words the question; from 3
+            wordings on the verdict is one about wordings in general.
             ``concurrency``: ``"serial"`` runs the trials alone, one after the other.
             ``intercept``: whether clients that the application builds itself are cached,
             counted and overlapped too.
@@ -162,6 +175,7 @@ def _checked_eval(item: pytest.Function, arguments: dict[str, object], settings:
     if unknown:
         raise SettingsError(f"no argument is called {unknown[0]}; known are {', '.join(_NAMES)}")
     repeats = _repeats(arguments.get("repeats", settings.default_repeats))
+    wording, topic = _wording(item, arguments.get("wording"))
     case = Case(
         id=case_id(item),
         function=case_id(item).partition("[")[0],
@@ -171,11 +185,13 @@ def _checked_eval(item: pytest.Function, arguments: dict[str, object], settings:
         gate=_gate(arguments.get("gate", ())),
         better=_better(arguments.get("better", "higher")),
         cluster=_cluster(item, arguments.get("cluster")),
+        wording=wording,
+        topic=topic,
     )
     return Eval(
         item=item,
         case=case,
-        min_score=_min_score(arguments.get("min_score")),
+        min_score=_min_score(arguments.get("min_score"), gate=case.gate),
         concurrency=_concurrency(arguments.get("concurrency")),
         intercept=_intercept(arguments.get("intercept", settings.intercept)),
     )
@@ -192,9 +208,14 @@ def _repeats(value: object) -> int:
     return value
 
 
-def _min_score(value: object) -> float | None:
+def _min_score(value: object, *, gate: tuple[str, ...]) -> float | None:
     if value is None:
         return None
+    if gate and set(gate) <= set(MEASURED_METRICS):
+        raise SettingsError(
+            f"min_score holds for scores, and the gate looks at {' and '.join(gate)} alone; "
+            f'name a score too, as in gate=("pass", "{gate[0]}")'
+        )
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise SettingsError(f"min_score must be a finite number such as 0.8, not {value!r}")
     return float(value)
@@ -238,11 +259,35 @@ def _intercept(value: object) -> bool:
 def _cluster(item: pytest.Function, name: object) -> str | None:
     if name is None:
         return None
+    return str(_parameters(item, name, argument="cluster")[str(name)])
+
+
+def _wording(item: pytest.Function, name: object) -> tuple[str | None, str | None]:
+    """Return digests of how the case puts its question, and of the rest of its parameters.
+
+    No text of theirs: a template is a prompt, which a run file must not hold.
+    """
+    if name is None:
+        return None, None
+    parameters = _parameters(item, name, argument="wording")
+    word = {str(name): parameters[str(name)]}
+    rest = {key: value for key, value in parameters.items() if key not in word}
+    return _digest_of(word), _digest_of(rest)
+
+
+def _digest_of(parameters: Mapping[str, object]) -> str | None:
+    """Tell values apart within this session, objects by how they are written."""
+    as_text = {name: str(value) for name, value in parameters.items()}
+    return parameters_digest(parameters) or parameters_digest(as_text)
+
+
+def _parameters(item: pytest.Function, name: object, *, argument: str) -> Mapping[str, object]:
+    """Return what parametrize gives to the item, if the name is one of it."""
     callspec = getattr(item, "callspec", None)
-    known = {} if callspec is None else callspec.params
+    known: Mapping[str, object] = {} if callspec is None else callspec.params
     if not isinstance(name, str) or name not in known:
         listed = ", ".join(known) or "none here"
         raise SettingsError(
-            f"cluster must name an argument of parametrize ({listed}), not {name!r}"
+            f"{argument} must name an argument of parametrize ({listed}), not {name!r}"
         )
-    return str(known[name])
+    return known

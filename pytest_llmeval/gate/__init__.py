@@ -14,9 +14,11 @@ from pytest_llmeval.gate.comparison import (
     Method,
     RuledOutBy,
     TrialCounts,
+    UngatedComparison,
     Verdict,
 )
 from pytest_llmeval.gate.description import CaseDescription, FunctionDescription
+from pytest_llmeval.gate.measuring import CostOf, measured
 from pytest_llmeval.records import GateRules, Run
 
 __all__ = [
@@ -24,18 +26,22 @@ __all__ = [
     "CaseDescription",
     "ChangeKind",
     "Comparison",
+    "CostOf",
     "FunctionComparison",
     "FunctionDescription",
     "Method",
     "RuledOutBy",
     "TrialCounts",
+    "UngatedComparison",
     "Verdict",
     "compare",
     "describe",
 ]
 
 
-def compare(baseline: Run, run: Run, rules: GateRules) -> Comparison:
+def compare(
+    baseline: Run, run: Run, rules: GateRules, *, cost_of: CostOf | None = None
+) -> Comparison:
     """Hold a run against a baseline.
 
     Pure: the same runs give the same figures, in whatever order cases and trials come.
@@ -44,25 +50,29 @@ def compare(baseline: Run, run: Run, rules: GateRules) -> Comparison:
         baseline: the run to compare with, eligible as such.
         run: the run that is judged; may be partial.
         rules: level, margin, target and strictness, checked for their ranges.
+        cost_of: dollars of a call, for the metric ``cost``; None for no prices.
 
     Returns:
         A comparison for each test function and gated metric, and the verdict on all.
     """
     from pytest_llmeval.gate.judge import judge
 
-    return judge(baseline, run, rules)
+    return judge(baseline, run, rules, cost_of=cost_of)
 
 
-def describe(run: Run, *, alpha: float = 0.05) -> tuple[FunctionDescription, ...]:
+def describe(
+    run: Run, *, alpha: float = 0.05, cost_of: CostOf | None = None
+) -> tuple[FunctionDescription, ...]:
     """Describe a run that is held against nothing.
 
     Args:
         run: the run.
         alpha: what may lie beyond each end of an interval, in (0, 0.5).
+        cost_of: dollars of a call, for the metric ``cost``; None for no prices.
 
     Returns:
         A description for each test function and gated metric, in order of collection.
     """
     from pytest_llmeval.gate.describing import describe_run
 
-    return describe_run(run, alpha=alpha)
+    return describe_run(measured(run, cost_of=cost_of), alpha=alpha)

@@ -10,7 +10,19 @@ from typing import Literal
 from pytest_llmeval.records import Better
 
 ChangeKind = Literal["request", "redrawn", "score", "unseen"]
-Method = Literal["paired-t", "same-shift", "exact-within-case", "sign-flip", "none"]
+Method = Literal[
+    "paired-t",
+    "log-ratio",
+    "crossed",
+    "sign-flip",
+    "mcnemar",
+    "mcnemar-exact",
+    "mcnemar-mid-p",
+    "same-shift",
+    "exact-within-case",
+    "none",
+]
+Scale = Literal["linear", "log"]
 RuledOutBy = Literal["interval", "smallest_drop", "share"]
 
 
@@ -49,7 +61,8 @@ class CaseComparison:
 
     Attributes:
         kind: what made it a changed case; None for an unchanged one.
-        difference: d_i, negative is worse; exactly 0 if unchanged.
+        difference: d_i, negative is worse; exactly 0 if unchanged. Of logarithms where
+            ratios are compared; the means are geometric ones then.
         baseline_scores: all values of the baseline's scored trials, by trial index.
         scores: all values of this run's scored trials, by trial index.
         baseline_mean: mean of the values of the baseline that enter d_i.
@@ -70,7 +83,8 @@ class FunctionComparison:
     """The comparison of one test function on one gated metric.
 
     Every figure is on the scale of the whole suite of common cases unless it says
-    otherwise; what could not be computed is None, never 0.
+    otherwise; what could not be computed is None, never 0. On the scale ``log`` differences,
+    interval and smallest drop are of natural logarithms, means are geometric ones.
 
     Attributes:
         row: the row of the decision table that gave the verdict, 1 to 11.
@@ -84,6 +98,11 @@ class FunctionComparison:
         difference_changed: mean difference of the changed cases.
         smallest_detectable_drop: the drop beyond the margin found in 4 of 5 builds.
         ruled_out_by: which half of row 10 held, else None.
+        wordings: in how many wordings the common cases put their questions, 0 where the
+            test names none. With the method ``crossed`` the claim is one about wordings in
+            general, else about these.
+        ratio: here / baseline, of the geometric means; None on the linear scale.
+        ratio_interval: of the ratio, at ``interval_level``.
         identical_repeats: all repeats were one draw (a fixed seed, say).
         settle_cases: about how many more cases would settle an inconclusive comparison.
         settle_repeats: about how many repeats a case would settle it instead.
@@ -95,6 +114,7 @@ class FunctionComparison:
     function: str
     metric: str
     better: Better
+    scale: Scale = "linear"
     verdict: Verdict
     row: int
     why: str = ""
@@ -113,7 +133,7 @@ class FunctionComparison:
     baseline_mean: float | None = None
     mean: float | None = None
     t: float | None = None
-    dof: int | None = None
+    dof: float | None = None
     p: float | None = None
     p_improved: float | None = None
     p_adjusted: float | None = None
@@ -123,6 +143,9 @@ class FunctionComparison:
     interval_level: float | None = None
     smallest_detectable_drop: float | None = None
     ruled_out_by: RuledOutBy | None = None
+    ratio: float | None = None
+    ratio_interval: tuple[float, float] | None = None
+    wordings: int = 0
     p_within_case: float | None = None
     identical_repeats: bool = False
     settle_cases: int | None = None
@@ -136,6 +159,29 @@ class FunctionComparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UngatedComparison:
+    """A metric of a test function that decides nothing: described, without a verdict.
+
+    The attributes are those of ``FunctionComparison``; the interval is not adjusted, and
+    None with fewer than 6 independent changed cases.
+    """
+
+    function: str
+    metric: str
+    better: Better
+    scale: Scale
+    cases: int
+    changed: int
+    difference: float
+    baseline_mean: float
+    mean: float
+    interval: tuple[float, float] | None
+    interval_level: float | None
+    ratio: float | None
+    ratio_interval: tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """A run held against a baseline.
 
@@ -145,9 +191,13 @@ class Comparison:
         why: one plain sentence if the whole comparison fails for a reason of its own
             (nothing was compared), else "".
         functions: in the order of collection, those only in the baseline last.
+        ungated: the metrics that are described beside them, in the same order.
+        notes: what is odd about the rules.
     """
 
     verdict: Verdict
     fails: bool
     why: str = ""
     functions: tuple[FunctionComparison, ...] = ()
+    ungated: tuple[UngatedComparison, ...] = ()
+    notes: tuple[str, ...] = ()

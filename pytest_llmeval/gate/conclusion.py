@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from pytest_llmeval.gate.comparison import CaseComparison, ChangeKind, FunctionComparison, Verdict
+from pytest_llmeval.gate.comparison import (
+    CaseComparison,
+    ChangeKind,
+    FunctionComparison,
+    Scale,
+    Verdict,
+)
 from pytest_llmeval.gate.counts import count_trials
 from pytest_llmeval.gate.drops import Sensitivity, sensitivity, too_few_draws
 from pytest_llmeval.gate.examination import Examination
+from pytest_llmeval.gate.family import Standing
 from pytest_llmeval.gate.figures import Significance
 from pytest_llmeval.gate.pairing import Pair, Pairing
-from pytest_llmeval.gate.scoring import score, values_of
+from pytest_llmeval.gate.ratios import ratio, ratios
+from pytest_llmeval.gate.scoring import off_scale, score, values_of
 from pytest_llmeval.gate.settling import settling_cases, settling_repeats
 from pytest_llmeval.gate.sides import Side
 from pytest_llmeval.gate.verdict import Decision, Finding, decide
@@ -22,15 +30,16 @@ CHANGE_KINDS: tuple[ChangeKind, ...] = ("request", "redrawn", "score", "unseen")
 
 def conclude_new(function: str, metric: str, *, here: Side, partial: bool) -> FunctionComparison:
     """Write down a function that the baseline does not have."""
+    scores = score(here, metric, better=here.better(metric))
     return FunctionComparison(
         function=function,
         metric=metric,
-        better=here.better,
+        better=here.better(metric),
         verdict=Verdict.NEW,
         row=1,
         partial=partial,
         changed_kinds={},
-        trials=count_trials(here, score(here, metric, better=here.better), cases=here.cases),
+        trials=count_trials(here, scores, cases=here.cases),
         only_here=tuple(here.cases),
     )
 
@@ -39,11 +48,11 @@ def conclude_gone(
     function: str, metric: str, *, there: Side, rules: GateRules
 ) -> FunctionComparison:
     """Write down a function that only the baseline has."""
-    scores = score(there, metric, better=there.better)
+    scores = score(there, metric, better=there.better(metric))
     return FunctionComparison(
         function=function,
         metric=metric,
-        better=there.better,
+        better=there.better(metric),
         verdict=Verdict.GONE,
         row=2,
         fails=rules.strict,
@@ -67,15 +76,15 @@ def conclude_untested(
     written = _written(examined, decision, rules=rules)
     if decision.verdict is not Verdict.UNCHANGED:
         return written
-    return replace(written, interval=(0.0, 0.0))
+    no_change = (1.0, 1.0) if written.scale == "log" else None
+    return replace(written, interval=(0.0, 0.0), ratio_interval=no_change)
 
 
 def conclude_tested(
     examined: Examination,
     found: Significance,
     *,
-    adjusted: tuple[float, float],
-    family_size: int,
+    standing: Standing,
     rules: GateRules,
 ) -> FunctionComparison:
     """Give the verdict on a tested comparison and write it down.
@@ -83,17 +92,17 @@ def conclude_tested(
     Args:
         examined: one function and metric.
         found: its test.
-        adjusted: its p-values for a drop and for an improvement, adjusted.
-        family_size: how many comparisons they are adjusted for.
+        standing: of that test among all others.
         rules: what the run is held against.
     """
     subject = examined.pairing.subject
+    rules = subject.on_scale(rules)
     seen = _sensitivity(examined, found, rules=rules)
-    blunt = too_few_draws(found, family_size=family_size, alpha=rules.alpha, sign=subject.sign)
+    blunt = too_few_draws(found, penalty=standing.penalty, alpha=rules.alpha, sign=subject.sign)
     finding = Finding(
         significance=found,
-        p_adjusted=adjusted[0],
-        p_improved_adjusted=adjusted[1],
+        p_adjusted=standing.p_adjusted,
+        p_improved_adjusted=standing.p_improved_adjusted,
         smallest_drop=None if blunt else seen.smallest_drop(),
     )
     decision = decide(finding, metric=subject.metric, better=subject.better, rules=rules)
@@ -109,8 +118,9 @@ def conclude_tested(
         p_improved=found.p_improved,
         p_adjusted=finding.p_adjusted,
         p_improved_adjusted=finding.p_improved_adjusted,
-        family_size=family_size,
+        family_size=standing.family_size,
         interval=found.interval,
+        ratio_interval=ratios(found.interval, subject) if found.interval else None,
         interval_level=1 - 2 * rules.alpha if found.interval else None,
         smallest_detectable_drop=finding.smallest_drop,
         p_within_case=found.p_within_case,
@@ -131,8 +141,8 @@ def _sensitivity(examined: Examination, found: Significance, *, rules: GateRules
 def _with_remedies(
     written: FunctionComparison, found: Significance, *, seen: Sensitivity, rules: GateRules
 ) -> FunctionComparison:
-    if found.method == "sign-flip":
-        return written  # independent units are lacking, which neither remedy adds
+    if found.method in {"sign-flip", "crossed"}:
+        return written  # independent units or wordings are lacking, which neither remedy adds
     difference = found.extent.difference
     cases = settling_cases(seen, cases=found.extent.cases, difference=difference, rules=rules)
     repeats = None
@@ -151,6 +161,7 @@ def _written(examined: Examination, decision: Decision, *, rules: GateRules) -> 
         function=subject.function,
         metric=subject.metric,
         better=subject.better,
+        scale=subject.scale,
         verdict=decision.verdict,
         row=decision.row,
         why=decision.why,
@@ -165,8 +176,10 @@ def _written(examined: Examination, decision: Decision, *, rules: GateRules) -> 
         effective_units=extent.effective_units if extent else 0.0,
         difference=extent.difference if extent else None,
         difference_changed=extent.difference_changed if extent else None,
-        baseline_mean=extent.baseline_mean if extent else None,
-        mean=extent.mean if extent else None,
+        baseline_mean=off_scale(extent.baseline_mean, subject.scale) if extent else None,
+        mean=off_scale(extent.mean, subject.scale) if extent else None,
+        ratio=ratio(extent.difference, subject) if extent else None,
+        wordings=extent.wordings if extent else 0,
         ruled_out_by=decision.ruled_out_by,
         baseline_trials=pairing.counts_there(),
         trials=pairing.counts_here(),
@@ -179,16 +192,17 @@ def _written(examined: Examination, decision: Decision, *, rules: GateRules) -> 
 
 def _compared(pairing: Pairing) -> tuple[CaseComparison, ...]:
     by_id = {pair.case: pair for pair in pairing.pairs}
-    return tuple(_case(by_id[id_]) for id_ in pairing.there.cases if id_ in by_id)
+    scale = pairing.subject.scale
+    return tuple(_case(by_id[id_], scale) for id_ in pairing.there.cases if id_ in by_id)
 
 
-def _case(pair: Pair) -> CaseComparison:
+def _case(pair: Pair, scale: Scale) -> CaseComparison:
     return CaseComparison(
         case=pair.case,
         kind=pair.kind,
         difference=pair.difference,
-        baseline_scores=values_of(pair.all_there),
-        scores=values_of(pair.all_here),
-        baseline_mean=pair.mean_there,
-        mean=pair.mean_here,
+        baseline_scores=tuple(off_scale(value, scale) for value in values_of(pair.all_there)),
+        scores=tuple(off_scale(value, scale) for value in values_of(pair.all_here)),
+        baseline_mean=off_scale(pair.mean_there, scale),
+        mean=off_scale(pair.mean_here, scale),
     )

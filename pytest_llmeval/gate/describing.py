@@ -31,7 +31,8 @@ def describe_run(run: Run, *, alpha: float) -> tuple[FunctionDescription, ...]:
 
 
 def _describe(function: str, metric: str, side: Side, *, alpha: float) -> FunctionDescription:
-    scores = score(side, metric, better=side.better)
+    better = side.better(metric)
+    scores = score(side, metric, better=better)
     scored = sorted(id_ for id_, values in scores.items() if values)
     found = _interval(side, scores, scored, metric=metric, alpha=alpha) if scored else None
     samples = [values_of(scores[id_]) for id_ in scored]
@@ -39,7 +40,7 @@ def _describe(function: str, metric: str, side: Side, *, alpha: float) -> Functi
     return FunctionDescription(
         function=function,
         metric=metric,
-        better=side.better,
+        better=better,
         cases=len(side.cases),
         scored_cases=len(scored),
         units=found.units if found else 0,
@@ -47,7 +48,7 @@ def _describe(function: str, metric: str, side: Side, *, alpha: float) -> Functi
         mean=found.mean if found else None,
         interval=found.interval if found else None,
         interval_level=1 - 2 * alpha if found and found.interval else None,
-        worst=_worst(scores, scored, metric=metric, better=side.better, alpha=alpha),
+        worst=_worst(scores, scored, metric=metric, better=better, alpha=alpha),
         prediction=later.interval if later else None,
         prediction_by_repeats=later.by_repeats if later else None,
         prediction_level=1 - 2 * alpha if later and later.interval else None,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_llmeval.gate.comparison import Method
 from pytest_llmeval.gate.figures import FEWEST_UNITS_FOR_T, Samples, Significance
 from pytest_llmeval.gate.scoring import Scores
 from pytest_llmeval.records import PASS_METRIC, Better
@@ -24,6 +25,15 @@ from pytest_llmeval.stats.power import (
 
 FloatArray = NDArray[np.float64]
 
+# their least p is that of as many like signs
+SIGNS_COUNT: tuple[Method, ...] = (
+    "same-shift",
+    "sign-flip",
+    "mcnemar",
+    "mcnemar-exact",
+    "mcnemar-mid-p",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensitivity:
@@ -32,7 +42,7 @@ class Sensitivity:
     Attributes:
         share: changed cases of all.
         whole_units: effective units of the changed cases, rounded down.
-        standard_error: of the suite effect; None without a t-test.
+        standard_error: of the suite effect; None without an interval. ``dof`` likewise.
         plan: trials of each changed case, level and degrees of freedom.
         rates: expected rate of good trials of each changed case; None for other scores
             than ``pass``, whose range is unknown.
@@ -42,6 +52,7 @@ class Sensitivity:
     share: float
     whole_units: int
     standard_error: float | None
+    dof: float | None
     plan: PlannedTest
     rates: FloatArray | None
     samples: Sequence[Sequence[float]]
@@ -59,11 +70,9 @@ class Sensitivity:
             would be found.
         """
         formula = self._by_formula()
-        if self.standard_error is None:
+        if self.standard_error is None or self.dof is None:
             return formula
-        by_spread = self.standard_error * detectable_shift(
-            dof=self.whole_units - 1, alpha=self.plan.alpha
-        )
+        by_spread = self.standard_error * detectable_shift(dof=self.dof, alpha=self.plan.alpha)
         if self.rates is None:
             return by_spread
         if formula is None or by_spread > self.share:
@@ -96,6 +105,7 @@ def sensitivity(
         share=extent.share,
         whole_units=extent.whole_units,
         standard_error=found.standard_error,
+        dof=found.dof,
         plan=PlannedTest(
             there=np.array([float(len(case.there)) for case in changed]),
             here=np.array([float(len(case.here)) for case in changed]),
@@ -112,24 +122,24 @@ def dof_of(whole_units: int) -> int | None:
     return whole_units - 1 if whole_units >= FEWEST_UNITS_FOR_T else None
 
 
-def too_few_draws(found: Significance, *, family_size: int, alpha: float, sign: int) -> bool:
+def too_few_draws(found: Significance, *, penalty: int, alpha: float, sign: int) -> bool:
     """Tell whether even the worst outcome could not be called a regression.
 
     Args:
         found: the test of the comparison.
-        family_size: how many comparisons the p-value is adjusted for.
+        penalty: by what the p-value is multiplied for the other comparisons.
         alpha: one-sided level.
         sign: 1 where higher is better, -1 where lower is.
     """
-    if found.method == "sign-flip":
-        return True
-    if found.method == "same-shift":
-        least = 0.5**found.extent.units
-    elif found.method == "exact-within-case":
-        least = least_within_case_p(found.samples.cases, sign=sign)
-    else:
+    if found.method in {"paired-t", "log-ratio", "crossed"}:
         return False
-    return least * family_size >= alpha
+    if found.method == "sign-flip" and found.interval is None:
+        return True  # independent units are lacking
+    if found.method in SIGNS_COUNT:
+        least = 0.5**found.extent.units
+    else:
+        least = least_within_case_p(found.samples.cases, sign=sign)
+    return least * penalty >= alpha
 
 
 def _rates(samples: Samples, scores_there: Scores, *, better: Better) -> FloatArray:

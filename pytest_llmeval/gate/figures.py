@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from pytest_llmeval.gate.changes import all_repeats_identical
 from pytest_llmeval.gate.comparison import Method
 from pytest_llmeval.gate.pairing import Pair, Pairing
 from pytest_llmeval.gate.scoring import mean_of, values_of
 from pytest_llmeval.gate.units import units_of
-from pytest_llmeval.records import GateRules
+from pytest_llmeval.gate.wordings import WordingTable, wording_table, wordings_of
+from pytest_llmeval.records import SECONDS_METRIC, GateRules, GateTest
 from pytest_llmeval.stats.exact import CaseScores, Tails, are_binary, exact_within_case, sign_flip
-from pytest_llmeval.stats.paired import negligible, paired_test, unit_mean
+from pytest_llmeval.stats.methods import TESTS
+from pytest_llmeval.stats.paired import negligible, paired_test, unit_mean, unit_sums
+from pytest_llmeval.stats.sample import Sample
+from pytest_llmeval.stats.wordings import crossed_test
 
 # a t-test over fewer effective units is valid but nearly powerless
 FEWEST_UNITS_FOR_T = 6
 # of scores that are no hits and misses: each case is shuffled 9999 times
 MOST_CASES_SPLIT = 200
+# those that look at means and their spread, which is what an interval has
+BY_SPREAD: tuple[GateTest, ...] = ("paired-t", "log-ratio")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +41,7 @@ class Extent:
         difference_changed: mean difference of the changed cases, None without one.
         mean: of the baseline's mean and the suite effect, so that columns add up.
         unit_labels: the unit of each changed case.
+        wordings: of the common cases, 0 where the test names none.
         zero: what counts as no difference.
     """
 
@@ -47,6 +55,7 @@ class Extent:
     baseline_mean: float
     mean: float
     unit_labels: tuple[int, ...]
+    wordings: int
     zero: float
 
     @property
@@ -79,7 +88,9 @@ class Significance:
     Attributes:
         p: one-sided, for a drop: beyond the margin with a t-test, else for any.
         p_improved: one-sided, for any improvement.
-        interval: with a t-test only; ``t``, ``dof`` and ``standard_error`` likewise.
+        interval: from the spread of 6 units or more, or of a table of wordings;
+            ``standard_error`` and its degrees of freedom ``dof`` likewise.
+        t: of a t-test only.
         extent: the measures of what was tested.
         samples: what the exact test and the formula of the smallest drop look at.
         p_within_case: the exact test's p for a drop, None where units hold several cases.
@@ -91,7 +102,7 @@ class Significance:
     p: float
     p_improved: float
     t: float | None = None
-    dof: int | None = None
+    dof: float | None = None
     standard_error: float | None = None
     interval: tuple[float, float] | None = None
     p_within_case: float | None = None
@@ -117,6 +128,7 @@ def measure(pairing: Pairing) -> Extent:
         baseline_mean=baseline_mean,
         mean=baseline_mean + pairing.subject.sign * difference,
         unit_labels=labels,
+        wordings=wordings_of(pairs),
         zero=negligible(differences),
     )
 
@@ -134,15 +146,22 @@ def significance(pairing: Pairing, extent: Extent, *, rules: GateRules) -> Signi
         extent: its measures.
         rules: level and margin.
     """
-    samples = _sample(pairing.changed)
+    samples = samples_of(pairing)
     within = None
     if extent.units == extent.changed and _is_worth_splitting(samples.cases):
         within = exact_within_case(samples.cases, sign=pairing.subject.sign)
     differences = [pair.difference for pair in pairing.changed]
-    if extent.whole_units < FEWEST_UNITS_FOR_T:
+    test = pairing.subject.test
+    table = wording_table(pairing.pairs, units=extent.units) if test in BY_SPREAD else None
+    if table is not None:
+        found = _by_wordings(table, extent, samples=samples, rules=rules)
+    elif extent.whole_units < FEWEST_UNITS_FOR_T:
+        if test == "sign-flip":
+            within = None
         found = _by_permutation(differences, extent, samples=samples, within=within)
     else:
         found = _by_spread(differences, extent, samples=samples, rules=rules)
+        found = _as_chosen(found, test, sign=pairing.subject.sign)
         if within and any(len(pair.here) < len(pair.there) for pair in pairing.changed):
             found = _with_consent(found, within)
     return replace(found, p_within_case=within.worse if within else None)
@@ -186,11 +205,47 @@ def _by_spread(
     )
 
 
+def _as_chosen(found: Significance, test: GateTest, *, sign: int) -> Significance:
+    """Put the test that was chosen in the place of the t-test; the interval stays its.
+
+    Where all moved alike there is nothing to choose: no test has more than their signs.
+    """
+    if found.interval is None or test == "paired-t":
+        return found
+    if test == "log-ratio":
+        return replace(found, method=test)
+    sample = Sample(cases=found.samples.cases, units=found.extent.unit_labels, sign=sign)
+    result = TESTS[test].run(sample)
+    return replace(found, method=test, t=None, p=result.p_worse, p_improved=result.p_improved)
+
+
+def _by_wordings(
+    table: WordingTable, extent: Extent, *, samples: Samples, rules: GateRules
+) -> Significance:
+    """Test for cases and wordings in general: the table holds every changed case."""
+    share = table.size / extent.cases
+    differences = np.array(table.differences)
+    beyond = crossed_test(differences + rules.margin / share, alpha=rules.alpha)
+    found = crossed_test(differences, alpha=rules.alpha)
+    ends = found.interval
+    return Significance(
+        method="crossed",
+        extent=extent,
+        samples=samples,
+        p=beyond.tails.worse,
+        p_improved=found.tails.better,
+        t=beyond.t,
+        dof=found.dof,
+        standard_error=share * found.standard_error if ends else None,
+        interval=(share * ends[0], share * ends[1]) if ends else None,
+    )
+
+
 def _by_permutation(
     differences: Sequence[float], extent: Extent, *, samples: Samples, within: Tails | None
 ) -> Significance:
     # below six units a test at the margin is out of reach: the verdict holds D against it
-    tails = within or sign_flip(_unit_sums(differences, extent.unit_labels))
+    tails = within or sign_flip(unit_sums(differences, extent.unit_labels))
     return Significance(
         method="exact-within-case" if within else "sign-flip",
         extent=extent,
@@ -200,16 +255,13 @@ def _by_permutation(
     )
 
 
-def _unit_sums(differences: Sequence[float], labels: Sequence[int]) -> list[float]:
-    by_unit: defaultdict[int, list[float]] = defaultdict(list)
-    for difference, label in zip(differences, labels, strict=True):
-        by_unit[label].append(difference)
-    return [math.fsum(of_unit) for of_unit in by_unit.values()]
+def samples_of(pairing: Pairing) -> Samples:
+    """Return the scores of the changed cases, of each the first if all repeats are one draw.
 
-
-def _sample(changed: Sequence[Pair]) -> Samples:
-    """Return the scores of changed cases, of each the first if all repeats are one draw."""
-    identical = all_repeats_identical(
+    A reply that is the same again took time of its own.
+    """
+    changed = pairing.changed
+    identical = pairing.subject.metric != SECONDS_METRIC and all_repeats_identical(
         side for pair in changed for side in (pair.all_there, pair.all_here)
     )
     used = slice(1) if identical else slice(None)

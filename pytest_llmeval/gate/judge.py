@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from pytest_llmeval.gate.comparison import Comparison, FunctionComparison, Verdict
+from pytest_llmeval.gate.comparison import (
+    Comparison,
+    FunctionComparison,
+    UngatedComparison,
+    Verdict,
+)
 from pytest_llmeval.gate.conclusion import (
     conclude_gone,
     conclude_new,
@@ -12,11 +17,13 @@ from pytest_llmeval.gate.conclusion import (
     conclude_untested,
 )
 from pytest_llmeval.gate.examination import Examination, examine
+from pytest_llmeval.gate.family import stand_together, unknown_names
 from pytest_llmeval.gate.figures import Significance
-from pytest_llmeval.gate.scoring import gated_metrics
+from pytest_llmeval.gate.measuring import CostOf, measured
+from pytest_llmeval.gate.scoring import gated_metrics, ungated_metrics
 from pytest_llmeval.gate.sides import Side, Subject, sides_of
-from pytest_llmeval.records import GateRules, Run
-from pytest_llmeval.stats.multiplicity import holm
+from pytest_llmeval.gate.ungated import describe_ungated
+from pytest_llmeval.records import MEASURED_METRICS, GateRules, Run
 
 # the rows of the decision table in which something was compared
 COMPARED = range(6, 12)
@@ -25,9 +32,12 @@ Sides = Mapping[str, Side]
 Entry = FunctionComparison | Examination
 
 
-def judge(baseline: Run, run: Run, rules: GateRules) -> Comparison:
+def judge(
+    baseline: Run, run: Run, rules: GateRules, *, cost_of: CostOf | None = None
+) -> Comparison:
     """Compare a run with its baseline; see ``pytest_llmeval.gate.compare``."""
-    there, here = sides_of(baseline), sides_of(run)
+    there = sides_of(measured(baseline, cost_of=cost_of))
+    here = sides_of(measured(run, cost_of=cost_of))
     entries = [
         *_collected_here(there, here, partial=run.partial, rules=rules),
         *_only_in_baseline(there, here, run=run, rules=rules),
@@ -40,6 +50,8 @@ def judge(baseline: Run, run: Run, rules: GateRules) -> Comparison:
         fails=bool(why) or any(one.fails for one in functions),
         why=why,
         functions=functions,
+        ungated=tuple(_ungated(there, here, rules=rules)),
+        notes=_odd_names(functions, rules),
     )
 
 
@@ -58,7 +70,12 @@ def _collected_here(
             continue
         for metric in gated_metrics([there, here], named_by=here):
             subject = Subject(
-                function=function, metric=metric, there=there, here=here, collected_in_full=in_full
+                function=function,
+                metric=metric,
+                there=there,
+                here=here,
+                collected_in_full=in_full,
+                test="log-ratio" if metric in MEASURED_METRICS else rules.test,
             )
             yield examine(subject, rules=rules)
 
@@ -82,20 +99,49 @@ def _would_have_collected(run: Run, function: str) -> bool:
 
 def _concluded(entries: Sequence[Entry], rules: GateRules) -> Iterator[FunctionComparison]:
     """Adjust the p-values of all tests together, then give each its verdict."""
-    outcomes = [entry.outcome for entry in entries if isinstance(entry, Examination)]
-    tests = [outcome for outcome in outcomes if isinstance(outcome, Significance)]
-    worse = holm([found.p for found in tests])
-    better = holm([found.p_improved for found in tests])
-    adjusted = zip(worse, better, strict=True)
+    examined = [entry for entry in entries if isinstance(entry, Examination)]
+    tests = [
+        (one.pairing.subject, one.outcome)
+        for one in examined
+        if isinstance(one.outcome, Significance)
+    ]
+    standings = iter(stand_together(tests, rules=rules))
     for entry in entries:
         if isinstance(entry, FunctionComparison):
             yield entry
         elif isinstance(entry.outcome, Significance):
-            yield conclude_tested(
-                entry, entry.outcome, adjusted=next(adjusted), family_size=len(tests), rules=rules
-            )
+            yield conclude_tested(entry, entry.outcome, standing=next(standings), rules=rules)
         else:
             yield conclude_untested(entry, entry.outcome, rules=rules)
+
+
+def _ungated(all_there: Sides, all_here: Sides, *, rules: GateRules) -> Iterator[UngatedComparison]:
+    """Describe whatever else the functions of both runs have."""
+    for function, here in all_here.items():
+        there = all_there.get(function)
+        if there is None:
+            continue
+        gated = gated_metrics([there, here], named_by=here)
+        for metric in ungated_metrics([there, here], gated):
+            subject = Subject(
+                function=function,
+                metric=metric,
+                there=there,
+                here=here,
+                collected_in_full=True,
+                test="log-ratio" if metric in MEASURED_METRICS else "paired-t",
+            )
+            described = describe_ungated(subject, alpha=rules.alpha)
+            if described is not None:
+                yield described
+
+
+def _odd_names(functions: Sequence[FunctionComparison], rules: GateRules) -> tuple[str, ...]:
+    known = [(one.function, one.metric) for one in functions]
+    return tuple(
+        f"llm_gate_order names {name!r}, and no test function or gated metric is called so here"
+        for name in unknown_names(known, rules.order)
+    )
 
 
 def _why_nothing_was_compared(functions: Sequence[FunctionComparison]) -> str:

@@ -19,7 +19,8 @@ class Pair:
     """One common case.
 
     Attributes:
-        cluster: label of the unit it belongs to, as this run has it.
+        cluster: label of the unit it belongs to, as this run has it; ``wording`` and
+            ``topic`` likewise.
         kind: what made it a changed case; None for an unchanged one.
         there: the trials of the baseline that enter the difference, index ascending.
         here: the trials of this run that enter it, likewise.
@@ -31,6 +32,8 @@ class Pair:
 
     case: str
     cluster: str | None
+    wording: str | None
+    topic: str | None
     kind: ChangeKind | None
     there: tuple[Scored, ...]
     here: tuple[Scored, ...]
@@ -99,8 +102,9 @@ def pair_up(subject: Subject) -> Pairing:
     """
     there = subject.there
     here = subject.here.as_far_as_run()
-    scores_there = score(there, subject.metric, better=subject.better)
-    scores_here = score(here, subject.metric, better=subject.better)
+    better = subject.better  # looked up once: it depends on all cases
+    scores_there = score(there, subject.metric, better=better, scale=subject.scale)
+    scores_here = score(here, subject.metric, better=better, scale=subject.scale)
     collected = subject.here.cases
     matched = [id_ for id_ in sorted(there.cases) if id_ in collected]
     mismatched = [id_ for id_ in matched if _unlike(there.cases[id_], collected[id_])]
@@ -110,7 +114,6 @@ def pair_up(subject: Subject) -> Pairing:
     skipped = {id_ for id_ in present if _all_skipped(here.trials[id_])}
     common = sorted(id_ for id_ in present if scores_here[id_])
     in_step = _sharing_replayed_draws(common, scores_there, scores_here)
-    better = subject.better  # looked up once: it depends on all cases
     pairs = tuple(
         _pair(
             subject, id_, scores_there[id_], scores_here[id_], in_step=id_ in in_step, better=better
@@ -156,10 +159,13 @@ def _pair(
         at_most=sum(t.outcome is not Outcome.SKIPPED for t in subject.there.trials[case]),
     )
     mean_there, mean_here = mean_of(there), mean_of(here)
+    as_here = subject.here.cases[case]
     gain = mean_here - mean_there if better == "higher" else mean_there - mean_here
     return Pair(
         case=case,
-        cluster=subject.here.cases[case].cluster,
+        cluster=as_here.cluster,
+        wording=as_here.wording,
+        topic=as_here.topic,
         kind=kind,
         there=there,
         here=here,

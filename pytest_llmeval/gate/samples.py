@@ -60,14 +60,15 @@ def samples_of(run: Run) -> tuple[FunctionSamples, ...]:
 
 
 def _samples(function: str, metric: str, side: Side) -> FunctionSamples:
-    scores = score(side, metric, better=side.better)
+    better = side.better(metric)
+    scores = score(side, metric, better=better)
     scored = sorted(id_ for id_, values in scores.items() if values)
     trials = [trial for trial in side.every_trial() if trial.outcome.is_scored]
     calls = sum(len(trial.calls) for trial in trials)
     return FunctionSamples(
         function=function,
         metric=metric,
-        better=side.better,
+        better=better,
         cases=len(side.cases),
         samples=tuple(values_of(scores[id_]) for id_ in scored),
         units=len(set(units_within(side, scores, scored))),
@@ -76,5 +77,6 @@ def _samples(function: str, metric: str, side: Side) -> FunctionSamples:
 
 
 def units_within(side: Side, scores: Scores, cases: list[str]) -> tuple[int, ...]:
-    """Number the units of some cases of one run: those with one label or draw are one."""
-    return chained([(side.cases[id_].cluster, draws_of(scores[id_])) for id_ in cases])
+    """Number the units of some cases of one run: those with one label, topic or draw are one."""
+    found = [(side.cases[id_], draws_of(scores[id_])) for id_ in cases]
+    return chained([(case.cluster, case.topic, draws) for case, draws in found])

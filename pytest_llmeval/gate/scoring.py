@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from pytest_llmeval.gate.comparison import Scale
 from pytest_llmeval.gate.sides import Side
-from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Better, Outcome, Trial
+from pytest_llmeval.records import (
+    MEASURED_METRICS,
+    PASS_METRIC,
+    SCORE_METRIC,
+    Better,
+    Outcome,
+    Trial,
+)
 
 
 class Scored(NamedTuple):
-    """A scored trial with its value for the metric in question."""
+    """A scored trial with its value for the metric in question, on the scale of comparison."""
 
     trial: Trial
     value: float
@@ -36,7 +44,16 @@ def gated_metrics(sides: Sequence[Side], named_by: Side) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named))
 
 
-def score(side: Side, metric: str, *, better: Better) -> Scores:
+def ungated_metrics(sides: Sequence[Side], gated: Collection[str]) -> tuple[str, ...]:
+    """Return the metrics that the function has besides: recorded ones, then measured ones."""
+    trials = [trial for side in sides for trial in side.every_trial()]
+    recorded = {metric for trial in trials for metric in trial.scores}
+    own = sorted(recorded.difference(MEASURED_METRICS, {PASS_METRIC}))
+    measured = (metric for metric in MEASURED_METRICS if metric in recorded)
+    return tuple(name for name in (PASS_METRIC, *own, *measured) if name not in gated)
+
+
+def score(side: Side, metric: str, *, better: Better, scale: Scale = "linear") -> Scores:
     """Return the trials that have a value, by case, index ascending.
 
     A crashed trial is worth nothing, whatever it recorded before. So is a missed one that
@@ -47,6 +64,7 @@ def score(side: Side, metric: str, *, better: Better) -> Scores:
         side: the function in one run; what others of the run recorded matters.
         metric: ``pass`` or what the tests record.
         better: which direction is good.
+        scale: ``log`` for the logarithm of each value; one that is not above 0 has none.
     """
     trials = side.every_trial()
     worthless = 0.0 if better == "higher" else None
@@ -55,6 +73,8 @@ def score(side: Side, metric: str, *, better: Better) -> Scores:
     scored: dict[str, tuple[Scored, ...]] = {}
     for case, of_case in side.trials.items():
         values = [_value(trial, metric, crashed=worthless, missed=unrecorded) for trial in of_case]
+        if scale == "log":
+            values = [math.log(value) if value and value > 0 else None for value in values]
         scored[case] = tuple(
             Scored(trial, value)
             for trial, value in zip(of_case, values, strict=True)
@@ -66,6 +86,11 @@ def score(side: Side, metric: str, *, better: Better) -> Scores:
 def values_of(scored: Iterable[Scored]) -> tuple[float, ...]:
     """Return the values alone."""
     return tuple([value for _, value in scored])
+
+
+def off_scale(value: float, scale: Scale) -> float:
+    """Return a value as it was before its logarithm was taken, to 12 digits."""
+    return float(f"{math.exp(value):.12g}") if scale == "log" else value
 
 
 def mean_of(scored: Sequence[Scored]) -> float:

@@ -72,11 +72,13 @@ def _would_settle(grown: Sensitivity, *, difference: float, rules: GateRules) ->
 def _with_cases(seen: Sensitivity, *, times: float) -> Sensitivity:
     error = seen.standard_error
     units = int(seen.whole_units * times)
+    dof = dof_of(units)
     return replace(
         seen,
         whole_units=units,
         standard_error=None if error is None else error / math.sqrt(times),
-        plan=replace(seen.plan, copies=times, dof=dof_of(units)),
+        dof=dof,
+        plan=replace(seen.plan, copies=times, dof=dof),
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from pytest_llmeval.records import Better, Case, Run, Trial
+from pytest_llmeval.gate.comparison import Scale
+from pytest_llmeval.records import MEASURED_METRICS, Better, Case, GateRules, GateTest, Run, Trial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,10 +22,12 @@ class Side:
     cases: Mapping[str, Case]
     trials: Mapping[str, tuple[Trial, ...]]
 
-    @property
-    def better(self) -> Better:
-        """The direction that is good: a function has one (the first id's, were they mixed)."""
-        return self.cases[min(self.cases)].better
+    def better(self, metric: str) -> Better:
+        """Return which direction is good: lower of what is measured from calls.
+
+        Of other metrics it is as the marker says (that of the first id, were they mixed).
+        """
+        return "lower" if metric in MEASURED_METRICS else self.cases[min(self.cases)].better
 
     def every_trial(self) -> list[Trial]:
         """Return the trials of all cases."""
@@ -48,6 +52,7 @@ class Subject:
         there: the function in the baseline.
         here: the function in this run, every case that was collected.
         collected_in_full: nothing of the function was left out of this run on purpose.
+        test: that the metric is given to with 6 independent changed cases or more.
     """
 
     function: str
@@ -55,6 +60,7 @@ class Subject:
     there: Side
     here: Side
     collected_in_full: bool
+    test: GateTest = "paired-t"
 
     @property
     def partial(self) -> bool:
@@ -64,7 +70,18 @@ class Subject:
     @property
     def better(self) -> Better:
         """The direction that is good: where the sides disagree, as this run has it."""
-        return self.here.better
+        return self.here.better(self.metric)
+
+    @property
+    def scale(self) -> Scale:
+        """Whether values or their logarithms are compared."""
+        return "log" if self.test == "log-ratio" else "linear"
+
+    def on_scale(self, rules: GateRules) -> GateRules:
+        """Return the rules with margin and target on the scale of comparison."""
+        if self.scale == "linear":
+            return rules
+        return replace(rules, margin=math.log1p(rules.margin), target=math.log1p(rules.target))
 
     @property
     def sign(self) -> int:

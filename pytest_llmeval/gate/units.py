@@ -7,12 +7,16 @@ from collections.abc import Iterable, Sequence
 from pytest_llmeval.gate.changes import draws_of
 from pytest_llmeval.gate.pairing import Pair
 
+# label of its cluster, digest of its topic, ids of its draws
+Ties = tuple[str | None, str | None, Iterable[str]]
+
 
 def units_of(pairs: Sequence[Pair]) -> tuple[int, ...]:
     """Number the units of common cases: cases that share chance are one unit.
 
     Cases share chance where they have the same draw and each of them has it on one side
-    only (on both sides it cancels), or by the label that their marker gives them.
+    only (on both sides it cancels), by the label that their marker gives them, or where
+    they put one question in several wordings.
 
     Args:
         pairs: all common cases, changed or not: units are chained through any of them.
@@ -20,18 +24,18 @@ def units_of(pairs: Sequence[Pair]) -> tuple[int, ...]:
     Returns:
         A number for each pair; equal numbers are one unit.
     """
-    return chained([(pair.cluster, _one_sided_draws(pair)) for pair in pairs])
+    return chained([(pair.cluster, pair.topic, _one_sided_draws(pair)) for pair in pairs])
 
 
-def chained(cases: Sequence[tuple[str | None, Iterable[str]]]) -> tuple[int, ...]:
-    """Number the units of cases, given the label and the draws that tie each to others."""
+def chained(cases: Sequence[Ties]) -> tuple[int, ...]:
+    """Number the units of cases, given what ties each to others."""
     leader = list(range(len(cases)))
-    first_with_draw: dict[str, int] = {}
-    first_with_label: dict[str, int] = {}
-    for at, (cluster, draws) in enumerate(cases):
-        tied_to = {first_with_draw.setdefault(draw, at) for draw in draws}
-        if cluster is not None:
-            tied_to.add(first_with_label.setdefault(cluster, at))
+    first_with: dict[tuple[str, str], int] = {}
+    for at, (cluster, topic, draws) in enumerate(cases):
+        ties = {("draw", draw) for draw in draws}
+        ties |= {("cluster", cluster)} if cluster is not None else set()
+        ties |= {("topic", topic)} if topic is not None else set()
+        tied_to = {first_with.setdefault(tie, at) for tie in ties}
         for first in tied_to:
             one, other = _root(leader, at), _root(leader, first)
             leader[max(one, other)] = min(one, other)

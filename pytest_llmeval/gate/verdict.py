@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from pytest_llmeval.gate.comparison import RuledOutBy, TrialCounts, Verdict
 from pytest_llmeval.gate.figures import FEWEST_UNITS_FOR_T, Extent, Significance
 from pytest_llmeval.gate.pairing import Pairing
-from pytest_llmeval.records import PASS_METRIC, Better, GateRules
+from pytest_llmeval.records import (
+    COST_METRIC,
+    MEASURED_METRICS,
+    PASS_METRIC,
+    SECONDS_METRIC,
+    TOKENS_METRIC,
+    Better,
+    GateRules,
+    GateTest,
+)
 from pytest_llmeval.stats.power import chance_of_so_few
 
 # shares of trials and cases that may be lost before nothing can be said any more
@@ -43,6 +52,16 @@ class Decision:
 def nothing_in_common(pairing: Pairing) -> Decision:
     """Say row 3 of a pairing without a common case."""
     return _not_comparable(3, _why_nothing_in_common(pairing))
+
+
+def does_not_fit(test: GateTest, why: str) -> Decision:
+    """Say row 4 of a test that was chosen and does not fit the data.
+
+    Args:
+        test: its name.
+        why: in plain words.
+    """
+    return _not_comparable(4, f"the test {test} does not fit: {why}")
 
 
 def too_much_lost(pairing: Pairing, *, rules: GateRules) -> Decision | None:
@@ -158,8 +177,8 @@ def _so_few_misses_exclude_target(finding: Finding, *, better: Better, rules: Ga
 def _target_would_show(finding: Finding, *, rules: GateRules) -> bool:
     """Tell whether a drop as large as the target would have been caught, and was not seen."""
     found = finding.significance
-    # a t-test has an interval, which says more: it may reach below a target that would show
-    if found.method == "paired-t" or finding.smallest_drop is None:
+    # an interval says more: it may reach below a target that would show
+    if found.interval is not None or finding.smallest_drop is None:
         return False
     return (
         rules.margin + finding.smallest_drop <= rules.target
@@ -194,6 +213,8 @@ def _why_nothing_in_common(pairing: Pairing) -> str:
             f"no id of the {len(here.cases)} cases here is among the {len(there.cases)} of "
             "the baseline: record a new one if they were renamed"
         )
+    if pairing.subject.metric in MEASURED_METRICS:
+        return f"no case has {pairing.subject.metric} on both sides: {_how_to_have(pairing)}"
     scored_here = sum(len(scored) for scored in pairing.scores_here.values())
     scored_there = sum(len(scored) for scored in pairing.scores_there.values())
     return (
@@ -219,9 +240,22 @@ def _why_trials_lost(pairing: Pairing) -> str:
         if every.without_value > MOST_WITHOUT_VALUE * every.scored + ROUNDING:
             return (
                 f"{every.without_value} of {every.scored} scored trials {where} have no value "
-                f"for {pairing.subject.metric}, more than 5 %: record it in every trial"
+                f"for {pairing.subject.metric}, more than 5 %: {_how_to_have(pairing)}"
             )
     return ""
+
+
+def _how_to_have(pairing: Pairing) -> str:
+    """Say what it takes for every trial to have a value."""
+    if pairing.subject.metric not in MEASURED_METRICS:
+        return "record it in every trial"
+    needs = {
+        SECONDS_METRIC: "it is that of calls which the plugin sees",
+        TOKENS_METRIC: "it takes replies that count their tokens",
+        COST_METRIC: "it takes replies that count their tokens, and a price above 0 for their "
+        "model, as a line of llm_prices",
+    }
+    return f"{needs[pairing.subject.metric]}, and trials that did not crash"
 
 
 def _too_many_errored(counts: TrialCounts) -> bool:

@@ -10,6 +10,7 @@ from pytest_llmeval.reports import words
 from pytest_llmeval.reports.errored import first_reason
 from pytest_llmeval.reports.lines import BOLD, GREEN, RED, YELLOW, Line
 from pytest_llmeval.reports.table import aligned
+from pytest_llmeval.runs.baseline import Baseline
 
 _LISTED_CASES = 3
 _NAME_WIDTH = 12
@@ -21,9 +22,10 @@ def gated_lines(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
     """Word a comparison."""
     yield Line()
     yield from _table(judgement, comparison)
-    yield from _scope(comparison)
+    yield from _scope(judgement, comparison)
     for function in comparison.functions:
         yield from _about(judgement, function)
+    yield from _ungated(comparison)
     if _nothing_matched(comparison):
         yield Line(
             "no request matched the baseline's: does the prompt contain a date or a random id?",
@@ -31,6 +33,29 @@ def gated_lines(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
         )
     if comparison.why:
         yield Line(comparison.why, RED)
+
+
+def anchored_lines(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
+    """Word the comparison with the anchor: a shorter table, and what fails in it."""
+    assert judgement.anchor is not None  # noqa: S101 - a comparison has one
+    heading = ["test function", _column(judgement.anchor), "here", "difference", "p", ""]
+    rows = [_row(function) for function in comparison.functions]
+    short = [[row[0], *row[2:5], row[6], row[8]] for row in rows]
+    texts = aligned([heading, *short])
+    yield Line(texts[0], BOLD)
+    for text, function in zip(texts[1:], comparison.functions, strict=True):
+        yield Line(text, _style(function.verdict))
+    for function in comparison.functions:
+        if function.fails:
+            rules = judgement.settings.gate
+            yield Line(f"against the anchor: {words.sentence(function, rules)}", RED)
+    if comparison.why:
+        yield Line(f"against the anchor: {comparison.why}", RED)
+
+
+def _column(baseline: Baseline) -> str:
+    name = baseline.reference
+    return name if len(name) <= _NAME_WIDTH else "baseline"
 
 
 def _nothing_matched(comparison: Comparison) -> bool:
@@ -42,8 +67,7 @@ def _nothing_matched(comparison: Comparison) -> bool:
 def _table(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
     assert judgement.baseline is not None  # noqa: S101 - a comparison has one
     level = 1 - 2 * judgement.settings.gate.alpha
-    name = judgement.baseline.reference
-    heading = ["test function", "asked anew", name if len(name) <= _NAME_WIDTH else "baseline"]
+    heading = ["test function", "asked anew", _column(judgement.baseline)]
     heading += ["here", "difference", f"{level:.0%} CI", "p", "could catch", ""]
     texts = aligned([heading, *map(_row, comparison.functions)])
     yield Line(texts[0], BOLD)
@@ -52,41 +76,50 @@ def _table(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
 
 
 def _row(function: FunctionComparison) -> list[str]:
+    log = function.scale == "log"
+
     def cell(value: float | None, *, signed: bool = False) -> str:
-        return "" if value is None else words.number(value, signed=signed)
+        if value is None:
+            return ""
+        return f"{value:.3g}" if log else words.number(value, signed=signed)
 
     improved = function.verdict is Verdict.IMPROVED
     p = function.p_improved_adjusted if improved else function.p_adjusted
     interval = ""
-    if function.interval is not None and function.method == "paired-t":
-        interval = "[{:+.3f}, {:+.3f}]".format(*function.interval)
+    if function.interval is not None and function.method != "none":
+        interval = words.interval(function.interval, function.ratio_interval)
+    difference = cell(function.difference, signed=True)
+    drop = cell(function.smallest_detectable_drop)
+    if log and function.ratio is not None:
+        difference = words.factor(function.ratio)
+        drop = words.detectable_factor(function)
     return [
         words.label(function),
         f"{function.changed}/{function.cases}" if function.cases else "",
         cell(function.baseline_mean),
         cell(function.mean),
-        cell(function.difference, signed=True),
+        difference,
         interval,
         "" if p is None else words.p_value(p),
-        cell(function.smallest_detectable_drop),
+        drop,
         words.VERDICTS[function.verdict],
     ]
 
 
-def _scope(comparison: Comparison) -> Iterator[Line]:
+def _scope(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
+    rules = judgement.settings.gate
     family = max((function.family_size for function in comparison.functions), default=0)
-    cases = sum(function.cases for function in comparison.functions)
     parts = []
     if family > 1:
-        parts.append(f"p: Holm over {family} functions, the intervals are not corrected")
-    if cases:
-        parts.append(f"holds for these {words.counted(cases, 'case')} and this wording")
+        parts.append(f"p: {words.shared(family, rules)}, the intervals are not corrected")
+    parts += words.scope(comparison)
     for function in comparison.functions:
         if function.partial:
             have = f"{function.cases} of {function.baseline_cases}"
             parts.append(f"partial: {have} cases of {words.label(function)}")
     if parts:
         yield Line(" · ".join(parts))
+    yield from (Line(f"note: {note}", YELLOW) for note in comparison.notes)
 
 
 def _about(judgement: Judgement, function: FunctionComparison) -> Iterator[Line]:
@@ -99,6 +132,16 @@ def _about(judgement: Judgement, function: FunctionComparison) -> Iterator[Line]
         yield Line(prefix + text, _style(function.verdict))
     for remark in _remarks(judgement, function):
         yield Line(f"  {remark}")
+
+
+def _ungated(comparison: Comparison) -> Iterator[Line]:
+    """Tell how the metrics moved that decide nothing, a line a function."""
+    by_function: dict[str, list[str]] = {}
+    for one in comparison.ungated:
+        if one.changed:
+            by_function.setdefault(one.function, []).append(words.ungated(one))
+    for function, moved in by_function.items():
+        yield Line(f"not gated  {words.bare(function)}  {', '.join(moved)}")
 
 
 def _remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
@@ -145,6 +188,8 @@ def _moved_cases(judgement: Judgement, function: FunctionComparison) -> Iterator
     for case in shown:
         headline = "" if improved else judgement.headlines.get(case.case, "")
         word = "rose" if improved else "fell"
+        if function.better == "lower":
+            word = "improved" if improved else "worsened"
         change = words.moved(case, metric=function.metric)
         yield f"{word} most  {change}  {headline}".rstrip()
 

@@ -45,7 +45,23 @@ def _document(judgement: Judgement) -> dict[str, Any]:
         "baseline": _baseline(judgement.baseline, judgement.run, prices=prices),
         "differences": _differences(judgement),
         "functions": functions,
-        "notes": list(judgement.notes),
+        "ungated": [asdict(one) for one in comparison.ungated] if comparison else [],
+        "anchor": _anchor(judgement, prices),
+        "notes": [*judgement.notes, *(comparison.notes if comparison else ())],
+    }
+
+
+def _anchor(judgement: Judgement, prices: Prices) -> dict[str, Any] | None:
+    """Tell of the second comparison what is told of the first."""
+    anchored = judgement.anchored
+    if anchored is None:
+        return None
+    return {
+        "verdict": str(anchored.verdict),
+        "fails": anchored.fails,
+        "why": anchored.why,
+        "baseline": _baseline(judgement.anchor, judgement.run, prices=prices),
+        "functions": [_function(function) for function in anchored.functions],
     }
 
 

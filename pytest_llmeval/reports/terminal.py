@@ -10,7 +10,7 @@ from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Run, Slowdown
 from pytest_llmeval.reports import words
 from pytest_llmeval.reports.cost import capped_lines, cost_of, cost_words, unknown_lines
-from pytest_llmeval.reports.gated import gated_lines
+from pytest_llmeval.reports.gated import anchored_lines, gated_lines
 from pytest_llmeval.reports.lines import RED, YELLOW, Line
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.ungated import ungated_lines
@@ -45,16 +45,19 @@ def section(judgement: Judgement) -> list[Line]:
         lines.append(Line(f"could not judge: {judgement.could_not_judge}", RED))
     elif judgement.run is not None:
         lines += ungated_lines(judgement)
+    if judgement.anchor is not None and judgement.anchored is not None:
+        lines += [Line(), *map(Line, baseline_lines(judgement.anchor, side="anchor"))]
+        lines += anchored_lines(judgement, judgement.anchored)
     if judgement.path is not None and judgement.run is not None:
         lines.append(Line(_recorded(judgement.run)))
     return lines
 
 
-def baseline_lines(baseline: Baseline | None) -> list[str]:
+def baseline_lines(baseline: Baseline | None, *, side: str = "baseline") -> list[str]:
     """Say which run is compared with, and what is odd about it."""
     if baseline is None:
         return []
-    return [side_line(baseline), *(f"note: {note}" for note in baseline.notes)]
+    return [side_line(baseline, side=side), *(f"note: {note}" for note in baseline.notes)]
 
 
 def side_line(found: Baseline, *, side: str = "baseline") -> str:
@@ -92,17 +95,19 @@ def failure_line(judgement: Judgement) -> str:
     """Say in one plain line why the session fails."""
     if judgement.could_not_judge:
         return f"llm evals: could not judge: {judgement.could_not_judge}"
-    comparison = judgement.comparison
+    comparison, against = judgement.comparison, ""
+    if (comparison is None or not comparison.fails) and judgement.anchored is not None:
+        comparison, against = judgement.anchored, "against the anchor: "
     if comparison is None:
         return ""
     failing = [function for function in comparison.functions if function.fails]
     if not failing:
-        return f"llm evals: {comparison.why}"
+        return f"llm evals: {against}{comparison.why}"
     first = words.sentence(failing[0], judgement.settings.gate)
     if failing[0].verdict is not Verdict.REGRESSED:
         first = f"{words.label(failing[0])}: {first}"
     more = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
-    return f"llm evals: {first}{more}"
+    return f"llm evals: {against}{first}{more}"
 
 
 def _run_line(run: Run, seconds: float, *, cost: str) -> str:

@@ -5,9 +5,16 @@ Never "equal", "stable" or "safe": no suite can show that.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from pytest_llmeval.gate.comparison import CaseComparison, FunctionComparison, Verdict
+from pytest_llmeval.gate.comparison import (
+    CaseComparison,
+    Comparison,
+    FunctionComparison,
+    UngatedComparison,
+    Verdict,
+)
 from pytest_llmeval.records import PASS_METRIC, GateRules
 
 VERDICTS = {
@@ -24,8 +31,74 @@ VERDICTS = {
 
 def label(comparison: FunctionComparison) -> str:
     """Name the function, and the metric unless it is the plain pass rate."""
-    name = comparison.function.rpartition("::")[2]
+    name = bare(comparison.function)
     return name if comparison.metric == PASS_METRIC else f"{name} ({comparison.metric})"
+
+
+def bare(function: str) -> str:
+    """Name a function without its file and class."""
+    return function.rpartition("::")[2]
+
+
+def factor(value: float) -> str:
+    """Write a ratio here / baseline: ``x1.27``."""
+    return f"x{value:.3g}"
+
+
+def interval(ends: tuple[float, float], ratios: tuple[float, float] | None) -> str:
+    """Write an interval of a difference, or of a ratio where there is one."""
+    if ratios is not None:
+        return f"[{', '.join(map(factor, ratios))}]"
+    return "[{:+.3f}, {:+.3f}]".format(*ends)
+
+
+def detectable_factor(comparison: FunctionComparison) -> str:
+    """Write the smallest drop that is found as the factor that it means."""
+    drop = comparison.smallest_detectable_drop
+    if drop is None:
+        return ""
+    return factor(math.exp(drop if comparison.better == "lower" else -drop))
+
+
+def shared(family: int, rules: GateRules) -> str:
+    """Say how several comparisons share the error rate."""
+    if rules.order:
+        return f"{family} comparisons, in the order of llm_gate_order"
+    name = "Holm" if rules.multiplicity == "holm" else "Benjamini-Hochberg"
+    return f"{name} over {family} functions and metrics"
+
+
+def scope(comparison: Comparison) -> list[str]:
+    """Say once what the verdicts hold for: these cases, and this wording or any."""
+    compared = [one for one in comparison.functions if one.cases]
+    if not compared:
+        return []
+    cases = {one.function: one.cases for one in compared}
+    if not any(one.wordings for one in compared):
+        return [f"holds for these {counted(sum(cases.values()), 'case')} and this wording"]
+    return [
+        f"{bare(function)} holds for {_wordings(cases[function], of_function)}"
+        for function in cases
+        for of_function in [[one for one in compared if one.function == function]]
+    ]
+
+
+def _wordings(cases: int, of_function: Sequence[FunctionComparison]) -> str:
+    wordings = of_function[0].wordings
+    these = f"these {counted(cases, 'case')}"
+    if all(one.method == "crossed" for one in of_function):
+        return f"cases and wordings like these ({wordings} wordings)"
+    if wordings <= 1:
+        return f"{these} and this wording only"
+    return f"{these} and these {wordings} wordings only"
+
+
+def ungated(one: UngatedComparison) -> str:
+    """Write how a metric moved that decides nothing: ``seconds 0.41 -> 0.52 (x1.27)``."""
+    change = f"{one.baseline_mean:.3g} -> {one.mean:.3g}"
+    moved = factor(one.ratio) if one.ratio is not None else number(one.difference, signed=True)
+    ends = f" {interval(one.interval, one.ratio_interval)}" if one.interval else ""
+    return f"{one.metric} {change} ({moved}{ends})"
 
 
 def number(value: float, *, signed: bool = False) -> str:
@@ -133,12 +206,15 @@ def _moved(comparison: FunctionComparison) -> str:
     assert comparison.mean is not None  # noqa: S101
     worse, better = ("fell", "rose") if comparison.better == "higher" else ("worsened", "improved")
     verb = worse if comparison.difference < 0 else better
+    if comparison.ratio is not None:
+        change = f"{comparison.baseline_mean:.3g} -> {comparison.mean:.3g}"
+        return f"{verb} by a factor of {comparison.ratio:.3g} ({change})"
     change = f"{comparison.baseline_mean:.3f} -> {comparison.mean:.3f}"
     return f"{verb} by {abs(comparison.difference):.3f} ({change})"
 
 
 def _beyond(rules: GateRules) -> str:
-    return f", more than the margin of {rules.margin:g}" if rules.margin else ""
+    return f", more than the margin of {rules.margin:g}" if rules.margin > 0 else ""
 
 
 def _odds(comparison: FunctionComparison) -> str:
@@ -159,13 +235,15 @@ def _uncompared(comparison: FunctionComparison) -> str:
 
 
 def _ruled_out(comparison: FunctionComparison, rules: GateRules) -> str:
-    target = f"{rules.target:.2f}"
+    drop = f"a drop of {rules.target:.2f}"
+    if comparison.scale == "log":
+        drop = f"a change for the worse by a factor of {1 + rules.target:g}"
     if comparison.ruled_out_by == "interval":
-        return f"a drop of {target} or more is ruled out ({1 - rules.alpha:.0%})"
+        return f"{drop} or more is ruled out ({1 - rules.alpha:.0%})"
     if comparison.ruled_out_by == "smallest_drop":
-        return f"a drop of {target} would have been caught in 4 of 5 builds"
+        return f"{drop} would have been caught in 4 of 5 builds"
     asked = f"only {comparison.changed} of {comparison.cases} cases were asked anew"
-    return f"{asked}: a drop of {target} is impossible"
+    return f"{asked}: {drop} is impossible"
 
 
 def _open(comparison: FunctionComparison) -> str:
@@ -173,7 +251,10 @@ def _open(comparison: FunctionComparison) -> str:
         return comparison.why
     parts = ["too few cases moved to tell"]
     if comparison.interval is not None:
-        parts = [f"the drop may be as large as {max(0.0, -comparison.interval[0]):.2f}"]
+        worst = max(0.0, -comparison.interval[0])
+        parts = [f"the drop may be as large as {worst:.2f}"]
+        if comparison.scale == "log":
+            parts = [f"it may be worse by a factor of up to {math.exp(worst):.3g}"]
     needed = []
     if comparison.settle_cases:
         needed.append(f"{comparison.settle_cases} more cases")

@@ -226,4 +226,6 @@ def _read_case(value: object) -> Case:
         gate=maybe(line, "gate", many(text), ()),
         better=maybe(line, "better", one_of(get_args(Better)), "higher"),
         cluster=maybe(line, "cluster", text, None),
+        wording=maybe(line, "wording", text, None),
+        topic=maybe(line, "topic", text, None),
     )

@@ -21,11 +21,11 @@ STEPS = 64
 ROUNDS = 5
 
 
-def detectable_shift(*, dof: int, alpha: float) -> float:
+def detectable_shift(*, dof: float, alpha: float) -> float:
     """Return the drop in standard errors that a one-sided t-test finds with 80 % power.
 
     Args:
-        dof: degrees of freedom of the test, >= 1.
+        dof: degrees of freedom of the test, >= 1, whole or not.
         alpha: one-sided level, in (0, 0.5).
     """
     critical = special.stdtrit(dof, 1 - alpha)

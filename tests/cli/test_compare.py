@@ -156,7 +156,11 @@ def test_rules_are_those_of_a_session() -> None:
         (["--target=0"], "--target=0: must be above 0"),
         (["--target=nan"], "--target=nan: must be a number"),
         (["--margin=0.1"], "--margin=0.1 must be smaller than --target=0.1 (the default)"),
-        (["--test=welch"], "--test"),
+        (["--test=welch"], "--test=welch: is not valid for a gate"),
+        (
+            ["--test=mcnemar", "--margin=0.02"],
+            "--margin=0.02 with --test=mcnemar: it tests for any",
+        ),
         (["--better=more"], "--better"),
         (["--metric=tone"], "no column 'tone'"),
         (["third.csv"], "third.csv"),
@@ -198,7 +202,7 @@ def test_tables_of_one_case_and_of_failed_calls_alone_have_a_verdict() -> None:
 
 
 def test_a_gate_that_breaks_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("by hand")
 
     monkeypatch.setattr("pytest_llmeval.session.compare", broken)

@@ -68,6 +68,7 @@ def judged(folder: Path, *arguments: str) -> tuple[int, Any]:
         [*command, *options], cwd=folder, capture_output=True, text=True, timeout=120, check=False
     )
     report = json.loads((folder / "out" / "report.json").read_text())
+    report["ungated"] = [one for one in report["ungated"] if one["metric"] != "seconds"]
     return done.returncode, without_what_differs(report, str(folder))
 
 

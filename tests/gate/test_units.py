@@ -133,11 +133,20 @@ def test_unchanged_cases_of_a_unit_do_not_count_towards_its_size() -> None:
 
 
 def test_label_and_draw_of_one_name_are_not_confused() -> None:
-    assert chained([("x", []), (None, ["x"])]) == (0, 1)
+    assert chained([("x", None, []), (None, None, ["x"])]) == (0, 1)
 
 
 def test_labels_and_draws_chain_with_each_other() -> None:
-    assert chained([("x", []), ("y", ["1"]), (None, ["1", "2"]), ("x", ["2"])]) == (0, 0, 0, 0)
+    ties = [
+        ("x", None, []),
+        ("y", None, ["1"]),
+        (None, None, ["1", "2"]),
+        ("x", None, ["2"]),
+        (None, "t", ["2"]),
+        (None, "t", []),
+        ("t", "u", []),
+    ]
+    assert chained(ties) == (0, 0, 0, 0, 0, 0, 6)
 
 
 def test_shared_call_that_was_redrawn_ties_all_its_cases() -> None:

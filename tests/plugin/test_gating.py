@@ -399,7 +399,7 @@ def test_cache_off_stores_nothing(project: Project) -> None:
 def test_a_broken_gate_ends_as_one_line_and_the_run_is_kept(
     main: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def boom(*_args: object) -> None:
+    def boom(*_args: object, **_named: object) -> None:
         raise ZeroDivisionError("in the gate")
 
     # Not by its name: the package may still hold a module that pytester has forgotten.

@@ -14,6 +14,7 @@ samples = st.lists(st.integers(0, 20).map(lambda n: n / 20), min_size=2, max_siz
 spread = samples.filter(lambda sample: len(set(sample)) > 1)
 
 
+@pytest.mark.filterwarnings("ignore:Precision loss:RuntimeWarning")  # scipy's, of one side alike
 @quick
 @given(spread, samples)
 def test_welch_is_that_of_scipy(there: list[float], here: list[float]) -> None:

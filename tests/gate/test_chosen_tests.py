@@ -1,0 +1,114 @@
+"""A test that was chosen: what it gives, and what it says to data that it does not fit."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from pytest_llmeval.gate import Verdict
+from pytest_llmeval.records import GateRules, GateTest
+from pytest_llmeval.stats.exact import CaseScores
+from pytest_llmeval.stats.methods import TESTS
+from pytest_llmeval.stats.sample import Sample
+from tests.gate.builders import compared, runs, scored_runs
+
+FELL = [("p", "m")] * 8 + [("m", "p")] + [("p", "p")] * 6
+SPREAD = [0.2, 0.1, 0.15, 0.3, 0.25, 0.05, 0.12, 0.22]
+
+
+def rules(test: GateTest) -> GateRules:
+    return GateRules(test=test)
+
+
+def test_exactly_the_tests_that_are_valid_for_a_gate_can_be_chosen() -> None:
+    assert set(get_args(GateTest)) == {
+        name for name, method in TESTS.items() if method.for_gate == "yes"
+    }
+
+
+@pytest.mark.parametrize("test", ["sign-flip", "mcnemar", "mcnemar-exact", "mcnemar-mid-p"])
+def test_the_chosen_test_decides_and_the_interval_stays(test: GateTest) -> None:
+    found = compared(*runs(FELL), rules(test))
+    letters = {"p": 1.0, "m": 0.0}
+    cases = [CaseScores(there=(letters[a],), here=(letters[b],)) for a, b in FELL]
+    expected = TESTS[test].run(Sample(cases=cases))
+    default = compared(*runs(FELL))
+
+    assert (found.method, found.t) == (test, None)
+    assert (found.p, found.p_improved) == pytest.approx((expected.p_worse, expected.p_improved))
+    assert found.verdict is Verdict.REGRESSED
+    assert found.interval == default.interval
+    assert found.smallest_detectable_drop == default.smallest_detectable_drop
+
+
+def test_a_ratio_can_be_chosen_for_scores_above_0() -> None:
+    there = [[one, one] for one in SPREAD]
+    here = [[one * 0.8 * (1 + 0.01 * at)] * 2 for at, one in enumerate(SPREAD)]
+    found = compared(*scored_runs(there, here), rules("log-ratio"))
+    assert (found.method, found.scale, found.better) == ("log-ratio", "log", "higher")
+    assert found.verdict is Verdict.REGRESSED
+    assert found.ratio is not None
+    assert 0.8 < found.ratio < 0.87
+    assert found.difference is not None
+    assert found.difference < 0
+
+
+def test_a_ratio_of_a_score_of_0_is_refused() -> None:
+    there = [[one, one] for one in SPREAD]
+    here = [[0.0, one] for one in SPREAD]
+    found = compared(*scored_runs(there, here), rules("log-ratio"))
+    assert (found.verdict, found.row) == (Verdict.NOT_COMPARABLE, 4)
+    assert found.why == (
+        "the test log-ratio does not fit: it compares ratios, and 8 scores of score are not "
+        "above 0: use paired-t"
+    )
+
+
+def test_repeats_do_not_fit_a_test_of_single_draws() -> None:
+    found = compared(*runs([("pp", "mm")] * 8), rules("mcnemar-exact"))
+    assert (found.verdict, found.row) == (Verdict.NOT_COMPARABLE, 4)
+    assert found.why == (
+        "the test mcnemar-exact does not fit: it pairs single draws, and 8 cases were "
+        "repeated: use paired-t"
+    )
+
+
+def test_where_all_moved_alike_their_signs_are_all_there_is() -> None:
+    found = compared(*runs([("pp", "mm")] * 8), rules("sign-flip"))
+    assert (found.method, found.p) == ("same-shift", 0.5**8)
+
+
+def test_below_six_units_the_exact_test_takes_over() -> None:
+    found = compared(*runs([("p", "m")] * 5), rules("mcnemar"))
+    assert (found.method, found.p) == ("exact-within-case", 0.5**5)
+
+
+def test_sign_flip_is_kept_below_six_units() -> None:
+    found = compared(*runs([("pp", "mm")] * 5), rules("sign-flip"))
+    assert (found.method, found.p) == ("sign-flip", 0.5**5)
+
+
+def test_so_few_signs_cannot_show_a_drop_among_many_functions() -> None:
+    found = compared(*runs([*[("pp", "pm")] * 3, *[("pp", "mm")] * 3]), rules("sign-flip"))
+    assert found.smallest_detectable_drop is not None
+    strict = GateRules(test="sign-flip", alpha=0.01)
+    few = compared(*runs([*[("pp", "pm")] * 3, *[("pp", "mm")] * 3]), strict)
+    assert few.smallest_detectable_drop is None
+
+
+def test_a_drop_that_would_show_is_not_enough_where_the_interval_reaches_further() -> None:
+    here = [[0.5 - 0.05 + 0.229 * (-1) ** at] * 2 for at in range(40)]
+    found = compared(*scored_runs([[0.5, 0.5]] * 40, here), rules("sign-flip"))
+    assert found.smallest_detectable_drop is not None
+    assert found.smallest_detectable_drop < 0.1
+    assert found.verdict is Verdict.INCONCLUSIVE
+
+
+def test_an_interval_says_more_than_the_drop_that_would_show() -> None:
+    found = compared(*runs([("p" * 10, "p" * 9 + "m"), ("p" * 9 + "m", "p" * 10)] * 20))
+    chosen = compared(
+        *runs([("p" * 10, "p" * 9 + "m"), ("p" * 9 + "m", "p" * 10)] * 20), rules("sign-flip")
+    )
+    assert (chosen.verdict, chosen.ruled_out_by) == (found.verdict, found.ruled_out_by)
+    assert chosen.ruled_out_by == "interval"

@@ -1,0 +1,160 @@
+"""Questions that are put in several wordings, and what the verdict is one about."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from pytest_llmeval.gate import FunctionComparison, Verdict
+from pytest_llmeval.records import GateRules, GateTest, Run
+from pytest_llmeval.stats.power import detectable_shift
+from pytest_llmeval.stats.wordings import crossed_test
+from tests.gate.builders import CaseAndTrials, a_case, a_run, compared
+
+TOPICS, WORDINGS = 8, 4
+NOISE = np.random.default_rng(5)
+EFFECTS = (
+    NOISE.normal(0, 0.05, (TOPICS, 1))
+    + NOISE.normal(0, 0.05, (1, WORDINGS))
+    + NOISE.normal(0, 0.02, (TOPICS, WORDINGS))
+)
+
+
+def worded(case: CaseAndTrials, topic: str | None, wording: str | None) -> CaseAndTrials:
+    return CaseAndTrials(dataclasses.replace(case.case, topic=topic, wording=wording), case.trials)
+
+
+def crossed(
+    differences: np.ndarray,  # type: ignore[type-arg]
+    *,
+    replayed: int = 0,
+    left_out: tuple[tuple[int, int], ...] = (),
+    cluster: str | None = None,
+) -> tuple[Run, Run]:
+    """Topics in rows, wordings in columns, all changed; and topics that were replayed."""
+    there, here = [], []
+    for (topic, wording), difference in np.ndenumerate(differences):
+        if (topic, wording) in left_out:
+            continue
+        name = f"{topic}-{wording}"
+        one = a_case(name, scores=[0.5, 0.5], cluster=cluster)
+        other = a_case(name, scores=[0.5 + difference] * 2, request="v2", cluster=cluster)
+        there.append(worded(one, f"t{topic}", f"w{wording}"))
+        here.append(worded(other, f"t{topic}", f"w{wording}"))
+    for at in range(replayed):
+        for wording in range(differences.shape[1]):
+            same = worded(a_case(f"r{at}-{wording}", scores=[0.5, 0.5]), f"r{at}", f"w{wording}")
+            there.append(same)
+            here.append(same)
+    return a_run(*there), a_run(*here)
+
+
+def judged(differences: np.ndarray, **how: object) -> FunctionComparison:  # type: ignore[type-arg]
+    return compared(*crossed(differences, **how))  # type: ignore[arg-type]
+
+
+def test_three_wordings_let_the_verdict_speak_of_wordings_in_general() -> None:
+    found = judged(EFFECTS - 0.1)
+    expected = crossed_test(EFFECTS - 0.1)
+
+    assert (found.method, found.wordings, found.units) == ("crossed", WORDINGS, TOPICS)
+    assert (found.p, found.p_improved) == pytest.approx(
+        (expected.tails.worse, expected.tails.better)
+    )
+    assert found.interval == pytest.approx(expected.interval)
+    assert found.dof == pytest.approx(expected.dof)
+    assert found.smallest_detectable_drop == pytest.approx(
+        expected.standard_error * detectable_shift(dof=found.dof or 0.0, alpha=0.05)
+    )
+
+
+def test_a_wording_that_reads_worse_alone_is_no_regression_of_wordings_in_general() -> None:
+    one_wording = np.zeros((TOPICS, 3))
+    one_wording[:, 0] = -0.2
+    one_wording += 0.01 * EFFECTS[:, :3]
+    found = judged(one_wording)
+    assert found.method == "crossed"
+    assert found.verdict is not Verdict.REGRESSED
+    assert (found.settle_cases, found.settle_repeats) == (None, None)
+
+
+def test_replayed_topics_thin_the_effect_out() -> None:
+    found = judged(EFFECTS - 0.1, replayed=8)
+    expected = crossed_test(EFFECTS - 0.1)
+    assert expected.interval is not None
+    assert found.difference == pytest.approx(expected.mean / 2)
+    assert found.interval == pytest.approx([end / 2 for end in expected.interval])
+
+
+def test_a_margin_is_held_against_all_cases() -> None:
+    runs = crossed(EFFECTS - 0.1, replayed=8)
+    found = compared(*runs, GateRules(margin=0.03))
+    expected = crossed_test(EFFECTS - 0.1 + 0.06)
+    assert found.p == pytest.approx(expected.tails.worse)
+    assert found.t == pytest.approx(expected.t)
+
+
+def test_wordings_without_spread_have_no_interval() -> None:
+    found = judged(np.full((TOPICS, WORDINGS), -0.25))
+    assert (found.method, found.interval, found.t) == ("crossed", None, None)
+    assert found.p == 0.5**WORDINGS
+
+
+@pytest.mark.parametrize("wordings", [1, 2])
+def test_with_fewer_wordings_topics_are_the_units(wordings: int) -> None:
+    found = judged(EFFECTS[:, :wordings] - 0.1)
+    assert (found.method, found.wordings) == ("paired-t", wordings)
+    assert found.units == TOPICS
+
+
+def test_a_table_with_a_hole_speaks_of_these_wordings() -> None:
+    found = judged(EFFECTS - 0.1, left_out=((2, 1),))
+    assert (found.method, found.units) == ("paired-t", TOPICS)
+
+
+def test_a_cell_with_two_cases_speaks_of_these_wordings() -> None:
+    there, here = crossed(EFFECTS - 0.1)
+    again = worded(a_case("again", scores=[0.5, 0.5]), "t0", "w0")
+    there, here = (
+        dataclasses.replace(run, cases=(*run.cases, again.case), trials=run.trials + again.trials)
+        for run in (there, here)
+    )
+    assert compared(there, here).method == "paired-t"
+
+
+def test_a_single_topic_is_one_unit() -> None:
+    found = judged(EFFECTS[:1] - 0.1)
+    assert (found.verdict, found.row, found.units) == (Verdict.INCONCLUSIVE, 7, 1)
+
+
+def test_topics_of_one_cluster_are_no_rows() -> None:
+    assert judged(EFFECTS - 0.1, cluster="doc").units == 1
+
+
+def test_topics_that_share_their_cluster_are_no_table() -> None:
+    there, here = (
+        dataclasses.replace(
+            run,
+            cases=tuple(
+                dataclasses.replace(case, cluster=str(int(str(case.topic)[1:]) // 2))
+                for case in run.cases
+            ),
+        )
+        for run in crossed(EFFECTS - 0.1)
+    )
+    found = compared(there, here)
+    assert found.units == TOPICS / 2
+    assert found.method == "sign-flip"
+
+
+def test_a_chosen_test_takes_topics_as_units() -> None:
+    chosen: GateTest = "sign-flip"
+    found = compared(*crossed(EFFECTS - 0.1), GateRules(test=chosen))
+    assert (found.method, found.units) == (chosen, TOPICS)
+
+
+def test_without_wordings_there_are_none() -> None:
+    run = a_run(a_case("a", "pp"))
+    assert compared(run, run).wordings == 0

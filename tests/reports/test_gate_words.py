@@ -1,0 +1,122 @@
+"""The sentences and cells for ratios, wordings and several comparisons."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from pytest_llmeval.gate import Comparison, FunctionComparison, Verdict
+from pytest_llmeval.records import GateRules
+from pytest_llmeval.reports import words
+
+RULES = GateRules()
+SECONDS = FunctionComparison(
+    function="tests/test_a.py::TestA::test_it",
+    metric="seconds",
+    better="lower",
+    scale="log",
+    verdict=Verdict.REGRESSED,
+    row=8,
+    changed_kinds={"request": 9},
+    changed=9,
+    cases=9,
+    method="log-ratio",
+    difference=-0.2,
+    baseline_mean=0.5,
+    mean=0.61,
+    ratio=1.2214,
+    interval=(-0.3, -0.1),
+    ratio_interval=(1.105, 1.35),
+    smallest_detectable_drop=0.1,
+    p_adjusted=0.01,
+)
+
+
+def test_a_worse_ratio_is_a_factor() -> None:
+    assert words.sentence(SECONDS, RULES) == (
+        "test_it (seconds) worsened by a factor of 1.22 (0.5 -> 0.61); "
+        "chance alone would do this in 1 of 100 comparisons"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"verdict": Verdict.NO_SIGNIFICANT_CHANGE, "ruled_out_by": "interval"},
+            "no significant change: a change for the worse by a factor of 1.1 or more is ruled "
+            "out (95%)",
+        ),
+        (
+            {"verdict": Verdict.INCONCLUSIVE},
+            "inconclusive: it may be worse by a factor of up to 1.35",
+        ),
+    ],
+)
+def test_what_is_open_is_a_factor_too(changes: dict[str, object], expected: str) -> None:
+    assert words.sentence(dataclasses.replace(SECONDS, **changes), RULES) == expected
+
+
+def test_the_drop_that_could_be_caught_points_to_the_worse() -> None:
+    assert words.detectable_factor(SECONDS) == "x1.11"
+    higher = dataclasses.replace(SECONDS, better="higher")
+    assert words.detectable_factor(higher) == "x0.905"
+    assert (
+        words.detectable_factor(dataclasses.replace(SECONDS, smallest_detectable_drop=None)) == ""
+    )
+
+
+def test_an_interval_is_one_of_ratios_where_there_are_some() -> None:
+    assert words.interval((-0.3, -0.1), (1.105, 1.35)) == "[x1.1, x1.35]"
+    assert words.interval((-0.3, -0.1), None) == "[-0.300, -0.100]"
+
+
+def a_function(name: str, **changes: object) -> FunctionComparison:
+    plain = dataclasses.replace(SECONDS, function=f"test_a.py::{name}", metric="pass")
+    return dataclasses.replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def scope(*functions: FunctionComparison) -> list[str]:
+    return words.scope(Comparison(verdict=Verdict.REGRESSED, fails=True, functions=functions))
+
+
+def test_cases_are_counted_once_for_all_metrics() -> None:
+    one = a_function("test_a")
+    both = scope(one, dataclasses.replace(one, metric="seconds"), a_function("test_b", cases=3))
+    assert both == ["holds for these 12 cases and this wording"]
+    assert scope() == []
+    assert scope(a_function("test_new", cases=0)) == []
+
+
+def test_each_function_with_wordings_has_its_own_scope() -> None:
+    assert scope(
+        a_function("test_a", method="crossed", wordings=5),
+        a_function("test_b", wordings=2),
+        a_function("test_c", wordings=1),
+        a_function("test_d"),
+    ) == [
+        "test_a holds for cases and wordings like these (5 wordings)",
+        "test_b holds for these 9 cases and these 2 wordings only",
+        "test_c holds for these 9 cases and this wording only",
+        "test_d holds for these 9 cases and this wording only",
+    ]
+
+
+def test_a_function_speaks_of_wordings_in_general_only_if_all_its_metrics_do() -> None:
+    one = a_function("test_a", method="crossed", wordings=5)
+    assert scope(one, dataclasses.replace(one, metric="x", method="paired-t")) == [
+        "test_a holds for these 9 cases and these 5 wordings only"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        (RULES, "Holm over 3 functions and metrics"),
+        (GateRules(multiplicity="bh"), "Benjamini-Hochberg over 3 functions and metrics"),
+        (GateRules(order=("test_a",)), "3 comparisons, in the order of llm_gate_order"),
+    ],
+)
+def test_how_the_error_rate_is_shared_is_said(rules: GateRules, expected: str) -> None:
+    assert words.shared(3, rules) == expected
