@@ -1,16 +1,20 @@
-"""Which values the rules of the gate may have, wherever they are typed.
+"""Which values options may have, wherever they are typed.
 
-A check takes what was typed and returns it as a number, or raises ``ValueError`` with the
+A check takes what was typed and returns what it means, or raises ``ValueError`` with the
 end of a sentence: what the value must be, and an example.
 """
 
 from __future__ import annotations
 
 import math
-from typing import cast, get_args
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.records import GateTest
+from pytest_llmeval.records import GateTest, TokenPrice
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 # those that can hold a margin against a spread
 MARGIN_TESTS: tuple[GateTest, ...] = ("paired-t", "log-ratio")
@@ -65,6 +69,102 @@ def share(value: object) -> float:
     if not 0 <= found <= 1:
         raise ValueError("must lie between 0 and 1, such as 0.10")
     return found
+
+
+def seconds(value: object) -> float:
+    """Read a number of seconds."""
+    try:
+        found = number(value)
+    except ValueError:
+        found = 0.0
+    if found <= 0:
+        raise ValueError("must be a number of seconds above 0, such as 600")
+    return found
+
+
+def whole(value: object) -> int:
+    """Read a number to count from 1."""
+    text = str(value).strip()
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+        raise ValueError("must be a whole number of 1 or more, such as 5")
+    return int(text)
+
+
+def count_of_calls(value: object) -> int:
+    """Read a number to count from 0."""
+    text = str(value).strip()
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError("must be a whole number of 0 or more, such as 500")
+    return int(text)
+
+
+def dollars(value: object) -> Decimal:
+    """Read a sum of money."""
+    from decimal import Decimal, InvalidOperation
+
+    try:
+        amount = Decimal(str(value).strip().removeprefix("$"))
+    except InvalidOperation:
+        amount = Decimal(-1)
+    if not amount.is_finite() or amount < 0:
+        raise ValueError("must be a sum in dollars of 0 or more, such as 2.50")
+    return amount
+
+
+def one_of(literal: Any) -> Callable[[Any], Any]:
+    """Make a check that lets the values of a ``Literal`` through."""
+    known = get_args(literal)
+
+    def check(value: object) -> object:
+        if value not in known:
+            raise ValueError(f"must be one of {', '.join(known)}")
+        return value
+
+    return check
+
+
+def aliases(lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Read pairs of origins."""
+    pairs = []
+    for line in lines:
+        alias, equals, origin = (part.strip() for part in line.partition("="))
+        if not equals or "://" not in alias or "://" not in origin:
+            raise SettingsError(
+                f"llm_origin_alias in the ini file: {line!r} is no pair of origins; write "
+                "http://127.0.0.1:8001 = https://api.example.com"
+            )
+        pairs.append((alias, origin))
+    return tuple(pairs)
+
+
+def prices(lines: Sequence[str]) -> dict[str, TokenPrice]:
+    """Read prices of models."""
+    found = {}
+    for line in lines:
+        model, _, given = line.rpartition("=")
+        numbers = given.split(",")
+        try:
+            price = TokenPrice(input=dollars(numbers[0]), output=dollars(numbers[1]))
+        except (ValueError, IndexError):
+            price = None
+        if price is None or len(numbers) != 2 or "/" not in model:  # noqa: PLR2004
+            raise SettingsError(
+                f"llm_prices in the ini file: {line!r} is no price; write dollars per million "
+                "tokens, input and output, as in  openai/gpt-4o-mini = 0.15, 0.60"
+            )
+        found[model.strip()] = price
+    return found
+
+
+def hosts(names: Sequence[str]) -> tuple[str, ...]:
+    """Read names of hosts."""
+    for name in names:
+        if "/" in name or "*" in name:
+            raise SettingsError(
+                f"llm_intercept_hosts in the ini file: {name!r} is no host; write a name, with or "
+                "without a port, such as gateway.example.com or 10.0.0.7:8080"
+            )
+    return tuple(names)
 
 
 def check_margin(margin: float, *, target: float, given: bool, prefix: str) -> None:
