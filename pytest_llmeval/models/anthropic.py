@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_llmeval.models.asking import ChatForm
 from pytest_llmeval.models.base import CachedCalls, Facts
 from pytest_llmeval.models.exchange import PLACEHOLDER_KEY, Dialect, JsonObject
+from pytest_llmeval.models.facts import sensible
 from pytest_llmeval.models.retries import RetryPolicy
 from pytest_llmeval.models.sdk import sdk_needed
 
@@ -39,7 +40,7 @@ def read_facts(reply: JsonObject) -> Facts:
         "input_tokens": tokens.get("input_tokens"),
         "output_tokens": tokens.get("output_tokens"),
     }
-    return {name: value for name, value in facts.items() if isinstance(value, str | int)}
+    return sensible(facts)
 
 
 DIALECT = Dialect(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pytest_llmeval.errors import BudgetExceeded, LLMEvalError, ProviderFailed, SettingsError
 from pytest_llmeval.models.asker import apart
+from pytest_llmeval.models.facts import count, duration, word
 from pytest_llmeval.records import Call, Parameter, Slot
 
 if TYPE_CHECKING:
@@ -288,13 +289,13 @@ def _answered_call(request: Request, slot: Slot, reply: StoredReply) -> Call:
         reply_sha256=reply.sha256,
         replayed=reply.replayed,
         model=request.model,
-        served=_text(facts.get("model")),
-        fingerprint=_text(facts.get("fingerprint")),
+        served=word(facts.get("model")),
+        fingerprint=word(facts.get("fingerprint")),
         host=request.host,
         parameters=request.parameters,
-        input_tokens=_count(facts.get("input_tokens")),
-        output_tokens=_count(facts.get("output_tokens")),
-        seconds=_seconds(facts.get("seconds")),
+        input_tokens=count(facts.get("input_tokens")),
+        output_tokens=count(facts.get("output_tokens")),
+        seconds=duration(facts.get("seconds")),
     )
 
 
@@ -312,15 +313,3 @@ def _failed_call(request: Request, slot: Slot, exc: BaseException) -> Call:
         if isinstance(exc, ProviderFailed | BudgetExceeded)
         else type(exc).__name__,
     )
-
-
-def _text(value: Parameter) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _count(value: Parameter) -> int | None:
-    return value if isinstance(value, int) else None
-
-
-def _seconds(value: Parameter) -> float | None:
-    return float(value) if isinstance(value, int | float) else None

@@ -19,6 +19,7 @@ from typing import Any, Self, TypeVar
 
 from pytest_llmeval.errors import CAP_REASON, BudgetExceeded
 from pytest_llmeval.models.bounds import most_input_tokens, most_output_tokens
+from pytest_llmeval.models.facts import count as token_count
 from pytest_llmeval.models.prices import Prices, Tariff
 from pytest_llmeval.models.tally import Journal, Room, Tally
 from pytest_llmeval.records import Parameter
@@ -47,13 +48,9 @@ class Bill:
     def of(cls, facts: Mapping[str, Parameter]) -> Bill:
         """Read the tokens of a reply."""
         return cls(
-            input_tokens=_count(facts.get("input_tokens")),
-            output_tokens=_count(facts.get("output_tokens")),
+            input_tokens=token_count(facts.get("input_tokens")),
+            output_tokens=token_count(facts.get("output_tokens")),
         )
-
-
-def _count(value: Parameter) -> int | None:
-    return value if isinstance(value, int) and value >= 0 else None
 
 
 class Budget:

@@ -12,6 +12,7 @@ from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.asking import ChatForm
 from pytest_llmeval.models.base import SAMPLING_PARAMETERS, CachedCalls, Facts
 from pytest_llmeval.models.exchange import Dialect, JsonObject
+from pytest_llmeval.models.facts import sensible
 from pytest_llmeval.models.retries import RetryPolicy
 from pytest_llmeval.models.sdk import sdk_needed
 
@@ -39,7 +40,7 @@ def read_facts(reply: JsonObject) -> Facts:
         "input_tokens": reply.get("prompt_eval_count"),
         "output_tokens": reply.get("eval_count"),
     }
-    return {name: value for name, value in facts.items() if isinstance(value, str | int)}
+    return sensible(facts)
 
 
 DIALECT = Dialect(

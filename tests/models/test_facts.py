@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.cache.reply import Answer
+from pytest_llmeval.models import anthropic, ollama, openai
+from pytest_llmeval.models.base import CachedCalls, Request
+from pytest_llmeval.runs.lines import count as counted
 from tests.servers.openai_server import Scripted
 from tests.servers.openai_streams import event
 
@@ -44,6 +48,7 @@ RESPONSE = {
     "output": [],
     "usage": {"input_tokens": 7, "output_tokens": 2, "total_tokens": 9},
 }
+KEY = "ab" * 32
 NDJSON = {"content-type": "application/x-ndjson"}
 
 
@@ -199,3 +204,45 @@ def test_every_call_tells_who_answered_and_what_it_took(
     assert call.seconds is not None
     assert call.was_paid
     assert replayed == replace(call, replayed=True)
+
+
+SENSELESS_COUNTS = [-1, True, 2**53, 2**63, 10**400, 7.0, "7", [7]]
+
+
+@pytest.mark.parametrize("said", SENSELESS_COUNTS, ids=lambda said: repr(said)[:12])
+def test_a_count_that_makes_no_sense_is_none(said: object) -> None:
+    usage = {"input_tokens": said, "output_tokens": 2}
+    told = {"usage": usage, "prompt_eval_count": said, "eval_count": 2}
+
+    for vendor in (openai, anthropic, ollama):
+        assert vendor.read_facts(told) == {"output_tokens": 2}
+
+
+@pytest.mark.parametrize("said", [0, 2**53 - 1])
+def test_every_other_count_is_taken(said: int) -> None:
+    assert openai.read_facts({"usage": {"prompt_tokens": said}}) == {"input_tokens": said}
+    assert counted(said) == said
+
+
+@pytest.mark.parametrize("said", [7, True, ["gpt"], "g" * 501])
+def test_a_name_that_makes_no_sense_is_none(said: object) -> None:
+    assert openai.read_facts({"model": said, "system_fingerprint": said}) == {}
+
+
+@pytest.mark.parametrize("mode", ["auto", "replay"])
+@pytest.mark.parametrize("said", [-1, True, 2**63, 10**400, "7", None])
+def test_a_stored_reply_that_tells_nonsense_is_a_reply(
+    begin: Callable[..., Session], said: Any, mode: str
+) -> None:
+    names = ("input_tokens", "output_tokens", "seconds")
+    facts = {**dict.fromkeys(names, said), "model": 7, "fingerprint": "f" * 501}
+    answer = Answer(body=b"{}", facts=facts)
+    CachedCalls(CountingTrial(0), begin().replies).call(Request(key=KEY), lambda _slot: answer)
+    trial = CountingTrial(0)
+
+    CachedCalls(trial, begin(mode=mode).replies).call(Request(key=KEY), lambda _slot: answer)
+
+    (call,) = trial.calls
+    assert (call.input_tokens, call.output_tokens, call.seconds) == (None, None, None)
+    assert (call.served, call.fingerprint) == (None, None)
+    assert call.replayed
