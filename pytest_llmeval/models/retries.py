@@ -228,11 +228,11 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     """Read the wait the server asks for, in seconds; None if it names no sensible one."""
     value = headers.get("retry-after", "")
     seconds = _number(headers.get("retry-after-ms", "")) / 1000
-    if math.isnan(seconds):
+    if not math.isfinite(seconds):
         seconds = _number(value)
-    if math.isnan(seconds):
+    if not math.isfinite(seconds):
         seconds = _seconds_until(value)
-    return seconds if seconds >= 0 else None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
 def _number(text: str) -> float:
@@ -245,9 +245,9 @@ def _number(text: str) -> float:
 def _seconds_until(date: str) -> float:
     try:
         moment = parsedate_to_datetime(date)
-    except ValueError:
+        return (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+    except (ValueError, OverflowError):  # the latter by a year or a zone beyond what C counts
         return math.nan
-    return (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
 
 
 def _attempt(
