@@ -272,12 +272,11 @@ def _parse(reply: WireReply) -> JsonObject:
     if reply.summary is not None:
         return reply.summary
     try:
-        parsed = json.loads(reply.body)
+        return cast("JsonObject", json.loads(reply.body))  # see ``settled``
     except (ValueError, RecursionError) as exc:
         message = f"the reply (HTTP {reply.status}) is not complete, valid JSON; nothing was stored"
         own = _own_failure(HTTPStatus.BAD_GATEWAY, message, code="llmeval_not_json")
         raise HttpFailed(own) from exc
-    return cast("JsonObject", parsed) if isinstance(parsed, dict) else {}
 
 
 def _no_key(variable: str) -> WireReply:

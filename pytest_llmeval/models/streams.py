@@ -27,6 +27,8 @@ STREAM_TYPES = ("text/event-stream", "application/x-ndjson")
 END_TYPES = ("response.completed", "response.incomplete", "message_stop")
 ERROR_STATUSES = range(400, 600)
 _DONE = b"[DONE]"
+# Where the vendors' replies have what was asked for.
+_ANSWERS = ("choices", "content", "data", "embedding", "embeddings", "message", "output", "results")
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 # By code or type of an error event: the status with which a plain request would have failed.
@@ -82,7 +84,7 @@ def read_chunks(chunks: Iterable[bytes], *, started: float) -> tuple[bytes, floa
 def settled(reply: WireReply, *, was_asked_for: bool) -> WireReply:
     """Tell of a stream what it says, or the failure that it is.
 
-    A plain reply is left alone, unless it is a response that failed.
+    A plain reply is left alone, unless it only tells of an error or is no JSON object.
 
     Args:
         reply: read to its end.
@@ -95,7 +97,7 @@ def settled(reply: WireReply, *, was_asked_for: bool) -> WireReply:
     try:
         if was_asked_for or content_type in STREAM_TYPES:
             return replace(reply, summary=read_stream(reply.body))
-        _refuse_failed_response(reply.body)
+        _refuse_no_answer(reply.body)
     except StreamFailed as exc:
         return replace(
             reply,
@@ -199,17 +201,33 @@ def _refuse_error(piece: JsonObject) -> None:
     raise _told(error or piece, before="the stream ended in an error")
 
 
-def _refuse_failed_response(body: bytes) -> None:
-    """Refuse a response that failed, as its stream would be: it comes with status 200."""
-    if b'"failed"' not in body:
-        return
+def _refuse_no_answer(body: bytes) -> None:
+    """Refuse what came with status 200 and is no answer: gateways send their errors so.
+
+    What is no JSON at all is left to who reads it.
+    """
+    if body.lstrip()[:1] == b"{" and b'"error"' not in body and b'"failed"' not in body:
+        return  # spares nearly all replies that are parsed twice
     try:
         reply = json.loads(body)
     except (ValueError, RecursionError):
         return
-    facts = reply if isinstance(reply, dict) else {}
-    if (facts.get("object"), facts.get("status")) == ("response", "failed"):
-        raise _told(facts.get("error") or {}, before="the response failed")
+    if not isinstance(reply, dict):
+        raise _broken(
+            "the reply is no JSON object, so it answers nothing; nothing was stored",
+            code="llmeval_no_object",
+        )
+    error = reply.get("error")
+    if (reply.get("object"), reply.get("status")) == ("response", "failed"):
+        raise _told(error or {}, before="the response failed")
+    if (error or "error" in (reply.get("type"), reply.get("object"))) and not _answers(reply):
+        told = error if isinstance(error, dict | str) and error else reply
+        raise _told(told, before="the reply is an error")
+
+
+def _answers(reply: JsonObject) -> bool:
+    """Whether a reply of any vendor holds something besides its error."""
+    return any(isinstance(reply.get(name), list | dict) and reply[name] for name in _ANSWERS)
 
 
 def _told(error: object, *, before: str) -> StreamFailed:

@@ -167,7 +167,7 @@ def test_a_fresh_reply_and_its_replay_differ_only_in_being_cached(
 
 
 def test_a_reply_without_content_type_is_taken_for_json(session: Session) -> None:
-    reply = ask(session, WireReply(status=200, body=b"[]"))
+    reply = ask(session, WireReply(status=200, body=b"{}"))
 
     assert reply.headers["content-type"] == "application/json"
 

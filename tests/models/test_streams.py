@@ -216,12 +216,11 @@ def test_a_plain_response_that_failed_is_the_failure_that_its_stream_is(
 @pytest.mark.parametrize(
     "body",
     [
-        {**FAILED, "status": "completed", "output": "failed"},
-        {**FAILED, "status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
-        {**FAILED, "object": "batch"},
-        ["failed"],
+        {"object": "response", "status": "completed", "error": None, "output": [{"a": "failed"}]},
+        {"object": "response", "status": "incomplete", "error": None, "output": []},
+        {"object": "batch", "status": "failed"},
     ],
-    ids=["completed", "incomplete", "of something else", "list"],
+    ids=["completed", "incomplete", "of something else"],
 )
 def test_a_response_that_did_not_fail_is_left_alone(body: object) -> None:
     sent = WireReply(status=200, body=json.dumps(body).encode())
@@ -233,6 +232,52 @@ def test_what_only_looks_like_a_failed_response_is_left_alone() -> None:
     sent = WireReply(status=200, body=b'{"status": "failed"')
 
     assert settled(sent, was_asked_for=False) is sent
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "told"),
+    [
+        ({"error": {"message": "m", "code": 502}}, 502, "m"),
+        ({"error": {"message": "m", "code": 429}, "choices": None}, 429, "m"),
+        ({"error": {"message": "m", "code": "rate_limit_exceeded"}, "choices": []}, 429, "m"),
+        ({"type": "error", "error": {"type": "overloaded_error", "message": "m"}}, 529, "m"),
+        ({"object": "error", "message": "m", "code": 503}, 503, "m"),
+        ({"error": "m"}, 500, "m"),
+        ({"error": True, "message": "m"}, 500, "m"),
+        ({"error": {}, "type": "error"}, 500, "it says no more"),
+    ],
+)
+def test_a_reply_that_is_only_an_error_is_a_failure(body: object, status: int, told: str) -> None:
+    reply = settled(WireReply(status=200, body=json.dumps(body).encode()), was_asked_for=False)
+
+    assert reply.status == status
+    assert json.loads(reply.body)["error"]["message"] == f"the reply is an error: {told}"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"choices": [{"message": {"content": 'an "error"'}}], "error": {"message": "m"}},
+        {"content": [{"type": "text", "text": "error"}], "type": "message", "error": "m"},
+        {"message": {"content": "Hi"}, "error": "m"},
+        {"embeddings": [[0.1]], "error": "m"},
+        {"output": [{}], "error": {"code": "m"}},
+        {"data": [{}], "error": "m"},
+        {"id": 1, "error": None},
+    ],
+)
+def test_a_reply_that_answers_is_left_alone_whatever_error_it_names(body: object) -> None:
+    sent = WireReply(status=200, body=json.dumps(body).encode())
+
+    assert settled(sent, was_asked_for=False) is sent
+
+
+@pytest.mark.parametrize("body", [b"[]", b" null", b'"error"', b"7", b'["failed"]'])
+def test_a_reply_that_is_no_object_is_a_failure(body: bytes) -> None:
+    reply = settled(WireReply(status=200, body=body), was_asked_for=False)
+
+    assert reply.status == 502
+    assert json.loads(reply.body)["error"]["code"] == "llmeval_no_object"
 
 
 @pytest.mark.parametrize("response", [None, {}, {"error": None}])

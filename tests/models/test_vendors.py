@@ -262,6 +262,22 @@ def test_a_question_that_is_not_stored_is_a_replay_miss(
 
 
 @EVERY_VENDOR
+@pytest.mark.parametrize("body", [{"error": {"message": "overloaded", "code": 502}}, []])
+def test_what_comes_with_status_200_and_is_no_answer_is_retried_and_not_stored(
+    begin: Callable[..., Session], serving: OpenAIServer, vendor: Vendor, body: object
+) -> None:
+    serving.then(*[Scripted(body=body)] * 3)
+
+    with pytest.raises(ProviderFailed, match="HTTP 502 Bad Gateway: the reply is") as caught:
+        ask(begin(), CountingTrial(0), vendor, is_async=False)
+
+    assert caught.value.failure == "infrastructure"
+    assert len(serving.requests) == 3
+    assert ask(begin(), CountingTrial(0), vendor, is_async=False)
+    assert len(serving.requests) == 4
+
+
+@EVERY_VENDOR
 def test_a_key_that_the_vendor_quotes_is_blanked(
     session: Session, serving: OpenAIServer, trial: CountingTrial, vendor: Vendor
 ) -> None:
