@@ -177,7 +177,10 @@ def _row(line: dict[str, Any]) -> tuple[str, bytes]:
 def _request_value(name: str, line: dict[str, Any]) -> bytes:
     if not KEY_NAME.fullmatch(name):
         raise RowRefused("its name is not that of a request")
-    value = pack_request(line["request"])
+    try:
+        value = pack_request(line["request"])
+    except (ValueError, RecursionError) as exc:  # 1e999 is read as infinity
+        raise RowRefused(f"its request is no JSON that can be kept ({exc})") from exc
     if value is None:
         raise RowRefused("its request is too long")
     unpack_request(value)
@@ -190,7 +193,7 @@ def _reply_value(name: str, line: dict[str, Any]) -> bytes:
         raise RowRefused("its name is not that of a draw")
     try:
         value = pack(line["reply"], _read(line))
-    except (LookupError, TypeError, ValueError) as exc:
+    except (LookupError, TypeError, ValueError, RecursionError) as exc:
         raise RowRefused("it has no proper body") from exc
     header, _ = unpack(value)  # checks every field, and the digest of the body
     if at.generation is None and not name.endswith(header["draw"]):

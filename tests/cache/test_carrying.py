@@ -215,6 +215,26 @@ def test_a_request_that_is_too_long_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"request":{"schema"', '"request":{"odd":1e999,"schema"'),
+        ('"reply":{"schema"', '"reply":{"odd":1e999,"schema"'),
+    ],
+    ids=["request", "reply"],
+)
+def test_a_number_that_only_python_can_write_is_refused(
+    make_replies: Make, store: Store, path: Path, old: str, new: str
+) -> None:
+    fill(make_replies)
+    export(store, path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(ImportRefused, match="Nothing was imported"):
+        read_export(path)
+
+
+@pytest.mark.parametrize(
     ("data", "message"),
     [
         (b"SQLite format 3\0", "line 1: it is no JSON"),
