@@ -96,6 +96,7 @@ class SessionHooks:
         """Say what will be compared with, before the first test."""
         if self._session is None:
             return []
+        from pytest_llmeval.printable import printable
         from pytest_llmeval.reports.terminal import baseline_lines, retry_lines
 
         lines = [
@@ -103,7 +104,7 @@ class SessionHooks:
             *baseline_lines(self._session.anchor, side="anchor"),
             *retry_lines(self._session.retry),
         ]
-        return [f"llm evals: {line}" for line in lines]
+        return [printable(f"llm evals: {line}") for line in lines]
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Remember which cases were left out: such a run is no baseline."""
@@ -204,11 +205,12 @@ class SessionHooks:
             terminalreporter.write_line(f"ERROR: {self._usage_error}", red=True)
         if self._judgement is None:
             return
+        from pytest_llmeval.printable import printable
         from pytest_llmeval.reports.terminal import section
 
         terminalreporter.write_sep("=", "llm evals")
         for line in section(self._judgement):
-            terminalreporter.write_line(line.text, **line.markup)
+            terminalreporter.write_line(printable(line.text), **line.markup)
         for problem in self._report_problems:
             terminalreporter.write_line(problem, red=True)
 
@@ -316,10 +318,11 @@ class SessionHooks:
         if session.exitstatus != pytest.ExitCode.OK:
             return
         if judgement.fails:
+            from pytest_llmeval.printable import printable
             from pytest_llmeval.reports.terminal import failure_line
 
             # pytest prints this as the red line at the very end, also under -q and xdist.
-            session.shouldfail = failure_line(judgement)
+            session.shouldfail = printable(failure_line(judgement))
         elif self._report_problems:
             session.shouldfail = f"llm evals: {self._report_problems[0]}"
         if session.shouldfail:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -10,7 +11,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from pytest_llmeval.cache.key import PARTS
+from pytest_llmeval.cache.paging import Change
 from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.cache.request import encode_request, row_name
+from pytest_llmeval.cache.store import Store
 from pytest_llmeval.cli import main
 from pytest_llmeval.records import Slot
 from tests.project import Project
@@ -143,6 +148,21 @@ def test_export_and_import_carry_replies(home: Path, tmp_path: Path) -> None:
 
     assert "1 new, 0 here already" in result.stdout
     assert "1 draw" in llmeval("cache", "stats", "--dir", tmp_path / "new").stdout
+
+
+def test_what_came_with_a_file_cannot_steer_the_terminal(home: Path) -> None:
+    evil = "\x1b]0;x\x07\n::error::y"
+    told = {"body": {"model": evil}, "provider": "p", "method": "", "origin": evil, "path": ""}
+    row = encode_request({**dict.fromkeys(PARTS), **told}, session="s")
+    assert row is not None
+    with contextlib.closing(Store(home, warn=print)) as store:
+        store.rewrite(lambda _rows: Change(added=[(row_name(KEY), row)]))
+
+    result = llmeval("cache", "stats")
+
+    assert r"\x1b]0;x\x07\n::error::y" in result.stdout
+    assert "\x1b" not in result.stdout
+    assert "\n::error" not in result.stdout
 
 
 def test_a_malformed_file_is_refused_by_its_line(home: Path) -> None:

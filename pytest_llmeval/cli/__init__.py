@@ -15,6 +15,7 @@ from pytest_llmeval.cli.run_commands import list_runs, show
 from pytest_llmeval.cli.selfcheck_command import selfcheck_command
 from pytest_llmeval.cli.until_command import until_command
 from pytest_llmeval.errors import LLMEvalError
+from pytest_llmeval.printable import printable
 
 USAGE_ERROR = 4  # as pytest exits
 
@@ -30,7 +31,8 @@ class _Door(click.Group):
             exc.show()
             sys.exit(USAGE_ERROR)
         except (click.ClickException, click.Abort, LLMEvalError, OSError) as exc:
-            click.echo(f"ERROR: {_told(exc)}", err=True)
+            told = "\n".join(map(printable, _told(exc).split("\n")))
+            click.echo(f"ERROR: {told}", err=True)
             sys.exit(USAGE_ERROR)
         sys.exit(0)
 

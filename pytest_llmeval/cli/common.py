@@ -10,6 +10,7 @@ import click
 
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.gate.samples import FunctionSamples
+from pytest_llmeval.printable import printable
 from pytest_llmeval.reports.words import short
 
 HOME = ".llmeval"
@@ -81,6 +82,6 @@ def home_of_runs(given: Path | None) -> Path:
 
 
 def echo(lines: Iterable[str]) -> None:
-    """Write lines to standard output."""
+    """Write lines to standard output; a file of others may have had a hand in them."""
     for line in lines:
-        click.echo(line)
+        click.echo(printable(line))

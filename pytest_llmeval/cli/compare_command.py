@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from pytest_llmeval import ranges
-from pytest_llmeval.cli.common import directory_option, home_of_runs, ranged
+from pytest_llmeval.cli.common import directory_option, echo, home_of_runs, ranged
 from pytest_llmeval.errors import SettingsError, TableError
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Better, GateRules, GateTest, Run, Settings
@@ -72,8 +72,7 @@ def compare(
     if as_json:
         click.echo(render(judged), nl=False)
     else:
-        for line in compared_lines(judged, here):
-            click.echo(line.text)
+        echo(line.text for line in compared_lines(judged, here))
     if judged.fails:
         raise SystemExit(1)
 

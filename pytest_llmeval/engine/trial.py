@@ -24,6 +24,7 @@ from pytest_llmeval.engine.marker import case_id
 from pytest_llmeval.engine.patches import Patches
 from pytest_llmeval.engine.threads import Threads
 from pytest_llmeval.models.asker import asking
+from pytest_llmeval.printable import printable
 from pytest_llmeval.records import PASS_METRIC, Outcome, Trial
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class RunningTrial:
             exception=failure.value if failure else None,
             in_setup="setup" in self._raised,
             torn=torn.value if torn else None,
-            headline=failure.exconly(tryshort=True).partition("\n")[0] if failure else "",
+            headline=_headline(failure) if failure else "",
             longrepr=self._longrepr,
             sections=tuple(self.clone._report_sections),
             properties=tuple(self.clone.user_properties),
@@ -246,7 +247,7 @@ class RunningTrial:
         an SDK in between, and five alike say no more than one.
         """
         if self.ledger.lost_a_reply or not self._shows_failure:
-            return excinfo.exconly(tryshort=True)
+            return "\n".join(map(printable, excinfo.exconly(tryshort=True).split("\n")))
         return type(self.clone).repr_failure(self.clone, excinfo)
 
     def _add_section(self, when: str, key: str, content: str) -> None:
@@ -255,6 +256,10 @@ class RunningTrial:
             content = self.context.out[key] + content
             self.context.out[key] = ""
         pytest.Item.add_report_section(self.clone, when, key, content)
+
+
+def _headline(failure: Failure) -> str:
+    return printable(failure.exconly(tryshort=True).partition("\n")[0])
 
 
 def _outcome(raised: dict[Phase, Failure], ledger: Ledger) -> Outcome:

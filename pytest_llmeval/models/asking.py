@@ -29,6 +29,7 @@ from pytest_llmeval.models.exchange import (
 )
 from pytest_llmeval.models.refusals import error_message
 from pytest_llmeval.models.retries import NetworkFailed, RetryPolicy, WireReply
+from pytest_llmeval.printable import printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +141,8 @@ class _Asks:
         status = f"HTTP {reply.status} {phrase}".rstrip()
         message, key = error_message(reply.body), self._form.key()
         # Some servers quote the key when they refuse it.
-        return f"{status}: {message.replace(key, '***') if key else message}"
+        told = message.replace(key, "***") if key else message
+        return f"{status}: {printable(told)}"
 
 
 class ChatProvider(_Asks):

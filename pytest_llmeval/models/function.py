@@ -32,6 +32,7 @@ from pytest_llmeval.models.base import (
 )
 from pytest_llmeval.models.budget import Bill, Budget
 from pytest_llmeval.models.deadline import TimeIsUp, TimeLimit
+from pytest_llmeval.printable import printable
 from pytest_llmeval.records import Slot
 
 Run = Callable[[Coroutine[Any, Any, object]], object]
@@ -276,7 +277,7 @@ def _place(exc: Exception) -> str:
 
 
 def _first_line(exc: Exception) -> str:
-    return str(exc).partition("\n")[0]
+    return printable(str(exc).partition("\n")[0])
 
 
 def _takes_draw(function: Callable[..., object]) -> bool:

@@ -80,3 +80,34 @@ def test_a_refusal_that_quotes_the_key_leaves_none(
     folder = pytester.path / ".llmeval"
     assert list(folder.rglob("*.jsonl.gz"))
     assert files_with(SECRET, folder) == []
+
+
+def test_what_an_endpoint_says_cannot_steer_the_terminal_nor_the_ci_service(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(
+        """
+        from pytest_llmeval import llm_eval
+
+        @llm_eval(repeats=1)
+        def test_refused(llm):
+            llm.ask("Hello")
+
+        @llm_eval(repeats=1)
+        def test_lost(llm):
+            llm.ask("Bye")
+        """
+    )
+    evil = {"error": {"message": "\x1b]0;x\x07\n::error::y"}}
+    with OpenAIServer() as server:
+        server.then(Scripted(status=400, body=evil), Scripted(status=401, body=evil))
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+        result = pytester.runpytest_subprocess(
+            "--llm-model=openai/gpt", "--llm-concurrency=1", "-p", "no:cacheprovider", timeout=60
+        )
+
+    text = "\n".join(result.outlines)
+    assert r"\x1b]0;x\x07\n::error::y" in text
+    assert "\x1b" not in text
+    assert not [line for line in result.outlines if line.lstrip().startswith("::")]
