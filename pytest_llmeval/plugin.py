@@ -314,7 +314,13 @@ class SessionHooks:
                 self._report_problems.append(f"--llm-report={path}: not written: {exc}")
 
     def _set_status(self, session: pytest.Session, judgement: Judgement) -> None:
-        """Turn a green session red; pytest's own verdicts 1 to 5 stand."""
+        """Turn a green session red; pytest's own verdicts 1 to 5 stand.
+
+        Only "no tests collected" does not, where no trial had to be run again.
+        """
+        is_done = self._retry is not None and not self._retry.again and not judgement.fails
+        if is_done and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            session.exitstatus = pytest.ExitCode.OK
         if session.exitstatus != pytest.ExitCode.OK:
             return
         if judgement.fails:

@@ -205,10 +205,26 @@ def test_with_nothing_errored_there_is_nothing_to_do(project: Project) -> None:
 
     result = project.run("--llm-retry-errors", "-q")
 
-    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert result.ret == pytest.ExitCode.OK
     text = f"note: no trial of run {run.id} is errored: nothing to run again"
     assert result.outlines.count(text) == 1
     assert project.runs() == runs
+
+
+def test_with_nothing_errored_workers_have_nothing_to_do_either(project: Project) -> None:
+    project.run("--llm-retry-errors")
+
+    assert project.run("--llm-retry-errors", "-n2").ret == pytest.ExitCode.OK
+
+
+def test_with_nothing_errored_nothing_passes_ungated(project: Project) -> None:
+    project.run("--llm-retry-errors")
+    project.run()
+
+    result = project.run("--llm-retry-errors", "--llm-baseline=HEAD")
+
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.stdout.fnmatch_lines(["could not judge: nothing was compared*"])
 
 
 def test_trials_that_never_ended_are_run_too(project: Project) -> None:
