@@ -3,7 +3,8 @@
 ::
 
     LLMEvalError
-      SettingsError                 a bad option, ini value or marker argument: exit 4
+      SettingsError                 a bad option, ini value or marker argument: exit 4; where
+                                    it ends a trial, that is errored
       BaselineError                 exit 4
         BaselineNotFound              no run is stored for what was named
         BaselineUnreadable            the run file is damaged, foreign or too new
