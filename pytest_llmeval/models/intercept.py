@@ -236,7 +236,9 @@ def _wire_reply(response: Any, body: bytes, *, started: float, first: float | No
 
 
 def _response(library: Any, reply: WireReply) -> Any:
-    return library.Response(reply.status, headers=reply.headers, content=reply.body)
+    # Not content=: such a response counts as read, and its raw bytes cannot be asked for.
+    headers = {**reply.headers, "content-length": str(len(reply.body))}
+    return library.Response(reply.status, headers=headers, stream=library.ByteStream(reply.body))
 
 
 def _error(library: Any, failed: NetworkFailed, request: Any) -> Exception:

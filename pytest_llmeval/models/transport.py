@@ -101,7 +101,7 @@ class CachingTransport(_Shim, httpx2.BaseTransport):
         except NetworkFailed as exc:
             error = _error(exc, request)
         else:
-            return httpx2.Response(reply.status, headers=reply.headers, content=reply.body)
+            return _response(reply)
         # The SDK knows the errors of its own library. Raised out here so that ours
         # does not stand in the traceback.
         raise error
@@ -137,7 +137,7 @@ class AsyncCachingTransport(_Shim, httpx2.AsyncBaseTransport):
         except NetworkFailed as exc:
             error = _error(exc, request)
         else:
-            return httpx2.Response(reply.status, headers=reply.headers, content=reply.body)
+            return _response(reply)
         raise error  # as above
 
     def _pass_on(self, request: httpx2.Request) -> httpx2.Response:
@@ -230,6 +230,12 @@ def _error(failed: NetworkFailed, request: httpx2.Request) -> Exception:
     if isinstance(failed, TimedOut):
         return httpx2.ReadTimeout(str(failed.error), request=request)
     return failed.error
+
+
+def _response(reply: WireReply) -> httpx2.Response:
+    # Not content=: such a response counts as read, and its raw bytes cannot be asked for.
+    headers = {**reply.headers, "content-length": str(len(reply.body))}
+    return httpx2.Response(reply.status, headers=headers, stream=httpx2.ByteStream(reply.body))
 
 
 def _send(client: httpx2.Client, request: httpx2.Request) -> httpx2.Response:

@@ -101,6 +101,34 @@ def test_each_trial_draws_once_and_the_same_again(
     assert len(server.requests) == 2
 
 
+def raw(library: Any, url: str) -> bytes:
+    with library.Client() as client, client.stream("POST", url, json=ASKED) as response:
+        return b"".join(response.iter_raw())
+
+
+def raw_awaited(library: Any, url: str) -> bytes:
+    async def ask() -> bytes:
+        async with (
+            library.AsyncClient() as client,
+            client.stream("POST", url, json=ASKED) as response,
+        ):
+            return b"".join([chunk async for chunk in response.aiter_raw()])
+
+    return asyncio.run(ask())
+
+
+@libraries
+@pytest.mark.parametrize("ask", [raw, raw_awaited])
+def test_a_reply_can_be_read_as_it_came(
+    place: Place, server: OpenAIServer, ask: Callable[[Any, str], bytes], library: ModuleType
+) -> None:
+    for _ in range(2):  # paid for, then replayed
+        with place.trial():
+            body = ask(library, f"{server.url}/chat/completions")
+        assert json.loads(body)["choices"]
+    assert len(server.requests) == 1
+
+
 @posts
 @libraries
 def test_the_key_is_that_of_our_own_client(
