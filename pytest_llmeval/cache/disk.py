@@ -10,7 +10,9 @@ This is the only module that imports diskcache; an idle session never loads it.
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
+import stat
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -241,10 +243,23 @@ def _refuse_planted_files(directory: Path) -> None:
     links = [entry.name for entry in directory.iterdir() if entry.is_symlink()]
     if links:
         raise sqlite3.DatabaseError(f"{', '.join(sorted(links))} is a symbolic link")
+    for entry in directory.glob(f"{DBNAME}*"):
+        _refuse_what_is_no_file(entry)
     journal = directory / f"{DBNAME}-journal"
-    with contextlib.suppress(FileNotFoundError):
-        if journal.read_bytes().endswith(SUPER_JOURNAL_END):
+    with contextlib.suppress(FileNotFoundError), journal.open("rb") as file:
+        # Its end alone: a file with holes may be larger than memory.
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(0, end - len(SUPER_JOURNAL_END)))
+        if file.read() == SUPER_JOURNAL_END:
             raise sqlite3.DatabaseError(f"{journal.name} names a file to delete")
+
+
+def _refuse_what_is_no_file(entry: Path) -> None:
+    """Refuse a pipe or device, which may be read without end; SQLite itself refuses folders."""
+    with contextlib.suppress(FileNotFoundError):  # another process is done with it
+        mode = entry.lstat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise sqlite3.DatabaseError(f"{entry.name} is no regular file")
 
 
 def _refuse_foreign_settings(connection: sqlite3.Connection) -> None:

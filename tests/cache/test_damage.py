@@ -70,6 +70,10 @@ def plant_a_link(database: Path) -> None:
     (database.parent / "cache.db-wal").symlink_to("/nowhere")
 
 
+def plant_a_pipe(database: Path) -> None:
+    os.mkfifo(database.parent / "cache.db-journal")
+
+
 def plant_tables(database: Path) -> None:
     database.unlink()
     with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as connection:
@@ -81,7 +85,7 @@ def plant_tables(database: Path) -> None:
 every_damage = pytest.mark.parametrize(
     "damage",
     [cut_in_half, overwrite_all_but_the_first_page, zero, replace_by_words, plant_a_setting,
-     plant_a_link, plant_tables],
+     plant_a_link, plant_a_pipe, plant_tables],
 )  # fmt: skip
 
 

@@ -340,6 +340,26 @@ def test_a_planted_link_is_refused(folder: Path, victim: Path, name: str) -> Non
     assert victim.read_text() == "precious"
 
 
+@pytest.mark.parametrize("name", ["cache.db", "cache.db-wal", "cache.db-shm", "cache.db-journal"])
+def test_a_planted_pipe_is_refused_and_not_waited_for(folder: Path, name: str) -> None:
+    folder.mkdir()
+    os.mkfifo(folder / name)
+    with pytest.raises(sqlite3.DatabaseError, match=f"{name} is no regular file"):
+        open_cache(folder)
+
+
+@pytest.mark.parametrize("name", ["cache.db-wal", "cache.db-shm", "cache.db-journal"])
+def test_a_file_of_holes_that_is_larger_than_memory_does_no_harm(
+    cache: SharedCache, folder: Path, name: str
+) -> None:
+    cache.close()
+    with (folder / name).open("wb") as file:
+        file.truncate(2**43)
+    again = open_cache(folder)
+    assert again.get("name") == b"value"
+    again.close()
+
+
 def super_journal(database: Path, victim: Path) -> bytes:
     """A rollback journal after which SQLite deletes a file: any file."""
     magic = bytes.fromhex("d9d505f920a163d7")
