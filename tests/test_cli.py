@@ -177,6 +177,20 @@ def test_clear_asks_first(home: Path) -> None:
     assert not (home / "cache").exists()
 
 
+@pytest.mark.parametrize(
+    "command",
+    [("clear", "--yes"), ("prune", "--older-than=1d", "--yes"), ("stats",)],
+    ids=lambda command: command[0],
+)
+def test_a_cache_that_is_a_link_is_left_alone(home: Path, command: tuple[str, ...]) -> None:
+    (home / "cache").rename(home.parent / "theirs")
+    (home / "cache").symlink_to(home.parent / "theirs")
+    before = {file.name: file.read_bytes() for file in (home.parent / "theirs").iterdir()}
+
+    assert_refused(llmeval("cache", *command), f"{home / 'cache'} is a symbolic link", "rm ")
+    assert {f.name: f.read_bytes() for f in (home.parent / "theirs").iterdir()} == before
+
+
 def test_rows_that_we_did_not_write_are_told(home: Path) -> None:
     import contextlib
     import sqlite3

@@ -26,6 +26,22 @@ def prepare_directory(directory: Path) -> None:
             file.write("*\n")
 
 
+def refuse_link(folder: Path) -> None:
+    """Let nothing be written, or deleted, in the place that a planted link leads to.
+
+    Args:
+        folder: one that ``.llmeval`` holds; that itself may be a link of the user's.
+
+    Raises:
+        OSError: it is a symbolic link.
+    """
+    if folder.is_symlink():
+        raise OSError(
+            f"{folder} is a symbolic link, which is not followed. Remove it: rm {folder} "
+            "(what it leads to stays). To keep things elsewhere name that place with --llm-dir"
+        )
+
+
 def identity(database: Path) -> Identity | None:
     """Tell which cache lies there now: inodes of folder and database, None if there is none.
 

@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from pytest_llmeval.cache.commits import Commits, NewRow
-from pytest_llmeval.cache.directory import Identity, identity, prepare_directory, set_aside
+from pytest_llmeval.cache.directory import (
+    Identity,
+    identity,
+    prepare_directory,
+    refuse_link,
+    set_aside,
+)
 from pytest_llmeval.cache.disk import DBNAME, SharedCache, Timeout, open_cache
 from pytest_llmeval.cache.failures import CacheUnusable
 from pytest_llmeval.cache.paging import Plan, StoredRow, all_pages
@@ -170,6 +176,7 @@ class Store:
         return identity(self._database) == self._seen
 
     def _open(self) -> AnyCache:
+        self._refuse_link()
         self._seen = identity(self._database)
         prepare_directory(self._directory)
         try:
@@ -178,6 +185,13 @@ class Store:
             if getattr(exc, "sqlite_errorcode", 0) & 0xFF not in READ_ONLY:
                 raise
             return ReadOnlyCache(self._folder)
+
+    def _refuse_link(self) -> None:
+        try:
+            refuse_link(self._folder)
+        except OSError as exc:
+            self._hopeless = f"the cache of replies is not used: {exc}"
+            raise CacheUnusable(self._hopeless) from None
 
     def _drop(self) -> None:
         connections = self._lookups, self._cache

@@ -42,7 +42,7 @@ def _told(exc: Exception) -> str:
         return "stopped; nothing was changed. Without a terminal to ask at, say --yes"
     if isinstance(exc, click.ClickException):
         return exc.format_message()
-    if isinstance(exc, OSError):
+    if isinstance(exc, OSError) and exc.filename is not None:
         return f"{exc.filename}: {exc.strerror or exc}"
     return str(exc)
 

@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 import click
 
 from pytest_llmeval.cache import carrying, explaining, merging, pruning, statistics
+from pytest_llmeval.cache.directory import refuse_link
 from pytest_llmeval.cache.disk import DBNAME
 from pytest_llmeval.cache.paging import Change, StoredRow
 from pytest_llmeval.cache.reply import TIME
@@ -119,6 +120,7 @@ def import_file(path: Path, directory: Path | None) -> None:
 def clear(directory: Path | None, *, yes: bool) -> None:
     """Delete all replies; runs are kept, but can no longer be replayed."""
     folder = _home(directory) / "cache"
+    refuse_link(folder)
     size = cached.size((folder / DBNAME).stat().st_size)
     if not yes:
         click.confirm(f"Delete every reply in {folder} ({size}) for good?", abort=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_llmeval.cache.directory import prepare_directory
+from pytest_llmeval.cache.directory import prepare_directory, refuse_link
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +54,7 @@ class Bulletin:
         line = json.dumps(fields).encode() + b"\n"
         with contextlib.suppress(OSError):
             prepare_directory(self._directory)
+            refuse_link(self._path.parent)
             self._path.parent.mkdir(exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             descriptor = os.open(self._path, flags, 0o600)

@@ -15,7 +15,7 @@ from decimal import Decimal, DecimalException
 from pathlib import Path
 from typing import Literal
 
-from pytest_llmeval.cache.directory import prepare_directory
+from pytest_llmeval.cache.directory import prepare_directory, refuse_link
 
 FOLDER = "caps"
 
@@ -50,6 +50,7 @@ class Journal:
             self._lines.append(line)
             return
         prepare_directory(self._path.parent.parent)
+        refuse_link(self._path.parent)
         self._path.parent.mkdir(exist_ok=True)
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:

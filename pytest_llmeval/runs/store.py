@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pytest_llmeval.cache.directory import prepare_directory
+from pytest_llmeval.cache.directory import prepare_directory, refuse_link
 from pytest_llmeval.errors import BaselineUnreadable
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.file import read_run, read_run_header, write_run
@@ -90,6 +90,7 @@ class RunStore:
             OSError: the file cannot be written.
         """
         prepare_directory(self.directory)
+        refuse_link(self.folder)
         path = self.folder / (run.commit or NO_COMMIT) / f"{run.id}{ENDING}"
         write_run(run, path)
         return path

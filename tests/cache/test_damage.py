@@ -455,6 +455,44 @@ def test_a_cache_that_cannot_be_opened_is_an_error_in_replay(
             replies.get_or_call(KEY, SLOT, never)
 
 
+@pytest.fixture
+def elsewhere(home: Path, tmp_path: Path) -> Path:
+    """The cache of another project, to which a link leads."""
+    other = Replies(tmp_path / "other", mode="auto", session="other", warn=print)
+    other.get_or_call(KEY, SLOT, says("theirs"))
+    other.close()
+    home.mkdir()
+    (home / "cache").symlink_to(tmp_path / "other" / "cache")
+    return tmp_path / "other" / "cache"
+
+
+def test_a_cache_that_is_a_link_is_not_followed(
+    home: Path, elsewhere: Path, make_replies: Make, warned: list[str]
+) -> None:
+    before = {file.name: file.read_bytes() for file in elsewhere.iterdir()}
+    replies = make_replies()
+    for occurrence in (0, 1):
+        assert replies.get_or_call(KEY, Slot(0, occurrence), says("ours")).body == b"ours"
+    assert {file.name: file.read_bytes() for file in elsewhere.iterdir()} == before
+    assert (home / "cache").is_symlink()
+    [warning] = warned
+    assert f"{home / 'cache'} is a symbolic link" in warning
+
+
+def test_a_cache_that_is_a_link_is_an_error_in_replay(elsewhere: Path, make_replies: Make) -> None:
+    with pytest.raises(CacheError, match=r"is a symbolic link.*--llm-dir"):
+        make_replies("replay").get_or_call(KEY, SLOT, never)
+
+
+def test_the_directory_as_a_whole_may_be_a_link(
+    home: Path, elsewhere: Path, make_replies: Make
+) -> None:
+    (home / "cache").unlink()
+    home.rmdir()
+    home.symlink_to(elsewhere.parent)
+    assert make_replies("replay").get_or_call(KEY, SLOT, never).body == b"theirs"
+
+
 def test_an_opening_that_failed_is_tried_again_after_close(home: Path, make_replies: Make) -> None:
     home.touch()
     replies = make_replies()

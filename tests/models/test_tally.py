@@ -151,6 +151,15 @@ def test_the_file_is_there_from_the_first_entry_to_the_end(tmp_path: Path) -> No
     journal.remove()
 
 
+def test_a_folder_that_is_a_link_is_not_written_to(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "caps").symlink_to(tmp_path / "theirs")
+    with pytest.raises(OSError, match="caps is a symbolic link"):
+        Journal.of_session(tmp_path, "session").append("take", "a:0", "1")
+
+    assert list((tmp_path / "theirs").iterdir()) == []
+
+
 def test_a_journal_of_one_process_needs_no_file() -> None:
     journal = Journal()
     journal.append("take", "a:0", "1")

@@ -191,3 +191,12 @@ def test_every_run_is_listed_newest_first_and_a_damaged_one_told(store):
     assert [stored.header.run.id for stored in listing.runs] == [LATE, EARLY]
     assert len(listing.notes) == 1
     assert listing.notes[0].startswith("passed over: ")
+
+
+def test_a_folder_of_runs_that_is_a_link_is_not_written_to(store, tmp_path):
+    (tmp_path / "theirs").mkdir()
+    store.directory.mkdir()
+    store.folder.symlink_to(tmp_path / "theirs")
+    with pytest.raises(OSError, match="runs is a symbolic link"):
+        store.save(make_run())
+    assert list((tmp_path / "theirs").iterdir()) == []
