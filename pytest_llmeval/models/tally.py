@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from collections.abc import Iterator
 from decimal import Decimal, DecimalException
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Literal
 from pytest_llmeval.cache.directory import prepare_directory, refuse_link
 
 FOLDER = "caps"
+DAY = 86_400.0  # seconds; a living session that makes calls adds entries more often
 
 Room = Literal["now", "later", "never"]
 
@@ -52,6 +54,8 @@ class Journal:
         prepare_directory(self._path.parent.parent)
         refuse_link(self._path.parent)
         self._path.parent.mkdir(exist_ok=True)
+        if not self._path.exists():
+            _remove_left_behind(self._path.parent)
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             # In one piece, and beginning with a newline: a worker may be killed as it writes.
@@ -151,6 +155,14 @@ class Tally:
     def _gone(self, process: str) -> None:
         for name in [name for name in self._open if name.startswith(f"{process}:")]:
             self.spent += self._open.pop(name)
+
+
+def _remove_left_behind(folder: Path) -> None:
+    """Remove the files of sessions that were killed before they could."""
+    with contextlib.suppress(OSError):
+        for file in folder.glob("*.jsonl"):
+            if time.time() - file.lstat().st_mtime > DAY:
+                file.unlink(missing_ok=True)
 
 
 def _entries(lines: list[bytes]) -> Iterator[list[str]]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import time
 from decimal import Decimal
 from pathlib import Path
 
@@ -7,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmeval.models.tally import Journal, Tally
+from pytest_llmeval.models.tally import DAY, Journal, Tally
 
 D = Decimal
 
@@ -149,6 +151,19 @@ def test_the_file_is_there_from_the_first_entry_to_the_end(tmp_path: Path) -> No
     journal.remove()
     assert not (directory / "caps").exists()
     journal.remove()
+
+
+def test_what_killed_sessions_left_goes_after_a_day(tmp_path: Path) -> None:
+    ages = {"living": DAY / 2, "killed": DAY + 60}
+    for session, age in ages.items():
+        Journal.of_session(tmp_path, session).append("take", "a:0", "1")
+        then = time.time() - age
+        os.utime(tmp_path / "caps" / f"{session}.jsonl", (then, then))
+    journal = Journal.of_session(tmp_path, "this")
+    journal.append("take", "a:0", "1")
+
+    assert {file.stem for file in (tmp_path / "caps").iterdir()} == {"living", "this"}
+    assert journal.unread() == [["take", "a:0", "1"]]
 
 
 def test_a_folder_that_is_a_link_is_not_written_to(tmp_path: Path) -> None:
