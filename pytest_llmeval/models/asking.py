@@ -27,6 +27,7 @@ from pytest_llmeval.models.exchange import (
     WireRequest,
     answer,
 )
+from pytest_llmeval.models.masking import secrets_of
 from pytest_llmeval.models.refusals import error_message
 from pytest_llmeval.models.retries import NetworkFailed, RetryPolicy, WireReply
 from pytest_llmeval.printable import printable
@@ -94,7 +95,8 @@ class _Asks:
         url = form.url()
         headers = {**form.headers(), "content-type": "application/json"}
         has_key = bool(form.key()) or not form.needs_key
-        return _request(url, body, has_key=has_key), partial(self._attempt, url, headers, body)
+        request = _request(url, body, headers=headers, has_key=has_key)
+        return request, partial(self._attempt, url, headers, body)
 
     def _attempt(self, url: str, headers: Mapping[str, str], body: JsonObject) -> WireReply:
         content = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
@@ -199,7 +201,9 @@ def plain(value: Any) -> Any:
     return value if dump is None else dump(mode="json", exclude_unset=True)
 
 
-def _request(url: str, body: JsonObject, *, has_key: bool) -> WireRequest:
+def _request(
+    url: str, body: JsonObject, *, headers: Mapping[str, str], has_key: bool
+) -> WireRequest:
     parts = urlsplit(url)
     return WireRequest(
         method="POST",
@@ -209,4 +213,5 @@ def _request(url: str, body: JsonObject, *, has_key: bool) -> WireRequest:
         body=body,
         beta=None,
         has_key=has_key,
+        secrets=secrets_of(headers.items(), query=parts.query),
     )

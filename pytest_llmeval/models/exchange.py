@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from typing import Protocol, cast
@@ -19,6 +19,7 @@ from pytest_llmeval.cache.replies import Answer, StoredReply
 from pytest_llmeval.errors import BudgetExceeded, ProviderFailed, ReplayMiss
 from pytest_llmeval.models.base import CachedCalls, Facts, Request, sampling_parameters
 from pytest_llmeval.models.budget import Bill
+from pytest_llmeval.models.masking import masked
 from pytest_llmeval.models.refusals import error_code, failure_of
 from pytest_llmeval.models.retries import RetryPolicy, WireReply, is_throttled, send_with_retries
 from pytest_llmeval.models.streams import settled, times
@@ -62,7 +63,7 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireRequest:
-    """A request that is cached. No header is kept, they hold the key.
+    """A request that is cached. No header is kept, they hold the key: here only to be masked.
 
     Attributes:
         origin: scheme, host and port, without user or password.
@@ -70,6 +71,7 @@ class WireRequest:
         body: the JSON object sent.
         beta: value of the vendor's beta header.
         has_key: an API key other than our placeholder is sent along.
+        secrets: what no message about the request may show.
     """
 
     method: str
@@ -79,6 +81,7 @@ class WireRequest:
     body: JsonObject
     beta: str | None
     has_key: bool
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
 class Post(Protocol):
@@ -248,7 +251,7 @@ def perform(
             gate,
         )
     if not HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
-        raise HttpFailed(reply)
+        raise HttpFailed(masked(reply, request.secrets))
     return Answer(
         body=reply.body,
         status=reply.status,

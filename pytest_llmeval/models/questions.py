@@ -17,6 +17,7 @@ from pytest_llmeval.models.exchange import (
     WireRequest,
     cached_body,
 )
+from pytest_llmeval.models.masking import secrets_of
 from pytest_llmeval.models.recognition import Head, Recognition
 from pytest_llmeval.models.retries import RetryPolicy
 
@@ -141,4 +142,5 @@ def _wire_request(request: Any, dialect: Dialect, body: JsonObject) -> WireReque
         body=body,
         beta=request.headers.get(dialect.beta_header) if dialect.beta_header else None,
         has_key=not any(PLACEHOLDER_KEY in text for text in request.headers.values()),
+        secrets=secrets_of(request.headers.items(), query=query),
     )

@@ -22,6 +22,7 @@ from pytest_llmeval.models.exchange import (
     cached_body,
     exchange,
 )
+from pytest_llmeval.models.masking import secrets_of
 from pytest_llmeval.models.retries import NetworkFailed, RetryPolicy, TimedOut, WireReply
 from pytest_llmeval.models.streams import read_chunks
 
@@ -74,6 +75,7 @@ class _Shim:
             body=body,
             beta=request.headers.get(self._dialect.beta_header),
             has_key=not any(PLACEHOLDER_KEY in text for text in request.headers.values()),
+            secrets=secrets_of(request.headers.items(), query=query),
         )
 
 

@@ -49,9 +49,9 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[OpenAIServer]]:
         yield [openai, anthropic, ollama]
 
 
-def run(pytester: pytest.Pytester) -> pytest.RunResult:
-    pytester.makepyfile(EVALS)
-    options = ("-p", "no:cacheprovider", "--llm-report=.llmeval/report.json")
+def run(pytester: pytest.Pytester, evals: str = EVALS, *more: str) -> pytest.RunResult:
+    pytester.makepyfile(evals)
+    options = ("-p", "no:cacheprovider", "--llm-report=.llmeval/report.json", *more)
     return pytester.runpytest_subprocess(*options, timeout=60)
 
 
@@ -111,3 +111,31 @@ def test_what_an_endpoint_says_cannot_steer_the_terminal_nor_the_ci_service(
     assert r"\x1b]0;x\x07\n::error::y" in text
     assert "\x1b" not in text
     assert not [line for line in result.outlines if line.lstrip().startswith("::")]
+
+
+INTERCEPTED = """
+import openai
+from pytest_llmeval import llm_eval
+
+
+@llm_eval(repeats=2, intercept=True)
+def test_application():
+    openai.OpenAI().chat.completions.create(model="gpt", messages=[])
+"""
+
+
+@pytest.mark.parametrize("status", [400, 401])
+@pytest.mark.parametrize("evals", [EVALS, INTERCEPTED], ids=["fixtures", "intercepted"])
+def test_a_refusal_that_quotes_the_key_shows_it_nowhere(
+    pytester: pytest.Pytester, servers: list[OpenAIServer], evals: str, status: int
+) -> None:
+    quoting = {"error": {"message": f"the key {SECRET} is not known", "type": SECRET}}
+    for server in servers:
+        server.then(*[Scripted(status=status, body=quoting)] * 4)
+
+    result = run(pytester, evals, "-rA", "-vv")
+
+    assert result.ret == 1
+    shown = str(result.stdout) + str(result.stderr)
+    assert "the key *** is not known" in shown
+    assert SECRET not in shown

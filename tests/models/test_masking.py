@@ -1,0 +1,79 @@
+"""What a server quotes of a request is shown without its secrets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from pytest_llmeval.models.masking import masked, secrets_of
+from pytest_llmeval.models.retries import WireReply
+from tests.servers.openai_server import OpenAIServer, Scripted
+
+from .conftest import SECRET, Session
+from .test_interception import ASKED, Place, libraries, posts
+
+
+@pytest.fixture
+def place(session: Session) -> Place:
+    return Place(session)
+
+
+@pytest.mark.parametrize(
+    "header", ["Authorization", "x-api-key", "api-key", "x-goog-api-key", "Cookie", "X-My-Token"]
+)
+def test_the_value_of_a_header_that_authenticates_is_a_secret(header: str) -> None:
+    assert secrets_of([(header, SECRET), ("user-agent", "python-3.11")], query="") == (SECRET,)
+
+
+def test_a_bearer_is_a_secret_with_and_without_the_word() -> None:
+    assert secrets_of([("authorization", f"Bearer {SECRET}")], query="") == (
+        f"Bearer {SECRET}",
+        SECRET,
+    )
+
+
+def test_a_parameter_of_the_query_is_a_secret_as_it_is_meant() -> None:
+    assert secrets_of([], query="key=a%2Fsecret&alt=some-text") == ("a/secret",)
+
+
+def test_a_word_in_place_of_a_key_is_no_secret() -> None:
+    secrets = secrets_of([("authorization", "Bearer ollama")], query="")
+    body = b"try: ollama pull m"
+    assert masked(WireReply(status=404, headers={}, body=body), secrets).body == body
+
+
+def test_every_place_is_masked() -> None:
+    reply = WireReply(status=401, headers={}, body=f"{SECRET}, not {SECRET}".encode())
+    assert masked(reply, (SECRET,)).body == b"***, not ***"
+
+
+@posts
+@libraries
+def test_the_refusal_that_a_client_of_the_application_gets_is_masked(
+    place: Place, server: OpenAIServer, library: ModuleType, send: Callable[..., Any]
+) -> None:
+    quoting = {"error": {"message": f"bad key {SECRET}", "code": "invalid_api_key"}}
+    server.then(Scripted(status=401, body=quoting))
+    headers = {"authorization": f"Bearer {SECRET}"}
+    with place.trial():
+        reply = send(library, f"{server.url}/chat/completions", json=ASKED, headers=headers)
+
+    assert reply.status_code == 401
+    assert json.loads(reply.content)["error"]["message"] == "bad key ***"
+
+
+@posts
+@libraries
+def test_an_answer_is_handed_over_as_it_came(
+    place: Place, server: OpenAIServer, library: ModuleType, send: Callable[..., Any]
+) -> None:
+    server.then(Scripted(body={"choices": [], "said": SECRET}))
+    headers = {"authorization": f"Bearer {SECRET}"}
+    with place.trial():
+        reply = send(library, f"{server.url}/chat/completions", json=ASKED, headers=headers)
+
+    assert json.loads(reply.content)["said"] == SECRET
