@@ -106,3 +106,13 @@ class ScoreError(LLMEvalError):
 
 class TableError(LLMEvalError):
     """A score table cannot be compared."""
+
+
+def comes_of_settings(error: BaseException) -> bool:
+    """Whether an exception is a ``SettingsError``, or was raised because of one."""
+    seen: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in seen:
+        seen.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    return any(isinstance(one, SettingsError) for one in seen)

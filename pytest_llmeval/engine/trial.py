@@ -23,7 +23,7 @@ from pytest_llmeval.engine.ledger import Ledger
 from pytest_llmeval.engine.marker import case_id
 from pytest_llmeval.engine.patches import Patches
 from pytest_llmeval.engine.threads import Threads
-from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.errors import comes_of_settings
 from pytest_llmeval.models.asker import asking
 from pytest_llmeval.printable import printable
 from pytest_llmeval.records import PASS_METRIC, Outcome, Trial
@@ -247,7 +247,7 @@ class RunningTrial:
         A full rendering reads and parses the source of every frame, 10 ms and more with
         an SDK in between, and five alike say no more than one.
         """
-        is_lost = self.ledger.lost_a_reply or _was_misconfigured(excinfo)
+        is_lost = self.ledger.lost_a_reply or comes_of_settings(excinfo.value)
         if is_lost or not self._shows_failure:
             return "\n".join(map(printable, excinfo.exconly(tryshort=True).split("\n")))
         return type(self.clone).repr_failure(self.clone, excinfo)
@@ -268,22 +268,12 @@ def _outcome(raised: dict[Phase, Failure], ledger: Ledger) -> Outcome:
     failure = raised.get("setup") or raised.get("call")
     if failure is None:
         return Outcome.PASSED
-    if ledger.lost_a_reply or _was_misconfigured(failure):
+    if ledger.lost_a_reply or comes_of_settings(failure.value):
         return Outcome.ERRORED
     if isinstance(failure.value, pytest.skip.Exception | unittest.SkipTest):
         return Outcome.SKIPPED
     is_miss = isinstance(failure.value, AssertionError | pytest.fail.Exception)
     return Outcome.MISSED if is_miss and "setup" not in raised else Outcome.CRASHED
-
-
-def _was_misconfigured(failure: Failure) -> bool:
-    """Whether nothing could be asked, a model without a name say: that is no score of 0."""
-    seen: list[BaseException] = []
-    error: BaseException | None = failure.value
-    while error is not None and error not in seen:
-        seen.append(error)
-        error = error.__cause__ or error.__context__
-    return any(isinstance(one, SettingsError) for one in seen)
 
 
 def _place(failure: Failure, root: Path) -> str:

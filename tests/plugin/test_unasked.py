@@ -31,9 +31,10 @@ def outcomes(project: Project) -> list[str]:
             "try: llm.ask('Hello')\n    except Exception as exc: raise RuntimeError from exc",
             "RuntimeError",
         ),
+        ("try: llm.ask('Hello')\n    except Exception as exc: raise exc from exc", "SettingsError"),
         ("try: llm.ask('Hello')\n    except Exception: assert False", "assert False"),
     ],
-    ids=["none", "provider", "function", "wrapped", "asserted"],
+    ids=["none", "provider", "function", "wrapped", "circular", "asserted"],
 )
 def test_trials_that_could_ask_no_model_are_errored(
     project: Project, body: str, reason: str
