@@ -80,8 +80,11 @@ def is_own(definition: FixtureDef[Any], item: pytest.Function) -> bool:
     So does a class fixture of a function that is in no class, and a wider one to which a
     ``parametrize`` of that function gives its values.
     """
+    scope: str = definition.scope
+    if scope == "function":  # nearly all, and this is asked of each for every trial
+        return True
+    scopes = [scope]
     callspec: Any = getattr(item, "callspec", None)
-    scopes = [definition.scope]
     if callspec is not None and definition.argname in callspec.params:
         scopes.append(callspec._arg2scope[definition.argname].value)
     return "function" in scopes or ("class" in scopes and item.getparent(pytest.Class) is None)

@@ -108,7 +108,9 @@ class CaseTrials:
         del self.running[trial.index]
         ended = trial.ended()
         calls = tuple(self._as_bought(call, trial.index) for call in ended.record.calls)
-        self._ended[trial.index] = replace(ended, record=replace(ended.record, calls=calls))
+        if calls != ended.record.calls:
+            ended = replace(ended, record=replace(ended.record, calls=calls))
+        self._ended[trial.index] = ended
         made, replayed = sum(c.was_paid for c in calls), sum(c.replayed for c in calls)
         self._calls[trial.index] = made, replayed
         trial.dissolve()
@@ -127,8 +129,8 @@ class CaseTrials:
         """Give a call as this trial made it first, also where only its rerun is recorded."""
         if call.was_paid and call.draw:
             self._bought.add((index, call.draw))
-        is_bought = (index, call.draw) in self._bought
-        return replace(call, replayed=False) if is_bought else call
+        is_rerun = call.replayed and (index, call.draw) in self._bought
+        return replace(call, replayed=False) if is_rerun else call
 
 
 def _stood(trial: Trial) -> Ended:
