@@ -93,7 +93,7 @@ def seconds_of(work: Callable[[], None]) -> float:
 
 def as_in_a_trial(providers: Providers, replies: Replies) -> openai.OpenAI:
     """Build the client as the fixture of a new trial does."""
-    ledger = Ledger(0, wait=lambda function: function(), wait_async=asyncio.to_thread)
+    ledger = Ledger(0, wait=lambda function, **_: function(), wait_async=asyncio.to_thread)
     return providers.openai_client(CachedCalls(ledger, replies))
 
 
@@ -120,7 +120,7 @@ def measured(folder: Path) -> tuple[dict[str, list[float]], list[float]]:
 
 
 def _first_call(providers: Providers, replies: Replies) -> tuple[Any, Any]:
-    ledger = Ledger(0, wait=lambda function: function(), wait_async=asyncio.to_thread)
+    ledger = Ledger(0, wait=lambda function, **_: function(), wait_async=asyncio.to_thread)
     client = providers.openai_client(CachedCalls(ledger, replies))
     client.chat.completions.create(
         model="bench", messages=[{"role": "user", "content": "Question 0?"}]
