@@ -213,5 +213,5 @@ def _request(
         body=body,
         beta=None,
         has_key=has_key,
-        secrets=secrets_of(headers.items(), query=parts.query),
+        secrets=partial(secrets_of, headers.items(), query=parts.query),
     )

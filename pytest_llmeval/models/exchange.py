@@ -71,7 +71,7 @@ class WireRequest:
         body: the JSON object sent.
         beta: value of the vendor's beta header.
         has_key: an API key other than our placeholder is sent along.
-        secrets: what no message about the request may show.
+        secrets: gives what no message about the request may show; asked for where one is.
     """
 
     method: str
@@ -81,7 +81,7 @@ class WireRequest:
     body: JsonObject
     beta: str | None
     has_key: bool
-    secrets: tuple[str, ...] = field(default=(), repr=False)
+    secrets: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
 
 
 class Post(Protocol):
@@ -251,7 +251,7 @@ def perform(
             gate,
         )
     if not HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
-        raise HttpFailed(masked(reply, request.secrets))
+        raise HttpFailed(masked(reply, request.secrets()))
     return Answer(
         body=reply.body,
         status=reply.status,

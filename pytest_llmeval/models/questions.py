@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pytest_llmeval.models.base import CachedCalls, CurrentTrial
@@ -142,5 +143,5 @@ def _wire_request(request: Any, dialect: Dialect, body: JsonObject) -> WireReque
         body=body,
         beta=request.headers.get(dialect.beta_header) if dialect.beta_header else None,
         has_key=not any(PLACEHOLDER_KEY in text for text in request.headers.values()),
-        secrets=secrets_of(request.headers.items(), query=query),
+        secrets=partial(secrets_of, request.headers.items(), query=query),
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 
 import httpx2
 
@@ -75,7 +76,7 @@ class _Shim:
             body=body,
             beta=request.headers.get(self._dialect.beta_header),
             has_key=not any(PLACEHOLDER_KEY in text for text in request.headers.values()),
-            secrets=secrets_of(request.headers.items(), query=query),
+            secrets=partial(secrets_of, request.headers.items(), query=query),
         )
 
 
