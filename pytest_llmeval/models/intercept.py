@@ -22,6 +22,7 @@ import httpx2
 
 from pytest_llmeval.errors import ProviderFailed, SettingsError
 from pytest_llmeval.models.async_exchange import exchange_async
+from pytest_llmeval.models.carried import response
 from pytest_llmeval.models.exchange import exchange
 from pytest_llmeval.models.questions import Interception, Question
 from pytest_llmeval.models.retries import NetworkFailed, TimedOut, WireReply
@@ -87,7 +88,7 @@ class _Blocking:
         except NetworkFailed as exc:
             error = _error(self._library, exc, request)
         else:
-            return _response(self._library, reply)
+            return response(self._library, reply)
         raise error  # out here, so that ours does not stand in the traceback
 
     def _question(self, request: Any) -> Question | None:
@@ -139,7 +140,7 @@ class _Awaitable:
         except NetworkFailed as exc:
             error = _error(self._library, exc, request)
         else:
-            return _response(self._library, reply)
+            return response(self._library, reply)
         finally:
             here.is_over = True
         raise error  # as above
@@ -233,12 +234,6 @@ def _wire_reply(response: Any, body: bytes, *, started: float, first: float | No
         seconds=time.perf_counter() - started,
         first_chunk_seconds=first,
     )
-
-
-def _response(library: Any, reply: WireReply) -> Any:
-    # Not content=: such a response counts as read, and its raw bytes cannot be asked for.
-    headers = {**reply.headers, "content-length": str(len(reply.body))}
-    return library.Response(reply.status, headers=headers, stream=library.ByteStream(reply.body))
 
 
 def _error(library: Any, failed: NetworkFailed, request: Any) -> Exception:

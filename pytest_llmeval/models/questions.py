@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from pytest_llmeval.models.base import CachedCalls, CurrentTrial
+from pytest_llmeval.models.carried import wire_request
 from pytest_llmeval.models.exchange import (
-    PLACEHOLDER_KEY,
     Dialect,
     JsonObject,
     WireRequest,
     cached_body,
 )
-from pytest_llmeval.models.masking import secrets_of
 from pytest_llmeval.models.recognition import Head, Recognition
 from pytest_llmeval.models.retries import RetryPolicy
 
@@ -106,7 +104,7 @@ class Interception:
                 return None
             self._tell(candidate.head, "was taken for a question to a model, as it names one")
         return Question(
-            request=_wire_request(request, candidate.dialect, body),
+            request=wire_request(request, candidate.dialect, body),
             dialect=candidate.dialect,
             calls=self._calls_of(candidate.asker),
         )
@@ -129,19 +127,4 @@ def _body(request: Any, dialect: Dialect) -> JsonObject | None:
         path=request.url.path,
         content_type=request.headers.get("content-type", ""),
         read=lambda: bytes(request.content),
-    )
-
-
-def _wire_request(request: Any, dialect: Dialect, body: JsonObject) -> WireRequest:
-    url = request.url
-    path, _, query = url.raw_path.decode("ascii").partition("?")
-    return WireRequest(
-        method=request.method,
-        origin=f"{url.scheme}://{url.netloc.decode('ascii')}",
-        path=path,
-        query=query,
-        body=body,
-        beta=request.headers.get(dialect.beta_header) if dialect.beta_header else None,
-        has_key=not any(PLACEHOLDER_KEY in text for text in request.headers.values()),
-        secrets=partial(secrets_of, request.headers.items(), query=query),
     )

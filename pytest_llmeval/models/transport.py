@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from functools import partial
+from typing import cast
 
 import httpx2
 
 from pytest_llmeval.models.async_exchange import exchange_async
 from pytest_llmeval.models.base import CachedCalls
+from pytest_llmeval.models.carried import response, wire_request
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS
 from pytest_llmeval.models.exchange import (
-    PLACEHOLDER_KEY,
     WIRE_HEADERS,
     Dialect,
     JsonObject,
-    WireRequest,
     cached_body,
     exchange,
 )
-from pytest_llmeval.models.masking import secrets_of
 from pytest_llmeval.models.retries import NetworkFailed, RetryPolicy, TimedOut, WireReply
 from pytest_llmeval.models.streams import read_chunks
 
@@ -65,20 +63,6 @@ class _Shim:
             read=request.read,
         )
 
-    def _wire_request(self, request: httpx2.Request, body: JsonObject) -> WireRequest:
-        url = request.url
-        path, _, query = url.raw_path.decode("ascii").partition("?")
-        return WireRequest(
-            method=request.method,
-            origin=f"{url.scheme}://{url.netloc.decode('ascii')}",
-            path=path,
-            query=query,
-            body=body,
-            beta=request.headers.get(self._dialect.beta_header),
-            has_key=not any(PLACEHOLDER_KEY in text for text in request.headers.values()),
-            secrets=partial(secrets_of, request.headers.items(), query=query),
-        )
-
 
 class CachingTransport(_Shim, httpx2.BaseTransport):
     """Answers requests to models from the store; sends what is not there."""
@@ -95,7 +79,7 @@ class CachingTransport(_Shim, httpx2.BaseTransport):
             return self._connections.pass_through(request)
         try:
             reply = exchange(
-                self._wire_request(request, body),
+                wire_request(request, self._dialect, body),
                 lambda: self._connections.send(request),
                 dialect=self._dialect,
                 calls=self._calls,
@@ -104,7 +88,7 @@ class CachingTransport(_Shim, httpx2.BaseTransport):
         except NetworkFailed as exc:
             error = _error(exc, request)
         else:
-            return _response(reply)
+            return cast("httpx2.Response", response(httpx2, reply))
         # The SDK knows the errors of its own library. Raised out here so that ours
         # does not stand in the traceback.
         raise error
@@ -131,7 +115,7 @@ class AsyncCachingTransport(_Shim, httpx2.AsyncBaseTransport):
             return await self._calls.trial.wait_async(lambda: self._pass_on(request))
         try:
             reply = await exchange_async(
-                self._wire_request(request, body),
+                wire_request(request, self._dialect, body),
                 lambda: self._connections.send(request),
                 dialect=self._dialect,
                 calls=self._calls,
@@ -140,7 +124,7 @@ class AsyncCachingTransport(_Shim, httpx2.AsyncBaseTransport):
         except NetworkFailed as exc:
             error = _error(exc, request)
         else:
-            return _response(reply)
+            return cast("httpx2.Response", response(httpx2, reply))
         raise error  # as above
 
     def _pass_on(self, request: httpx2.Request) -> httpx2.Response:
@@ -233,12 +217,6 @@ def _error(failed: NetworkFailed, request: httpx2.Request) -> Exception:
     if isinstance(failed, TimedOut):
         return httpx2.ReadTimeout(str(failed.error), request=request)
     return failed.error
-
-
-def _response(reply: WireReply) -> httpx2.Response:
-    # Not content=: such a response counts as read, and its raw bytes cannot be asked for.
-    headers = {**reply.headers, "content-length": str(len(reply.body))}
-    return httpx2.Response(reply.status, headers=headers, stream=httpx2.ByteStream(reply.body))
 
 
 def _send(client: httpx2.Client, request: httpx2.Request) -> httpx2.Response:
