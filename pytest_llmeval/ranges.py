@@ -84,17 +84,18 @@ def seconds(value: object) -> float:
 
 def whole(value: object) -> int:
     """Read a number to count from 1."""
-    text = str(value).strip()
-    if not (text.isascii() and text.isdigit()) or int(text) < 1:
-        raise ValueError("must be a whole number of 1 or more, such as 5")
-    return int(text)
+    return _whole_from(1, value, example=5)
 
 
 def count_of_calls(value: object) -> int:
     """Read a number to count from 0."""
+    return _whole_from(0, value, example=500)
+
+
+def _whole_from(least: int, value: object, *, example: int) -> int:
     text = str(value).strip()
-    if not (text.isascii() and text.isdigit()):
-        raise ValueError("must be a whole number of 0 or more, such as 500")
+    if not (text.isascii() and text.isdigit()) or int(text) < least:
+        raise ValueError(f"must be a whole number of {least} or more, such as {example}")
     return int(text)
 
 
