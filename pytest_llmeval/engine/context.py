@@ -105,6 +105,7 @@ class Switch:
         self._patches: Patches | None = None  # of the trial whose turn it is
         self._aside: Aside | None = None  # likewise
         self._asides = Asides()
+        self._left: Context | None = None  # saved last, if nothing was loaded since
 
     @contextmanager
     def watching_patches(self) -> Iterator[None]:
@@ -157,13 +158,16 @@ class Switch:
             aside=self._aside,
         )
         self._drain(context)
+        self._left = context
         return context
 
     def load(self, context: Context) -> None:
         """Put a state back."""
+        left, self._left = self._left, None  # Ctrl-C may break off what follows
         self._state.stack = context.stack
         _load_environ(context.environ)
-        _load_directory(context.directory)
+        if left is None or left.directory != context.directory:
+            _load_directory(context.directory)
         self._load_capture(context)
         if warnings.filters is not context.filters:
             warnings.filters = context.filters
@@ -185,21 +189,27 @@ class Switch:
                     with suppress(Exception):  # it is closed
                         stream.write(context.out[kind])
 
-    def fork(self, stack: Stack, *, warned: list[warnings.WarningMessage]) -> Context:
+    def fork(
+        self, session: Context, *, stack: Stack, warned: list[warnings.WarningMessage]
+    ) -> Context:
         """Make the state in which a new trial begins, from the session's own.
 
         Args:
+            session: its state.
             stack: the active nodes of the trial.
             warned: takes the warnings of the trial.
         """
-        context = self.save()
-        context.stack = stack
-        context.filters = list(warnings.filters)
-        context.show_warning = warned.append
-        context.logs = self.logs.fork(context.logs)
-        context.patches = Patches(self._unset)
-        context.aside = Aside()
-        return context
+        return replace(
+            session,
+            stack=stack,
+            environ=session.environ.copy(),
+            filters=list(session.filters),
+            show_warning=warned.append,
+            logs=self.logs.fork(session.logs),
+            patches=Patches(self._unset),
+            aside=Aside(),
+            out={"stdout": "", "stderr": ""},
+        )
 
     def surroundings(self) -> Surroundings:
         """Look at what a fixture may change for all."""

@@ -88,32 +88,40 @@ class Scheduler:
             BaseException: ``pytest.exit`` of one of these trials, also of one that ran ahead:
                 the cases before it report what they came to, as they would have without it.
         """
-        while not until():
-            if head.item in self._escaped:
-                raise self._escaped[head.item]
-            if self.display is not None:
-                self.display.turn()
-            if head.serial and self._flight:  # only a case that is run again meets others
-                self._step(self._next_ready())
-            elif head.serial:
-                self._run_inline(head)
-            else:
-                # Both in turns. Were all that came back finished first, their places would
-                # stay empty meanwhile, and 64 replies that came together stay together for
-                # ever; were all places filled first, one that blocks would hold up the rest.
-                has_started = self._start_one(head)
-                if not self._step_ready() and not has_started:
-                    self._wait_for_one()
+        with self.turns.in_a_row():
+            while not until():
+                self._go_on(head)
+
+    def _go_on(self, head: CaseTrials) -> None:
+        """Start a trial, or let one or two go on."""
+        if head.item in self._escaped:
+            raise self._escaped[head.item]
+        if self.display is not None:
+            self.display.turn()
+        if head.serial and self._flight:  # only a case that is run again meets others
+            self._step(self._next_ready())
+        elif head.serial:
+            self._run_inline(head)
+        else:
+            # Both in turns. Were all that came back finished first, their places would
+            # stay empty meanwhile, and 64 replies that came together stay together for
+            # ever; were all places filled first, one that blocks would hold up the rest.
+            has_started = self._start_one(head)
+            if not self._step_ready() and not has_started:
+                self._wait_for_one()
 
     def _wait_for_one(self) -> None:
         nothing_to_start = len(self._flight) < self._limit
         chore = next(self._chores, None) if nothing_to_start else None
         if chore is not None:
+            self.turns.put_back()
             chore()
         self._step(self._next_ready())
 
     def _next_ready(self) -> ThreadFiber:
         """Wait until a trial can go on; what is shown meanwhile keeps up with the time."""
+        if self._ready.pump is not None:
+            self.turns.put_back()  # a loop runs others' callbacks as well
         while self.display is not None:
             try:
                 return self._ready.wait(self.display.period)

@@ -40,11 +40,17 @@ class Turns:
         self._parked: Stack = {}
         self._beneath: list[Context] = []  # states that go on after the turn that is taken now
         self._in_turn: RunningTrial | None = None
+        self._is_row = False
+        self._away: Context | None = None  # the state beneath, between two turns in a row
 
     def prepare(self, trial: RunningTrial) -> None:
         """Make the state in which a new trial begins, from the session's own."""
-        trial.context = self.switch.fork(self._stack_for(trial.item), warned=trial.warned)
+        session = self._away or self.switch.save()
+        trial.context = self.switch.fork(
+            session, stack=self._stack_for(trial.item, session.stack), warned=trial.warned
+        )
         trial.patches = trial.context.patches
+        self._away = session
 
     def beside(self, trial: RunningTrial) -> Callable[[], AbstractContextManager[None]]:
         """Return what gives, in a turn of the trial, what goes around work in another thread.
@@ -56,12 +62,33 @@ class Turns:
         return partial(self.switch.beside, trial.context.logs.late, trial.context.aside)
 
     @contextmanager
+    def in_a_row(self) -> Iterator[None]:
+        """Let one turn follow another: the session's own state is put back at the end.
+
+        What lies between two turns must not depend on the state of the process.
+        """
+        self._is_row = True
+        try:
+            yield
+        finally:
+            self._is_row = False
+            self.put_back()
+
+    def put_back(self) -> None:
+        """Put in place what a turn has taken away, and left away for the next one."""
+        if self._away is not None:
+            beneath, self._away = self._away, None
+            self.switch.load(beneath)
+            self.switch.give_back(beneath)
+
+    @contextmanager
     def turn(self, trial: RunningTrial) -> Iterator[None]:
         """Swap the state of the process for the trial's, until it hands the baton back."""
         if trial.context is None or trial is self._in_turn:
             yield  # it runs inline, or has its turn already
             return
-        beneath, interrupted = self.switch.save(), self._in_turn
+        beneath, self._away = self._away or self.switch.save(), None
+        interrupted = self._in_turn
         self._beneath.append(beneath)
         self._in_turn = trial
         try:
@@ -72,9 +99,9 @@ class Turns:
                 self._keep(trial, beneath.stack)
         finally:  # whatever became of the trial's state: Ctrl-C may come at any line
             self._in_turn = interrupted
-            self._beneath.pop()
-            self.switch.load(beneath)
-            self.switch.give_back(beneath)
+            self._away = self._beneath.pop()
+            if interrupted is not None or not self._is_row:
+                self.put_back()
 
     @contextmanager
     def widening(self, trial: RunningTrial) -> Iterator[None]:
@@ -101,6 +128,7 @@ class Turns:
     def tear_down(self, trial: RunningTrial) -> None:
         """End the fixtures of a trial that was left in the middle."""
         assert trial.context is not None  # noqa: S101 - it has had its turn
+        self.put_back()
         session = self.switch.save()
         try:
             self.switch.load(trial.context)
@@ -119,6 +147,7 @@ class Turns:
         Wider nodes share their entries, so that a module fixture which this trial is the
         first to ask for outlives it.
         """
+        self.put_back()
         stack = self._state.stack
         self._state.stack = {node: e for node, e in stack.items() if node is not trial.item}
         try:
@@ -131,11 +160,11 @@ class Turns:
             finally:
                 self._state.stack = stack
 
-    def _stack_for(self, item: pytest.Function) -> Stack:
+    def _stack_for(self, item: pytest.Function, active: Stack) -> Stack:
         """Return the active nodes of a new trial: those it shares, the session's or parked."""
         stack: Stack = {}
         for node in item.listchain()[:-1]:
-            entry = self._state.stack.get(node) or self._parked.get(node)
+            entry = active.get(node) or self._parked.get(node)
             if entry is None:
                 break
             stack[node] = entry

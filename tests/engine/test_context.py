@@ -147,7 +147,7 @@ def test_the_session_gets_its_state_back_if_that_of_a_trial_cannot_be_saved(
 
         def save(switch):
             SAVES.append(1)
-            if len(SAVES) == 6:
+            if len(SAVES) == 4:
                 raise RuntimeError
             return SAVE(switch)
 
