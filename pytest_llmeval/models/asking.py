@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from pytest_llmeval.errors import ProviderFailed, SettingsError
 from pytest_llmeval.models.async_exchange import answer_async
 from pytest_llmeval.models.base import CachedCalls, Messages, Reply, Usage
+from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.exchange import (
     Dialect,
     HttpFailed,
@@ -29,7 +30,7 @@ from pytest_llmeval.models.exchange import (
 )
 from pytest_llmeval.models.masking import secrets_of
 from pytest_llmeval.models.refusals import error_message
-from pytest_llmeval.models.retries import NetworkFailed, RetryPolicy, WireReply
+from pytest_llmeval.models.retries import Attempt, NetworkFailed, RetryPolicy, WireReply
 from pytest_llmeval.printable import printable
 
 
@@ -81,7 +82,7 @@ class _Asks:
 
     def _question(
         self, model: str, messages: Messages, params: Mapping[str, object]
-    ) -> tuple[WireRequest, Callable[[], WireReply]]:
+    ) -> tuple[WireRequest, Attempt]:
         """Word the request, and what sends it once."""
         form = self._form
         if params.get("stream"):
@@ -98,9 +99,11 @@ class _Asks:
         request = _request(url, body, headers=headers, has_key=has_key)
         return request, partial(self._attempt, url, headers, body)
 
-    def _attempt(self, url: str, headers: Mapping[str, str], body: JsonObject) -> WireReply:
+    def _attempt(
+        self, url: str, headers: Mapping[str, str], body: JsonObject, deadline: Deadline
+    ) -> WireReply:
         content = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
-        return self._post(url, headers=headers, content=content)
+        return self._post(url, headers=headers, content=content, deadline=deadline)
 
     @contextmanager
     def _failures_told(self, model: str) -> Iterator[None]:

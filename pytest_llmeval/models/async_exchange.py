@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from pytest_llmeval.cache.replies import Answer, StoredReply
@@ -17,13 +16,13 @@ from pytest_llmeval.models.exchange import (
     perform,
     refused,
 )
-from pytest_llmeval.models.retries import RetryPolicy, WireReply
+from pytest_llmeval.models.retries import Attempt, RetryPolicy, WireReply
 from pytest_llmeval.records import Slot
 
 
 async def answer_async(
     request: WireRequest,
-    attempt: Callable[[], WireReply],
+    attempt: Attempt,
     *,
     dialect: Dialect,
     calls: CachedCalls,
@@ -50,7 +49,7 @@ async def answer_async(
 
 async def exchange_async(
     request: WireRequest,
-    attempt: Callable[[], WireReply],
+    attempt: Attempt,
     *,
     dialect: Dialect,
     calls: CachedCalls,

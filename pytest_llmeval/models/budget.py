@@ -19,6 +19,7 @@ from typing import Any, Self, TypeVar
 
 from pytest_llmeval.errors import CAP_REASON, BudgetExceeded
 from pytest_llmeval.models.bounds import most_input_tokens, most_output_tokens
+from pytest_llmeval.models.deadline import Deadline, Watched
 from pytest_llmeval.models.facts import count as token_count
 from pytest_llmeval.models.prices import Prices, Tariff
 from pytest_llmeval.models.tally import Journal, Room, Tally
@@ -227,6 +228,14 @@ class Meter:
         self._is_over = True
         if self._open is not None:
             self._budget.end(self._open, calls=1, cost=self._most)
+
+    def metered(
+        self, send: Callable[[Deadline], T], bill: Callable[[T], Bill]
+    ) -> Callable[[Deadline], T]:
+        """Return what sends under the caps, where to wait for room takes of the time as well."""
+        if not self._budget.is_limited:
+            return send
+        return lambda deadline: deadline.run(lambda: self.attempt(lambda: send(Watched()), bill))
 
     def attempt(self, send: Callable[[], T], bill: Callable[[T], Bill]) -> T:
         """Send once, if it fits under the caps.

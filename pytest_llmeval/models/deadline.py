@@ -1,17 +1,19 @@
 """How long one call may take; whatever it is made with, nobody waits any longer.
 
 The timeouts of a socket begin anew with every byte, and a function cannot be stopped at all.
-So calls are made in threads of their own, which are left behind when the time is over.
+So calls are made in threads of their own, which are left behind when the time is over; but
+for questions of our own, which look at the time before every read and so spare a thread.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 T = TypeVar("T")
 
@@ -58,10 +60,13 @@ class Deadline:
     Args:
         seconds: for all parts together.
         worker: gives a thread that is idle.
+
+    Attributes:
+        left: seconds.
     """
 
     def __init__(self, seconds: float, worker: Callable[[], _Worker]) -> None:
-        self._left = seconds
+        self.left = seconds
         self._worker = worker
 
     def run(self, part: Callable[[], T]) -> T:
@@ -73,16 +78,31 @@ class Deadline:
         job = _Job(copy_context().run, part)
         started = time.perf_counter()
         self._worker().jobs.put(job)
-        has_ended = job.ended.acquire(timeout=min(max(self._left, 0.0), threading.TIMEOUT_MAX))
-        self._left -= time.perf_counter() - started
+        has_ended = job.ended.acquire(timeout=min(max(self.left, 0.0), threading.TIMEOUT_MAX))
+        self.left -= time.perf_counter() - started
         if not has_ended:
             raise TimeIsUp
         return job.outcome()
 
     def allows(self, pause: float) -> bool:
         """Take a pause off what is left; tell whether anything is left after it."""
-        self._left -= pause
-        return self._left > 0
+        self.left -= pause
+        return self.left > 0
+
+
+class Watched(Deadline):
+    """That of what runs inside a part of a call: its time is watched already."""
+
+    def __init__(self) -> None:
+        super().__init__(math.inf, worker=_no_worker)
+
+    def run(self, part: Callable[[], T]) -> T:
+        """Run it here."""
+        return part()
+
+
+def _no_worker() -> NoReturn:
+    raise AssertionError  # ``run`` needs none
 
 
 class _Job(Generic[T]):

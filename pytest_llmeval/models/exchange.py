@@ -19,9 +19,16 @@ from pytest_llmeval.cache.replies import Answer, StoredReply
 from pytest_llmeval.errors import BudgetExceeded, ProviderFailed, ReplayMiss
 from pytest_llmeval.models.base import CachedCalls, Facts, Request, sampling_parameters
 from pytest_llmeval.models.budget import Bill
+from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.masking import masked
 from pytest_llmeval.models.refusals import error_code, failure_of
-from pytest_llmeval.models.retries import RetryPolicy, WireReply, is_throttled, send_with_retries
+from pytest_llmeval.models.retries import (
+    Attempt,
+    RetryPolicy,
+    WireReply,
+    is_throttled,
+    send_with_retries,
+)
 from pytest_llmeval.models.streams import settled, times
 from pytest_llmeval.records import Failure
 
@@ -87,8 +94,10 @@ class WireRequest:
 class Post(Protocol):
     """Posts a question of our own once."""
 
-    def __call__(self, url: str, *, headers: Mapping[str, str], content: bytes) -> WireReply:
-        """Post, and read the whole reply; raises ``NetworkFailed``."""
+    def __call__(
+        self, url: str, *, headers: Mapping[str, str], content: bytes, deadline: Deadline
+    ) -> WireReply:
+        """Post, and read the whole reply; raises ``NetworkFailed`` and ``TimeIsUp``."""
 
 
 class HttpFailed(ProviderFailed):
@@ -136,7 +145,7 @@ def cached_body(
 
 def answer(
     request: WireRequest,
-    attempt: Callable[[], WireReply],
+    attempt: Attempt,
     *,
     dialect: Dialect,
     calls: CachedCalls,
@@ -146,7 +155,7 @@ def answer(
 
     Args:
         request: what is to be sent.
-        attempt: sends it once; raises ``NetworkFailed``.
+        attempt: sends it once.
         dialect: whose request it is.
         calls: where replies are kept and calls recorded.
         retries: how to try again.
@@ -166,7 +175,7 @@ def answer(
 
 def exchange(
     request: WireRequest,
-    attempt: Callable[[], WireReply],
+    attempt: Attempt,
     *,
     dialect: Dialect,
     calls: CachedCalls,
@@ -233,7 +242,7 @@ def _asked(request: WireRequest, dialect: Dialect) -> str | None:
 
 def perform(
     request: WireRequest,
-    attempt: Callable[[], WireReply],
+    attempt: Attempt,
     *,
     dialect: Dialect,
     retries: RetryPolicy,
@@ -243,13 +252,13 @@ def perform(
         raise HttpFailed(_no_key(dialect.key_variable))
     gate = retries.gates.of(dialect.provider, request.origin)
     is_streamed = bool(request.body.get("stream"))
-    bill = partial(_bill, dialect)
+
+    def send(deadline: Deadline) -> WireReply:
+        return settled(attempt(deadline), was_asked_for=is_streamed)
+
     with retries.budget.meter(_asked(request, dialect), request.body) as meter:
-        reply = send_with_retries(
-            lambda: meter.attempt(lambda: settled(attempt(), was_asked_for=is_streamed), bill),
-            retries,
-            gate,
-        )
+        metered = meter.metered(send, partial(_bill, dialect))
+        reply = send_with_retries(metered, retries, gate)
     if not HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
         raise HttpFailed(masked(reply, request.secrets()))
     return Answer(

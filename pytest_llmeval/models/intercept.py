@@ -80,7 +80,7 @@ class _Blocking:
         try:
             reply = exchange(
                 question.request,
-                lambda: self._sent(send, request),
+                lambda deadline: deadline.run(lambda: self._sent(send, request)),
                 dialect=question.dialect,
                 calls=question.calls,
                 retries=self._interception.retries,
@@ -131,7 +131,7 @@ class _Awaitable:
         try:
             reply = await exchange_async(
                 question.request,
-                lambda: here.run(partial(self._sent, send, request)),
+                lambda deadline: deadline.run(lambda: here.run(partial(self._sent, send, request))),
                 dialect=question.dialect,
                 calls=question.calls,
                 retries=self._interception.retries,

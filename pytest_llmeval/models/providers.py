@@ -18,6 +18,7 @@ from pytest_llmeval.models.base import (
     Reply,
     parse_model_name,
 )
+from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.retries import RetryPolicy, WireReply
 
 if TYPE_CHECKING:
@@ -159,9 +160,11 @@ class Providers:
 
         return async_client(calls, connect=self.connections, retries=self._retries)
 
-    def post(self, url: str, *, headers: Mapping[str, str], content: bytes) -> WireReply:
+    def post(
+        self, url: str, *, headers: Mapping[str, str], content: bytes, deadline: Deadline
+    ) -> WireReply:
         """Post a question of our own once, past the SDKs; see ``Post``."""
-        return self._poster().post(url, headers=headers, content=content)
+        return self._poster().post(url, headers=headers, content=content, deadline=deadline)
 
     def _poster(self) -> Wire | Connections:
         from urllib.request import getproxies

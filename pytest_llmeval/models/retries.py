@@ -64,6 +64,10 @@ class WireReply:
     summary: Mapping[str, object] | None = None
 
 
+# Makes a call once and reads the whole reply; raises ``NetworkFailed``, or ``TimeIsUp`` when
+# nothing is left of the time that it is given.
+Attempt = Callable[[Deadline], WireReply]
+
 GAVE_UP = WireReply(
     status=HTTPStatus.TOO_MANY_REQUESTS,
     headers={"content-type": "application/json"},
@@ -162,13 +166,11 @@ class Tries:
         return growing_pause(self._retries - 1, jitter=self._policy.jitter())
 
 
-def send_with_retries(
-    attempt: Callable[[], WireReply], policy: RetryPolicy, gate: Gate
-) -> WireReply:
+def send_with_retries(attempt: Attempt, policy: RetryPolicy, gate: Gate) -> WireReply:
     """Attempt a call until it succeeds, cannot succeed, or was tried often enough.
 
     Args:
-        attempt: makes the call once.
+        attempt: makes the call once, within the time that is left.
         policy: how often, and how to wait.
         gate: of the provider.
 
@@ -251,11 +253,11 @@ def _seconds_until(date: str) -> float:
 
 
 def _attempt(
-    attempt: Callable[[], WireReply], gate: Gate, *, started: float, deadline: Deadline
+    attempt: Attempt, gate: Gate, *, started: float, deadline: Deadline
 ) -> WireReply | NetworkFailed:
     """Make one attempt and leave the gate, with what was learnt noted first."""
     try:
-        reply = deadline.run(attempt)
+        reply = attempt(deadline)
     except NetworkFailed as exc:
         return exc
     else:

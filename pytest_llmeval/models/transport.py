@@ -14,7 +14,7 @@ import httpx2
 from pytest_llmeval.models.async_exchange import exchange_async
 from pytest_llmeval.models.base import CachedCalls
 from pytest_llmeval.models.carried import response, wire_request
-from pytest_llmeval.models.deadline import DEFAULT_SECONDS
+from pytest_llmeval.models.deadline import DEFAULT_SECONDS, Deadline
 from pytest_llmeval.models.exchange import (
     WIRE_HEADERS,
     Dialect,
@@ -80,7 +80,7 @@ class CachingTransport(_Shim, httpx2.BaseTransport):
         try:
             reply = exchange(
                 wire_request(request, self._dialect, body),
-                lambda: self._connections.send(request),
+                lambda deadline: deadline.run(lambda: self._connections.send(request)),
                 dialect=self._dialect,
                 calls=self._calls,
                 retries=self._retries,
@@ -116,7 +116,7 @@ class AsyncCachingTransport(_Shim, httpx2.AsyncBaseTransport):
         try:
             reply = await exchange_async(
                 wire_request(request, self._dialect, body),
-                lambda: self._connections.send(request),
+                lambda deadline: deadline.run(lambda: self._connections.send(request)),
                 dialect=self._dialect,
                 calls=self._calls,
                 retries=self._retries,
@@ -157,14 +157,17 @@ class Connections:
         self._idle: list[httpx2.Client] = []  # append and pop are atomic
         self._is_closed = False
 
-    def post(self, url: str, *, headers: Mapping[str, str], content: bytes) -> WireReply:
+    def post(
+        self, url: str, *, headers: Mapping[str, str], content: bytes, deadline: Deadline
+    ) -> WireReply:
         """Send a question of our own once, by a proxy: ``wire`` knows none.
 
         Raises:
             NetworkFailed: there was no reply, or it broke off.
+            TimeIsUp: it did not come in time.
         """
         request = self._untouched.build_request("POST", url, headers=headers, content=content)
-        return self.send(request)
+        return deadline.run(lambda: self.send(request))
 
     def send(self, request: httpx2.Request) -> WireReply:
         """Send a request once and read the whole reply; from any thread.

@@ -13,14 +13,18 @@ import select
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from threading import Lock
-from typing import TYPE_CHECKING
+from io import BufferedReader, RawIOBase
+from socket import socket
+from threading import TIMEOUT_MAX, Lock
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 from pytest_llmeval import __version__
-from pytest_llmeval.models.deadline import DEFAULT_SECONDS
+from pytest_llmeval.models.deadline import DEFAULT_SECONDS, Deadline, TimeIsUp
 from pytest_llmeval.models.retries import NetworkFailed, WireReply
 
 if TYPE_CHECKING:
@@ -45,16 +49,20 @@ class Wire:
         self._tls_lock = Lock()
         self._is_closed = False
 
-    def post(self, url: str, *, headers: Mapping[str, str], content: bytes) -> WireReply:
+    def post(
+        self, url: str, *, headers: Mapping[str, str], content: bytes, deadline: Deadline
+    ) -> WireReply:
         """Post once and read the whole reply; from any thread.
 
         Args:
             url: http or https, without user and password.
             headers: besides our own.
             content: the body.
+            deadline: of the call.
 
         Raises:
             NetworkFailed: there was no reply, or it broke off.
+            TimeIsUp: it was not complete in time.
         """
         parts = urlsplit(url)
         idle = self._idle[parts.scheme, parts.netloc]
@@ -62,10 +70,11 @@ class Wire:
         started = time.perf_counter()
         connection: HTTPConnection | None = None
         try:
-            connection = self._connected(parts, idle)
-            connection.request("POST", target, body=content, headers={**_HEADERS, **headers})
-            response = connection.getresponse()
-            body = _decoded(response)
+            connection = self._connected(parts, idle, deadline=deadline)
+            with _until(deadline, connection, silence=self._seconds):
+                connection.request("POST", target, body=content, headers={**_HEADERS, **headers})
+                response = connection.getresponse()
+                body = _decoded(response)
         except (HTTPException, OSError, zlib.error, EOFError, ValueError) as exc:
             if connection is not None:
                 connection.close()
@@ -82,15 +91,16 @@ class Wire:
             while idle:
                 idle.pop().close()
 
-    def _connected(self, parts: SplitResult, idle: list[HTTPConnection]) -> HTTPConnection:
+    def _connected(
+        self, parts: SplitResult, idle: list[HTTPConnection], *, deadline: Deadline
+    ) -> HTTPConnection:
         while idle:
             connection = idle.pop()
             if _is_alive(connection):
                 return connection
             connection.close()
         connection = self._open(parts)
-        connection.connect()
-        connection.sock.settimeout(self._seconds)
+        deadline.run(connection.connect)  # elsewhere: to look a host up may take any time
         return connection
 
     def _open(self, parts: SplitResult) -> HTTPConnection:
@@ -114,6 +124,71 @@ class Wire:
             idle.append(connection)
         if self._is_closed:  # meanwhile: after Ctrl-C nobody waits for calls under way
             self.close()
+
+
+@contextmanager
+def _until(deadline: Deadline, connection: HTTPConnection, *, silence: float) -> Iterator[None]:
+    """Let a connection be used for as long as a call may take, and be silent for so long.
+
+    Raises:
+        TimeIsUp: nothing is left of that time.
+    """
+    started = time.perf_counter()
+    end = started + deadline.left
+    silence = min(silence, deadline.left)
+    connection.response_class = partial(_PunctualResponse, end=end)  # type: ignore[assignment]
+    try:
+        _allow(connection.sock, silence, least=silence)
+        yield
+    except OSError:
+        connection.close()
+        if time.perf_counter() >= end:
+            raise TimeIsUp from None
+        raise
+    finally:
+        deadline.allows(time.perf_counter() - started)
+
+
+class _PunctualResponse(HTTPResponse):
+    """A reply of which nothing is read after some moment."""
+
+    def __init__(self, sock: socket, *, method: str | None = None, end: float) -> None:
+        super().__init__(sock, method=method)
+        self.fp = BufferedReader(_PunctualReader(self.fp.detach(), sock, end=end))
+
+
+class _PunctualReader(RawIOBase):
+    """Bytes of a socket, none of them after some moment."""
+
+    def __init__(self, raw: RawIOBase, sock: socket, *, end: float) -> None:
+        self._raw = raw
+        self._sock = sock
+        self._end = end
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        _allow(self._sock, self._end - time.perf_counter())
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _allow(sock: socket, most: float, *, least: float = 0.0) -> None:
+    """Have a socket wait for so many seconds at most, give or take a hundredth.
+
+    To set it anew each time would be a turn of the interpreter's lock before every read.
+
+    Raises:
+        TimeoutError: there are none.
+    """
+    if most <= 0:
+        raise TimeoutError
+    if not least <= (sock.gettimeout() or 0.0) <= most * 1.01:
+        sock.settimeout(min(most, TIMEOUT_MAX))
 
 
 def _is_alive(connection: HTTPConnection) -> bool:

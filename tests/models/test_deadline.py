@@ -114,14 +114,14 @@ class Sender:
 
     def send(self, *replies: WireReply) -> WireReply:
         left = list(replies)
-        return send_with_retries(lambda: left.pop(0), self._policy, self.gate)
+        return send_with_retries(lambda _deadline: left.pop(0), self._policy, self.gate)
 
     def send_for_ever(self, never: threading.Event) -> WireReply:
         def attempt() -> WireReply:
             never.wait(LONG)
             return WireReply(status=200)
 
-        return send_with_retries(attempt, self._policy, self.gate)
+        return send_with_retries(lambda deadline: deadline.run(attempt), self._policy, self.gate)
 
 
 def test_a_pause_that_is_longer_than_what_is_left_is_not_begun() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from pytest_llmeval.errors import CacheError
+from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.exchange import (
     HttpFailed,
     WireRequest,
@@ -42,7 +43,7 @@ def ask(
 ) -> WireReply:
     return exchange(
         request(**changes),
-        lambda: reply,
+        lambda _deadline: reply,
         dialect=DIALECT,
         calls=session.calls(trial or CountingTrial(0)),
         retries=RetryPolicy(sleep=lambda _seconds: None, gates=session.gates),
@@ -283,7 +284,7 @@ def test_a_replay_miss_is_a_failed_dependency(
 
 
 def test_a_network_error_is_recorded_by_its_type(session: Session, trial: CountingTrial) -> None:
-    def attempt() -> WireReply:
+    def attempt(_deadline: Deadline) -> WireReply:
         raise NetworkFailed(TimeoutError("secret host"))
 
     with pytest.raises(NetworkFailed):

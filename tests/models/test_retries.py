@@ -7,11 +7,13 @@ from email.utils import format_datetime
 
 import pytest
 
+from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.gates import Clock, Gates
 from pytest_llmeval.models.pacing import PATIENCE
 from pytest_llmeval.models.retries import (
     GAVE_UP,
     MOST_REFUSALS,
+    Attempt,
     NetworkFailed,
     RetryPolicy,
     WireReply,
@@ -27,7 +29,7 @@ from .conftest import Time
 def attempts(*outcomes: WireReply | Exception) -> Callable[[], WireReply]:
     left = list(outcomes)
 
-    def attempt() -> WireReply:
+    def attempt(_deadline: Deadline) -> WireReply:
         outcome = left.pop(0)
         if isinstance(outcome, Exception):
             raise outcome
@@ -47,7 +49,7 @@ class Sender:
         self.gate = self.gates.of("openai", "https://api.example")
         self._policy = RetryPolicy(sleep=self.time.sleep, jitter=lambda: 0.0, gates=self.gates)
 
-    def send(self, attempt: Callable[[], WireReply]) -> WireReply:
+    def send(self, attempt: Attempt) -> WireReply:
         return send_with_retries(attempt, self._policy, self.gate)
 
 
@@ -128,7 +130,7 @@ def test_each_attempt_leaves_the_gate(sender: Sender) -> None:
 
 def test_a_broken_attempt_leaves_the_gate(sender: Sender) -> None:
     with pytest.raises(ZeroDivisionError):
-        sender.send(lambda: WireReply(status=1 // 0))
+        sender.send(lambda _deadline: WireReply(status=1 // 0))
 
     assert sender.gate._pace.in_flight == 0
 
@@ -136,7 +138,7 @@ def test_a_broken_attempt_leaves_the_gate(sender: Sender) -> None:
 def test_a_call_that_is_refused_for_ever_is_given_up(sender: Sender) -> None:
     refused = failing(429)
 
-    def attempt() -> WireReply:
+    def attempt(_deadline: Deadline) -> WireReply:
         sender.gate.succeeded(sender.time.now())  # others come through
         return refused
 
@@ -147,12 +149,12 @@ def test_a_call_that_is_refused_for_ever_is_given_up(sender: Sender) -> None:
 def test_when_nothing_comes_through_for_minutes_the_refusal_is_handed_over(sender: Sender) -> None:
     refused = failing(429, retry_after="90")
 
-    assert sender.send(lambda: refused) is refused
+    assert sender.send(lambda _deadline: refused) is refused
     assert PATIENCE <= sum(sender.slept) <= PATIENCE + 90
 
 
 def test_the_calls_after_that_are_not_even_made(sender: Sender) -> None:
-    sender.send(lambda: failing(429, retry_after="90"))
+    sender.send(lambda _deadline: failing(429, retry_after="90"))
     slept = len(sender.slept)
 
     assert sender.send(attempts()) is GAVE_UP
@@ -160,7 +162,7 @@ def test_the_calls_after_that_are_not_even_made(sender: Sender) -> None:
 
 
 def test_one_call_tries_again_when_the_pause_is_over(sender: Sender) -> None:
-    sender.send(lambda: failing(429, retry_after="90"))
+    sender.send(lambda _deadline: failing(429, retry_after="90"))
     sender.time.sleep(90)
 
     assert sender.send(attempts(OK)) is OK

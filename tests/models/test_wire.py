@@ -11,11 +11,13 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 
 from pytest_llmeval.models import wire
+from pytest_llmeval.models.deadline import Deadline, TimeIsUp, TimeLimit
 from pytest_llmeval.models.retries import NetworkFailed, WireReply
 from pytest_llmeval.models.wire import Wire
 from tests.servers.openai_server import OpenAIServer, Scripted
@@ -32,10 +34,21 @@ def line() -> Iterator[Wire]:
     opened.close()
 
 
-def post(line: Wire, server: OpenAIServer, *, query: str = "") -> WireReply:
+def unhurried() -> Deadline:
+    return TimeLimit().begin()
+
+
+def post(
+    line: Wire, server: OpenAIServer, *, query: str = "", deadline: Deadline | None = None
+) -> WireReply:
     url = f"{server.url}/chat/completions{query}"
     headers = {"content-type": "application/json"}
-    return line.post(url, headers=headers, content=json.dumps(QUESTION).encode())
+    return line.post(
+        url,
+        headers=headers,
+        content=json.dumps(QUESTION).encode(),
+        deadline=deadline or unhurried(),
+    )
 
 
 def test_a_reply_is_status_headers_and_body(line: Wire, server: OpenAIServer) -> None:
@@ -119,13 +132,13 @@ def test_a_reply_that_breaks_off_is_none(line: Wire, server: OpenAIServer, drop:
 
 def test_a_server_that_is_not_there_is_a_network_failure(line: Wire) -> None:
     with pytest.raises(NetworkFailed, match="ConnectionRefusedError"):
-        line.post("http://127.0.0.1:9/v1", headers={}, content=b"{}")
+        line.post("http://127.0.0.1:9/v1", headers={}, content=b"{}", deadline=unhurried())
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:999999/v1", "http://exa mple/v1"])
 def test_a_url_that_is_none_is_a_network_failure(line: Wire, url: str) -> None:
     with pytest.raises(NetworkFailed):
-        line.post(url, headers={}, content=b"{}")
+        line.post(url, headers={}, content=b"{}", deadline=unhurried())
 
 
 def test_a_connection_may_not_be_silent_for_longer_than_a_call_may_take(
@@ -138,6 +151,45 @@ def test_a_connection_may_not_be_silent_for_longer_than_a_call_may_take(
         pytest.raises(NetworkFailed, match="network: TimeoutError"),
     ):
         post(impatient, server)
+
+
+@pytest.mark.parametrize("scripted", [Scripted(delay=5.0), Scripted(trickle=0.05)])
+def test_a_reply_that_is_not_complete_in_time_is_none(
+    line: Wire, server: OpenAIServer, scripted: Scripted
+) -> None:
+    server.then(scripted)
+    deadline = TimeLimit(0.3).begin()
+
+    with pytest.raises(TimeIsUp):
+        post(line, server, deadline=deadline)
+
+    assert not deadline.allows(0)
+    assert post(line, server).status == 200  # over a new connection, with all its time
+
+
+def test_what_one_attempt_took_is_missing_to_the_next(line: Wire, server: OpenAIServer) -> None:
+    server.then(Scripted(delay=0.1), Scripted(delay=5.0))
+    deadline = TimeLimit(0.4).begin()
+
+    post(line, server, deadline=deadline)
+    assert deadline.left < 0.31
+    with pytest.raises(TimeIsUp):
+        post(line, server, deadline=deadline)
+    with pytest.raises(TimeIsUp):
+        post(line, server, deadline=deadline)
+
+
+def test_a_host_that_cannot_be_reached_in_time_is_given_up(
+    line: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+    monkeypatch.setattr(HTTPConnection, "connect", lambda _connection: ended.wait(30))
+
+    with pytest.raises(TimeIsUp):
+        line.post(
+            "http://127.0.0.1:9/v1", headers={}, content=b"{}", deadline=TimeLimit(0.05).begin()
+        )
+    ended.set()
 
 
 def test_a_reply_packed_unasked_is_unpacked(line: Wire, server: OpenAIServer) -> None:
@@ -207,7 +259,12 @@ def test_a_certificate_must_be_trusted(
     url = f"{server.url}/chat/completions".replace("http://", "https://")
     if is_trusted:
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        assert line.post(url, headers={}, content=json.dumps(QUESTION).encode()).status == 200
+        assert (
+            line.post(
+                url, headers={}, content=json.dumps(QUESTION).encode(), deadline=unhurried()
+            ).status
+            == 200
+        )
         return
     with pytest.raises(NetworkFailed, match="SSLCertVerificationError"):
-        line.post(url, headers={}, content=b"{}")
+        line.post(url, headers={}, content=b"{}", deadline=unhurried())
