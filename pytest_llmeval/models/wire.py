@@ -19,7 +19,7 @@ from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from io import BufferedReader, RawIOBase
 from socket import socket
-from threading import TIMEOUT_MAX, Lock
+from threading import TIMEOUT_MAX, Event, Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -100,7 +100,7 @@ class Wire:
                 return connection
             connection.close()
         connection = self._open(parts)
-        deadline.run(connection.connect)  # elsewhere: to look a host up may take any time
+        _connect(connection, deadline)
         return connection
 
     def _open(self, parts: SplitResult) -> HTTPConnection:
@@ -124,6 +124,23 @@ class Wire:
             idle.append(connection)
         if self._is_closed:  # meanwhile: after Ctrl-C nobody waits for calls under way
             self.close()
+
+
+def _connect(connection: HTTPConnection, deadline: Deadline) -> None:
+    """Connect in a thread that can be left behind: to look a host up may take any time."""
+    is_late = Event()
+
+    def connect() -> None:
+        connection.connect()
+        if is_late.is_set():
+            connection.close()
+
+    try:
+        deadline.run(connect)
+    except TimeIsUp:
+        is_late.set()
+        connection.close()
+        raise
 
 
 @contextmanager

@@ -43,12 +43,8 @@ def post(
 ) -> WireReply:
     url = f"{server.url}/chat/completions{query}"
     headers = {"content-type": "application/json"}
-    return line.post(
-        url,
-        headers=headers,
-        content=json.dumps(QUESTION).encode(),
-        deadline=deadline or unhurried(),
-    )
+    content = json.dumps(QUESTION).encode()
+    return line.post(url, headers=headers, content=content, deadline=deadline or unhurried())
 
 
 def test_a_reply_is_status_headers_and_body(line: Wire, server: OpenAIServer) -> None:
