@@ -37,28 +37,29 @@ def own_loop(item: pytest.Function) -> str:
         return "anyio"
     if not inspect.iscoroutinefunction(item.obj) or type(item).runtest is pytest.Function.runtest:
         return ""  # no plugin claims it
-    if not _has_session_runner(item):
+    if not may_have_async_fixtures(item):
         return "pytest-asyncio without session runner"
     return _pinned(item)
 
 
 def loop_aliases(item: pytest.Function) -> Mapping[str, str]:
     """Return the fixtures that a trial is to find under the names of pytest-asyncio's."""
-    return {} if own_loop(item) or not _has_session_runner(item) else _ALIASES
+    return {} if own_loop(item) or not may_have_async_fixtures(item) else _ALIASES
+
+
+def may_have_async_fixtures(item: pytest.Function) -> bool:
+    """Whether pytest-asyncio is there, with the loop that its fixtures share."""
+    return bool(item.session._fixturemanager.getfixturedefs(SESSION_RUNNER, item))
 
 
 def find_loop(request: pytest.FixtureRequest) -> AbstractEventLoop:
     """Return the loop on which trials wait: pytest-asyncio's, or one of our own."""
     loop: AbstractEventLoop
-    if _has_session_runner(request._pyfuncitem):
+    if may_have_async_fixtures(request._pyfuncitem):
         loop = request.getfixturevalue(SESSION_RUNNER).get_loop()
     else:
         loop = request.getfixturevalue("_llm_loop")
     return loop
-
-
-def _has_session_runner(item: pytest.Function) -> bool:
-    return bool(item.session._fixturemanager.getfixturedefs(SESSION_RUNNER, item))
 
 
 def _pinned(item: pytest.Function) -> str:

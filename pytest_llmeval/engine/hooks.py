@@ -5,12 +5,18 @@ from __future__ import annotations
 import gc
 import inspect
 from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
 import pytest
 
-from pytest_llmeval.engine.async_plugins import TRIAL_RUNNER, own_loop
+from pytest_llmeval.engine.async_plugins import (
+    TRIAL_RUNNER,
+    find_loop,
+    may_have_async_fixtures,
+    own_loop,
+)
 from pytest_llmeval.engine.case import CaseRunner
 from pytest_llmeval.engine.clone import is_own
 from pytest_llmeval.engine.fiber import InlineFiber
@@ -128,9 +134,16 @@ class EngineHooks:
             return None
         if own_loop(pyfuncitem):
             return None
-        runner = pyfuncitem._request.getfixturevalue(TRIAL_RUNNER)
         names = pyfuncitem._fixtureinfo.argnames
-        runner.run(body(**{name: pyfuncitem.funcargs[name] for name in names}))
+        arguments = {name: pyfuncitem.funcargs[name] for name in names}
+        if may_have_async_fixtures(pyfuncitem):  # they run on it as well, to the last
+            runner = pyfuncitem._request.getfixturevalue(TRIAL_RUNNER)
+            runner.run(body(**arguments))
+            return True
+        # Else no fixture of its own, which would cost a trial 0.1 ms.
+        loop = self._scheduler.loop or find_loop(pyfuncitem._request)
+        with closing(pyfuncitem.stash[TRIAL].runner_on(loop)) as runner:
+            runner.run(body(**arguments))
         return True
 
     def pytest_fixture_post_finalizer(self, request: pytest.FixtureRequest) -> None:

@@ -73,6 +73,11 @@ class Scheduler:
         return [trial for _, trial in self._flight.values()]
 
     @property
+    def loop(self) -> AbstractEventLoop | None:
+        """The loop on which async trials wait; None before the first of them."""
+        return None if self._ready.pump is None else self._ready.pump.loop
+
+    @property
     def in_flight(self) -> int:
         """How many trials are under way."""
         return len(self._flight)
