@@ -106,10 +106,10 @@ class Wire:
     def _open(self, parts: SplitResult) -> HTTPConnection:
         host = parts.hostname or ""
         if parts.scheme == "https":
-            return HTTPSConnection(
+            return _SecureConnection(
                 host, parts.port, timeout=CONNECT_SECONDS, context=self._tls_context()
             )
-        return HTTPConnection(host, parts.port, timeout=CONNECT_SECONDS)
+        return _Connection(host, parts.port, timeout=CONNECT_SECONDS)
 
     def _tls_context(self) -> ssl.SSLContext:
         with self._tls_lock:
@@ -124,6 +124,33 @@ class Wire:
             idle.append(connection)
         if self._is_closed:  # meanwhile: after Ctrl-C nobody waits for calls under way
             self.close()
+
+
+class _Connection(HTTPConnection):
+    """Sends head and body of a request together, which the library does one after the other.
+
+    Each is a system call, two with the wait for room, and so a turn of the interpreter's lock.
+    """
+
+    _held: list[bytes] | None = None
+
+    def request(self, *args: Any, **kwargs: Any) -> None:
+        held = self._held = []
+        try:
+            super().request(*args, **kwargs)
+        finally:
+            self._held = None
+        self.send(b"".join(held))
+
+    def send(self, data: Any) -> None:
+        if self._held is None:
+            super().send(data)
+        else:
+            self._held.append(data)
+
+
+class _SecureConnection(_Connection, HTTPSConnection):
+    """The same over TLS."""
 
 
 def _connect(connection: HTTPConnection, deadline: Deadline) -> None:
