@@ -12,15 +12,21 @@ Outcome = bool | Exception
 
 @dataclass(eq=False, slots=True)
 class _Batch:
+    """Rows that are committed together, and those who wait for that, each at a lock of its own.
+
+    At one for all, everybody would wake up whenever anything was committed.
+    """
+
     rows: list[NewRow] = field(default_factory=list)
     outcomes: Sequence[Outcome] | None = None
+    waiting: list[threading.Lock] = field(default_factory=list)
 
 
 class Commits:
     """Group commit: while one thread commits, those that come form the next batch.
 
-    The first of a batch to get the turn commits it whole. If it is interrupted there are no
-    outcomes, and the next of the batch commits it anew.
+    The first of a batch commits it whole, once the one before has ended. If it is interrupted
+    there are no outcomes, and the next of the batch commits it anew.
 
     Args:
         commit: writes rows in one transaction; one outcome a row, an exception if it is refused.
@@ -29,8 +35,8 @@ class Commits:
 
     def __init__(self, commit: Callable[[Sequence[NewRow]], Sequence[Outcome]]) -> None:
         self._commit = commit
-        self._turn = threading.Lock()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._is_busy = False
         self._open = _Batch()
 
     def add(self, name: str, value: bytes, *, beside: Sequence[NewRow] = ()) -> bool:
@@ -47,17 +53,40 @@ class Commits:
         Raises:
             Exception: what its row was refused with, or what the transaction failed with.
         """
-        with self._changed:
+        with self._lock:
             batch, place = self._open, len(self._open.rows)
             batch.rows += ((name, value), *beside)
-            self._changed.wait_for(lambda: batch.outcomes or self._turn.acquire(blocking=False))
-            if self._open is batch:
-                self._open = _Batch()
+            turn = self._queue(batch)
+        if turn is not None:
+            self._wait(turn, batch)
         outcomes = batch.outcomes or self._lead(batch)  # without outcomes the turn is ours
         outcome = outcomes[place]
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
+
+    def _queue(self, batch: _Batch) -> threading.Lock | None:
+        """Return what to wait at; None if there is nothing to wait for."""
+        if not self._is_busy:
+            self._is_busy = True
+            self._open = _Batch()
+            return None
+        turn = threading.Lock()
+        turn.acquire()
+        batch.waiting.append(turn)
+        return turn
+
+    def _wait(self, turn: threading.Lock, batch: _Batch) -> None:
+        """Wait until the batch is committed, or it is this thread's turn to commit it."""
+        try:
+            turn.acquire()
+        except BaseException:  # Ctrl-C: others will commit the row
+            with self._lock:
+                if turn in batch.waiting:
+                    batch.waiting.remove(turn)
+                elif not batch.outcomes:
+                    self._hand_on(batch)
+            raise
 
     def _lead(self, batch: _Batch) -> Sequence[Outcome]:
         try:
@@ -65,7 +94,18 @@ class Commits:
         except Exception as exc:
             batch.outcomes = [exc] * len(batch.rows)
         finally:
-            self._turn.release()
-            with self._changed:
-                self._changed.notify_all()
+            with self._lock:
+                self._hand_on(batch)
         return batch.outcomes
+
+    def _hand_on(self, batch: _Batch) -> None:
+        """Wake those who waited for a batch, and one who is to commit the next."""
+        if batch.outcomes:
+            while batch.waiting:
+                batch.waiting.pop().release()
+        following = batch if batch.waiting else self._open
+        self._is_busy = bool(following.waiting)
+        if following is self._open and self._is_busy:
+            self._open = _Batch()
+        if self._is_busy:
+            following.waiting.pop(0).release()

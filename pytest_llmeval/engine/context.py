@@ -303,15 +303,14 @@ def _load_directory(wanted: str) -> None:
 def _load_environ(wanted: dict[Any, Any]) -> None:
     """Make the environment what it was, touching only what differs."""
     current = raw_environ()
-    if current == wanted:
-        return
-    for name in current.keys() - wanted.keys():
-        unsetenv(name)
-        del current[name]
     for name, value in wanted.items():
-        if current.get(name) != value:
+        if current.get(name) is not value:  # nearly all are the very same objects
             putenv(name, value)
             current[name] = value
+    if len(current) > len(wanted):
+        for name in current.keys() - wanted.keys():
+            unsetenv(name)
+            del current[name]
 
 
 def tell_of_new_filters() -> None:

@@ -4,12 +4,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
+from pytest_llmeval.cache import commits as commits_module
 from pytest_llmeval.cache.commits import Commits, NewRow, Outcome
 
-PATIENCE = 30.0  # seconds until a test that hangs fails
+PATIENCE = 10.0  # seconds until a test that hangs fails
 
 
 class Disk:
@@ -57,10 +60,7 @@ def while_busy(
     first = pool.submit(commits.add, "first", b"")
     assert disk.is_busy.wait(PATIENCE)
     others = [pool.submit(commits.add, name, b"") for name in names]
-    deadline = time.monotonic() + PATIENCE
-    while len(commits._open.rows) < len(names):
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    until(lambda: len(commits._open.rows) >= len(names))
     assert not any(future.done() for future in (first, *others))
     disk.go_on.set()
     assert first.result(PATIENCE)
@@ -117,3 +117,58 @@ def test_an_interrupt_costs_no_other_thread_its_row(
         "KeyboardInterrupt", "NoneType", "NoneType",
     ]  # fmt: skip
     assert [sorted(batch) for batch in disk.batches] == [["first"], ["a", "b", "c"]]
+
+
+class InterruptedLock:
+    """A lock at which Ctrl-C finds the thread that waits: before it is woken, or just then."""
+
+    def __init__(self, *, is_woken: bool) -> None:
+        self._lock = threading.Lock()
+        self._is_woken = is_woken
+
+    def acquire(self) -> None:
+        if self._lock.acquire(blocking=False):
+            return  # it is being made
+        if self._is_woken:
+            self._lock.acquire()
+        raise KeyboardInterrupt
+
+    def release(self) -> None:
+        self._lock.release()
+
+
+@pytest.mark.parametrize("at", [(False, []), (True, []), (True, ["ahead"])], ids=str)
+def test_who_is_interrupted_while_waiting_holds_nobody_up(
+    disk: Disk,
+    commits: Commits,
+    pool: ThreadPoolExecutor,
+    monkeypatch: pytest.MonkeyPatch,
+    at: tuple[bool, list[str]],
+) -> None:
+    is_woken, ahead = at
+    first = pool.submit(commits.add, "first", b"")
+    assert disk.is_busy.wait(PATIENCE)
+    for name in ahead:
+        pool.submit(commits.add, name, b"")
+    until(lambda: len(commits._open.waiting) == len(ahead))
+    with monkeypatch.context() as patch:
+        lock = partial(InterruptedLock, is_woken=is_woken)
+        patch.setattr(commits_module, "threading", SimpleNamespace(Lock=lock))
+        interrupted = pool.submit(commits.add, "interrupted", b"")
+        until(lambda: len(commits._open.waiting) > len(ahead) if is_woken else interrupted.done())
+    second = pool.submit(commits.add, "second", b"")
+    until(lambda: len(commits._open.rows) == 2 + len(ahead))
+    disk.go_on.set()
+
+    assert isinstance(interrupted.exception(PATIENCE), KeyboardInterrupt)
+    assert first.result(PATIENCE) is True
+    assert second.result(PATIENCE) is True
+    assert commits.add("third", b"")
+    assert disk.batches == [["first"], [*ahead, "interrupted", "second"], ["third"]]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
