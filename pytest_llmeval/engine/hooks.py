@@ -17,6 +17,7 @@ from pytest_llmeval.engine.async_plugins import (
     may_have_async_fixtures,
     own_loop,
 )
+from pytest_llmeval.engine.capturing import capturing_throughout
 from pytest_llmeval.engine.case import CaseRunner
 from pytest_llmeval.engine.clone import is_own
 from pytest_llmeval.engine.fiber import InlineFiber
@@ -80,11 +81,12 @@ class EngineHooks:
         return found
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtestloop(self) -> Generator[None, object, object]:
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
         """Leave no trial in flight, however the session ends."""
         switch = self._scheduler.turns.switch
         with (
             _rare_garbage_collections(),
+            capturing_throughout(session.config),
             switch.watching_patches(),
             switch.listening(),
             wide_fixtures_in_session(),

@@ -15,6 +15,7 @@ from contextvars import Context, copy_context
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
 from queue import SimpleQueue
+from threading import get_ident
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -50,6 +51,7 @@ class Pump:
         self.turn = turn
         self.wake_fiber = wake
         self._is_pumping = False
+        self._thread = get_ident()  # where the loop runs
         self._mains: dict[RunningTrial, asyncio.Task[None]] = {}
         if loop.get_task_factory() is None:
             loop.set_task_factory(make_task)
@@ -62,6 +64,7 @@ class Pump:
         """Run the loop until a fiber is ready, or for so many seconds."""
         alarm = None if timeout is None else self.loop.call_later(timeout, self._stop)
         self._is_pumping = True
+        self._thread = get_ident()
         try:
             while ready.empty():  # looked at after the flag is up: see stop()
                 self.run_loop()
@@ -104,7 +107,9 @@ class Pump:
 
     def stop(self) -> None:
         """End ``run``, from any thread, after a fiber was put where it looks."""
-        if self._is_pumping:
+        if get_ident() == self._thread:
+            self._stop()
+        elif self._is_pumping:
             with contextlib.suppress(RuntimeError):  # a call came back after the session
                 self.loop.call_soon_threadsafe(self._stop)
 

@@ -96,7 +96,7 @@ class Turns:
             try:
                 yield
             finally:
-                self._keep(trial, beneath.stack)
+                self._keep(trial, beneath)
         finally:  # whatever became of the trial's state: Ctrl-C may come at any line
             self._in_turn = interrupted
             self._away = self._beneath.pop()
@@ -170,14 +170,16 @@ class Turns:
             stack[node] = entry
         return stack
 
-    def _keep(self, trial: RunningTrial, active: Stack) -> None:
+    def _keep(self, trial: RunningTrial, beneath: Context) -> None:
         """Take the state away with a trial that hands the baton back."""
         assert trial.context is not None  # noqa: S101 - it was loaded
         drained = trial.context.out
         trial.context = self.switch.save()
         for kind, text in drained.items():
             trial.context.out[kind] = text + trial.context.out[kind]
-        self._park(trial, active)
+            if trial.fiber.done:  # hooks printed it after the last phase: it is the case's
+                beneath.out[kind] += trial.context.out[kind]
+        self._park(trial, beneath.stack)
 
     def _park(self, trial: RunningTrial, active: Stack) -> None:
         """Keep the collectors that a trial was the first to set up, for the item itself."""
