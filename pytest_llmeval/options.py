@@ -28,6 +28,7 @@ from pytest_llmeval.records import (
 T = TypeVar("T")
 
 SETTINGS = pytest.StashKey[Settings]()
+SESSION_KEY = "llmeval_session"  # xdist's own id can be given by hand, the same every day
 
 REPORT_ENDINGS = (".json",)
 
@@ -205,4 +206,4 @@ def _directory(config: pytest.Config, read: _Reader) -> Path:
 
 def _session_id(config: pytest.Config) -> str:
     worker: dict[str, str] | None = getattr(config, "workerinput", None)
-    return os.urandom(16).hex() if worker is None else worker["testrunuid"]
+    return os.urandom(16).hex() if worker is None else worker[SESSION_KEY]

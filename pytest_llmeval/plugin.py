@@ -30,7 +30,7 @@ from pytest_llmeval.fixtures import (  # noqa: F401 - pytest finds fixtures by t
     ollama_client,
     openai_client,
 )
-from pytest_llmeval.options import SETTINGS, add_options, resolve
+from pytest_llmeval.options import SESSION_KEY, SETTINGS, add_options, resolve
 from pytest_llmeval.records import Run, Settings
 
 if TYPE_CHECKING:
@@ -80,7 +80,6 @@ class SessionHooks:
         self._session: EvalSession | None = None
         self._report_problems: list[str] = []
         self._forecast: list[str] = []
-        self._journal: Journal | None = None  # of workers under a cap
         self._started = time.perf_counter()
         self._retry: Retry | None = None
         if _asks_only(config):
@@ -162,6 +161,7 @@ class SessionHooks:
         """Tell a worker whether its queue may be taken from it; follow what workers report."""
         stealing = self._config.getoption("dist", "no") == "worksteal"
         node.workerinput["llmeval_stealing"] = stealing
+        node.workerinput[SESSION_KEY] = self._settings.session
         if self._retry is not None:
             from pytest_llmeval.engine.earlier import RETRY_KEY
 
@@ -182,8 +182,8 @@ class SessionHooks:
 
     def pytest_unconfigure(self) -> None:
         """Leave nothing behind that only this session needs."""
-        if self._journal is not None:
-            self._journal.remove()
+        if self._is_capped and not self._is_worker:
+            self._journal().remove()
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -293,13 +293,17 @@ class SessionHooks:
 
     def _note_end(self, node: Any) -> None:
         """Tell the other workers, which may wait for what this one had reserved."""
-        if self._settings.max_calls is None and self._settings.max_cost is None:
-            return
+        if self._is_capped:
+            self._journal().note_end(node.gateway.id)
+
+    @property
+    def _is_capped(self) -> bool:
+        return self._settings.max_calls is not None or self._settings.max_cost is not None
+
+    def _journal(self) -> Journal:
         from pytest_llmeval.models.tally import Journal
 
-        session = node.workerinput["testrunuid"]  # the workers' own
-        self._journal = Journal.of_session(self._settings.directory, session)
-        self._journal.note_end(node.gateway.id)
+        return Journal.of_session(self._settings.directory, self._settings.session)
 
     def _write_reports(self, judgement: Judgement) -> None:
         if not self._settings.reports:

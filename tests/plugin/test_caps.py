@@ -169,14 +169,32 @@ def test_it(openai_client):
     with pytest.raises(openai.APIStatusError, match="--llm-max-calls=0 is reached") as caught:
         openai_client.chat.completions.create(model="foo", messages=[])
     assert caught.value.code == "llmeval_cap"
+    open("told.log", "a").write("told ")
 
 @llm_eval(repeats=1)
 async def test_awaited(async_openai_client):
     with pytest.raises(openai.APIStatusError, match="--llm-max-calls=0 is reached"):
         await async_openai_client.chat.completions.create(model="foo", messages=[])
+    open("told.log", "a").write("told ")
 """
-    run(pytester, "--llm-max-calls=0", evals=evals).assert_outcomes(passed=2)
+    run(pytester, "--llm-max-calls=0", evals=evals).assert_outcomes(errors=2)
+    assert (pytester.path / "told.log").read_text() == "told told "
     assert server.requests == []
+
+
+@pytest.mark.parametrize("arguments", [("--llm-max-calls=10",), ("--llm-cache=refresh",)])
+def test_a_session_of_workers_knows_nothing_of_one_that_bore_the_same_id(
+    pytester: pytest.Pytester, server: OpenAIServer, arguments: tuple[str, ...]
+) -> None:
+    evals = EVALS.replace("repeats=4", "repeats=1")
+    caps = pytester.path / ".llmeval" / "caps"
+    caps.mkdir(parents=True)  # as a killed one leaves it
+    caps.joinpath("build7.jsonl").write_text('["take", "gw0:0", "0"]\n' * 10)
+    run(pytester, "-n", "2", "--testrunuid=build7", evals=evals)
+
+    run(pytester, "-n", "2", "--testrunuid=build7", "--llm-cache=refresh", *arguments, evals=evals)
+
+    assert len(server.requests) == 20
 
 
 def test_a_draw_that_many_ask_for_is_one_call(
