@@ -68,13 +68,20 @@ class ProviderFailed(ModelError):
             request was refused for what it contains.
         reason: what a run file may say of it: the message unless that may quote a
             prompt, a reply or a secret.
+        is_refusal: nobody was asked, as we saw that it would be in vain.
     """
 
     def __init__(
-        self, message: str, *, failure: Failure = "infrastructure", reason: str | None = None
+        self,
+        message: str,
+        *,
+        failure: Failure = "infrastructure",
+        reason: str | None = None,
+        is_refusal: bool = False,
     ) -> None:
         """Keep the message, the kind of failure and what may be recorded of it."""
         super().__init__(message)
+        self.is_refusal = is_refusal
         self.failure: Failure = failure
         self.reason = message if reason is None else reason
 

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from numbers import Real
 from typing import TypeVar
 
-from pytest_llmeval.errors import ScoreError
+from pytest_llmeval.errors import LLMEvalError, ScoreError
+from pytest_llmeval.printable import printable
 from pytest_llmeval.records import MEASURED_METRICS, SCORE_METRIC, Call, Slot
 
 T = TypeVar("T")
@@ -24,6 +25,7 @@ class Ledger:
     Attributes:
         index: of the trial, None for what no single trial asks.
         shared: calls of wider fixtures that the trial used.
+        refusal: why we did not let it ask something, "" if we let it ask everything.
         has_ended: nothing asks on its behalf any more but what was left behind.
     """
 
@@ -37,6 +39,7 @@ class Ledger:
         self.index = index
         self.scores: dict[str, float] = {}
         self.shared: tuple[Call, ...] = ()
+        self.refusal = ""
         self.has_ended = False
         self._wait = wait
         self._wait_async = wait_async
@@ -58,7 +61,13 @@ class Ledger:
     @property
     def lost_a_reply(self) -> bool:
         """Whether some request never got a reply, for reasons that are not its content."""
-        return any(call.failure == "infrastructure" for call in self.calls)
+        return bool(self.loss)
+
+    @property
+    def loss(self) -> str:
+        """Why the first such request got none; "" if all got one."""
+        lost = (call for call in self.calls if call.failure == "infrastructure")
+        return next((call.reason or "no reply" for call in lost), "")
 
     def slot(self, key: str) -> Slot:
         """Take the next occurrence of a request in this trial."""
@@ -81,6 +90,11 @@ class Ledger:
             self._calls[call.key, call.slot] = call
             if call.failure is not None:
                 self._given_back[call.key].append(call.slot.occurrence)
+
+    def refuse(self, refusal: LLMEvalError) -> None:
+        """Note that something was not let be asked, which the test may never tell."""
+        line = printable(str(refusal).partition("\n")[0])
+        self.refusal = self.refusal or f"{type(refusal).__name__}: {line}"
 
     def wait(self, function: Callable[[], T], *, serial: bool = False) -> T:
         """Run a function that waits for the outside, or one that must run alone."""

@@ -46,6 +46,7 @@ class SharedCalls:
         for ledger in used:
             if ledger is not None:
                 trial.ledger.shared += self._calls_of(ledger)
+                trial.ledger.refusal = trial.ledger.refusal or ledger.refusal
 
     @contextmanager
     def around(self, *, intercepts: bool) -> Iterator[None]:

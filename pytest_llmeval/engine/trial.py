@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
-import unittest
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pytest
@@ -21,9 +17,9 @@ from pytest_llmeval.engine.context import Context
 from pytest_llmeval.engine.fiber import Fiber, ThreadFiber
 from pytest_llmeval.engine.ledger import Ledger
 from pytest_llmeval.engine.marker import case_id
+from pytest_llmeval.engine.outcome import Failure, asked_in_vain, headline, message, outcome
 from pytest_llmeval.engine.patches import Patches
 from pytest_llmeval.engine.threads import Threads
-from pytest_llmeval.errors import comes_of_settings
 from pytest_llmeval.models.asker import asking
 from pytest_llmeval.printable import printable
 from pytest_llmeval.records import PASS_METRIC, Outcome, Trial
@@ -35,7 +31,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Phase = Literal["setup", "call", "teardown"]
-Failure = pytest.ExceptionInfo[BaseException]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +139,7 @@ class RunningTrial:
             exception=failure.value if failure else None,
             in_setup="setup" in self._raised,
             torn=torn.value if torn else None,
-            headline=_headline(failure) if failure else "",
+            headline=headline(failure, self.ledger),
             longrepr=self._longrepr,
             sections=tuple(self.clone._report_sections),
             properties=tuple(self.clone.user_properties),
@@ -163,17 +158,17 @@ class RunningTrial:
         vars(self).clear()
 
     def _record(self, failure: Failure | None) -> Trial:
-        outcome = _outcome(self._raised, self.ledger)
-        scores = self.ledger.scores if outcome.is_scored else {}
-        if outcome.is_scored:
-            scores = {PASS_METRIC: float(outcome is Outcome.PASSED), **scores}
+        ended = outcome(failure, self.ledger, in_setup="setup" in self._raised)
+        scores = self.ledger.scores if ended.is_scored else {}
+        if ended.is_scored:
+            scores = {PASS_METRIC: float(ended is Outcome.PASSED), **scores}
         return Trial(
             case=case_id(self.item),
             index=self.index,
-            outcome=outcome,
+            outcome=ended,
             scores=scores,
             calls=self.ledger.calls,
-            message=_place(failure, self.item.config.rootpath) if failure else "",
+            message=message(failure, self.ledger, root=self.item.config.rootpath),
             seconds=round(time.perf_counter() - self._started, 6),
         )
 
@@ -247,8 +242,7 @@ class RunningTrial:
         A full rendering reads and parses the source of every frame, 10 ms and more with
         an SDK in between, and five alike say no more than one.
         """
-        is_lost = self.ledger.lost_a_reply or comes_of_settings(excinfo.value)
-        if is_lost or not self._shows_failure:
+        if asked_in_vain(excinfo.value, self.ledger) or not self._shows_failure:
             return "\n".join(map(printable, excinfo.exconly(tryshort=True).split("\n")))
         return type(self.clone).repr_failure(self.clone, excinfo)
 
@@ -258,37 +252,6 @@ class RunningTrial:
             content = self.context.out[key] + content
             self.context.out[key] = ""
         pytest.Item.add_report_section(self.clone, when, key, content)
-
-
-def _headline(failure: Failure) -> str:
-    return printable(failure.exconly(tryshort=True).partition("\n")[0])
-
-
-def _outcome(raised: dict[Phase, Failure], ledger: Ledger) -> Outcome:
-    failure = raised.get("setup") or raised.get("call")
-    if failure is None:
-        return Outcome.PASSED
-    if ledger.lost_a_reply or comes_of_settings(failure.value):
-        return Outcome.ERRORED
-    if isinstance(failure.value, pytest.skip.Exception | unittest.SkipTest):
-        return Outcome.SKIPPED
-    is_miss = isinstance(failure.value, AssertionError | pytest.fail.Exception)
-    return Outcome.MISSED if is_miss and "setup" not in raised else Outcome.CRASHED
-
-
-def _place(failure: Failure, root: Path) -> str:
-    """Type of the exception and the last line of the project's own that it left."""
-    lines = [(tb.tb_frame.f_code.co_filename, tb.tb_lineno) for tb in _steps(failure.tb)]
-    inside = str(root) + os.sep  # compared as texts: paths of a deep traceback cost 0.5 ms
-    own = [(path.removeprefix(inside), line) for path, line in lines if path.startswith(inside)]
-    path, line = own[-1] if own else (Path(lines[-1][0]).name, lines[-1][1])
-    return f"{failure.type.__name__} {Path(path).as_posix()}:{line}"
-
-
-def _steps(traceback: TracebackType | None) -> Iterator[TracebackType]:
-    while traceback is not None:
-        yield traceback
-        traceback = traceback.tb_next
 
 
 def _resume_capture(config: pytest.Config) -> None:

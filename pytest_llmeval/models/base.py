@@ -117,6 +117,10 @@ class CurrentTrial(Protocol):
         """
         ...
 
+    def refuse(self, refusal: LLMEvalError, /) -> None:
+        """Note that we did not let it ask: whatever it makes of that is no result."""
+        ...
+
     def wait(self, fn: Callable[[], T], /, *, serial: bool = False) -> T:
         """Run what only waits for the outside world, so that other trials can go on.
 
@@ -193,7 +197,7 @@ class CachedCalls:
                 pay = self._payment(request, slot, perform, awaits=False)
                 reply = self.trial.wait(pay, serial=request.serial)
         except LLMEvalError as exc:
-            self.trial.record(_failed_call(request, slot, exc))
+            self._note_loss(request, slot, exc)
             raise
         self.trial.record(_answered_call(request, slot, reply))
         return reply
@@ -211,10 +215,16 @@ class CachedCalls:
                 pay = self._payment(request, slot, perform, awaits=awaits)
                 reply = await self.trial.wait_async(pay, awaits=awaits, serial=request.serial)
         except (LLMEvalError, CancelledError) as exc:
-            self.trial.record(_failed_call(request, slot, exc))
+            self._note_loss(request, slot, exc)
             raise
         self.trial.record(_answered_call(request, slot, reply))
         return reply
+
+    def _note_loss(self, request: Request, slot: Slot, exc: BaseException) -> None:
+        self.trial.record(_failed_call(request, slot, exc))
+        was_asked = isinstance(exc, ProviderFailed) and not exc.is_refusal
+        if isinstance(exc, LLMEvalError) and not was_asked:
+            self.trial.refuse(exc)
 
     def _payment(
         self, request: Request, slot: Slot, perform: Callable[[Slot], Answer], *, awaits: bool

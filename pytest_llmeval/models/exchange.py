@@ -21,7 +21,7 @@ from pytest_llmeval.models.base import CachedCalls, Facts, Request, sampling_par
 from pytest_llmeval.models.budget import Bill
 from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.masking import masked
-from pytest_llmeval.models.refusals import error_code, failure_of
+from pytest_llmeval.models.refusals import error_code, error_message, failure_of
 from pytest_llmeval.models.retries import (
     Attempt,
     RetryPolicy,
@@ -103,12 +103,17 @@ class Post(Protocol):
 class HttpFailed(ProviderFailed):
     """A call ended in a reply that cannot be used; it is handed to the SDK."""
 
-    def __init__(self, reply: WireReply, *, failure: Failure | None = None) -> None:
+    def __init__(
+        self, reply: WireReply, *, failure: Failure | None = None, is_refusal: bool = False
+    ) -> None:
         """Describe the reply by status and error code; its text may quote the prompt."""
         code = error_code(reply.body)
+        reason = f"HTTP {reply.status} ({code})" if code else f"HTTP {reply.status}"
         super().__init__(
-            f"HTTP {reply.status} ({code})" if code else f"HTTP {reply.status}",
+            error_message(reply.body) if is_refusal else reason,
             failure=failure or failure_of(reply.status, reply.body),
+            reason=reason,
+            is_refusal=is_refusal,
         )
         self.reply = reply
 
@@ -249,7 +254,7 @@ def perform(
 ) -> Answer:
     """Make the call; whatever is no complete success is raised."""
     if not request.has_key:
-        raise HttpFailed(_no_key(dialect.key_variable))
+        raise HttpFailed(_no_key(dialect.key_variable), is_refusal=True)
     gate = retries.gates.of(dialect.provider, request.origin)
     is_streamed = bool(request.body.get("stream"))
 

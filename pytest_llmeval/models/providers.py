@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -11,6 +12,7 @@ from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.async_base import AsyncModel, AsyncProvider
 from pytest_llmeval.models.base import (
     CachedCalls,
+    CurrentTrial,
     Messages,
     Model,
     ModelName,
@@ -76,11 +78,15 @@ class Providers:
         Raises:
             SettingsError: the name, or the function it names, cannot be used.
         """
-        return TrialModel(partial(self.build_provider, calls=calls), default=name)
+        return TrialModel(
+            partial(self.build_provider, calls=calls), default=name, trial=calls.trial
+        )
 
     def build_async_model(self, name: str | None, calls: CachedCalls) -> AsyncModel:
         """Build what the fixture ``async_llm`` hands to one trial; see ``build_model``."""
-        return AsyncTrialModel(partial(self.build_async_provider, calls=calls), default=name)
+        return AsyncTrialModel(
+            partial(self.build_async_provider, calls=calls), default=name, trial=calls.trial
+        )
 
     def build_provider(self, name: ModelName, calls: CachedCalls) -> Provider:
         """Build what speaks to the provider of this model, for one trial.
@@ -210,11 +216,15 @@ class _Prepared(Generic[P]):
     Args:
         build: makes what speaks to the provider of a model.
         default: the model of requests that name none.
+        trial: is told of what cannot be asked.
     """
 
-    def __init__(self, build: Callable[[ModelName], P], *, default: str | None) -> None:
+    def __init__(
+        self, build: Callable[[ModelName], P], *, default: str | None, trial: CurrentTrial
+    ) -> None:
         self._build = build
         self._default = default
+        self._trial = trial
         self._prepared: dict[ModelName, P] = {}
         if default is not None:
             self._find(default)  # so that mistakes show before a test runs
@@ -232,6 +242,15 @@ class _Prepared(Generic[P]):
             self._prepared[parsed] = self._build(parsed)
         return parsed.model, self._prepared[parsed]
 
+    @contextmanager
+    def _mistakes_noted(self) -> Iterator[None]:
+        """Tell the trial of a mistake: the application may take it for a failing provider."""
+        try:
+            yield
+        except SettingsError as exc:
+            self._trial.refuse(exc)
+            raise
+
 
 class TrialModel(_Prepared[Provider]):
     """The model of one trial: sends each request to the provider that its name names."""
@@ -244,8 +263,9 @@ class TrialModel(_Prepared[Provider]):
 
     def chat(self, messages: Messages, *, model: str | None = None, **params: object) -> Reply:
         """Continue a conversation; see ``Model``."""
-        name, provider = self._find(model)
-        return provider.chat(name, messages, params=params)
+        with self._mistakes_noted():
+            name, provider = self._find(model)
+            return provider.chat(name, messages, params=params)
 
 
 class AsyncTrialModel(_Prepared[AsyncProvider]):
@@ -261,8 +281,9 @@ class AsyncTrialModel(_Prepared[AsyncProvider]):
         self, messages: Messages, *, model: str | None = None, **params: object
     ) -> Reply:
         """Continue a conversation; see ``AsyncModel``."""
-        name, provider = self._find(model)
-        return await provider.chat(name, messages, params=params)
+        with self._mistakes_noted():
+            name, provider = self._find(model)
+            return await provider.chat(name, messages, params=params)
 
 
 def _form(provider: str) -> ChatForm:

@@ -13,6 +13,7 @@ import openai
 import pytest
 
 from pytest_llmeval.cache.replies import Replies
+from pytest_llmeval.errors import LLMEvalError
 from pytest_llmeval.models.async_base import AsyncModel
 from pytest_llmeval.models.base import CachedCalls, Model
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS, TimeLimit
@@ -33,6 +34,7 @@ class CountingTrial:
     def __init__(self, index: int | None) -> None:
         self.index = index
         self.calls: list[Call] = []
+        self.refusals: list[LLMEvalError] = []
         self.waits = 0
         self._taken: Counter[str] = Counter()
 
@@ -44,6 +46,9 @@ class CountingTrial:
         self.calls.append(call)
         if call.failure:
             self._taken[call.key] -= 1
+
+    def refuse(self, refusal: LLMEvalError) -> None:
+        self.refusals.append(refusal)
 
     def wait(self, fn: Callable[[], T], *, serial: bool = False) -> T:
         self.waits += 1

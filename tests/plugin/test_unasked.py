@@ -29,12 +29,26 @@ def outcomes(project: Project) -> list[str]:
         ("llm.ask('Hello', model='function/nowhere:answer')", "nowhere"),
         (
             "try: llm.ask('Hello')\n    except Exception as exc: raise RuntimeError from exc",
-            "RuntimeError",
+            "SettingsError: no model is named",
         ),
         ("try: llm.ask('Hello')\n    except Exception as exc: raise exc from exc", "SettingsError"),
-        ("try: llm.ask('Hello')\n    except Exception: assert False", "assert False"),
+        ("try: llm.ask('Hello')\n    except Exception: assert False", "no model is named"),
+        ("try: llm.ask('Hello')\n    except Exception: pass", "no model is named"),
+        (
+            "try: llm.ask('Hello', stream=True, model='openai/x')\n    except Exception: pass",
+            "stream",
+        ),
     ],
-    ids=["none", "provider", "function", "wrapped", "circular", "asserted"],
+    ids=[
+        "none",
+        "provider",
+        "function",
+        "wrapped",
+        "circular",
+        "asserted",
+        "swallowed",
+        "impossible",
+    ],
 )
 def test_trials_that_could_ask_no_model_are_errored(
     project: Project, body: str, reason: str
@@ -59,14 +73,104 @@ def test_a_model_that_is_named_later_is_asked_by_a_retry(project: Project) -> No
     assert project.calls() == 3
 
 
-def test_a_settings_error_that_the_test_survives_is_no_harm(project: Project) -> None:
+SWALLOWS = """
+from pytest_llmeval import llm_eval
+
+def answer(ask):
+    try:
+        return ask("Hello rate=1").text
+    except Exception:
+        return ""
+
+@llm_eval(repeats=3)
+def test_says_nothing_bad(llm):
+    assert "bad" not in answer(llm.ask)
+
+@llm_eval(repeats=3)
+def test_is_long(llm, llm_score):
+    llm_score(len(answer(llm.ask)))
+
+@llm_eval(repeats=3)
+async def test_awaited(async_llm):
+    try:
+        await async_llm.ask("Hello rate=1")
+    except Exception:
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "reason"),
+    [
+        ("--llm-cache=replay", "ReplayMiss: no reply is stored"),
+        ("--llm-max-calls=0", "BudgetExceeded: function/model:answer was not asked"),
+    ],
+)
+def test_what_the_application_makes_of_our_refusal_is_never_scored(
+    project: Project, option: str, reason: str
+) -> None:
+    project.write(test_evals=SWALLOWS)
+
+    result = project.run(option)
+
+    result.assert_outcomes(errors=3)
+    assert outcomes(project) == ["errored"] * 9
+    assert {trial.message for trial in read_run(project.runs()[-1]).trials} == {
+        reason.partition(":")[0]
+    }
+    firsts = [line for line in result.outlines if line.startswith("first of them")]
+    assert all(reason in line for line in firsts)
+    assert len(firsts) == 3
+
+
+def test_nor_is_it_where_no_key_is_set(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    project.write(test_evals=SWALLOWS)
+
+    result = project.run("--llm-model=openai/foo")
+
+    assert outcomes(project) == ["errored"] * 9
+    result.stdout.fnmatch_lines(["first of them*OPENAI_API_KEY is not set*"])
+
+
+def test_a_score_is_no_result_where_the_provider_failed_but_a_passed_assertion_is(
+    project: Project,
+) -> None:
+    project.write(test_evals=SWALLOWS, model="def answer(messages): raise OSError('down')")
+
+    result = project.run()
+
+    result.assert_outcomes(passed=2, errors=1)
+    assert outcomes(project) == ["passed"] * 3 + ["errored"] * 3 + ["passed"] * 3
+    result.stdout.fnmatch_lines(["first of them*test_is_long*scored without a reply: *OSError*"])
+
+
+def test_our_refusal_in_a_fixture_of_several_trials_errs_each_of_them(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     project.write(
-        pytest_ini=INI,
-        test_evals=ASKS.format(
-            body="import pytest\n    with pytest.raises(Exception): llm.ask('Hello')\n    assert 0"
-        ),
+        test_evals="""
+        import openai
+        import pytest
+        from pytest_llmeval import llm_eval
+
+        @pytest.fixture(scope="module")
+        def rubric():
+            try:
+                return openai.OpenAI(base_url="https://api.openai.com/v1").embeddings.create(
+                    model="e", input="x"
+                )
+            except openai.APIStatusError:
+                return None
+
+        @llm_eval(repeats=2, intercept=True)
+        @pytest.mark.parametrize("n", [1, 2])
+        def test_it(rubric, n):
+            assert rubric is None
+        """
     )
 
-    project.run()
+    project.run("--llm-cache=replay")
 
-    assert outcomes(project) == ["missed"] * 3
+    assert outcomes(project) == ["errored"] * 4

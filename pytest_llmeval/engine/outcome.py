@@ -1,0 +1,73 @@
+"""How one trial ended, and what to say of it."""
+
+from __future__ import annotations
+
+import os
+import unittest
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+
+from pytest_llmeval.engine.ledger import Ledger
+from pytest_llmeval.errors import comes_of_settings
+from pytest_llmeval.printable import printable
+from pytest_llmeval.records import Outcome
+
+Failure = pytest.ExceptionInfo[BaseException]
+
+
+def outcome(failure: Failure | None, ledger: Ledger, *, in_setup: bool) -> Outcome:
+    """Decide how a trial ended.
+
+    Args:
+        failure: what left it, None if the body returned.
+        ledger: what it asked and scored.
+        in_setup: the failure left a fixture.
+    """
+    if failure is None:
+        # That the body returned shows that it got by without the reply; a score does not.
+        is_result = not ledger.refusal and not _scored_a_loss(ledger)
+        return Outcome.PASSED if is_result else Outcome.ERRORED
+    if asked_in_vain(failure.value, ledger):
+        return Outcome.ERRORED
+    if isinstance(failure.value, pytest.skip.Exception | unittest.SkipTest):
+        return Outcome.SKIPPED
+    is_miss = isinstance(failure.value, AssertionError | pytest.fail.Exception)
+    return Outcome.MISSED if is_miss and not in_setup else Outcome.CRASHED
+
+
+def asked_in_vain(error: BaseException, ledger: Ledger) -> bool:
+    """Whether a trial failed that had no reply, or could ask no model: that is no miss."""
+    return bool(ledger.refusal) or ledger.lost_a_reply or comes_of_settings(error)
+
+
+def headline(failure: Failure | None, ledger: Ledger) -> str:
+    """Say in a line why a trial did not pass; "" if it did."""
+    if ledger.refusal:  # what the application made of it says less
+        return ledger.refusal
+    if failure is not None:
+        return printable(failure.exconly(tryshort=True).partition("\n")[0])
+    return f"scored without a reply: {ledger.loss}" if _scored_a_loss(ledger) else ""
+
+
+def message(failure: Failure | None, ledger: Ledger, *, root: Path) -> str:
+    """Say it without what may quote a prompt or a reply: the type and a line under ``root``."""
+    if failure is None:
+        return ledger.refusal.partition(":")[0]
+    inside = str(root) + os.sep  # compared as texts: paths of a deep traceback cost 0.5 ms
+    lines = [(tb.tb_frame.f_code.co_filename, tb.tb_lineno) for tb in _steps(failure.tb)]
+    own = [(path.removeprefix(inside), line) for path, line in lines if path.startswith(inside)]
+    path, line = own[-1] if own else (Path(lines[-1][0]).name, lines[-1][1])
+    return f"{failure.type.__name__} {Path(path).as_posix()}:{line}"
+
+
+def _scored_a_loss(ledger: Ledger) -> bool:
+    return ledger.lost_a_reply and bool(ledger.scores)
+
+
+def _steps(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
