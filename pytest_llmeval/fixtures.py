@@ -54,7 +54,7 @@ def _llm_replies(pytestconfig: pytest.Config) -> Iterator[Replies]:
 @pytest.fixture(scope="session")
 def _llm_providers(request: pytest.FixtureRequest) -> Iterator[Providers]:
     """Connections and imported functions, kept from trial to trial."""
-    from pytest_llmeval.engine.hooks import SLOWDOWNS
+    from pytest_llmeval.engine.hooks import SENT, SLOWDOWNS
     from pytest_llmeval.models.deadline import TimeLimit
     from pytest_llmeval.models.providers import Providers
     from pytest_llmeval.models.retries import RetryPolicy
@@ -63,6 +63,7 @@ def _llm_providers(request: pytest.FixtureRequest) -> Iterator[Providers]:
     limit = TimeLimit(request.config.stash[SETTINGS].timeout)
     request.config.stash[SLOWDOWNS] = gates.take_slowdowns
     budget = _budget(request.config)
+    request.config.stash[SENT] = budget.take_sent
     providers = Providers(retries=RetryPolicy(gates=gates, limit=limit, budget=budget))
     yield providers
     providers.close()

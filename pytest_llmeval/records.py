@@ -229,6 +229,8 @@ class Run:
         outside_calls: how many calls belonged to no case.
         completes: id of the run whose errored trials were run again here, and whose other
             trials were taken over; None for a run of its own.
+        attempts: how many calls were sent to models, those that were retried or lost and
+            those of trials that did not end included; None if that was not counted.
     """
 
     id: str
@@ -246,6 +248,7 @@ class Run:
     trials: tuple[Trial, ...]
     outside_calls: int = 0
     completes: str | None = None
+    attempts: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,9 +58,13 @@ class EvalSession:
         self._serial: dict[str, str] = {}
         self._slowdowns: dict[str, Slowdown] = {}
         self._outside_calls = 0
+        self._attempts = 0
 
     def add(self, payload: Mapping[str, Any]) -> None:
-        """Take in what rode on the report of one case; a rerun replaces what was there."""
+        """Take in what rode on the report of a case; a rerun replaces what was there.
+
+        What came after the last report comes without a case.
+        """
         if "opening" in payload and self._opening is None:
             self._opening = read_header(payload["opening"]).run
             self._functions = {case.id: case.function for case in self._opening.cases}
@@ -68,7 +72,11 @@ class EvalSession:
         for fields in payload["slowdowns"]:
             self._slow_down(Slowdown(**fields))
         self._outside_calls += payload.get("outside_calls", 0)
-        case = payload["case"]
+        self._attempts += payload.get("attempts", 0)
+        if "case" in payload:
+            self._add_case(payload["case"], payload)
+
+    def _add_case(self, case: str, payload: Mapping[str, Any]) -> None:
         trials = [read_trial(line, functions=self._functions) for line in payload["trials"]]
         # What was to be run again and did not end stays what it was.
         known = {trial.index: trial for trial in (*self._recorded.get(case, ()), *trials)}
@@ -119,6 +127,7 @@ class EvalSession:
             self._opening,
             complete=self._opening.complete and ended and not self.saw_collection_error,
             outside_calls=self._outside_calls,
+            attempts=self._attempts,
             trials=tuple(trial for case in cases for trial in self._trials.get(case.id, ())),
         )
 

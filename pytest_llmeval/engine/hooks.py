@@ -39,6 +39,7 @@ RUNNER = pytest.StashKey[CaseRunner]()
 NOTES = pytest.StashKey[list[str]]()
 _ALLOCATIONS = 10_000  # until the collector looks at what is new; Python's own number is 700
 SLOWDOWNS = pytest.StashKey[Callable[[], Sequence[Slowdown]]]()
+SENT = pytest.StashKey[Callable[[], int]]()
 
 
 class EngineHooks:
@@ -47,6 +48,7 @@ class EngineHooks:
     Attributes:
         notes: sentences for the section; each rides on the next report.
         slowdowns: tells how providers slowed us down since the last time.
+        sent: how many calls were sent to models since then, retries included.
         exclusive: fixtures that no trial may ask for while others are in flight.
     """
 
@@ -60,6 +62,7 @@ class EngineHooks:
     ) -> None:
         self.notes: list[str] = []
         self.slowdowns: Callable[[], Sequence[Slowdown]] = list
+        self.sent: Callable[[], int] = int
         self.exclusive = EXCLUSIVE_FIXTURES
         self._runners = runners
         self._reported: set[pytest.Item] = set()
@@ -198,9 +201,12 @@ class EngineHooks:
         return report
 
     def unreported(self) -> list[dict[str, Any]]:
-        """Put the cases of which some trials had ended when the session was stopped."""
+        """Put what no report has told: cases of which some trials had ended, and the rest."""
         left = (runner for runner in self._runners if runner.item not in self._reported)
-        return [self._payload(runner) for runner in left if runner.trials.has_news]
+        payloads = [self._payload(runner) for runner in left if runner.trials.has_news]
+        rest = self._rest()
+        was_heard = self._opening is None  # without a trial that ended there is no run
+        return [*payloads, rest] if was_heard and any(rest.values()) else payloads
 
     def _complete(self, report: pytest.TestReport, runner: CaseRunner) -> None:
         """Attach the trials to the one report that tells how the case ended."""
@@ -209,20 +215,26 @@ class EngineHooks:
         report.llm_eval = self._payload(runner)  # type: ignore[attr-defined]  # rides along
 
     def _payload(self, runner: CaseRunner) -> dict[str, Any]:
-        payload = payload_of(runner)
         note = detached_note(runner)
         if note and not self._has_warned:
             self._has_warned = True
             self.notes.append(note)
+        payload = {**payload_of(runner), **self._rest()}
         if self._opening is not None:
             # Not at the end, in workeroutput: a worker that is killed never sends that.
             payload["opening"], self._opening = opening_of(self._opening), None
             payload["total"] = sum(runner.trials.repeats for runner in self._runners)
-        if self.notes:
-            payload["notes"], self.notes[:] = list(self.notes), []
-        payload["outside_calls"] = self._shared.untold()
-        payload["slowdowns"] = [asdict(slowdown) for slowdown in self.slowdowns()]
         return payload
+
+    def _rest(self) -> dict[str, Any]:
+        """Put what belongs to no case and was not told before."""
+        notes, self.notes[:] = list(self.notes), []
+        return {
+            "notes": notes,
+            "outside_calls": self._shared.untold(),
+            "attempts": self.sent(),
+            "slowdowns": [asdict(slowdown) for slowdown in self.slowdowns()],
+        }
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from importlib import import_module
 import pytest
 
 from pytest_llmeval.engine.case import CaseRunner
-from pytest_llmeval.engine.hooks import NOTES, RUNNER, SLOWDOWNS, EngineHooks
+from pytest_llmeval.engine.hooks import NOTES, RUNNER, SENT, SLOWDOWNS, EngineHooks
 from pytest_llmeval.engine.lookahead import Lookahead
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.overlap import (
@@ -82,6 +82,7 @@ def install(
     hooks.exclusive = EXCLUSIVE_FIXTURES.union(abilities.exclusive, settings.serial_fixtures)
     hooks.notes = session.config.stash.setdefault(NOTES, [])
     hooks.slowdowns = partial(_slowdowns, session.config)
+    hooks.sent = partial(_sent, session.config)
     lacking = {abilities.serial, *abilities.exclusive} - {""}
     if any(trials[spec.item].serial in lacking for spec in evals):
         hooks.notes.append(abilities.note)
@@ -131,6 +132,11 @@ def _show_progress(
 def _slowdowns(config: pytest.Config) -> Sequence[Slowdown]:
     take = config.stash.get(SLOWDOWNS, None)  # not there before the first call of a model
     return () if take is None else take()
+
+
+def _sent(config: pytest.Config) -> int:
+    take = config.stash.get(SENT, None)
+    return 0 if take is None else take()
 
 
 def workers(config: pytest.Config) -> int:

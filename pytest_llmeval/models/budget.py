@@ -83,6 +83,8 @@ class Budget:
         self._tally = Tally(max_calls=max_calls, max_cost=max_cost)
         self._numbers = count()
         self._lock = threading.Lock()
+        self._sent = 0
+        self._counting = threading.Lock()  # the other one is held while the journal is read
         self._is_closed = threading.Event()
 
     def meter(self, model: str | None, body: Mapping[str, Any]) -> Meter:
@@ -93,6 +95,17 @@ class Budget:
             body: what is sent.
         """
         return Meter(self, model, body)
+
+    def sending(self) -> None:
+        """Count an attempt that is about to be sent, whatever will come of it."""
+        with self._counting:
+            self._sent += 1
+
+    def take_sent(self) -> int:
+        """Return how many attempts were sent since the last time."""
+        with self._counting:
+            sent, self._sent = self._sent, 0
+        return sent
 
     def close(self) -> None:
         """Send those who wait away."""
@@ -234,7 +247,7 @@ class Meter:
     ) -> Callable[[Deadline], T]:
         """Return what sends under the caps, where to wait for room takes of the time as well."""
         if not self._budget.is_limited:
-            return send
+            return lambda deadline: self._sent(lambda: send(deadline))
         return lambda deadline: deadline.run(lambda: self.attempt(lambda: send(Watched()), bill))
 
     def attempt(self, send: Callable[[], T], bill: Callable[[T], Bill]) -> T:
@@ -248,19 +261,23 @@ class Meter:
             BudgetExceeded: it does not fit; nothing was sent.
         """
         if not self._budget.is_limited:
-            return send()
+            return self._sent(send)
         name = self._open = self._budget.take(self._model, self._most)
         if self._is_over:  # nobody waits any more: it had to wait for room too long
             self._end(name, Bill(counts=False, is_free=True))
             why = "given up before there was room for it under the cap"
             raise BudgetExceeded(f"the call was {why}", reason=f"{CAP_REASON}({why})")
         try:
-            reply = send()
+            reply = self._sent(send)
         except BaseException:
             self._end(name, Bill())
             raise
         self._end(name, bill(reply))
         return reply
+
+    def _sent(self, send: Callable[[], T]) -> T:
+        self._budget.sending()
+        return send()
 
     def _end(self, name: str, bill: Bill) -> None:
         self._open = None

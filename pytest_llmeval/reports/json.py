@@ -103,6 +103,7 @@ def _run(run: Run, prices: Prices) -> dict[str, Any]:
             "replayed": sum(call.replayed for call in calls),
             "failed": sum(call.failure is not None for call in calls),
             "outside": run.outside_calls,
+            "attempts": run.attempts,
             "capped": sum((call.reason or "").startswith(CAP_REASON) for call in calls),
         },
         "cost": _cost(cost_of(run, prices)),

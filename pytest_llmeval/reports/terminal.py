@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pytest_llmeval.gate.comparison import Verdict
 from pytest_llmeval.judgement import Judgement
@@ -116,16 +116,21 @@ def _run_line(run: Run, seconds: float, *, cost: str) -> str:
     size = f"{cases} x {words.counted(repeats[0], 'repeat')}"
     if len(repeats) > 1:
         size = f"{cases}, {words.counted(len(run.trials), 'trial')}"
+    models = sorted({call.model for trial in run.trials for call in trial.calls if call.model})
+    parts = [size, *models, *_account(run), f"{seconds:.1f} s"]
+    return " · ".join([*parts, cost] if cost else parts)
+
+
+def _account(run: Run) -> Iterator[str]:
+    """Count the calls that brought a reply or did not, and what was sent for them if more."""
     calls = [call for trial in run.trials for call in trial.calls]
-    models = sorted({call.model for call in calls if call.model})
-    replayed = sum(call.replayed for call in calls)
+    made, replayed = sum(call.was_paid for call in calls), sum(call.replayed for call in calls)
     failed = sum(call.failure is not None for call in calls)
-    made = f"{sum(call.was_paid for call in calls)} calls made, {replayed} replayed"
-    parts = [size, *models, made + (f", {failed} failed" if failed else ""), f"{seconds:.1f} s"]
-    parts += [cost] if cost else []
+    yield f"{made} calls made, {replayed} replayed" + (f", {failed} failed" if failed else "")
+    if run.attempts not in (None, made):
+        yield f"{words.counted(run.attempts or 0, 'attempt')} sent"
     if run.outside_calls:
-        parts.append(f"{run.outside_calls} calls belong to no case")
-    return " · ".join(parts)
+        yield f"{words.counted(run.outside_calls, 'call')} of no case"
 
 
 def _serial_line(serial: Mapping[str, int]) -> str:

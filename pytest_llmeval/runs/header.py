@@ -140,6 +140,7 @@ def header_line(run: Run) -> Line:
         "complete": run.complete,
         "partial": run.partial,
         "outside_calls": run.outside_calls,
+        **({} if run.attempts is None else {"attempts": run.attempts}),
         **({} if run.completes is None else {"completes": run.completes}),
         "trials": len(run.trials),
         "errored": ended[Outcome.ERRORED],
@@ -188,6 +189,7 @@ def _read_run(line: Line) -> Run:
         trials=(),
         outside_calls=need(line, "outside_calls", count),
         completes=maybe(line, "completes", like(RUN_ID, "a run id"), None),
+        attempts=maybe(line, "attempts", count, None),
     )
 
 

@@ -148,6 +148,17 @@ def test_ctrl_c_twice_skips_what_still_runs(pytester: pytest.Pytester, start: Se
     assert len(recorded(pytester.path).trials) == 4
 
 
+def test_the_account_has_the_calls_of_trials_that_did_not_end(
+    pytester: pytest.Pytester, start: Session
+) -> None:
+    process = start()
+    process.send_signal(signal.SIGINT)
+    _, output = ended(process)
+
+    assert "4 calls made, 0 replayed · 12 attempts sent" in output
+    assert recorded(pytester.path).attempts == len(lines(pytester.path / "calls.log")) == 12
+
+
 def test_a_teardown_that_blocks_does_not_hold_up_the_end(
     pytester: pytest.Pytester, start: Session
 ) -> None:

@@ -118,6 +118,28 @@ def test_every_attempt_is_a_call_but_those_turned_away() -> None:
         ask(capped)
 
 
+@pytest.mark.parametrize("asked", [Budget(), budget(calls=4)], ids=["free", "capped"])
+def test_what_was_sent_is_counted_whatever_came_of_it(asked: Budget) -> None:
+    def lose() -> str:
+        raise ConnectionError
+
+    with asked.meter(MODEL, BODY) as meter:
+        for bill in (Bill(counts=False, is_free=True), Bill(is_free=True), Bill()):
+            meter.attempt(lambda: "reply", lambda _reply, bill=bill: bill)
+        with pytest.raises(ConnectionError):
+            meter.attempt(lose, wrote(0))
+
+    assert (asked.take_sent(), asked.take_sent()) == (4, 0)
+
+
+def test_what_a_cap_kept_back_was_not_sent() -> None:
+    capped = budget(calls=2)
+
+    asked_until_refused(capped)
+
+    assert capped.take_sent() == 2
+
+
 def test_an_attempt_that_was_refused_costs_nothing() -> None:
     capped = budget(cost="0.01")
     with capped.meter(MODEL, BODY) as meter:

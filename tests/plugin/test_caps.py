@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.records import Run
+from pytest_llmeval.runs.store import RunStore
 from tests.servers.openai_server import OpenAIServer, Scripted
 
 EVALS = """
@@ -48,6 +50,12 @@ def run(
     return pytester.runpytest_subprocess("-p", "no:cacheprovider", report, *arguments, timeout=120)
 
 
+def newest(pytester: pytest.Pytester) -> Run:
+    found = RunStore(pytester.path / ".llmeval").newest()
+    assert found is not None
+    return found.run
+
+
 def the_run(pytester: pytest.Pytester) -> dict[str, Any]:
     run: dict[str, Any] = json.loads((pytester.path / "report.json").read_text())["run"]
     return run
@@ -66,6 +74,7 @@ def test_the_server_sees_not_one_call_more(
         "replayed": 0,
         "failed": 15,
         "outside": 0,
+        "attempts": 25,
         "capped": 15,
     }
     result.stdout.fnmatch_lines(["stopped at --llm-max-calls=25: 15 trials got no reply"])
@@ -215,6 +224,32 @@ def test_a_retry_is_a_call(pytester: pytest.Pytester, server: OpenAIServer) -> N
 
     assert len(server.requests) == 40
     result.stdout.fnmatch_lines(["stopped at --llm-max-calls=40: 1 trial got no reply"])
+
+
+@WORKERS
+def test_what_was_sent_is_told_beside_what_brought_a_reply(
+    pytester: pytest.Pytester, server: OpenAIServer, arguments: tuple[str, ...]
+) -> None:
+    server.then(*[Scripted(status=500)] * 3, *[Scripted(drop="before")] * 2, Scripted(status=401))
+
+    result = run(pytester, "--llm-max-calls=35", "--llm-concurrency=2", *arguments)
+
+    asked, calls = len(server.requests), the_run(pytester)["calls"]
+    assert (asked, calls["attempts"], calls["made"]) == (35, 35, 29)
+    result.stdout.fnmatch_lines(
+        [f"* 29 calls made, 0 replayed, {calls['failed']} failed · 35 attempts sent *"]
+    )
+    assert calls["failed"] == 11
+    assert (newest(pytester).attempts, newest(pytester).complete) == (35, True)
+
+
+def test_a_session_that_sent_one_attempt_a_reply_says_it_once(
+    pytester: pytest.Pytester, server: OpenAIServer
+) -> None:
+    result = run(pytester)
+
+    result.stdout.fnmatch_lines(["* 40 calls made, 0 replayed · *"])
+    result.stdout.no_fnmatch_line("*attempts sent*")
 
 
 def test_an_attempt_that_was_turned_away_is_none(

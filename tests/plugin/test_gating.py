@@ -39,7 +39,7 @@ def test_a_comment_edit_is_unchanged_and_free(main: Project, workers: tuple[str,
     assert main.calls() == 0
     assert report["verdict"] == "unchanged"
     assert only_function(report)["changed"] == 0
-    calls = {"made": 0, "replayed": 100, "failed": 0, "outside": 0, "capped": 0}
+    calls = {"made": 0, "replayed": 100, "failed": 0, "outside": 0, "attempts": 0, "capped": 0}
     assert report["run"]["calls"] == calls
     result.stdout.fnmatch_lines(
         [

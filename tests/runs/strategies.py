@@ -84,4 +84,5 @@ def runs(draw):
         cases=tuple(collected),
         trials=tuple(trial for case in collected for trial in draw(trials_of(case))),
         outside_calls=draw(counts),
+        attempts=draw(maybe(counts)),
     )

@@ -298,6 +298,7 @@ WRONG_IN_HEADER = {
     "complete": "yes",
     "partial": [None],
     "outside_calls": -1,
+    "attempts": 1.5,
     "trials": True,
     "errored": -1,
     "skipped": None,
