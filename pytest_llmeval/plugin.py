@@ -322,7 +322,7 @@ class SessionHooks:
 
         Only "no tests collected" does not, where no trial had to be run again.
         """
-        is_done = self._retry is not None and not self._retry.again and not judgement.fails
+        is_done = self._retry is not None and self._retry.is_done
         if is_done and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             session.exitstatus = pytest.ExitCode.OK
         if session.exitstatus != pytest.ExitCode.OK:

@@ -138,11 +138,15 @@ class EvalSession:
             return replace(judgement, unsaved=f"this run could not be recorded: {exc}")
 
     def _nothing_ran(self, judgement: Judgement) -> Judgement:
-        if self.retry is not None and not self.retry.again:
+        is_done = self.retry is not None and self.retry.is_done and not self.saw_collection_error
+        if self.retry is not None and is_done:
             note = f"no trial of run {self.retry.run.id} is errored: nothing to run again"
             judgement = replace(judgement, notes=(*judgement.notes, note))
         if self.baseline is None:
             return judgement
+        if self.retry is not None and is_done:  # what was asked for is there already
+            run = self.retry.taken_over
+            return compared(replace(judgement, run=run), run)
         reason = "nothing was compared: no eval case finished in this session"
         return replace(judgement, could_not_judge=reason)
 

@@ -49,9 +49,20 @@ class Retry:
         }
 
     @property
+    def taken_over(self) -> Run:
+        """The run as it stands: nothing of it was paid for here."""
+        trials = (trial for case in self.run.cases for trial in self.recorded.get(case.id, ()))
+        return replace(self.run, trials=tuple(trials), attempts=0)
+
+    @property
     def unfinished(self) -> tuple[Case, ...]:
         """The cases of which some trial is run again."""
         return tuple(c for c in self.run.cases if len(self.standing.get(c.id, ())) < c.repeats)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no trial is to be run again."""
+        return self.again == 0
 
     @property
     def again(self) -> int:

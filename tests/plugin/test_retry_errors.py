@@ -217,13 +217,43 @@ def test_with_nothing_errored_workers_have_nothing_to_do_either(project: Project
     assert project.run("--llm-retry-errors", "-n2").ret == pytest.ExitCode.OK
 
 
-def test_with_nothing_errored_nothing_passes_ungated(project: Project) -> None:
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "workers"])
+@pytest.mark.parametrize(
+    ("expected", "code", "verdict"), [("yes", 0, "inconclusive"), ("never", 1, "regressed")]
+)
+def test_with_nothing_errored_the_run_is_judged_as_it_stands(
+    project: Project, workers: tuple[str, ...], expected: str, code: int, verdict: str
+) -> None:
     project.run("--llm-retry-errors")
+    project.git("switch", "-qc", "branch")
+    asked = EVALS.replace("llm.ask(case)", 'llm.ask(case + "?")')
+    project.write(test_evals=asked.replace('"yes"', f'"{expected}"'))
+    project.commit()
     project.run()
+    runs, run = project.runs(), last_run(project)
+    project.calls()
 
-    result = project.run("--llm-retry-errors", "--llm-baseline=HEAD")
+    result, report = project.gate("--llm-retry-errors", "--llm-baseline=main", *workers)
 
-    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert (result.ret, report["verdict"]) == (code, verdict)
+    assert (project.calls(), project.runs()) == (0, runs)
+    assert report["run"]["id"] == run.id
+    result.stdout.fnmatch_lines(
+        [
+            "3 cases x 4 repeats · function/model:answer · 0 calls made, 24 replayed · *",
+            f"note: no trial of run {run.id} is errored: nothing to run again",
+        ]
+    )
+
+
+def test_a_file_that_cannot_be_collected_keeps_its_own_exit_code(project: Project) -> None:
+    project.run()
+    project.run("--llm-retry-errors")
+    project.write(test_more="raise OSError")
+
+    result = project.run("--llm-retry-errors", "--llm-baseline=last")
+
+    assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(["could not judge: nothing was compared*"])
 
 

@@ -66,6 +66,18 @@ def test_what_stands_was_paid_for_by_another_session() -> None:
     assert [(call.replayed, call.was_paid) for call in first.calls] == [(True, False)]
 
 
+def test_a_run_without_errored_trials_is_done_and_was_paid_for_elsewhere() -> None:
+    run = make_run()
+    retry = Retry(run, Path("run"))
+
+    assert retry.is_done
+    assert not Retry(with_errored(run, 1), Path("run")).is_done
+    taken_over = retry.taken_over
+    assert [(t.case, t.index) for t in taken_over.trials] == [(t.case, t.index) for t in run.trials]
+    assert not any(call.was_paid for trial in taken_over.trials for call in trial.calls)
+    assert taken_over.attempts == 0
+
+
 def test_the_newest_run_is_the_one(store: RunStore) -> None:
     for run_id in IDS:
         path = store.save(make_run(id=run_id))
