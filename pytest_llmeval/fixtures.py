@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
 
     from pytest_llmeval.cache.replies import Replies
+    from pytest_llmeval.engine.imports import Asker
     from pytest_llmeval.engine.ledger import Ledger
     from pytest_llmeval.engine.loop import TrialRunner
     from pytest_llmeval.engine.trial import RunningTrial
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     from pytest_llmeval.models.budget import Budget
     from pytest_llmeval.models.gates import Gates
     from pytest_llmeval.models.providers import Providers
+
+
+REPLIES = pytest.StashKey["Replies"]()
+PROVIDERS = pytest.StashKey["Providers"]()
 
 
 class ScoreRecorder(Protocol):
@@ -37,60 +43,86 @@ class ScoreRecorder(Protocol):
 @pytest.fixture(scope="session")
 def _llm_replies(pytestconfig: pytest.Config) -> Iterator[Replies]:
     """Replies that were paid for, opened at the first call and closed at the end."""
-    from pytest_llmeval.cache.replies import Replies
-    from pytest_llmeval.engine.hooks import NOTES
-
-    settings = pytestconfig.stash[SETTINGS]
-    replies = Replies(
-        settings.directory,
-        mode=settings.cache,
-        session=settings.session,
-        warn=pytestconfig.stash.setdefault(NOTES, []).append,
-    )
+    replies = _replies(pytestconfig)
     yield replies
     replies.close()
 
 
 @pytest.fixture(scope="session")
-def _llm_providers(request: pytest.FixtureRequest) -> Iterator[Providers]:
+def _llm_providers(pytestconfig: pytest.Config) -> Iterator[Providers]:
     """Connections and imported functions, kept from trial to trial."""
-    from pytest_llmeval.engine.hooks import SENT, SLOWDOWNS
-    from pytest_llmeval.models.deadline import TimeLimit
-    from pytest_llmeval.models.providers import Providers
-    from pytest_llmeval.models.retries import RetryPolicy
-
-    gates = _gates(request.config)
-    limit = TimeLimit(request.config.stash[SETTINGS].timeout)
-    request.config.stash[SLOWDOWNS] = gates.take_slowdowns
-    budget = _budget(request.config)
-    request.config.stash[SENT] = budget.take_sent
-    providers = Providers(retries=RetryPolicy(gates=gates, limit=limit, budget=budget))
+    providers = _providers(pytestconfig)
     yield providers
     providers.close()
 
 
 @pytest.fixture(scope="session")
 def _llm_interception(
-    pytestconfig: pytest.Config, _llm_replies: Replies, _llm_providers: Providers
+    pytestconfig: pytest.Config,
+    _llm_replies: Replies,
+    _llm_providers: Providers,
 ) -> Iterator[None]:
     """Stands between the application's clients and the network; cases that want it ask first."""
-    from pytest_llmeval.engine.hooks import NOTES
     from pytest_llmeval.models.asker import inherited_by_threads
-    from pytest_llmeval.models.intercept import intercepting
-    from pytest_llmeval.models.questions import Interception
-    from pytest_llmeval.models.recognition import Recognition
 
     engine = pytestconfig.pluginmanager.get_plugin("llmeval-engine")
     assert engine is not None  # noqa: S101 - it is what asked for this fixture
-    interception = Interception(
-        engine.asker,
-        calls_of=lambda trial: _calls_of(trial, pytestconfig, _llm_replies),
-        retries=_llm_providers.retries,
-        recognition=Recognition(pytestconfig.stash[SETTINGS].intercept_hosts),
-        note=pytestconfig.stash.setdefault(NOTES, []).append,
-    )
-    with inherited_by_threads(), intercepting(interception):
+    with inherited_by_threads(), intercepting(pytestconfig, engine.asker):
         yield
+
+
+@contextmanager
+def intercepting(config: pytest.Config, asker: Asker) -> Iterator[None]:
+    """Keep what clients of the application ask, for those whom ``asker`` names."""
+    from pytest_llmeval.engine.hooks import NOTES
+    from pytest_llmeval.models import intercept
+    from pytest_llmeval.models.questions import Interception
+    from pytest_llmeval.models.recognition import Recognition
+
+    interception = Interception(
+        asker,
+        calls_of=lambda trial: _calls_of(trial, config, _replies(config)),
+        retries=_providers(config).retries,
+        recognition=Recognition(config.stash[SETTINGS].intercept_hosts),
+        note=config.stash.setdefault(NOTES, []).append,
+    )
+    with intercept.intercepting(interception):
+        yield
+
+
+def _replies(config: pytest.Config) -> Replies:
+    """Find the replies of the session; modules may ask for some before there are fixtures."""
+    from pytest_llmeval.cache.replies import Replies
+    from pytest_llmeval.engine.hooks import NOTES
+
+    if REPLIES not in config.stash:
+        settings = config.stash[SETTINGS]
+        config.stash[REPLIES] = Replies(
+            settings.directory,
+            mode=settings.cache,
+            session=settings.session,
+            warn=config.stash.setdefault(NOTES, []).append,
+        )
+        config.add_cleanup(config.stash[REPLIES].close)
+    return config.stash[REPLIES]
+
+
+def _providers(config: pytest.Config) -> Providers:
+    """Find what the session calls with, as its replies."""
+    from pytest_llmeval.engine.hooks import SENT, SLOWDOWNS
+    from pytest_llmeval.models.deadline import TimeLimit
+    from pytest_llmeval.models.providers import Providers
+    from pytest_llmeval.models.retries import RetryPolicy
+
+    if PROVIDERS not in config.stash:
+        gates, budget = _gates(config), _budget(config)
+        limit = TimeLimit(config.stash[SETTINGS].timeout)
+        config.stash[SLOWDOWNS] = gates.take_slowdowns
+        config.stash[SENT] = budget.take_sent
+        providers = Providers(retries=RetryPolicy(gates=gates, limit=limit, budget=budget))
+        config.stash[PROVIDERS] = providers
+        config.add_cleanup(providers.close)
+    return config.stash[PROVIDERS]
 
 
 @pytest.fixture(scope="session")

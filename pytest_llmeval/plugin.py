@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -25,6 +26,7 @@ from pytest_llmeval.fixtures import (  # noqa: F401 - pytest finds fixtures by t
     async_llm,
     async_ollama_client,
     async_openai_client,
+    intercepting,
     llm,
     llm_score,
     ollama_client,
@@ -61,9 +63,20 @@ def pytest_configure(config: pytest.Config) -> None:
         settings = resolve(config)
         config.stash[SETTINGS] = settings
         hooks = SessionHooks(config, settings)
+        if settings.intercept:
+            _intercept_imports(config)
     except (SettingsError, BaselineError) as exc:
         raise pytest.UsageError(str(exc)) from None
     config.pluginmanager.register(hooks, "llmeval-session")
+
+
+def _intercept_imports(config: pytest.Config) -> None:
+    """Keep what modules ask while they are imported: only the ini file can tell so early."""
+    from pytest_llmeval.engine.imports import IMPORTS, ImportHooks
+    from pytest_llmeval.models.intercept import check_seams
+
+    check_seams()
+    config.pluginmanager.register(ImportHooks(partial(intercepting, config)), IMPORTS)
 
 
 class SessionHooks:

@@ -49,6 +49,7 @@ class EngineHooks:
         notes: sentences for the section; each rides on the next report.
         slowdowns: tells how providers slowed us down since the last time.
         sent: how many calls were sent to models since then, retries included.
+        imported: how many calls were answered since then while modules were imported.
         exclusive: fixtures that no trial may ask for while others are in flight.
     """
 
@@ -63,6 +64,7 @@ class EngineHooks:
         self.notes: list[str] = []
         self.slowdowns: Callable[[], Sequence[Slowdown]] = list
         self.sent: Callable[[], int] = int
+        self.imported: Callable[[], int] = int
         self.exclusive = EXCLUSIVE_FIXTURES
         self._runners = runners
         self._reported: set[pytest.Item] = set()
@@ -231,7 +233,7 @@ class EngineHooks:
         notes, self.notes[:] = list(self.notes), []
         return {
             "notes": notes,
-            "outside_calls": self._shared.untold(),
+            "outside_calls": self._shared.untold() + self.imported(),
             "attempts": self.sent(),
             "slowdowns": [asdict(slowdown) for slowdown in self.slowdowns()],
         }

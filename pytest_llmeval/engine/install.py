@@ -10,6 +10,7 @@ import pytest
 
 from pytest_llmeval.engine.case import CaseRunner
 from pytest_llmeval.engine.hooks import NOTES, RUNNER, SENT, SLOWDOWNS, EngineHooks
+from pytest_llmeval.engine.imports import IMPORTS
 from pytest_llmeval.engine.lookahead import Lookahead
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.overlap import (
@@ -83,6 +84,8 @@ def install(
     hooks.notes = session.config.stash.setdefault(NOTES, [])
     hooks.slowdowns = partial(_slowdowns, session.config)
     hooks.sent = partial(_sent, session.config)
+    imports = session.config.pluginmanager.get_plugin(IMPORTS)
+    hooks.imported = int if imports is None else imports.untold
     lacking = {abilities.serial, *abilities.exclusive} - {""}
     if any(trials[spec.item].serial in lacking for spec in evals):
         hooks.notes.append(abilities.note)

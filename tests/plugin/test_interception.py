@@ -542,3 +542,78 @@ def test_an_awaitable_client_is_answered_where_a_trial_patches_what_all_calls_se
     pytester.runpytest(*OPTIONS, "--llm-timeout=20").assert_outcomes(passed=1)
 
     assert asked(servers) == 2
+
+
+ASKS_AT_IMPORT = """
+import asyncio
+import app
+from pytest_llmeval import llm_eval
+
+PROMPT = app.by_sdk() + app.by_sdk()
+OTHER = asyncio.run(app.by_async_sdk())
+
+@llm_eval(repeats=2)
+def test_it(llm):
+    assert app.by_sdk().startswith("reply")
+    with open("prompts.log", "a") as log: log.write(f"{PROMPT} {OTHER}\\n")
+
+def test_ordinary(): pass
+"""
+INI = "[pytest]\nllm_intercept = true\n"
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_what_a_module_asks_as_it_is_imported_is_a_draw_like_any_other(
+    pytester: pytest.Pytester, servers: list[OpenAIServer], arguments: tuple[str, ...]
+) -> None:
+    pytester.makepyfile(app=APP, test_first=ASKS_AT_IMPORT, test_second=ASKS_AT_IMPORT)
+    pytester.makeini(INI)
+    first = pytester.runpytest_subprocess(*OPTIONS, *arguments)
+    again = pytester.runpytest_subprocess(*OPTIONS, *arguments, "--llm-cache=replay")
+
+    first.assert_outcomes(passed=4)
+    again.assert_outcomes(passed=4)
+    assert asked(servers) == 5  # three for both modules, and one for each trial index
+    assert len({*(pytester.path / "prompts.log").read_text().splitlines()}) == 1
+    again.stdout.fnmatch_lines(["*0 calls made, 4 replayed*calls of no case*"])
+
+
+def test_what_a_module_asked_does_not_depend_on_which_others_are_collected(
+    pytester: pytest.Pytester, servers: list[OpenAIServer]
+) -> None:
+    pytester.makepyfile(app=APP, test_first=ASKS_AT_IMPORT, test_second=ASKS_AT_IMPORT)
+    pytester.makeini(INI)
+    pytester.runpytest_subprocess(*OPTIONS)
+    before = asked(servers)
+    assert before
+
+    pytester.runpytest_subprocess(*OPTIONS, "--collect-only")
+    result = pytester.runpytest_subprocess(*OPTIONS, "test_second.py", "--llm-max-calls=0")
+
+    result.assert_outcomes(passed=2)
+    assert asked(servers) == before
+    result.stdout.fnmatch_lines(["* 3 calls of no case*"])
+
+
+def test_a_cap_holds_for_what_modules_ask(
+    pytester: pytest.Pytester, servers: list[OpenAIServer]
+) -> None:
+    pytester.makepyfile(app=APP, test_first=ASKS_AT_IMPORT)
+    pytester.makeini(INI)
+
+    result = pytester.runpytest_subprocess(*OPTIONS, "--llm-max-calls=1")
+
+    assert asked(servers) == 1
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*--llm-max-calls=1 is reached*"])
+
+
+def test_what_a_module_asks_is_left_alone_where_only_marks_want_interception(
+    pytester: pytest.Pytester, servers: list[OpenAIServer]
+) -> None:
+    evals = ASKS_AT_IMPORT.replace("repeats=2", "repeats=2, intercept=True")
+    pytester.makepyfile(app=APP, test_first=evals)
+    for _ in range(2):
+        pytester.runpytest_subprocess(*OPTIONS).assert_outcomes(passed=2)
+
+    assert asked(servers) == 2 * 3 + 2
