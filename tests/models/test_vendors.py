@@ -10,6 +10,7 @@ import pytest
 
 from pytest_llmeval.errors import ProviderFailed, ReplayMiss
 from pytest_llmeval.models import transport_httpx
+from tests.leaks import files_with
 from tests.servers.openai_server import OpenAIServer, Scripted
 
 from .conftest import SECRET, CountingTrial, Session
@@ -21,6 +22,7 @@ WAYS = [
     for name, way in vendor.ways.items()
 ]
 EVERY_VENDOR = pytest.mark.parametrize("vendor", VENDORS, ids=[v.name for v in VENDORS])
+PLAIN_OR_STREAM = pytest.mark.parametrize("how", ["plain", "stream"])
 BOTH = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 
 
@@ -30,6 +32,12 @@ def serving(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIS
         for name, value in vendor.environment(server.url).items():
             monkeypatch.setenv(name, value)
         yield server
+
+
+@pytest.fixture(autouse=True)
+def _no_key_in_any_file(directory: Path) -> Iterator[None]:
+    yield
+    assert files_with(SECRET, directory) == []
 
 
 @BOTH
@@ -44,7 +52,7 @@ def test_a_reply_is_typed_kept_and_replayed_without_call_or_key(
     way: Way,
     is_async: bool,
 ) -> None:
-    serving.then(Scripted(body=way.body))
+    serving.then(way.well())
     first, second = CountingTrial(0), CountingTrial(0)
     session = begin()
     paid = done(way.ask(vendor.client(session, first, is_async=is_async)))
@@ -59,13 +67,12 @@ def test_a_reply_is_typed_kept_and_replayed_without_call_or_key(
     (bought,), (again,) = first.calls, second.calls
     assert (bought.draw, bought.reply_sha256) == (again.draw, again.reply_sha256)
     assert (bought.replayed, again.replayed) == (False, True)
-    stored = [path.read_bytes() for path in directory.rglob("*") if path.is_file()]
     assert SECRET in str(serving.requests[0].headers)
-    assert stored
-    assert not any(SECRET.encode() in content for content in stored)
+    assert files_with(bought.draw or "-", directory) == ["cache.db"]  # what is searched for a key
 
 
 @BOTH
+@PLAIN_OR_STREAM
 @EVERY_VENDOR
 @pytest.mark.parametrize(
     ("status", "headers", "made", "failure"),
@@ -85,13 +92,14 @@ def test_a_refusal_is_the_vendors_own_error(
     trial: CountingTrial,
     vendor: Vendor,
     is_async: bool,
+    how: str,
     status: int,
     headers: dict[str, str],
     made: int,
     failure: str,
 ) -> None:
-    serving.then(*[Scripted(status=status, headers=headers)] * made)
-    way = vendor.ways["plain"]
+    way = vendor.ways[how]
+    serving.then(*[Scripted(status=status, headers=headers)] * made, way.well())
 
     with pytest.raises(vendor.errors[status], match="scripted") as caught:
         done(way.ask(vendor.client(begin(), trial, is_async=is_async)))
@@ -100,8 +108,8 @@ def test_a_refusal_is_the_vendors_own_error(
     assert len(serving.requests) == made
     (call,) = trial.calls
     assert (call.failure, call.draw) == (failure, None)
-    later = done(way.ask(vendor.client(begin(), CountingTrial(0), is_async=is_async)))
-    assert way.read(later) == f"reply {made}"  # nothing was stored
+    done(way.ask(vendor.client(begin(), CountingTrial(0), is_async=is_async)))
+    assert len(serving.requests) == made + 1  # nothing was stored
 
 
 @BOTH
@@ -120,17 +128,43 @@ def test_who_is_to_slow_down_waits_as_long_as_the_vendor_says(
 
 
 @BOTH
+@PLAIN_OR_STREAM
 @EVERY_VENDOR
 def test_a_lost_connection_is_the_vendors_own_error(
-    session: Session, serving: OpenAIServer, trial: CountingTrial, vendor: Vendor, is_async: bool
+    *,
+    session: Session,
+    serving: OpenAIServer,
+    trial: CountingTrial,
+    vendor: Vendor,
+    is_async: bool,
+    how: str,
 ) -> None:
-    serving.then(Scripted(drop="before"), Scripted(drop="midway"), Scripted(drop="before"))
+    way = vendor.ways[how]
+    serving.then(Scripted(drop="before"), way.well(drop="midway"), Scripted(drop="before"))
 
     with pytest.raises(vendor.lost):
-        done(vendor.ways["plain"].ask(vendor.client(session, trial, is_async=is_async)))
+        done(way.ask(vendor.client(session, trial, is_async=is_async)))
 
     assert len(serving.requests) == 3
     assert trial.calls[0].reason == "network: RemoteProtocolError"
+
+
+@BOTH
+@EVERY_VENDOR
+def test_a_stream_that_is_cut_is_the_vendors_own_error_and_not_stored(
+    *, begin: Callable[..., Session], serving: OpenAIServer, vendor: Vendor, is_async: bool
+) -> None:
+    way, trial = vendor.ways["stream"], CountingTrial(0)
+    serving.then(*[way.cut()] * 3, way.well())
+
+    with pytest.raises(vendor.errors[502]):
+        done(way.ask(vendor.client(begin(), trial, is_async=is_async)))
+
+    assert len(serving.requests) == 3
+    assert [call.failure for call in trial.calls] == ["infrastructure"]
+    whole = done(way.ask(vendor.client(begin(), CountingTrial(0), is_async=is_async)))
+    assert way.read(whole) == "reply 0"
+    assert len(serving.requests) == 4
 
 
 @BOTH
@@ -152,11 +186,23 @@ def test_malformed_json_is_an_error_and_not_stored(
 
 @BOTH
 @EVERY_VENDOR
+@pytest.mark.parametrize(
+    ("how", "slowly"),
+    [("plain", {"delay": 0.1}), ("plain", {"trickle": 0.0002}), ("stream", {"pause": 0.01})],
+    ids=["late", "byte by byte", "chunk by chunk"],
+)
 def test_a_slow_reply_is_waited_for(
-    session: Session, serving: OpenAIServer, trial: CountingTrial, vendor: Vendor, is_async: bool
+    *,
+    session: Session,
+    serving: OpenAIServer,
+    trial: CountingTrial,
+    vendor: Vendor,
+    is_async: bool,
+    how: str,
+    slowly: dict[str, float],
 ) -> None:
-    serving.then(Scripted(delay=0.1))
-    way = vendor.ways["plain"]
+    way = vendor.ways[how]
+    serving.then(way.well(**slowly))
 
     reply = done(way.ask(vendor.client(session, trial, is_async=is_async)))
 

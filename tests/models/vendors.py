@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,10 @@ import ollama
 import openai
 from pydantic import BaseModel
 
-from tests.servers.anthropic_server import AnthropicServer, message
-from tests.servers.ollama_server import OllamaServer, chat_reply
-from tests.servers.openai_server import OpenAIServer, chat_completion
+from tests.servers.anthropic_server import AnthropicServer, message, message_stream
+from tests.servers.ollama_server import OllamaServer, chat_lines, chat_reply
+from tests.servers.openai_server import OpenAIServer, Scripted, chat_completion
+from tests.servers.openai_streams import chat_stream
 
 from .conftest import SECRET, CountingTrial, Session
 
@@ -39,12 +40,28 @@ class Way:
         ask: asks; awaitable if the client is.
         read: what to compare with ``expected``.
         body: of the reply; None for the server's usual one.
+        chunks: of a reply that is a stream, of this content type.
     """
 
     ask: Callable[[Any], Any]
     read: Callable[[Any], object]
     expected: object = "reply 0"
     body: object = None
+    chunks: Sequence[bytes] | None = None
+    content_type: str = "text/event-stream"
+
+    def well(self, **more: Any) -> Scripted:
+        """What the server is to do to answer it."""
+        return Scripted(body=self.body, chunks=self.chunks, headers=self._headers, **more)
+
+    def cut(self) -> Scripted:
+        """What it does to break off in the middle, as if that were all."""
+        assert self.chunks is not None
+        return Scripted(chunks=self.chunks[: len(self.chunks) // 2], headers=self._headers)
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        return {} if self.chunks is None else {"content-type": self.content_type}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +88,15 @@ class Vendor:
 
     def environment(self, url: str) -> dict[str, str]:
         return {self.url_variable: url, self.key_variable: SECRET}
+
+
+def every_chunk(stream: Any) -> Any:
+    """Read a stream to its end; awaitable if it is that of an awaitable client."""
+
+    async def collect() -> list[Any]:
+        return [chunk async for chunk in await stream]
+
+    return collect() if inspect.isawaitable(stream) else list(stream)
 
 
 def done(result: Any) -> Any:
@@ -126,6 +152,15 @@ OPENAI = Vendor(
             read=lambda reply: reply.http_response.content,
             expected=json.dumps(chat_completion("reply 0", "gpt")).encode(),
         ),
+        "stream": Way(
+            ask=lambda c: every_chunk(
+                c.chat.completions.create(model="gpt", messages=MESSAGES, stream=True)
+            ),
+            read=lambda chunks: "".join(
+                chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices
+            ),
+            chunks=chat_stream("reply 0", {"model": "gpt", "messages": MESSAGES}),
+        ),
     },
     errors={
         400: openai.BadRequestError,
@@ -179,6 +214,15 @@ ANTHROPIC = Vendor(
             read=lambda reply: reply.http_response.content,
             expected=json.dumps(message([{"type": "text", "text": "reply 0"}], "claude")).encode(),
         ),
+        "stream": Way(
+            ask=lambda c: every_chunk(
+                c.messages.create(model="claude", max_tokens=9, messages=MESSAGES, stream=True)
+            ),
+            read=lambda events: "".join(
+                event.delta.text for event in events if event.type == "content_block_delta"
+            ),
+            chunks=message_stream("reply 0", "claude"),
+        ),
     },
     errors={
         400: anthropic.BadRequestError,
@@ -221,6 +265,12 @@ OLLAMA = Vendor(
             read=lambda reply: Capital.model_validate_json(reply.message.content),
             expected=Capital(city="Lima"),
             body=chat_reply({"content": LIMA}),
+        ),
+        "stream": Way(
+            ask=lambda c: every_chunk(c.chat("llama", messages=MESSAGES, stream=True)),
+            read=lambda parts: "".join(part.message.content for part in parts),
+            chunks=chat_lines("reply 0"),
+            content_type="application/x-ndjson",
         ),
         "generate": Way(
             ask=lambda c: c.generate("llama", "Hello"), read=lambda reply: reply.response

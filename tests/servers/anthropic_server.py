@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.servers.openai_server import OpenAIServer, Received
+from tests.servers.openai_streams import event
 
 
 class AnthropicServer(OpenAIServer):
@@ -38,3 +39,32 @@ def message(content: list[dict[str, object]], model: str) -> dict[str, object]:
         "stop_sequence": None,
         "usage": {"input_tokens": 7, "output_tokens": 2},
     }
+
+
+def message_stream(text: str, model: str) -> list[bytes]:
+    """Word a reply of /v1/messages as a stream, an event a chunk."""
+    begin = message([], model) | {
+        "stop_reason": None,
+        "usage": {"input_tokens": 7, "output_tokens": 1},
+    }
+    events: list[dict[str, object]] = [
+        {"type": "message_start", "message": begin},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "ping"},
+        *(
+            {
+                "type": "content_block_delta",
+                "index": 0,
+                "delta": {"type": "text_delta", "text": letter},
+            }
+            for letter in text
+        ),
+        {"type": "content_block_stop", "index": 0},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+            "usage": {"output_tokens": 2},
+        },
+        {"type": "message_stop"},
+    ]
+    return [event(one, name=str(one["type"])) for one in events]

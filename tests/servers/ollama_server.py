@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.servers.openai_server import OpenAIServer, Received
 
 
@@ -35,3 +37,12 @@ DONE = {"done": True, "done_reason": "stop", "prompt_eval_count": 7, "eval_count
 def chat_reply(message: dict[str, object]) -> dict[str, object]:
     """Word a reply of /api/chat."""
     return {"model": "llama", "message": {"role": "assistant", **message}, **DONE}
+
+
+def chat_lines(text: str) -> list[bytes]:
+    """Word a reply of /api/chat as a stream, a line a chunk."""
+    parts = [
+        *({**chat_reply({"content": letter}), "done": False} for letter in text),
+        chat_reply({"content": ""}),
+    ]
+    return [json.dumps(part).encode() + b"\n" for part in parts]
