@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import anthropic  # noqa: F401 - what is imported here need not be in every session below
+import httpcore  # noqa: F401
+import httpcore2  # noqa: F401 - httpx2 would meet the classes of another copy later
 import httpx
 import ollama  # noqa: F401
 import openai  # noqa: F401
@@ -24,6 +26,8 @@ OPTIONS = ("-p", "no:cacheprovider", "-W", "error")
 # The clients of module level are built while tests are collected, before anything of ours is.
 APP = """
 import anthropic
+import httpcore  # noqa: F401
+import httpcore2  # noqa: F401 - httpx2 would meet the classes of another copy later
 import httpx
 import httpx2
 import ollama
