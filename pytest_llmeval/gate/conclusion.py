@@ -19,7 +19,7 @@ from pytest_llmeval.gate.family import Standing
 from pytest_llmeval.gate.figures import Significance
 from pytest_llmeval.gate.pairing import Pair, Pairing
 from pytest_llmeval.gate.ratios import ratio, ratios
-from pytest_llmeval.gate.scoring import off_scale, score, values_of
+from pytest_llmeval.gate.scoring import off_scale, score
 from pytest_llmeval.gate.settling import settling_cases, settling_repeats
 from pytest_llmeval.gate.sides import Side
 from pytest_llmeval.gate.verdict import Decision, Finding, decide
@@ -197,12 +197,15 @@ def _compared(pairing: Pairing) -> tuple[CaseComparison, ...]:
 
 
 def _case(pair: Pair, scale: Scale) -> CaseComparison:
+    there, here = pair.all_there.values, pair.all_here.values
+    if scale == "log":
+        there, here = (tuple(off_scale(value, scale) for value in side) for side in (there, here))
     return CaseComparison(
         case=pair.case,
         kind=pair.kind,
         difference=pair.difference,
-        baseline_scores=tuple(off_scale(value, scale) for value in values_of(pair.all_there)),
-        scores=tuple(off_scale(value, scale) for value in values_of(pair.all_here)),
+        baseline_scores=there,
+        scores=here,
         baseline_mean=off_scale(pair.mean_there, scale),
         mean=off_scale(pair.mean_here, scale),
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pytest_llmeval.gate.counts import count_trials
 from pytest_llmeval.gate.description import CaseDescription, FunctionDescription
 from pytest_llmeval.gate.samples import units_within
-from pytest_llmeval.gate.scoring import Scores, gated_metrics, mean_of, score, values_of
+from pytest_llmeval.gate.scoring import Scores, gated_metrics, score
 from pytest_llmeval.gate.sides import Side, sides_of
 from pytest_llmeval.records import PASS_METRIC, Better, Run
 from pytest_llmeval.stats.expected import expect_mean
@@ -35,7 +35,7 @@ def _describe(function: str, metric: str, side: Side, *, alpha: float) -> Functi
     scores = score(side, metric, better=better)
     scored = sorted(id_ for id_, values in scores.items() if values)
     found = _interval(side, scores, scored, metric=metric, alpha=alpha) if scored else None
-    samples = [values_of(scores[id_]) for id_ in scored]
+    samples = [scores[id_].values for id_ in scored]
     later = expect_mean(samples, confidence=1 - 2 * alpha) if samples else None
     return FunctionDescription(
         function=function,
@@ -59,7 +59,7 @@ def _describe(function: str, metric: str, side: Side, *, alpha: float) -> Functi
 def _interval(
     side: Side, scores: Scores, scored: list[str], *, metric: str, alpha: float
 ) -> MeanInterval:
-    means = [mean_of(scores[id_]) for id_ in scored]
+    means = [scores[id_].mean for id_ in scored]
     units = units_within(side, scores, scored)
     if metric != PASS_METRIC:
         return mean_interval(means, units, alpha=alpha)
@@ -72,7 +72,7 @@ def _worst(
 ) -> tuple[CaseDescription, ...]:
     sign = 1 if better == "higher" else -1
     cases = [
-        CaseDescription(case=id_, mean=mean_of(scores[id_]), scores=values_of(scores[id_]))
+        CaseDescription(case=id_, mean=scores[id_].mean, scores=scores[id_].values)
         for id_ in scored
     ]
     is_pass = metric == PASS_METRIC

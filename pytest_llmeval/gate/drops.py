@@ -145,7 +145,7 @@ def too_few_draws(found: Significance, *, penalty: int, alpha: float, sign: int)
 def _rates(samples: Samples, scores_there: Scores, *, better: Better) -> FloatArray:
     """Return how often each changed case is expected to be good, from the baseline."""
     used = slice(1) if samples.identical_repeats else slice(None)
-    every = [value for scored in scores_there.values() for _, value in scored[used]]
+    every = [value for scored in scores_there.values() for value in scored.values[used]]
     hits = [_good(case.there, better=better) for case in samples.cases]
     overall = (_good(every, better=better) + 0.5) / (len(every) + 1)
     return expected_rates(hits, [len(case.there) for case in samples.cases], overall=overall)

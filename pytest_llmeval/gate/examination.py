@@ -78,7 +78,7 @@ def _without_logarithm(subject: Subject) -> Decision | None:
 
 def _not_positive(side: Side, subject: Subject) -> int:
     scores = score(side, subject.metric, better=subject.better)
-    return sum(value <= 0 for of_case in scores.values() for _, value in of_case)
+    return sum(value <= 0 for of_case in scores.values() for value in of_case.values)
 
 
 def _unfit(pairing: Pairing, extent: Extent) -> Decision | None:

@@ -11,7 +11,6 @@ import numpy as np
 from pytest_llmeval.gate.changes import all_repeats_identical
 from pytest_llmeval.gate.comparison import Method
 from pytest_llmeval.gate.pairing import Pair, Pairing
-from pytest_llmeval.gate.scoring import mean_of, values_of
 from pytest_llmeval.gate.units import units_of
 from pytest_llmeval.gate.wordings import WordingTable, wording_table, wordings_of
 from pytest_llmeval.records import SECONDS_METRIC, GateRules, GateTest
@@ -111,7 +110,7 @@ class Significance:
 def measure(pairing: Pairing) -> Extent:
     """Count the common cases, at least one, and average their differences."""
     pairs, changed = pairing.pairs, pairing.changed
-    units = zip(pairs, units_of(pairs), strict=True)
+    units = zip(pairs, units_of(pairs, shared=pairing.subject.calls.shared), strict=True)
     labels = tuple(unit for pair, unit in units if pair.kind is not None)
     differences = [pair.difference for pair in changed]
     spread = unit_mean(differences, labels) if changed else None
@@ -135,7 +134,7 @@ def measure(pairing: Pairing) -> Extent:
 
 def _baseline_mean(pair: Pair) -> float:
     """Return the mean to which the difference of a case adds: of all trials if it has none."""
-    return mean_of(pair.all_there) if pair.kind is None else pair.mean_there
+    return pair.all_there.mean if pair.kind is None else pair.mean_there
 
 
 def significance(pairing: Pairing, extent: Extent, *, rules: GateRules) -> Significance:
@@ -268,8 +267,8 @@ def samples_of(pairing: Pairing) -> Samples:
     return Samples(
         cases=tuple(
             CaseScores(
-                there=values_of(pair.there[used]),
-                here=values_of(pair.here[used]),
+                there=pair.there.values[used],
+                here=pair.here.values[used],
             )
             for pair in changed
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from pytest_llmeval.gate.calls import CallsOfBoth
 from pytest_llmeval.gate.comparison import (
     Comparison,
     FunctionComparison,
@@ -38,8 +39,13 @@ def judge(
     """Compare a run with its baseline; see ``pytest_llmeval.gate.compare``."""
     there = sides_of(measured(baseline, cost_of=cost_of))
     here = sides_of(measured(run, cost_of=cost_of))
+    calls = {
+        function: CallsOfBoth(there[function].trials, here[function].trials)
+        for function in here
+        if function in there
+    }
     entries = [
-        *_collected_here(there, here, partial=run.partial, rules=rules),
+        *_collected_here(there, here, calls, partial=run.partial, rules=rules),
         *_only_in_baseline(there, here, run=run, rules=rules),
     ]
     functions = tuple(_concluded(entries, rules))
@@ -50,13 +56,18 @@ def judge(
         fails=bool(why) or any(one.fails for one in functions),
         why=why,
         functions=functions,
-        ungated=tuple(_ungated(there, here, rules=rules)),
+        ungated=tuple(_ungated(there, here, calls, rules=rules)),
         notes=_odd_names(functions, rules),
     )
 
 
 def _collected_here(
-    all_there: Sides, all_here: Sides, *, partial: Collection[str], rules: GateRules
+    all_there: Sides,
+    all_here: Sides,
+    calls: Mapping[str, CallsOfBoth],
+    *,
+    partial: Collection[str],
+    rules: GateRules,
 ) -> Iterator[Entry]:
     for function, here in all_here.items():
         in_full = function not in partial
@@ -75,6 +86,7 @@ def _collected_here(
                 there=there,
                 here=here,
                 collected_in_full=in_full,
+                calls=calls[function],
                 test="log-ratio" if metric in MEASURED_METRICS else rules.test,
             )
             yield examine(subject, rules=rules)
@@ -115,7 +127,9 @@ def _concluded(entries: Sequence[Entry], rules: GateRules) -> Iterator[FunctionC
             yield conclude_untested(entry, entry.outcome, rules=rules)
 
 
-def _ungated(all_there: Sides, all_here: Sides, *, rules: GateRules) -> Iterator[UngatedComparison]:
+def _ungated(
+    all_there: Sides, all_here: Sides, calls: Mapping[str, CallsOfBoth], *, rules: GateRules
+) -> Iterator[UngatedComparison]:
     """Describe whatever else the functions of both runs have."""
     for function, here in all_here.items():
         there = all_there.get(function)
@@ -129,6 +143,7 @@ def _ungated(all_there: Sides, all_here: Sides, *, rules: GateRules) -> Iterator
                 there=there,
                 here=here,
                 collected_in_full=True,
+                calls=calls[function],
                 test="log-ratio" if metric in MEASURED_METRICS else "paired-t",
             )
             described = describe_ungated(subject, alpha=rules.alpha)

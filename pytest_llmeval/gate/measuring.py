@@ -7,7 +7,7 @@ exactly 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 from pytest_llmeval.records import (
@@ -37,20 +37,20 @@ def measured(run: Run, *, cost_of: CostOf | None) -> Run:
 
 def _with_measures(trial: Trial, cost_of: CostOf | None) -> Trial:
     answered = [call for call in trial.calls if call.failure is None]
-    scores = dict(_measures(answered, cost_of)) if trial.outcome.is_scored else {}
+    if not answered or not trial.outcome.is_scored:
+        return trial
+    sums = {
+        SECONDS_METRIC: _sum([call.seconds for call in answered]),
+        TOKENS_METRIC: _sum(list(map(_tokens, answered))),
+        COST_METRIC: _sum(list(map(cost_of, answered))) if cost_of else None,
+    }
+    scores = {metric: total for metric, total in sums.items() if total and total > 0}
     return replace(trial, scores={**trial.scores, **scores}) if scores else trial
 
 
-def _measures(calls: list[Call], cost_of: CostOf | None) -> Iterator[tuple[str, float]]:
-    figures: dict[str, list[float | None]] = {
-        SECONDS_METRIC: [call.seconds for call in calls],
-        TOKENS_METRIC: [_tokens(call) for call in calls],
-        COST_METRIC: [None if cost_of is None else cost_of(call) for call in calls],
-    }
-    for metric, of_calls in figures.items():
-        known = [figure for figure in of_calls if figure is not None]
-        if len(known) == len(calls) and (total := math.fsum(known)) > 0:
-            yield metric, total
+def _sum(figures: list[float | None]) -> float | None:
+    known = [figure for figure in figures if figure is not None]
+    return math.fsum(known) if len(known) == len(figures) else None
 
 
 def _tokens(call: Call) -> float | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from pytest_llmeval.gate.changes import common_trials, draws_of, kind_of_change
 from pytest_llmeval.gate.comparison import ChangeKind, TrialCounts
 from pytest_llmeval.gate.counts import count_trials
-from pytest_llmeval.gate.scoring import Scored, Scores, mean_of, score
+from pytest_llmeval.gate.scoring import Scored, Scores, score
 from pytest_llmeval.gate.sides import Side, Subject
 from pytest_llmeval.records import Better, Case, Outcome, Trial
 
@@ -35,10 +34,10 @@ class Pair:
     wording: str | None
     topic: str | None
     kind: ChangeKind | None
-    there: tuple[Scored, ...]
-    here: tuple[Scored, ...]
-    all_there: tuple[Scored, ...]
-    all_here: tuple[Scored, ...]
+    there: Scored
+    here: Scored
+    all_there: Scored
+    all_here: Scored
     mean_there: float
     mean_here: float
     difference: float
@@ -113,7 +112,8 @@ def pair_up(subject: Subject) -> Pairing:
     present = known.intersection(here.cases)
     skipped = {id_ for id_ in present if _all_skipped(here.trials[id_])}
     common = sorted(id_ for id_ in present if scores_here[id_])
-    in_step = _sharing_replayed_draws(common, scores_there, scores_here)
+    shared = subject.calls.shared
+    in_step = _sharing_replayed_draws(common, scores_there, scores_here, shared=shared)
     pairs = tuple(
         _pair(
             subject, id_, scores_there[id_], scores_here[id_], in_step=id_ in in_step, better=better
@@ -145,20 +145,20 @@ def _all_skipped(trials: Sequence[Trial]) -> bool:
 def _pair(
     subject: Subject,
     case: str,
-    all_there: tuple[Scored, ...],
-    all_here: tuple[Scored, ...],
+    all_there: Scored,
+    all_here: Scored,
     *,
     in_step: bool,
     better: Better,
 ) -> Pair:
-    kind = kind_of_change(all_there, all_here)
+    kind = kind_of_change(all_there, all_here, subject.calls)
     there, here = _entering(
         all_there,
         all_here,
         in_step=in_step or kind in (None, "score"),
         at_most=sum(t.outcome is not Outcome.SKIPPED for t in subject.there.trials[case]),
     )
-    mean_there, mean_here = mean_of(there), mean_of(here)
+    mean_there, mean_here = there.mean, here.mean
     as_here = subject.here.cases[case]
     gain = mean_here - mean_there if better == "higher" else mean_there - mean_here
     return Pair(
@@ -177,9 +177,7 @@ def _pair(
     )
 
 
-def _entering(
-    there: tuple[Scored, ...], here: tuple[Scored, ...], *, in_step: bool, at_most: int
-) -> tuple[tuple[Scored, ...], tuple[Scored, ...]]:
+def _entering(there: Scored, here: Scored, *, in_step: bool, at_most: int) -> tuple[Scored, Scored]:
     """Choose the trials that enter the difference of a case.
 
     Where both sides hold the same draws they are compared in step, or the trials that
@@ -190,22 +188,20 @@ def _entering(
         common = common_trials(there, here)
         if common[0]:
             return common
-    return there, here[:at_most]
+    return there, here.first(at_most)
 
 
 def _sharing_replayed_draws(
-    cases: Sequence[str], scores_there: Scores, scores_here: Scores
+    cases: Sequence[str], scores_there: Scores, scores_here: Scores, *, shared: frozenset[str]
 ) -> frozenset[str]:
     """Return the cases with a draw that another one has too and that is in both runs."""
-    in_both_runs = draws_of(_flat(cases, scores_there)) & draws_of(_flat(cases, scores_here))
-    if not in_both_runs:
+    if not shared:
         return frozenset()
+    there = {id_: draws_of(scores_there[id_]) for id_ in cases}
+    here = {id_: draws_of(scores_here[id_]) for id_ in cases}
+    in_both_runs = frozenset().union(*there.values()) & frozenset().union(*here.values())
     owners: dict[str, set[str]] = {}
     for id_ in cases:
-        for draw in draws_of(scores_there[id_] + scores_here[id_]) & in_both_runs:
+        for draw in (there[id_] | here[id_]) & in_both_runs:
             owners.setdefault(draw, set()).add(id_)
     return frozenset().union(*(ids for ids in owners.values() if len(ids) > 1))
-
-
-def _flat(cases: Iterable[str], scores: Scores) -> Iterator[Scored]:
-    return itertools.chain.from_iterable(scores[id_] for id_ in cases)

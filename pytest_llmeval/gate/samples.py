@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pytest_llmeval.gate.changes import draws_of
-from pytest_llmeval.gate.scoring import Scores, gated_metrics, score, values_of
+from pytest_llmeval.gate.scoring import Scores, gated_metrics, score
 from pytest_llmeval.gate.sides import Side, sides_of
 from pytest_llmeval.gate.units import chained
 from pytest_llmeval.records import PASS_METRIC, Better, Run
@@ -70,7 +70,7 @@ def _samples(function: str, metric: str, side: Side) -> FunctionSamples:
         metric=metric,
         better=better,
         cases=len(side.cases),
-        samples=tuple(values_of(scores[id_]) for id_ in scored),
+        samples=tuple(scores[id_].values for id_ in scored),
         units=len(set(units_within(side, scores, scored))),
         calls=calls / len(trials) if trials else 0.0,
     )

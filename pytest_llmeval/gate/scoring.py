@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from pytest_llmeval.gate.comparison import Scale
 from pytest_llmeval.gate.sides import Side
@@ -17,15 +18,48 @@ from pytest_llmeval.records import (
     Trial,
 )
 
-
-class Scored(NamedTuple):
-    """A scored trial with its value for the metric in question, on the scale of comparison."""
-
-    trial: Trial
-    value: float
+# what a trial recorded counts where it ended so; a crashed one is worth nothing
+RECORDING = (Outcome.PASSED, Outcome.MISSED)
 
 
-Scores = Mapping[str, tuple[Scored, ...]]
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The trials of a case that have a value for a metric, index ascending.
+
+    Attributes:
+        values: theirs, on the scale of comparison.
+    """
+
+    trials: tuple[Trial, ...]
+    values: tuple[float, ...]
+
+    def __len__(self) -> int:
+        """Count the trials."""
+        return len(self.values)
+
+    @property
+    def indices(self) -> list[int]:
+        """The indices of the trials."""
+        return [trial.index for trial in self.trials]
+
+    @property
+    def mean(self) -> float:
+        """The mean value of the trials, of which there must be one."""
+        return math.fsum(self.values) / len(self.values)
+
+    def first(self, count: int) -> Scored:
+        """Return so many trials, or all where there are fewer."""
+        return Scored(self.trials[:count], self.values[:count])
+
+    def only(self, indices: Collection[int]) -> Scored:
+        """Return the trials of these indices."""
+        kept = [at for at, trial in enumerate(self.trials) if trial.index in indices]
+        return Scored(
+            tuple([self.trials[at] for at in kept]), tuple([self.values[at] for at in kept])
+        )
+
+
+Scores = Mapping[str, Scored]
 
 
 def gated_metrics(sides: Sequence[Side], named_by: Side) -> tuple[str, ...]:
@@ -47,10 +81,10 @@ def gated_metrics(sides: Sequence[Side], named_by: Side) -> tuple[str, ...]:
 def ungated_metrics(sides: Sequence[Side], gated: Collection[str]) -> tuple[str, ...]:
     """Return the metrics that the function has besides: recorded ones, then measured ones."""
     trials = [trial for side in sides for trial in side.every_trial()]
-    recorded = {metric for trial in trials for metric in trial.scores}
+    recorded = set().union(*[trial.scores for trial in trials])
     own = sorted(recorded.difference(MEASURED_METRICS, {PASS_METRIC}))
-    measured = (metric for metric in MEASURED_METRICS if metric in recorded)
-    return tuple(name for name in (PASS_METRIC, *own, *measured) if name not in gated)
+    every = (PASS_METRIC, *own, *MEASURED_METRICS)
+    return tuple(name for name in every if name in recorded and name not in gated)
 
 
 def score(side: Side, metric: str, *, better: Better, scale: Scale = "linear") -> Scores:
@@ -70,22 +104,16 @@ def score(side: Side, metric: str, *, better: Better, scale: Scale = "linear") -
     worthless = 0.0 if better == "higher" else None
     passed = any(trial.outcome is Outcome.PASSED for trial in trials)
     unrecorded = worthless if _records(trials, metric) or not passed else None
-    scored: dict[str, tuple[Scored, ...]] = {}
+    worth = {Outcome.MISSED: unrecorded, Outcome.CRASHED: worthless}
+    if metric == PASS_METRIC:
+        worth = {Outcome.PASSED: 1.0, Outcome.MISSED: 0.0, Outcome.CRASHED: worthless}
+    scored: dict[str, Scored] = {}
     for case, of_case in side.trials.items():
-        values = [_value(trial, metric, crashed=worthless, missed=unrecorded) for trial in of_case]
+        values = _values(of_case, metric, worth)
         if scale == "log":
             values = [math.log(value) if value and value > 0 else None for value in values]
-        scored[case] = tuple(
-            Scored(trial, value)
-            for trial, value in zip(of_case, values, strict=True)
-            if value is not None and math.isfinite(value)
-        )
+        scored[case] = _with_value(of_case, values)
     return scored
-
-
-def values_of(scored: Iterable[Scored]) -> tuple[float, ...]:
-    """Return the values alone."""
-    return tuple([value for _, value in scored])
 
 
 def off_scale(value: float, scale: Scale) -> float:
@@ -93,20 +121,26 @@ def off_scale(value: float, scale: Scale) -> float:
     return float(f"{math.exp(value):.12g}") if scale == "log" else value
 
 
-def mean_of(scored: Sequence[Scored]) -> float:
-    """Return the mean value of some trials, at least one."""
-    return math.fsum(values_of(scored)) / len(scored)
+def _values(
+    trials: Iterable[Trial], metric: str, worth: Mapping[Outcome, float | None]
+) -> list[float | None]:
+    """Look the values of some trials up, else what their outcome is worth."""
+    if metric == PASS_METRIC:
+        return [worth.get(trial.outcome) for trial in trials]
+    return [
+        trial.scores.get(metric, worth.get(trial.outcome))
+        if trial.outcome in RECORDING
+        else worth.get(trial.outcome)
+        for trial in trials
+    ]
 
 
-def _value(
-    trial: Trial, metric: str, *, crashed: float | None, missed: float | None
-) -> float | None:
-    outcome = trial.outcome
-    if outcome is Outcome.PASSED:
-        return 1.0 if metric == PASS_METRIC else trial.scores.get(metric)
-    if outcome is Outcome.MISSED:
-        return 0.0 if metric == PASS_METRIC else trial.scores.get(metric, missed)
-    return crashed if outcome is Outcome.CRASHED else None
+def _with_value(trials: tuple[Trial, ...], values: Sequence[float | None]) -> Scored:
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    if len(known) == len(trials):
+        return Scored(trials, tuple(known))
+    having = [value is not None and math.isfinite(value) for value in values]
+    return Scored(tuple(itertools.compress(trials, having)), tuple(known))
 
 
 def _records(trials: Iterable[Trial], metric: str) -> bool:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from pytest_llmeval.gate.calls import CallsOfBoth
 from pytest_llmeval.gate.comparison import Scale
 from pytest_llmeval.records import MEASURED_METRICS, Better, Case, GateRules, GateTest, Run, Trial
 
@@ -52,6 +53,7 @@ class Subject:
         there: the function in the baseline.
         here: the function in this run, every case that was collected.
         collected_in_full: nothing of the function was left out of this run on purpose.
+        calls: of both sides; all metrics of the function have the same.
         test: that the metric is given to with 6 independent changed cases or more.
     """
 
@@ -60,6 +62,7 @@ class Subject:
     there: Side
     here: Side
     collected_in_full: bool
+    calls: CallsOfBoth
     test: GateTest = "paired-t"
 
     @property

@@ -11,7 +11,7 @@ from pytest_llmeval.gate.pairing import Pair
 Ties = tuple[str | None, str | None, Iterable[str]]
 
 
-def units_of(pairs: Sequence[Pair]) -> tuple[int, ...]:
+def units_of(pairs: Sequence[Pair], *, shared: frozenset[str]) -> tuple[int, ...]:
     """Number the units of common cases: cases that share chance are one unit.
 
     Cases share chance where they have the same draw and each of them has it on one side
@@ -20,11 +20,15 @@ def units_of(pairs: Sequence[Pair]) -> tuple[int, ...]:
 
     Args:
         pairs: all common cases, changed or not: units are chained through any of them.
+        shared: the draws that more than one case has at all; no other can tie.
 
     Returns:
         A number for each pair; equal numbers are one unit.
     """
-    return chained([(pair.cluster, pair.topic, _one_sided_draws(pair)) for pair in pairs])
+    draws = [_one_sided_draws(pair) if shared else () for pair in pairs]
+    return chained(
+        [(pair.cluster, pair.topic, own) for pair, own in zip(pairs, draws, strict=True)]
+    )
 
 
 def chained(cases: Sequence[Ties]) -> tuple[int, ...]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pytest_llmeval.stats.hits import hits_here
 
 FloatArray = NDArray[np.float64]
 
@@ -26,8 +28,6 @@ MOST_SIGNED_UNITS = 12
 # totals that differ by less, on the scale of the scores, are one total, rounded differently
 SAME_TOTAL = 1e-9
 SAME_VALUE = 1e-10
-# chances that are left out: no p-value depends on them, but long convolutions do
-NEVER = 1e-100
 # how many signs are drawn at once: 32 MiB
 SIGNS_AT_ONCE = 4_000_000
 
@@ -168,46 +168,10 @@ def _binary_groups(cases: Sequence[CaseScores], sign: int) -> Iterator[_Spread]:
         hits = int(sum(case.there) + sum(case.here))
         hits_by_size[_size(case)].append(hits)
     for (there, here), hits_of_cases in sorted(hits_by_size.items()):
-        lowest, chances = _hits_here(hits_of_cases, there=there, here=here)
-        hits_here = lowest + np.arange(len(chances))
-        values = sign * (hits_here / here - (sum(hits_of_cases) - hits_here) / there)
+        lowest, chances = hits_here(hits_of_cases, there=there, here=here)
+        counts = lowest + np.arange(len(chances))
+        values = sign * (counts / here - (sum(hits_of_cases) - counts) / there)
         yield _Spread(values=values, chances=chances)
-
-
-def _hits_here(hits_of_cases: Sequence[int], *, there: int, here: int) -> tuple[int, FloatArray]:
-    """Convolve hypergeometric counts: the lowest number of hits here, and all chances."""
-    lowest, chances = 0, np.ones(1)
-    for hits, count in sorted(Counter(hits_of_cases).items()):
-        first = max(0, hits - there)
-        ways = [
-            math.comb(here, x) * math.comb(there, hits - x)
-            for x in range(first, min(here, hits) + 1)
-        ]
-        one = np.array([way / math.comb(there + here, hits) for way in ways])
-        missing, many = _convolved(one, times=count)
-        trimmed, chances = _without_ends(np.convolve(chances, many))
-        lowest += first * count + missing + trimmed
-    return lowest, chances
-
-
-def _convolved(one: FloatArray, *, times: int) -> tuple[int, FloatArray]:
-    """Convolve a distribution with itself: how much its start moved up, and its chances.
-
-    By squares, and without what is never reached: case by case 10,000 of them take seconds.
-    """
-    if times == 1:
-        return 0, one
-    start, half = _convolved(one, times=times // 2)
-    trimmed, chances = _without_ends(np.convolve(half, half))
-    if times % 2:
-        chances = np.convolve(chances, one)
-    return 2 * start + trimmed, chances
-
-
-def _without_ends(chances: FloatArray) -> tuple[int, FloatArray]:
-    """Leave out what is never reached at either end: how many at the start, and the rest."""
-    reached = np.flatnonzero(chances > NEVER)
-    return int(reached[0]), chances[reached[0] : reached[-1] + 1]
 
 
 def _sum_of(one: _Spread, other: _Spread) -> _Spread:

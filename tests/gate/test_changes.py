@@ -6,19 +6,32 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_llmeval.gate.changes import all_repeats_identical, kind_of_change
+from pytest_llmeval.gate import changes
+from pytest_llmeval.gate.calls import CallsOfBoth
+from pytest_llmeval.gate.changes import all_repeats_identical
+from pytest_llmeval.gate.comparison import ChangeKind
 from pytest_llmeval.gate.scoring import Scored
 from pytest_llmeval.records import Call, Outcome, Trial
 from tests.gate.builders import a_call, a_case, a_run, compared
+
+OneTrial = tuple[Trial, float]
 
 A, B, C = a_call("A", "a0"), a_call("B", "b0"), a_call("C", "c0")
 NEW_A, NEW_B = a_call("A", "a1"), a_call("B", "b1")
 FAILED = a_call("A", None)
 
 
-def scored(index: int, *calls: Call, value: float = 1.0) -> Scored:
+def scored(index: int, *calls: Call, value: float = 1.0) -> OneTrial:
     trial = Trial(case="c", index=index, outcome=Outcome.PASSED, calls=calls)
-    return Scored(trial, value)
+    return trial, value
+
+
+def of(trials: Sequence[OneTrial]) -> Scored:
+    return Scored(tuple(trial for trial, _ in trials), tuple(value for _, value in trials))
+
+
+def kind_of_change(there: Sequence[OneTrial], here: Sequence[OneTrial]) -> ChangeKind | None:
+    return changes.kind_of_change(of(there), of(here), CallsOfBoth({}, {}))
 
 
 def kind(there: Sequence[Call], here: Sequence[Call]) -> str | None:
@@ -175,9 +188,9 @@ def test_errored_trials_on_one_side_do_not_make_a_case_changed() -> None:
     assert compared(a_run(a_case("a", "epp")), a_run(a_case("a", "ppp"))).changed == 0
 
 
-def sample(*replies: str | None) -> list[Scored]:
+def sample(*replies: str | None) -> Scored:
     calls = (a_call("A", None if r is None else f"d{at}", reply=r) for at, r in enumerate(replies))
-    return [scored(at, call) for at, call in enumerate(calls)]
+    return of([scored(at, call) for at, call in enumerate(calls)])
 
 
 def test_equal_replies_in_every_repeated_sample_are_one_draw() -> None:
@@ -193,7 +206,7 @@ def test_without_a_repeat_nothing_shows_that_repeats_are_one_draw() -> None:
 
 
 def test_trials_without_calls_do_not_show_that_repeats_are_one_draw() -> None:
-    assert not all_repeats_identical([[scored(0), scored(1)]])
+    assert not all_repeats_identical([of([scored(0), scored(1)])])
 
 
 def test_requests_without_a_reply_do_not_show_that_repeats_are_one_draw() -> None:
@@ -203,4 +216,4 @@ def test_requests_without_a_reply_do_not_show_that_repeats_are_one_draw() -> Non
 def test_all_replies_of_a_trial_must_be_repeated() -> None:
     one = scored(0, a_call("A", "a0", reply="x"), a_call("B", "b0", reply="y"))
     other = scored(1, a_call("A", "a1", reply="x"), a_call("B", "b1", reply="z"))
-    assert not all_repeats_identical([[one, other]])
+    assert not all_repeats_identical([of([one, other])])

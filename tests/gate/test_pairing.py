@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from pytest_llmeval.gate.calls import CallsOfBoth
 from pytest_llmeval.gate.pairing import Pairing, pair_up
 from pytest_llmeval.gate.sides import Subject, sides_of
 from pytest_llmeval.records import Call, Run
@@ -14,8 +15,11 @@ from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run, compared, o
 
 def paired(baseline: Run, run: Run, *, metric: str = "pass") -> Pairing:
     (there,), (here,) = sides_of(baseline).values(), sides_of(run).values()
+    calls = CallsOfBoth(there.trials, here.trials)
     return pair_up(
-        Subject(function="f", metric=metric, there=there, here=here, collected_in_full=True)
+        Subject(
+            function="f", metric=metric, there=there, here=here, collected_in_full=True, calls=calls
+        )
     )
 
 
@@ -27,7 +31,7 @@ def difference(baseline: Run, run: Run, **given: str) -> float:
 def indices(baseline: Run, run: Run) -> tuple[list[int], list[int]]:
     """The trials of the first case that enter its difference."""
     pair = paired(baseline, run).pairs[0]
-    return [one.trial.index for one in pair.there], [one.trial.index for one in pair.here]
+    return pair.there.indices, pair.here.indices
 
 
 def named(ids: Iterable[str]) -> list[str]:

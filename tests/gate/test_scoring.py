@@ -21,7 +21,7 @@ def values(
     """The values of the trials of the first case, by index."""
     (side,) = sides_of(a_run(*cases)).values()
     scored = score(side, metric, better=better)[cases[0].case.id]
-    return {one.trial.index: one.value for one in scored}
+    return dict(zip(scored.indices, scored.values, strict=True))
 
 
 def metrics(*sides: list[CaseAndTrials]) -> list[str]:
