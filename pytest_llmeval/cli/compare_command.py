@@ -25,6 +25,7 @@ from pytest_llmeval.runs.tables import ScoreTable, read_table, table_named
 from pytest_llmeval.session import compared
 
 DEFAULTS = GateRules()
+SAME = "A and B are the very same scores: nothing can differ"
 
 
 def _gate_test(value: object) -> GateTest:
@@ -117,6 +118,8 @@ def _sides(baseline: str, candidate: str, *, wanted: _Wanted) -> tuple[Baseline,
     ]
     runs = runs_of(*tables, better=wanted.better or "higher")
     first, second = map(_as_found, tables, runs)
+    if there[1] == here[1] and there[0].samefile(here[0]):
+        return replace(first, notes=(SAME,)), second
     return first, second
 
 
@@ -133,6 +136,8 @@ def _recorded(baseline: str, candidate: str, *, wanted: _Wanted) -> tuple[Baseli
     else:
         against = find_reference(first, candidate=found.run, store=store, git=git)
     runs, notes = (against.run, found.run), against.notes
+    if against.run.id == found.run.id and there == here:
+        notes += (SAME,)
     if there is not None and here is not None:
         runs = conditions(*runs, (there, here))
         notes += _position_notes(*runs)

@@ -96,6 +96,8 @@ class FunctionComparison:
         units: u, the independent units that hold changed cases; ``effective_units`` is u*.
         difference: the suite effect D, negative is worse; None without common cases.
         difference_changed: mean difference of the changed cases.
+        baseline_mean_interval: of the mean by itself, for cases like these, at level
+            1 - 2 alpha; None where chance cannot be judged. ``mean_interval`` likewise.
         smallest_detectable_drop: the drop beyond the margin found in 4 of 5 builds.
         ruled_out_by: which half of row 10 held, else None.
         wordings: in how many wordings the common cases put their questions, 0 where the
@@ -132,6 +134,8 @@ class FunctionComparison:
     difference_changed: float | None = None
     baseline_mean: float | None = None
     mean: float | None = None
+    baseline_mean_interval: tuple[float, float] | None = None
+    mean_interval: tuple[float, float] | None = None
     t: float | None = None
     dof: float | None = None
     p: float | None = None

@@ -17,6 +17,7 @@ from pytest_llmeval.gate.drops import Sensitivity, sensitivity, too_few_draws
 from pytest_llmeval.gate.examination import Examination
 from pytest_llmeval.gate.family import Standing
 from pytest_llmeval.gate.figures import Significance
+from pytest_llmeval.gate.means import intervals_of_sides
 from pytest_llmeval.gate.pairing import Pair, Pairing
 from pytest_llmeval.gate.ratios import ratio, ratios
 from pytest_llmeval.gate.scoring import off_scale, score
@@ -157,6 +158,7 @@ def _written(examined: Examination, decision: Decision, *, rules: GateRules) -> 
     subject = pairing.subject
     there, here = subject.there.cases, subject.here.cases
     kinds = Counter(pair.kind for pair in pairing.changed)
+    sides = intervals_of_sides(pairing, alpha=rules.alpha) if extent else (None, None)
     return FunctionComparison(
         function=subject.function,
         metric=subject.metric,
@@ -178,6 +180,8 @@ def _written(examined: Examination, decision: Decision, *, rules: GateRules) -> 
         difference_changed=extent.difference_changed if extent else None,
         baseline_mean=off_scale(extent.baseline_mean, subject.scale) if extent else None,
         mean=off_scale(extent.mean, subject.scale) if extent else None,
+        baseline_mean_interval=sides[0],
+        mean_interval=sides[1],
         ratio=ratio(extent.difference, subject) if extent else None,
         wordings=extent.wordings if extent else 0,
         ruled_out_by=decision.ruled_out_by,

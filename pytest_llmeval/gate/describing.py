@@ -6,17 +6,13 @@ from dataclasses import replace
 
 from pytest_llmeval.gate.counts import count_trials
 from pytest_llmeval.gate.description import CaseDescription, FunctionDescription
+from pytest_llmeval.gate.means import interval_of_mean
 from pytest_llmeval.gate.samples import units_within
 from pytest_llmeval.gate.scoring import Scores, gated_metrics, score
 from pytest_llmeval.gate.sides import Side, sides_of
 from pytest_llmeval.records import PASS_METRIC, Better, Run
 from pytest_llmeval.stats.expected import expect_mean
-from pytest_llmeval.stats.intervals import (
-    MeanInterval,
-    mean_interval,
-    pass_rate_interval,
-    wilson_interval,
-)
+from pytest_llmeval.stats.intervals import MeanInterval, wilson_interval
 
 MOST_WORST = 5
 
@@ -61,10 +57,8 @@ def _interval(
 ) -> MeanInterval:
     means = [scores[id_].mean for id_ in scored]
     units = units_within(side, scores, scored)
-    if metric != PASS_METRIC:
-        return mean_interval(means, units, alpha=alpha)
     trials = sum(len(scores[id_]) for id_ in scored)
-    return pass_rate_interval(means, units, trials=trials, alpha=alpha)
+    return interval_of_mean(means, units, trials=trials, metric=metric, alpha=alpha)
 
 
 def _worst(

@@ -13,6 +13,7 @@ from pytest_llmeval.reports.table import aligned
 from pytest_llmeval.runs.baseline import Baseline
 
 _LISTED_CASES = 3
+_LISTED_LOST = 20
 _NAME_WIDTH = 12
 _BAD = (Verdict.REGRESSED, Verdict.NOT_COMPARABLE)
 _UNSURE = (Verdict.INCONCLUSIVE, Verdict.GONE)
@@ -90,14 +91,16 @@ def _row(function: FunctionComparison) -> list[str]:
         interval = words.interval(function.interval, function.ratio_interval)
     difference = cell(function.difference, signed=True)
     drop = cell(function.smallest_detectable_drop)
+    if function.method != "none" and not drop:
+        drop = "none"
     if log and function.ratio is not None:
         difference = words.factor(function.ratio)
-        drop = words.detectable_factor(function)
+        drop = words.detectable_factor(function) or drop
     return [
         words.label(function),
         f"{function.changed}/{function.cases}" if function.cases else "",
-        cell(function.baseline_mean),
-        cell(function.mean),
+        words.mean(function.baseline_mean, function.baseline_mean_interval, log=log),
+        words.mean(function.mean, function.mean_interval, log=log),
         difference,
         interval,
         "" if p is None else words.p_value(p),
@@ -113,6 +116,8 @@ def _scope(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
     if family > 1:
         parts.append(f"p: {words.shared(family, rules)}, the intervals are not corrected")
     parts += words.scope(comparison)
+    if any(function.mean_interval for function in comparison.functions):
+        parts.append(f"beside a mean: its own {1 - 2 * rules.alpha:.0%} CI, which tests nothing")
     for function in comparison.functions:
         if function.partial:
             have = f"{function.cases} of {function.baseline_cases}"
@@ -185,13 +190,15 @@ def _moved_cases(judgement: Judgement, function: FunctionComparison) -> Iterator
     shown = lost if function.verdict is Verdict.NO_SIGNIFICANT_CHANGE else []
     if function.verdict in (*_BAD, *_UNSURE, Verdict.IMPROVED):
         shown = pick(function, _LISTED_CASES)
-    for case in shown:
+    for case in shown[:_LISTED_LOST]:
         headline = "" if improved else judgement.headlines.get(case.case, "")
         word = "rose" if improved else "fell"
         if function.better == "lower":
             word = "improved" if improved else "worsened"
         change = words.moved(case, metric=function.metric)
         yield f"{word} most  {change}  {headline}".rstrip()
+    if len(shown) > _LISTED_LOST:
+        yield f"and {len(shown) - _LISTED_LOST} more that fell from all passed to all missed"
 
 
 def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:

@@ -32,7 +32,8 @@ VERDICTS = {
 def label(comparison: FunctionComparison) -> str:
     """Name the function, and the metric unless it is the plain pass rate."""
     name = bare(comparison.function)
-    return name if comparison.metric == PASS_METRIC else f"{name} ({comparison.metric})"
+    plain = comparison.metric in (PASS_METRIC, name)  # a function of a score table is a metric
+    return name if plain else f"{name} ({comparison.metric})"
 
 
 def bare(function: str) -> str:
@@ -75,7 +76,7 @@ def scope(comparison: Comparison) -> list[str]:
         return []
     cases = {one.function: one.cases for one in compared}
     if not any(one.wordings for one in compared):
-        return [f"holds for these {counted(sum(cases.values()), 'case')} and this wording"]
+        return [f"holds for {_these(sum(cases.values()))} and this wording"]
     return [
         f"{bare(function)} holds for {_wordings(cases[function], of_function)}"
         for function in cases
@@ -85,12 +86,16 @@ def scope(comparison: Comparison) -> list[str]:
 
 def _wordings(cases: int, of_function: Sequence[FunctionComparison]) -> str:
     wordings = of_function[0].wordings
-    these = f"these {counted(cases, 'case')}"
+    these = _these(cases)
     if all(one.method == "crossed" for one in of_function):
         return f"cases and wordings like these ({wordings} wordings)"
     if wordings <= 1:
         return f"{these} and this wording only"
     return f"{these} and these {wordings} wordings only"
+
+
+def _these(cases: int) -> str:
+    return "this case" if cases == 1 else f"these {cases} cases"
 
 
 def ungated(one: UngatedComparison) -> str:
@@ -106,6 +111,17 @@ def number(value: float, *, signed: bool = False) -> str:
     if value == 0:
         return "0"
     return f"{value:+.3f}" if signed else f"{value:.3f}"
+
+
+def mean(value: float | None, ends: tuple[float, float] | None, *, log: bool) -> str:
+    """Write a mean with its own interval: ``0.861 [0.82, 0.89]``."""
+    if value is None:
+        return ""
+    text = f"{value:.3g}" if log else number(value)
+    if ends is None:
+        return text
+    low, high = (f"{end:.3g}" if log else f"{end:.2f}" for end in ends)
+    return f"{text} [{low}, {high}]"
 
 
 def p_value(p: float) -> str:
@@ -246,10 +262,23 @@ def _ruled_out(comparison: FunctionComparison, rules: GateRules) -> str:
     return f"{asked}: {drop} is impossible"
 
 
+def _why_open(comparison: FunctionComparison) -> str:
+    """Say what is open where no interval tells it."""
+    why = "too few cases moved to tell"
+    if comparison.method == "same-shift":
+        why = "all cases moved alike" if comparison.difference else "no case moved"
+    if comparison.smallest_detectable_drop is None:
+        return why
+    drop = f"a drop of {comparison.smallest_detectable_drop:.2f}"
+    if comparison.scale == "log":
+        drop = f"a change by a factor of {detectable_factor(comparison)[1:]}"
+    return f"{why}; {drop} or more would have been caught in 4 of 5 builds"
+
+
 def _open(comparison: FunctionComparison) -> str:
     if comparison.why:
         return comparison.why
-    parts = ["too few cases moved to tell"]
+    parts = [_why_open(comparison)]
     if comparison.interval is not None:
         worst = max(0.0, -comparison.interval[0])
         parts = [f"the drop may be as large as {worst:.2f}"]

@@ -12,6 +12,7 @@ import math
 from pytest_llmeval.records import PASS_METRIC
 
 LARGEST_REPEAT = 2**53
+LARGEST_SCORE = 1e100  # squares of larger ones overflow
 PASSES = (0.0, 1.0)
 LONGEST = 60
 
@@ -50,9 +51,12 @@ def score(value: object, *, metric: str | None) -> float | None:
         return None
     number = _number(value)
     if not math.isfinite(number):
-        raise ValueError(
-            f"score is {_shown(value)}, not a finite number; leave it empty for a failed call"
-        )
+        remedy = "leave it empty for a failed call"
+        if str(value).lower() in ("true", "false"):
+            remedy = "write 1 or 0"
+        raise ValueError(f"score is {_shown(value)}, not a finite number; {remedy}")
+    if abs(number) > LARGEST_SCORE:
+        raise ValueError(f"score is {_shown(value)}, beyond {LARGEST_SCORE:g}")
     if metric == PASS_METRIC and number not in PASSES:
         raise ValueError(f"score is {_shown(value)}, but the metric 'pass' is 0 or 1")
     return number

@@ -70,6 +70,7 @@ class _Writer:
     def _cases(self, name: str | None, scores: Scores) -> Iterator[Case]:
         metric = name or self._unnamed
         for case, trials in scores.items():
+            topic, wording = self._table.wordings.get(case, (None, None))
             yield Case(
                 id=self._id(case, metric),
                 function=FUNCTION if self._alone else f"{FUNCTION}::{metric}",
@@ -77,6 +78,8 @@ class _Writer:
                 gate=(metric,),
                 better=self._better,
                 cluster=self._table.clusters.get(case),
+                wording=wording,
+                topic=topic,
             )
 
     def _trials(self, name: str | None, scores: Scores) -> Iterator[Trial]:

@@ -1,7 +1,8 @@
 """Score tables: the results of any other harness, one row a trial.
 
 A table has the columns ``case_id``, ``repeat`` and ``score``, and may have ``metric``,
-``cluster`` and ``condition``. An empty score is an errored trial.
+``cluster``, ``wording`` and ``condition``. An empty score is an errored trial. A case that
+is asked in several wordings is a case in each of them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pytest_llmeval.runs import table_cells as cells
 from pytest_llmeval.runs.table_rows import ENDINGS, has_ending, read_columns, read_rows
 
 NEEDED = 3  # case_id, repeat and the score
+OPTIONAL = ("metric", "cluster", "wording", "condition")
 LISTED = 20
 LIKE_TABLES = (".tsv", ".txt", ".json")
 
@@ -35,6 +37,7 @@ class ScoreTable:
         created: when the file was written: UTC, ISO 8601 with seconds.
         scores: by metric; under None where the table does not name its metric.
         clusters: label of each case that has one.
+        wordings: of each case that has one: its ``case_id`` and how that is worded.
     """
 
     reference: str
@@ -42,6 +45,7 @@ class ScoreTable:
     created: str
     scores: Mapping[str | None, Scores]
     clusters: Mapping[str, str]
+    wordings: Mapping[str, tuple[str, str]]
 
     @property
     def may_be_passes(self) -> bool:
@@ -72,7 +76,8 @@ def table_named(reference: str) -> tuple[Path, str | None] | None:
             raise TableError(f"{path}: a score table ends in {', '.join(ENDINGS)}")
         return None
     if not path.is_file():
-        raise TableError(f"{path}: there is no such file")
+        what = "it is a directory" if path.is_dir() else "there is no such file"
+        raise TableError(f"{path}: {what}")
     return None if _is_run_file(path) else (path, condition if separator else None)
 
 
@@ -102,6 +107,7 @@ def read_table(
         created=datetime.fromtimestamp(int(path.stat().st_mtime), UTC).isoformat(),
         scores=reader.finished(),
         clusters=reader.clusters,
+        wordings=reader.wordings,
     )
 
 
@@ -127,8 +133,8 @@ def _columns(path: Path, *, condition: str | None, metric: str | None) -> tuple[
             raise TableError(
                 f"{path}: no column '{name}' for {_meant_by(name)}; it has {_listed(have)}"
             )
-    optional = [name if name in have else None for name in ("metric", "cluster", "condition")]
-    for name in (*needed, "metric", "cluster", "condition"):
+    optional = [name if name in have else None for name in OPTIONAL]
+    for name in (*needed, *OPTIONAL):
         if have.count(name) > 1:
             raise TableError(f"{path}: the header has '{name}' more than once")
     return ("case_id", "repeat", score, *optional)
@@ -155,6 +161,7 @@ class _Reader:
 
     Attributes:
         clusters: label of each case that has one.
+        wordings: what is asked, and how, of each case that has a wording.
     """
 
     def __init__(
@@ -168,6 +175,7 @@ class _Reader:
         self._metrics: dict[str, None] = {}
         self._scores: dict[str | None, dict[str, dict[int, float | None]]] = {}
         self.clusters: dict[str, str] = {}
+        self.wordings: dict[str, tuple[str, str]] = {}
 
     def take(self, line: int, row: Sequence[object]) -> None:
         """Take in one row, if it is of the condition and metric that count."""
@@ -177,7 +185,7 @@ class _Reader:
             raise TableError(f"{self._path}, line {line}: {exc}") from None
 
     def _take(self, row: Sequence[object]) -> None:
-        case_id, repeat, score, metric, cluster, condition = row
+        case_id, repeat, score, metric, cluster, wording, condition = row
         name = None if condition is None else cells.label(condition)
         self._conditions[name] = None
         chosen = len(self._conditions) == 1 if self._condition is None else name == self._condition
@@ -188,7 +196,7 @@ class _Reader:
             self._metrics[str(of_metric)] = None
             if self._metric not in (None, of_metric):
                 return
-        case = cells.case(case_id)
+        case = self._case(cells.case(case_id), wording)
         of_case = self._scores.setdefault(of_metric, {}).setdefault(case, {})
         index = cells.repeat(repeat)
         if index in of_case:
@@ -214,6 +222,14 @@ class _Reader:
 
     def _metric_of(self, value: object) -> str | None:
         return cells.metric(value) if self._named else self._metric
+
+    def _case(self, name: str, wording: object) -> str:
+        if wording is None:
+            return name
+        label = cells.label(wording)
+        case = f"{name}[{label}]"
+        self.wordings[case] = name, label
+        return case
 
     def _join(self, case: str, label: str) -> None:
         known = self.clusters.setdefault(case, label)

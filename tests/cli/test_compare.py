@@ -302,3 +302,59 @@ def test_a_run_that_is_not_there_is_one_line_and_exit_4(
     monkeypatch.chdir(project.path)
     assert_refused(compare("main", "last"), "last: no run in", "Record one: pytest")
     assert_refused(compare("main", "mian"), "mian: no table, run file or run id", "main")
+
+
+# --- odd tables --------------------------------------------------------------------------
+
+
+def write_rows(name: str, *rows: str, header: str = "case_id,repeat,score") -> str:
+    Path(name).write_text("\n".join([header, *rows]) + "\n")
+    return name
+
+
+def test_a_table_held_against_itself_is_told_so() -> None:
+    table = write_table("a.csv", 0.8)
+    result = compare(table, table)
+    assert result.exit_code == 0
+    assert "note: A and B are the very same scores: nothing can differ" in result.stdout
+    assert "no case moved; a drop of 0." in result.stdout
+
+
+def test_scores_of_a_table_are_no_passes_beside_them() -> None:
+    rows = [f"c{case},0,{case / 10}" for case in range(8)]
+    document = json.loads(compare(write_rows("a.csv", *rows), "a.csv", "--json").stdout)
+    assert document["ungated"] == []
+
+
+def test_a_column_of_wordings_makes_it_a_claim_about_wordings() -> None:
+    def rows(*rates: float) -> list[str]:
+        return [
+            f"q{case},{n},{int((case + n) % 10 < 10 * rate)},w{at}"
+            for case in range(12)
+            for at, rate in enumerate(rates)
+            for n in range(5)
+        ]
+
+    header = "case_id,repeat,score,wording"
+    before = write_rows("a.csv", *rows(0.9, 0.8, 0.9, 0.8), header=header)
+    after = write_rows("b.csv", *rows(0.6, 0.5, 0.5, 0.4), header=header)
+    found = figures(before, after)
+    assert (found["method"], found["wordings"], found["units"]) == ("crossed", 4, 12)
+    assert "holds for cases and wordings like these (4 wordings)" in compare(before, after).stdout
+
+
+def test_only_some_of_many_lost_cases_are_listed() -> None:
+    before = [f"c{case},0,{int(case < 200)}" for case in range(400)]
+    after = [f"c{case},0,{int(30 <= case < 230)}" for case in range(400)]
+    result = compare(write_rows("a.csv", *before), write_rows("b.csv", *after))
+    assert "no significant change" in result.stdout
+    assert result.stdout.count("fell most") == 20
+    assert "and 10 more that fell from all passed to all missed" in result.stdout
+
+
+def test_a_metric_of_several_is_named_once() -> None:
+    rows = [f"c{case},0,{name},{case / 10}" for case in range(8) for name in ("tone", "length")]
+    write_rows("a.csv", *rows, header="case_id,repeat,metric,score")
+    result = compare("a.csv", "a.csv")
+    assert "\ntone " in result.stdout
+    assert "(tone)" not in result.stdout

@@ -69,8 +69,8 @@ def test_a_worse_prompt_fails_the_session(main: Project, workers: tuple[str, ...
     assert function["changed_kinds"] == {"request": 20}
     result.stdout.fnmatch_lines(
         [
-            "*test_says_yes*20/20*REGRESSED",
-            "holds for these 20 cases and this wording",
+            "*test_says_yes*20/20  0.??? [[]0.??, 0.??]  0.??? [[]0.??, 0.??]*REGRESSED",
+            "holds for these 20 cases and this wording · beside a mean: its own 90% CI, *",
             "*test_says_yes fell by 0.* chance alone would do this in *",
             "*fell most *",
             "!* llm evals: test_says_yes fell by 0.* chance alone would do this in *!",

@@ -58,6 +58,51 @@ def test_what_is_open_is_a_factor_too(changes: dict[str, object], expected: str)
     assert words.sentence(dataclasses.replace(SECONDS, **changes), RULES) == expected
 
 
+OPEN = dataclasses.replace(
+    SECONDS, verdict=Verdict.INCONCLUSIVE, interval=None, ratio_interval=None, method="same-shift"
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"difference": 0.0},
+            "no case moved; a change by a factor of 1.11 or more would have been caught in 4 of 5 "
+            "builds",
+        ),
+        (
+            {"scale": "linear", "ratio": None, "smallest_detectable_drop": 0.174},
+            "all cases moved alike; a drop of 0.17 or more would have been caught in 4 of 5 builds",
+        ),
+        (
+            {"method": "exact-within-case", "smallest_detectable_drop": None},
+            "too few cases moved to tell",
+        ),
+    ],
+)
+def test_without_an_interval_it_is_said_what_would_have_been_caught(
+    changes: dict[str, object], expected: str
+) -> None:
+    found = words.sentence(dataclasses.replace(OPEN, **changes), RULES)
+    assert found == f"inconclusive: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("value", "ends", "log", "expected"),
+    [
+        (0.8611, (0.8249, 0.894), False, "0.861 [0.82, 0.89]"),
+        (0.8, None, False, "0.800"),
+        (12.34, (9.876, 15.0), True, "12.3 [9.88, 15]"),
+        (None, None, False, ""),
+    ],
+)
+def test_a_mean_stands_beside_its_interval(
+    value: float | None, ends: tuple[float, float] | None, log: bool, expected: str
+) -> None:
+    assert words.mean(value, ends, log=log) == expected
+
+
 def test_the_drop_that_could_be_caught_points_to_the_worse() -> None:
     assert words.detectable_factor(SECONDS) == "x1.11"
     higher = dataclasses.replace(SECONDS, better="higher")

@@ -14,6 +14,7 @@ def table(scores: dict[str | None, Any], **changes: Any) -> ScoreTable:
         "path": Path("a.csv"),
         "created": "2026-11-21T08:41:00+00:00",
         "clusters": {},
+        "wordings": {},
     }
     return ScoreTable(scores=scores, **{**usual, **changes})
 
@@ -51,6 +52,13 @@ def test_each_of_several_metrics_is_a_function_with_cases_of_its_own() -> None:
     ]
     assert [case.cluster for case in first.cases] == ["doc", "doc"]
     assert [case.id for case in second.cases] == ["tone::x"]
+
+
+def test_a_case_knows_its_wording_and_what_it_asks() -> None:
+    worded = table({None: {"x[v1]": {0: 1.0}, "y": {0: 1.0}}}, wordings={"x[v1]": ("x", "v1")})
+    first, _ = runs_of(worded, worded)
+
+    assert [(case.topic, case.wording) for case in first.cases] == [("x", "v1"), (None, None)]
 
 
 def test_a_direction_holds_for_every_case() -> None:

@@ -96,6 +96,16 @@ def test_clusters_are_kept(tmp_path: Path) -> None:
     assert read(path).clusters == {"Peru": "south"}
 
 
+def test_a_case_is_one_in_each_wording(tmp_path: Path) -> None:
+    rows = "case_id,repeat,score,wording\nPeru,0,1,terse\nPeru,0,0,polite\nChad,0,1,\n"
+    found = read(write(tmp_path, rows))
+    assert found.scores[None] == {"Peru[terse]": {0: 1}, "Peru[polite]": {0: 0}, "Chad": {0: 1}}
+    assert found.wordings == {
+        "Peru[terse]": ("Peru", "terse"),
+        "Peru[polite]": ("Peru", "polite"),
+    }
+
+
 def test_only_nameless_scores_of_0_and_1_may_be_passes(tmp_path: Path) -> None:
     binary = write(tmp_path, "case_id,repeat,score,x\nPeru,0,1,1\nPeru,1,,0\n")
     assert read(binary).may_be_passes
@@ -113,6 +123,8 @@ def test_only_nameless_scores_of_0_and_1_may_be_passes(tmp_path: Path) -> None:
         ("Peru,0,NaN", "score is 'NaN'"),
         ("Peru,0,-inf", "score is '-inf'"),
         ("Peru,0,1e999", "score is '1e999'"),
+        ("Peru,0,1e200", "score is '1e200', beyond 1e+100"),
+        ("Peru,0,True", "score is 'True', not a finite number; write 1 or 0"),
         ("Peru,0,1_0", "score is '1_0'"),
         ("Peru,first,1", "repeat is 'first', not a whole number from 0"),
         ("Peru,,1", "repeat is empty"),
@@ -261,6 +273,9 @@ def test_a_run_file_is_no_table(tmp_path: Path) -> None:
 
 
 def test_a_missing_table_and_one_of_another_format_are_told(tmp_path: Path) -> None:
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(TableError, match=r"folder\.csv: it is a directory"):
+        table_named(str(tmp_path / "folder.csv"))
     with pytest.raises(TableError, match="there is no such file"):
         table_named(str(tmp_path / "a.csv"))
     with pytest.raises(TableError, match=r"ends in \.csv, \.csv\.gz, \.jsonl, \.jsonl\.gz"):
