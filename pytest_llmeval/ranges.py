@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.records import GateTest, TokenPrice
+from pytest_llmeval.records import AnyTest, FixedTest, GateTest, TokenPrice
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -193,22 +193,30 @@ def check_margin(margin: float, *, target: float, given: bool, prefix: str) -> N
 def gate_test(value: object) -> GateTest:
     """Read the name of a test that is valid for a gate."""
     known = ", ".join(get_args(GateTest))
-    if value in ("welch", "cmh", "chi-square", "chi-square-plain", "two-proportion-z"):
-        raise ValueError(
-            "is not valid for a gate (docs/statistics.md has its false alarms and its power); "
-            f"must be one of {known}"
-        )
     if value == "exact-within-case":
         raise ValueError(
             "speaks of these very cases only: the gate takes it by itself below 6 changed cases; "
             f"must be one of {known}"
+        )
+    if value in get_args(FixedTest):
+        raise ValueError(
+            "is not valid for a gate (docs/statistics.md has its false alarms and its power), "
+            f"llmeval compare --test={value} has it; must be one of {known}"
         )
     if value not in get_args(GateTest):
         raise ValueError(f"must be one of {known}")
     return cast("GateTest", value)
 
 
-def check_test(test: GateTest, *, margin: float, prefix: str) -> None:
+def any_test(value: object) -> AnyTest:
+    """Read the name of a test, valid for a gate or not."""
+    known = get_args(AnyTest)
+    if value not in known:
+        raise ValueError(f"must be one of auto, {', '.join(known)}")
+    return cast("AnyTest", value)
+
+
+def check_test(test: AnyTest, *, margin: float, prefix: str) -> None:
     """Refuse a margin beside a test that knows none.
 
     Args:

@@ -23,6 +23,11 @@ Parameter = str | int | float | bool | None
 GateTest = Literal[
     "paired-t", "log-ratio", "sign-flip", "mcnemar", "mcnemar-exact", "mcnemar-mid-p"
 ]
+# those that take the cases, or every single trial, as all there is: not for a gate
+FixedTest = Literal[
+    "exact-within-case", "welch", "cmh", "chi-square", "chi-square-plain", "two-proportion-z"
+]
+AnyTest = Literal[GateTest, FixedTest]
 Multiplicity = Literal["holm", "bh"]
 
 PASS_METRIC = "pass"  # noqa: S105 - a metric, no password
@@ -270,8 +275,8 @@ class GateRules:
         target: the drop that must be ruled out, or would have been caught; in (0, inf).
         max_gone: share of a function's baseline cases that may be gone or skipped, in [0, 1].
         strict: an inconclusive comparison fails too.
-        test: for 6 independent changed cases or more; what is measured from calls is always
-            compared by ratio.
+        test: for 6 independent changed cases or more, one of ``FixedTest`` for any number;
+            what is measured from calls is always compared by ratio.
         multiplicity: how the p-values of several comparisons are adjusted.
         order: comparisons that are tested in this order instead, each at the full level as
             long as all before it regressed: ``function`` or ``function:metric``.
@@ -282,7 +287,7 @@ class GateRules:
     target: float = 0.10
     max_gone: float = 0.10
     strict: bool = False
-    test: GateTest = "paired-t"
+    test: AnyTest = "paired-t"
     multiplicity: Multiplicity = "holm"
     order: tuple[str, ...] = ()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -12,7 +12,7 @@ from pytest_llmeval import ranges
 from pytest_llmeval.cli.common import directory_option, echo, home_of_runs, ranged
 from pytest_llmeval.errors import SettingsError, TableError
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Better, GateRules, GateTest, Run, Settings
+from pytest_llmeval.records import AnyTest, Better, FixedTest, GateRules, Run, Settings
 from pytest_llmeval.reports.compared import compared_lines
 from pytest_llmeval.reports.json import render
 from pytest_llmeval.runs.baseline import Baseline
@@ -25,11 +25,12 @@ from pytest_llmeval.runs.tables import ScoreTable, read_table, table_named
 from pytest_llmeval.session import compared
 
 DEFAULTS = GateRules()
+NO_GATE = "{} is no test for a gate: docs/statistics.md tells when it is valid"
 SAME = "A and B are the very same scores: nothing can differ"
 
 
-def _gate_test(value: object) -> GateTest:
-    return DEFAULTS.test if value == "auto" else ranges.gate_test(value)
+def _test(value: object) -> AnyTest:
+    return DEFAULTS.test if value == "auto" else ranges.any_test(value)
 
 
 @click.command()
@@ -42,7 +43,7 @@ def _gate_test(value: object) -> GateTest:
 @click.option("--strict", is_flag=True, help="An inconclusive comparison fails too.")
 @click.option("--metric", metavar="NAME", help="Compare this metric alone.")
 @click.option("--better", type=click.Choice(["higher", "lower"]), help="Which direction is good.")
-@ranged("test", _gate_test, None, "A test valid for a gate (default: auto, which is paired-t)")
+@ranged("test", _test, None, "Another test of docs/statistics.md (default: auto, paired-t)")
 @directory_option
 def compare(
     baseline: str,
@@ -54,7 +55,7 @@ def compare(
     margin: float | None,
     target: float | None,
     strict: bool,
-    test: GateTest | None,
+    test: AnyTest | None,
     metric: str | None,
     better: Better | None,
 ) -> None:
@@ -68,6 +69,8 @@ def compare(
     home = home_of_runs(directory)
     wanted = _Wanted(metric=metric, better=better, home=home)
     there, here = _sides(baseline, candidate, wanted=wanted)
+    if rules.test in get_args(FixedTest):
+        there = replace(there, notes=(*there.notes, NO_GATE.format(rules.test)))
     settings = Settings(directory=home, session="", baseline=baseline, gate=rules)
     judged = compared(Judgement(settings=settings, run=here.run, baseline=there), here.run)
     if as_json:
@@ -84,7 +87,7 @@ def _rules(
     margin: float | None,
     target: float | None,
     strict: bool,
-    test: GateTest | None,
+    test: AnyTest | None,
 ) -> GateRules:
     given = {"alpha": alpha, "margin": margin, "target": target, "test": test}
     set_here: dict[str, Any] = {name: value for name, value in given.items() if value is not None}

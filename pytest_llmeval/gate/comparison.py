@@ -20,6 +20,11 @@ Method = Literal[
     "mcnemar-mid-p",
     "same-shift",
     "exact-within-case",
+    "welch",
+    "cmh",
+    "chi-square",
+    "chi-square-plain",
+    "two-proportion-z",
     "none",
 ]
 Scale = Literal["linear", "log"]

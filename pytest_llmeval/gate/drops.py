@@ -131,15 +131,13 @@ def too_few_draws(found: Significance, *, penalty: int, alpha: float, sign: int)
         alpha: one-sided level.
         sign: 1 where higher is better, -1 where lower is.
     """
-    if found.method in {"paired-t", "log-ratio", "crossed"}:
-        return False
     if found.method == "sign-flip" and found.interval is None:
         return True  # independent units are lacking
     if found.method in SIGNS_COUNT:
-        least = 0.5**found.extent.units
-    else:
-        least = least_within_case_p(found.samples.cases, sign=sign)
-    return least * penalty >= alpha
+        return 0.5**found.extent.units * penalty >= alpha
+    if found.method == "exact-within-case":
+        return least_within_case_p(found.samples.cases, sign=sign) * penalty >= alpha
+    return False
 
 
 def _rates(samples: Samples, scores_there: Scores, *, better: Better) -> FloatArray:

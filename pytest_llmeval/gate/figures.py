@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import get_args
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from pytest_llmeval.gate.comparison import Method
 from pytest_llmeval.gate.pairing import Pair, Pairing
 from pytest_llmeval.gate.units import units_of
 from pytest_llmeval.gate.wordings import WordingTable, wording_table, wordings_of
-from pytest_llmeval.records import SECONDS_METRIC, GateRules, GateTest
+from pytest_llmeval.records import SECONDS_METRIC, AnyTest, FixedTest, GateRules, GateTest
 from pytest_llmeval.stats.exact import CaseScores, Tails, are_binary, exact_within_case, sign_flip
 from pytest_llmeval.stats.methods import TESTS
 from pytest_llmeval.stats.paired import negligible, paired_test, unit_mean, unit_sums
@@ -154,6 +155,9 @@ def significance(pairing: Pairing, extent: Extent, *, rules: GateRules) -> Signi
     table = wording_table(pairing.pairs, units=extent.units) if test in BY_SPREAD else None
     if table is not None:
         found = _by_wordings(table, extent, samples=samples, rules=rules)
+    elif test in get_args(FixedTest):
+        found = _for_these_cases(differences, extent, samples=samples, rules=rules)
+        found = _as_chosen(found, test, sign=pairing.subject.sign)
     elif extent.whole_units < FEWEST_UNITS_FOR_T:
         if test == "sign-flip":
             within = None
@@ -204,12 +208,21 @@ def _by_spread(
     )
 
 
-def _as_chosen(found: Significance, test: GateTest, *, sign: int) -> Significance:
+def _for_these_cases(
+    differences: Sequence[float], extent: Extent, *, samples: Samples, rules: GateRules
+) -> Significance:
+    """Say what the t-test does, where it can, beside a test that needs no number of cases."""
+    if extent.whole_units >= FEWEST_UNITS_FOR_T:
+        return _by_spread(differences, extent, samples=samples, rules=rules)
+    return Significance(method="none", extent=extent, samples=samples, p=1.0, p_improved=1.0)
+
+
+def _as_chosen(found: Significance, test: AnyTest, *, sign: int) -> Significance:
     """Put the test that was chosen in the place of the t-test; the interval stays its.
 
-    Where all moved alike there is nothing to choose: no test has more than their signs.
+    Where all moved alike, a test of cases has no more than their signs.
     """
-    if found.interval is None or test == "paired-t":
+    if test == "paired-t" or (found.interval is None and test not in get_args(FixedTest)):
         return found
     if test == "log-ratio":
         return replace(found, method=test)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pytest_llmeval.gate.calls import CallsOfBoth
 from pytest_llmeval.gate.comparison import Scale
-from pytest_llmeval.records import MEASURED_METRICS, Better, Case, GateRules, GateTest, Run, Trial
+from pytest_llmeval.records import MEASURED_METRICS, AnyTest, Better, Case, GateRules, Run, Trial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Subject:
     here: Side
     collected_in_full: bool
     calls: CallsOfBoth
-    test: GateTest = "paired-t"
+    test: AnyTest = "paired-t"
 
     @property
     def partial(self) -> bool:

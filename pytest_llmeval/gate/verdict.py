@@ -14,9 +14,9 @@ from pytest_llmeval.records import (
     PASS_METRIC,
     SECONDS_METRIC,
     TOKENS_METRIC,
+    AnyTest,
     Better,
     GateRules,
-    GateTest,
 )
 from pytest_llmeval.stats.power import chance_of_so_few
 
@@ -54,7 +54,7 @@ def nothing_in_common(pairing: Pairing) -> Decision:
     return _not_comparable(3, _why_nothing_in_common(pairing))
 
 
-def does_not_fit(test: GateTest, why: str) -> Decision:
+def does_not_fit(test: AnyTest, why: str) -> Decision:
     """Say row 4 of a test that was chosen and does not fit the data.
 
     Args:

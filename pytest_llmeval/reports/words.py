@@ -238,8 +238,10 @@ def _odds(comparison: FunctionComparison) -> str:
     p = comparison.p_improved_adjusted if improved else comparison.p_adjusted
     assert p is not None  # noqa: S101 - rows 8 and 9 are decided by it
     scope = ""
-    if comparison.method == "exact-within-case":
-        scope = f" (these {comparison.changed} cases only)"
+    if comparison.method in {"exact-within-case", "welch", "cmh"}:
+        scope = f" ({_these(comparison.changed)} only)"
+    elif comparison.method in {"chi-square", "chi-square-plain", "two-proportion-z"}:
+        scope = " (if all trials were independent)"
     return f"chance alone would do this in {chance(p)}{scope}"
 
 

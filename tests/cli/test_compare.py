@@ -156,7 +156,7 @@ def test_rules_are_those_of_a_session() -> None:
         (["--target=0"], "--target=0: must be above 0"),
         (["--target=nan"], "--target=nan: must be a number"),
         (["--margin=0.1"], "--margin=0.1 must be smaller than --target=0.1 (the default)"),
-        (["--test=welch"], "--test=welch: is not valid for a gate"),
+        (["--test=student"], "--test=student: must be one of auto, paired-t"),
         (
             ["--test=mcnemar", "--margin=0.02"],
             "--margin=0.02 with --test=mcnemar: it tests for any",
@@ -358,3 +358,16 @@ def test_a_metric_of_several_is_named_once() -> None:
     result = compare("a.csv", "a.csv")
     assert "\ntone " in result.stdout
     assert "(tone)" not in result.stdout
+
+
+def test_a_test_that_is_not_for_a_gate_is_taken_and_told() -> None:
+    before, after = write_table("a.csv", 0.8), write_table("b.csv", 0.4)
+    result = compare(before, after, "--test=cmh")
+    assert result.exit_code == 1
+    assert "note: cmh is no test for a gate: docs/statistics.md tells when" in result.stdout
+    assert (
+        "would do this in fewer than 1 of 1000 comparisons (these 20 cases only)" in result.stdout
+    )
+    result = compare(before, after, "--test=chi-square")
+    assert result.stdout.splitlines()[-1].endswith("(if all trials were independent)")
+    assert figures(before, after, "--test=two-proportion-z")["method"] == "two-proportion-z"

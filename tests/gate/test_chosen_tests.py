@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from pytest_llmeval.gate import Verdict
-from pytest_llmeval.records import GateRules, GateTest
+from pytest_llmeval.records import AnyTest, FixedTest, GateRules, GateTest
 from pytest_llmeval.stats.exact import CaseScores
 from pytest_llmeval.stats.methods import TESTS
 from pytest_llmeval.stats.sample import Sample
@@ -112,3 +112,45 @@ def test_an_interval_says_more_than_the_drop_that_would_show() -> None:
     )
     assert (chosen.verdict, chosen.ruled_out_by) == (found.verdict, found.ruled_out_by)
     assert chosen.ruled_out_by == "interval"
+
+
+# --- tests that are not for a gate ---------------------------------------------------------
+
+DRIFTED = [("pppp", "pppm"), ("pmpp", "mmpp"), ("pppp", "pmpm"), ("ppmm", "ppmp")] * 2
+
+
+@pytest.mark.parametrize("test", get_args(FixedTest))
+@pytest.mark.parametrize("cases", [8, 3])
+def test_a_test_of_these_cases_is_run_at_any_number_of_them(test: FixedTest, cases: int) -> None:
+    some = DRIFTED[:cases]
+    found = compared(*runs(some), GateRules(test=test))
+    letters = {"p": 1.0, "m": 0.0}
+    there, here = (
+        [tuple(map(letters.__getitem__, one)) for one in side] for side in zip(*some, strict=True)
+    )
+    sample = [CaseScores(there=a, here=b) for a, b in zip(there, here, strict=True)]
+    expected = TESTS[test].run(Sample(cases=sample))
+
+    assert (found.method, found.t) == (test, None)
+    assert (found.p, found.p_improved) == pytest.approx((expected.p_worse, expected.p_improved))
+    assert found.interval == compared(*runs(some)).interval
+
+
+def test_every_test_can_be_chosen_by_hand() -> None:
+    assert set(get_args(AnyTest)) == set(TESTS)
+
+
+def test_a_single_case_of_many_trials_is_a_table_of_hits() -> None:
+    there, here = "p" * 400 + "m" * 100, "p" * 347 + "m" * 153
+    found = compared(*runs([(there, here)]), GateRules(test="chi-square-plain"))
+    assert found.p == pytest.approx(0.000115 / 2, abs=1e-6)
+    assert found.verdict is Verdict.REGRESSED
+    assert found.interval is None
+
+
+def test_a_test_of_these_cases_needs_no_consent_where_repeats_are_fewer_here() -> None:
+    fewer = [("p" * 10, "ppppm"), ("p" * 9 + "m", "ppppp"), ("p" * 10, "ppmmm")] * 4
+    found = compared(*runs(fewer), GateRules(test="welch"))
+    assert found.p_within_case is not None
+    assert found.p is not None
+    assert found.p != found.p_within_case
