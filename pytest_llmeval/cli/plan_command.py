@@ -151,7 +151,13 @@ def _recorded(function: FunctionSamples, wanted: _Wanted) -> list[str]:
     made = plan(design, drop=wanted.drop, power=wanted.power)
     shown = sum(sum(s) / len(s) for s in function.samples) / len(function.samples)
     sign = -1 if function.better == "higher" else 1
-    return planned.lines(made, name=name, mean=shown, calls=function.calls, sign=sign)
+    lines = planned.lines(made, name=name, mean=shown, calls=function.calls, sign=sign)
+    if function.independent < len(function.samples):
+        lines += [
+            f"  (its {len(function.samples)} cases are {function.independent} independent ones, "
+            "which find less than this)"
+        ]
+    return lines
 
 
 def _rates(text: str) -> list[float]:

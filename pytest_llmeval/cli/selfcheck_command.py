@@ -50,7 +50,7 @@ def selfcheck_command(
     checks = [
         selfchecked.Checked(
             function=function,
-            check=self_check(function.gains, alpha=level) if function.samples else None,
+            check=self_check(function.gains, function.units, alpha=level),
             halves=halves.get((function.function, function.metric)),
         )
         for function in functions

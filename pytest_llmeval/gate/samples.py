@@ -18,7 +18,7 @@ class FunctionSamples:
     Attributes:
         cases: how many were collected.
         samples: the values of each case that has any, by trial index.
-        units: how many independent units these cases form.
+        units: the unit of each of these cases: equal numbers share their chance.
         calls: that a trial made on average, replays included.
     """
 
@@ -27,13 +27,18 @@ class FunctionSamples:
     better: Better
     cases: int
     samples: tuple[tuple[float, ...], ...]
-    units: int
+    units: tuple[int, ...]
     calls: float
 
     @property
     def is_pass(self) -> bool:
         """Whether the scores are hits and misses."""
         return self.metric == PASS_METRIC
+
+    @property
+    def independent(self) -> int:
+        """How many independent units the cases form."""
+        return len(set(self.units))
 
     @property
     def repeats(self) -> int:
@@ -71,7 +76,7 @@ def _samples(function: str, metric: str, side: Side) -> FunctionSamples:
         better=better,
         cases=len(side.cases),
         samples=tuple(scores[id_].values for id_ in scored),
-        units=len(set(units_within(side, scores, scored))),
+        units=units_within(side, scores, scored),
         calls=calls / len(trials) if trials else 0.0,
     )
 

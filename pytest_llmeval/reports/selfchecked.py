@@ -101,8 +101,10 @@ def _remarks(checked: Checked, *, alpha: float) -> Iterator[str]:
         yield f"{name}: the gate calls its second half {MOVED[checked.halves.verdict]}"
     if check.left_out:
         yield f"{name}: {words.counted(check.left_out, 'case')} with a single scored trial left out"
-    if checked.function.units < len(checked.function.samples):
+    if checked.function.independent < len(checked.function.samples):
         yield (
-            f"{name}: {len(checked.function.samples)} cases, {checked.function.units} independent: "
-            "the gate tests units, this check cases"
+            f"{name}: {len(checked.function.samples)} cases, {checked.function.independent} "
+            "independent"
         )
+    if checked.halves is not None and checked.halves.method == "crossed":
+        yield f"{name}: the gate takes its wordings as a sample, this check as they are"

@@ -56,14 +56,18 @@ def unit_mean(values: ArrayLike, units: Sequence[int] | None = None) -> UnitMean
     mean = float(np.mean(data))
     residuals = np.bincount(member, weights=data - mean).astype(np.float64, copy=False)
     shares = sizes / len(data)
-    squares = int(np.sum(sizes**2))
     return UnitMean(
         mean=mean,
         standard_error=_standard_error(residuals, shares=shares, values=data),
         units=len(sizes),
-        effective_units=len(data) ** 2 / squares,
-        dof=len(data) ** 2 // squares - 1,
+        effective_units=len(data) ** 2 / int(np.sum(sizes**2)),
+        dof=dof_of_units(sizes.tolist()),
     )
+
+
+def dof_of_units(sizes: Sequence[int]) -> int:
+    """Return the whole effective units of units of these sizes, less one."""
+    return sum(sizes) ** 2 // sum(size**2 for size in sizes) - 1
 
 
 def unit_sums(values: ArrayLike, units: Sequence[int] | None = None) -> FloatArray:

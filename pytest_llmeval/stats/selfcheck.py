@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from pytest_llmeval.stats.exact import CaseScores, exact_within_case
+from pytest_llmeval.stats.exact import CaseScores, exact_within_case, sign_flip
 from pytest_llmeval.stats.intervals import wilson_interval
-from pytest_llmeval.stats.paired import negligible
-from pytest_llmeval.stats.repeats import Drift, in_step, repeat_drift
+from pytest_llmeval.stats.paired import dof_of_units, negligible
+from pytest_llmeval.stats.repeats import Drift, repeat_drift
 
 FloatArray = NDArray[np.float64]
+# the cases that share their chance: the scores of each
+Unit = list[list[float]]
 
 DEALS = 2000
-# the exact test is run anew for every deal
+# a permutation test is run anew for every deal
 EXACT_DEALS = 200
 # a large suite is dealt less often: 20,000 trials take a second
 MOST_DEALT = 10_000_000
 # where the gate changes from the exact test to the t-test
-FEWEST_CASES_FOR_T = 6
+FEWEST_UNITS_FOR_T = 6
 FEWEST_REPEATS = 2
 # of the Monte-Carlo error bar, beyond each end
 BEYOND = 0.025
@@ -59,46 +62,77 @@ class SelfCheck:
 
 
 def self_check(
-    samples: Sequence[Sequence[float]], *, alpha: float = 0.05, deals: int = DEALS
+    samples: Sequence[Sequence[float]],
+    units: Sequence[int] | None = None,
+    *,
+    alpha: float = 0.05,
+    deals: int = DEALS,
 ) -> SelfCheck | None:
     """Deal the trials of each case into two halves at random, and run the default test.
 
     Nothing differs between the halves, so alarms should be as rare as the level says. Of
-    an odd number of trials one, drawn anew each time, is left out. The draws are seeded by
-    the scores: the same run gives the same answer.
+    an odd number of trials one, drawn anew each time, is left out. Cases of one unit are
+    dealt alike, so that what their trials of one index share stays shared. The draws are
+    seeded by the scores: the same run gives the same answer.
 
     Args:
         samples: the scores of each case by trial index, finite.
+        units: the unit of each case; a case each if not given.
         alpha: one-sided level of the test, in (0, 0.5).
         deals: how many at most with the t-test, >= 1. Fewer, but 200 at least, where that
-            would deal more than 10 million trials; 200 at most with the exact test.
+            would deal more than 10 million trials; 200 at most with a permutation test.
 
     Returns:
         The check; None if no case has two trials.
     """
-    repeated = [sample for sample in samples if len(sample) >= FEWEST_REPEATS]
-    if not repeated:
+    labels = range(len(samples)) if units is None else units
+    by_unit: defaultdict[int, Unit] = defaultdict(list)
+    for label, sample in zip(labels, samples, strict=True):
+        if len(sample) >= FEWEST_REPEATS:
+            by_unit[label].append(list(sample))
+    if not by_unit:
         return None
-    # any order of cases and trials is dealt alike
-    dealt = sorted(sorted(sample) for sample in repeated)
-    random = _seeded(dealt)
-    if len(dealt) < FEWEST_CASES_FOR_T:
-        method, deals = "exact-within-case", min(deals, EXACT_DEALS)
-        alarms = sum(_exact_alarm(dealt, random, alpha=alpha) for _ in range(deals))
-    else:
-        method = "paired-t"
-        affordable = MOST_DEALT // sum(map(len, dealt))
-        deals = min(deals, max(EXACT_DEALS, affordable))
-        alarms = _t_alarms(_differences(dealt, random, deals=deals), alpha=alpha)
+    dealt = sorted(map(_regardless_of_order, by_unit.values()))
+    method, deals, alarms = _alarms(dealt, alpha=alpha, deals=deals)
+    cases = sum(map(len, dealt))
     return SelfCheck(
         method=method,
-        cases=len(dealt),
-        left_out=len(samples) - len(dealt),
+        cases=cases,
+        left_out=len(samples) - cases,
         deals=deals,
         alarms=alarms,
         interval=wilson_interval(alarms, deals, alpha=BEYOND),
-        drift=repeat_drift(in_step(repeated)),
+        drift=repeat_drift(_in_step(list(by_unit.values()))),
     )
+
+
+def _regardless_of_order(unit: Unit) -> Unit:
+    """Sort the cases of a unit; and trials, where no other case has its own of that index."""
+    return sorted(unit) if len(unit) > 1 else [sorted(unit[0])]
+
+
+def _in_step(units: Sequence[Unit]) -> FloatArray:
+    """Return the summed scores of each unit in the repeats that every case has."""
+    fewest = min(len(sample) for unit in units for sample in unit)
+    return np.array([np.sum([sample[:fewest] for sample in unit], axis=0) for unit in units])
+
+
+def _alarms(units: Sequence[Unit], *, alpha: float, deals: int) -> tuple[str, int, int]:
+    """Run the test that the gate would take: its name, the deals and the alarms."""
+    random = _seeded(itertools.chain.from_iterable(units))
+    sizes = [len(unit) for unit in units]
+    few = dof_of_units(sizes) + 1 < FEWEST_UNITS_FOR_T
+    affordable = MOST_DEALT // sum(len(sample) for unit in units for sample in unit)
+    deals = min(deals, EXACT_DEALS if few else max(EXACT_DEALS, affordable))
+    if few and max(sizes) == 1:
+        samples = [unit[0] for unit in units]
+        alarms = sum(_exact_alarm(samples, random, alpha=alpha) for _ in range(deals))
+        return "exact-within-case", deals, alarms
+    differences = _differences(units, random, deals=deals)
+    if not few:
+        return "paired-t", deals, _t_alarms(differences, sizes, alpha=alpha)
+    sums = np.add.reduceat(differences, _starts(sizes), axis=1)
+    return "sign-flip", deals, sum(sign_flip(row).worse < alpha for row in sums)
 
 
 def _exact_alarm(
@@ -113,36 +147,42 @@ def _exact_alarm(
     return exact_within_case(cases).worse < alpha
 
 
-def _differences(
-    samples: Sequence[Sequence[float]], random: np.random.Generator, *, deals: int
-) -> FloatArray:
-    """Deal all cases that have equally many trials at once; shape (n_deals, n_cases)."""
-    by_size: defaultdict[int, list[Sequence[float]]] = defaultdict(list)
-    for sample in samples:
-        by_size[len(sample)].append(sample)
+def _differences(units: Sequence[Unit], random: np.random.Generator, *, deals: int) -> FloatArray:
+    """Deal the trials of all cases, those of a unit alike; shape (n_deals, n_cases)."""
     columns = []
-    for size, alike in sorted(by_size.items()):
-        signs = np.zeros(size)
-        signs[: size // 2], signs[size // 2 : size // 2 * 2] = 1.0, -1.0
-        for sample in alike:
-            dealt = random.permuted(np.tile(signs, (deals, 1)), axis=1)
-            columns.append(dealt @ np.asarray(sample, dtype=np.float64) / (size // 2))
+    for unit in units:
+        signs: dict[int, FloatArray] = {}
+        for sample in unit:
+            size = len(sample)
+            if size not in signs:
+                halves = np.zeros(size)
+                halves[: size // 2], halves[size // 2 : size // 2 * 2] = 1.0, -1.0
+                signs[size] = random.permuted(np.tile(halves, (deals, 1)), axis=1)
+            columns.append(signs[size] @ np.asarray(sample, dtype=np.float64) / (size // 2))
     return np.stack(columns, axis=1)
 
 
-def _t_alarms(differences: FloatArray, *, alpha: float) -> int:
-    """Run the paired t-test on every row; where all cases moved alike, count signs."""
+def _t_alarms(differences: FloatArray, sizes: Sequence[int], *, alpha: float) -> int:
+    """Run the paired t-test over units on every row; where all moved alike, count signs."""
     cases = differences.shape[1]
     means = np.mean(differences, axis=1)
-    errors = np.std(differences, axis=1, ddof=1) / np.sqrt(cases)
+    residuals = np.add.reduceat(differences - means[:, np.newaxis], _starts(sizes), axis=1)
+    from_others = residuals / (1 - np.array(sizes) / cases)
+    units = len(sizes)
+    errors = np.sqrt((units - 1) / units * np.sum(from_others**2, axis=1)) / cases
     zero = negligible(differences)
     spread = errors > zero
     t = means[spread] / errors[spread]
-    by_t = int(np.count_nonzero(special.stdtr(cases - 1, t) < alpha))
-    alike = int(np.count_nonzero(means[~spread] < -zero)) if 0.5**cases < alpha else 0
+    by_t = int(np.count_nonzero(special.stdtr(dof_of_units(sizes), t) < alpha))
+    alike = int(np.count_nonzero(means[~spread] < -zero)) if 0.5**units < alpha else 0
     return by_t + alike
 
 
-def _seeded(samples: Sequence[Sequence[float]]) -> np.random.Generator:
+def _starts(sizes: Sequence[int]) -> list[int]:
+    """Return at which column each unit starts."""
+    return list(itertools.accumulate(sizes[:-1], initial=0))
+
+
+def _seeded(samples: Iterable[Sequence[float]]) -> np.random.Generator:
     text = ",".join(repr(float(score)) for sample in samples for score in sample)
     return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big"))

@@ -134,6 +134,14 @@ def test_other_scores_are_planned_with_too() -> None:
     assert "test_f (score): 9 cases x 2 repeats" in plan().stdout
 
 
+def test_cases_that_are_tied_are_told_to_find_less() -> None:
+    tied = [a_case(f"c{at}", ("pmp", "ppp")[at % 2], cluster=f"doc{at // 4}") for at in range(12)]
+    record(a_run(*tied))
+    assert "(its 12 cases are 3 independent ones, which find less than this)" in plan().stdout
+    record(mixed())
+    assert "independent" not in plan().stdout
+
+
 def test_several_functions_are_planned_one_by_one_or_one_is_named() -> None:
     cases = [
         a_case(f"c{at}", "pmp", function=name) for name in ("test_f", "test_g") for at in range(8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,35 @@ def test_single_trials_and_cases_that_are_tied_are_told() -> None:
 
     assert "test_f: 1 case with a single scored trial left out" in result.stdout
     assert "test_f: 31 cases, 1 independent" in result.stdout
+
+
+def test_clusters_are_what_is_tested() -> None:
+    cases = [
+        dataclasses.replace(one, case=dataclasses.replace(one.case, cluster=f"doc{at // 3}"))
+        for at, one in enumerate(steady(cases=36))
+    ]
+    samples = [[trial.scores["pass"] for trial in one.trials] for one in cases]
+    in_order = sorted(range(36), key=lambda at: cases[at].case.id)
+    check = self_check([samples[at] for at in in_order], [at // 3 for at in in_order])
+    assert check is not None
+
+    result = selfcheck(a_run(*cases))
+
+    assert "test_f: 36 cases, 12 independent" in result.stdout
+    assert f"2000    {check.rate:.1%}" in result.stdout
+
+
+def test_wordings_are_told_to_be_taken_as_they_are() -> None:
+    cases = [
+        dataclasses.replace(
+            one, case=dataclasses.replace(one.case, topic=f"t{at // 3}", wording=f"w{at % 3}")
+        )
+        for at, one in enumerate(steady())
+    ]
+    result = selfcheck(a_run(*cases))
+    assert "test_f: the gate takes its wordings as a sample, this check as they are" in (
+        result.stdout
+    )
 
 
 def test_a_function_without_repeats_is_told_beside_others() -> None:

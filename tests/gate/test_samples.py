@@ -23,7 +23,7 @@ def test_errored_trials_and_cases_without_any_score_are_left_out() -> None:
 
 def test_run_without_a_score_has_no_samples() -> None:
     found = only(a_case("a", "ee"))
-    assert (found.samples, found.repeats, found.calls, found.units) == ((), 0, 0.0, 0)
+    assert (found.samples, found.repeats, found.calls, found.units) == ((), 0, 0.0, ())
 
 
 def test_every_gated_metric_is_one_of_its_own() -> None:
@@ -42,7 +42,9 @@ def test_calls_are_counted_by_the_trial() -> None:
 
 
 def test_cases_of_one_cluster_are_one_unit() -> None:
-    assert only(*(a_case(name, "pp", cluster="x") for name in "abc")).units == 1
+    found = only(*(a_case(name, "pp", cluster=name[0]) for name in ("a1", "a2", "b1")))
+    assert found.units == (0, 0, 2)
+    assert found.independent == 2
 
 
 def test_gains_turn_scores_so_that_more_is_better() -> None:

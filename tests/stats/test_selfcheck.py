@@ -71,11 +71,11 @@ def test_drift_between_repeats_is_told() -> None:
 
 def test_every_deal_splits_each_case_into_two_halves() -> None:
     cases = [[1.0, 2.0, 4.0, 8.0], [1.0, 2.0, 4.0]]
-    dealt = _differences(cases, np.random.default_rng(0), deals=400)
+    dealt = _differences([[case] for case in cases], np.random.default_rng(0), deals=400)
     assert dealt.shape == (400, 2)
-    # of the odd number, in the first column, two are compared and the third is left out
-    assert set(np.abs(dealt[:, 0]).tolist()) == {1.0, 2.0, 3.0}
-    assert set(np.abs(dealt[:, 1]).tolist()) == {1.5, 2.5, 4.5}
+    # of the odd number, in the second column, two are compared and the third is left out
+    assert set(np.abs(dealt[:, 1]).tolist()) == {1.0, 2.0, 3.0}
+    assert set(np.abs(dealt[:, 0]).tolist()) == {1.5, 2.5, 4.5}
 
 
 def test_alarms_are_those_of_the_paired_test() -> None:
@@ -83,8 +83,66 @@ def test_alarms_are_those_of_the_paired_test() -> None:
     rows = random.choice([-0.5, 0.0, 0.5], size=(200, 8))
     rows[0], rows[1], rows[2] = -0.5, 0.5, 0.0  # all cases moved alike
     expected = sum(paired_test(row).p_worse < 0.05 for row in rows)
-    assert _t_alarms(rows, alpha=0.05) == expected
+    assert _t_alarms(rows, [1] * 8, alpha=0.05) == expected
 
 
 def test_too_few_cases_that_moved_alike_are_no_alarm() -> None:
-    assert _t_alarms(np.full((3, 6), -0.5), alpha=0.01) == 0
+    assert _t_alarms(np.full((3, 6), -0.5), [1] * 6, alpha=0.01) == 0
+
+
+# --- cases that share their chance ---------------------------------------------------------
+
+
+def shared_draws(units: int, size: int, *, repeats: int = 6) -> tuple[list[list[float]], list[int]]:
+    """Units in which all cases have the very same trials, and the unit of each case."""
+    samples = [case for case in suite(units, repeats) for _ in range(size)]
+    return samples, [unit for unit in range(units) for _ in range(size)]
+
+
+def test_cases_of_one_unit_are_dealt_alike() -> None:
+    samples, _ = shared_draws(2, 3)
+    dealt = _differences([samples[:3], samples[3:]], np.random.default_rng(0), deals=50)
+    assert (dealt[:, :3] == dealt[:, :1]).all()
+    assert (dealt[:, 3:] == dealt[:, 3:4]).all()
+    assert (dealt[:, 0] != dealt[:, 3]).any()
+
+
+def test_alarms_are_those_of_the_test_over_units() -> None:
+    random = np.random.default_rng(3)
+    rows = random.choice([-0.5, 0.0, 0.5], size=(300, 12))
+    sizes = [1, 2, 1, 1, 2, 1, 3, 1]
+    labels = [unit for unit, size in enumerate(sizes) for _ in range(size)]
+    expected = sum(paired_test(row, labels).p_worse < 0.05 for row in rows)
+    assert 0 < expected == _t_alarms(rows, sizes, alpha=0.05)
+
+
+def test_units_cry_wolf_as_rarely_as_the_level_says() -> None:
+    samples, units = shared_draws(40, 3, repeats=10)
+    found = self_check(samples, units)
+    assert found is not None
+    assert (found.method, found.cases) == ("paired-t", 120)
+    assert 0.03 < found.rate < 0.07
+
+
+def test_few_units_are_judged_by_their_signs() -> None:
+    found = self_check(*shared_draws(5, 4))
+    assert found is not None
+    assert (found.method, found.cases, found.deals) == ("sign-flip", 20, 200)
+    assert self_check(*shared_draws(1, 4)).alarms == 0  # type: ignore[union-attr] - has repeats
+
+
+def test_what_repeats_of_a_unit_share_is_no_drift() -> None:
+    samples, units = shared_draws(10, 12)
+    alone, tied = self_check(samples), self_check(samples, units)
+    assert alone is not None
+    assert tied is not None
+    assert alone.drift is not None
+    assert tied.drift is not None
+    assert alone.drift.p < 0.001
+    assert tied.drift.p > 0.05
+
+
+def test_order_of_cases_and_names_of_units_change_nothing() -> None:
+    samples, units = shared_draws(10, 2)
+    turned = self_check(samples[::-1], [9 - unit for unit in units[::-1]])
+    assert turned == self_check(samples, units)
