@@ -2,7 +2,8 @@
 
 In one process, after the imports: 10,000 cases x 20 repeats x 5 metrics (the default test,
 the exact test and Holm's correction; target: below 1 s), the exact test of 5 cases x 20
-(below 50 ms), a plan with its curve (below 1 s), and self-checks. Medians of 5 rounds.
+(below 50 ms), a plan with its curve (below 1 s), self-checks, and the whole gate on two runs
+of the first size, with a call a trial. Medians of 5 rounds.
 Run: ``python benchmarks/stats.py``. (A ``statistics.py`` here would hide Python's own.)
 """
 
@@ -15,6 +16,8 @@ from statistics import median
 
 import numpy as np
 
+from pytest_llmeval.gate.judge import judge
+from pytest_llmeval.records import PASS_METRIC, Call, Case, GateRules, Outcome, Run, Slot, Trial
 from pytest_llmeval.stats.exact import CaseScores
 from pytest_llmeval.stats.methods import TESTS
 from pytest_llmeval.stats.multiplicity import holm
@@ -31,6 +34,7 @@ from pytest_llmeval.stats.selfcheck import self_check
 
 ROUNDS = 5
 METRICS = 5
+RULES = GateRules()
 
 
 def main() -> int:
@@ -39,6 +43,7 @@ def main() -> int:
     hits, scores = suite(5, 20, seed=0), suite(5, 20, seed=0, hits=False)
     run = [case.here for case in suite(200, 10, seed=0)]
     few = [case.here for case in suite(5, 10, seed=0, hits=False)]
+    runs = [recorded(large, here=here) for here in (False, True)]
     rows: list[tuple[str, Callable[[], object], float | None]] = [
         ("10,000 cases x 20 x 5 metrics: t, exact, Holm", lambda: compare_all(large), 1.0),
         ("exact test, 5 cases x 20, hits", lambda: exact(hits), 0.05),
@@ -46,6 +51,7 @@ def main() -> int:
         ("plan: cases, repeats, curve of 20 points", plan, 1.0),
         ("self-check, 200 cases x 10, 2000 deals", lambda: self_check(run), None),
         ("self-check, 5 cases x 10, other scores, 200 deals", lambda: self_check(few), None),
+        ("two runs of 10,000 cases x 20 x 5 metrics, judged", lambda: judge(*runs, RULES), None),
     ]
     print("| what | time | target |\n|---|---:|---:|")
     missed = False
@@ -66,6 +72,33 @@ def suite(cases: int, repeats: int, *, seed: int, hits: bool = True) -> list[Cas
         CaseScores(there=tuple(there), here=tuple(here))
         for there, here in zip(*(side.tolist() for side in drawn), strict=True)
     ]
+
+
+def recorded(metrics: Sequence[Sequence[CaseScores]], *, here: bool) -> Run:
+    """Make a run of one side of every metric, each trial with a draw of its own."""
+    names = [PASS_METRIC, *(f"metric-{number}" for number in range(1, len(metrics)))]
+    cases, trials = [], []
+    for at, of_metrics in enumerate(zip(*metrics, strict=True)):
+        values = [case.here if here else case.there for case in of_metrics]
+        id_ = f"test_suite.py::test_f[{at}]"
+        cases.append(
+            Case(id=id_, function="test_suite.py::test_f", repeats=len(values[0]), gate=(*names,))
+        )
+        for index, scores in enumerate(zip(*values, strict=True)):
+            outcome = Outcome.PASSED if scores[0] else Outcome.MISSED
+            scored = dict(zip(names, scores, strict=True))
+            calls = (a_call(f"{at}", trial=index, draw=f"{here}/{at}/{index}"),)
+            trials.append(Trial(case=id_, index=index, outcome=outcome, scores=scored, calls=calls))
+    return Run(
+        id=f"{here}", created="2026-11-21T08:41:00+00:00", commit=None, tree=None, dirty=False,
+        ref=None, root=".", versions={}, selection=(), complete=True, partial=(),
+        cases=tuple(cases), trials=tuple(trials),
+    )  # fmt: skip
+
+
+def a_call(key: str, *, trial: int, draw: str) -> Call:
+    slot = Slot(trial, 0)
+    return Call(key=key, slot=slot, draw=draw, seconds=0.1, input_tokens=20, output_tokens=5)
 
 
 def compare_all(metrics: Sequence[Sequence[CaseScores]]) -> tuple[float, ...]:

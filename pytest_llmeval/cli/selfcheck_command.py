@@ -35,7 +35,7 @@ def selfcheck_command(
 ) -> None:
     """Hold a run against itself: how often is a suite called worse that did not change?
 
-    The repeats of each case are dealt at random to two sides, again and again, and the
+    Two runs are dealt at random from the repeats of each case, again and again, and the
     first half of them is held against the second. Exit 1 if alarms are more frequent than
     the level says, or if the repeats drift.
     """

@@ -24,7 +24,7 @@ class Checked:
     """A test function and what holding it against itself gave.
 
     Attributes:
-        check: its repeats dealt at random; None if no case has two.
+        check: runs dealt from its repeats at random; None if no case has two.
         halves: its last repeats against its first; None likewise.
     """
 
@@ -54,8 +54,8 @@ def lines(checks: Sequence[Checked], *, alpha: float) -> Iterator[str]:
     heading += ["drift p", "first half -> second half"]
     yield from aligned([heading, *map(_row, checks)])
     yield (
-        f"alarms: how often one half of the repeats, dealt at random, was called worse than the "
-        f"other; a level of {alpha:g} promises at most {alpha:.1%}"
+        f"alarms: how often one of two runs, dealt at random from these trials, was called worse "
+        f"than the other; a level of {alpha:g} promises at most {alpha:.1%}"
     )
     for checked in checks:
         yield from _remarks(checked, alpha=alpha)

@@ -69,13 +69,25 @@ def test_drift_between_repeats_is_told() -> None:
     assert found.drift.p < 0.001
 
 
-def test_every_deal_splits_each_case_into_two_halves() -> None:
-    cases = [[1.0, 2.0, 4.0, 8.0], [1.0, 2.0, 4.0]]
+def test_every_trial_may_be_dealt_again() -> None:
+    cases = [[0.0, 2.0], [0.0, 0.0, 3.0]]
     dealt = _differences([[case] for case in cases], np.random.default_rng(0), deals=400)
     assert dealt.shape == (400, 2)
-    # of the odd number, in the second column, two are compared and the third is left out
-    assert set(np.abs(dealt[:, 1]).tolist()) == {1.0, 2.0, 3.0}
-    assert set(np.abs(dealt[:, 0]).tolist()) == {1.5, 2.5, 4.5}
+    assert set(np.abs(dealt[:, 0]).tolist()) == {0.0, 1.0, 2.0}
+    assert set(np.abs(dealt[:, 1]).tolist()) == {0.0, 1.0, 2.0, 3.0}
+    assert np.mean(dealt == 0.0, axis=0) == pytest.approx([6 / 16, 0.345], abs=0.08)
+
+
+def test_small_healthy_suites_are_not_called_ill() -> None:
+    found = [self_check(suite(8, 4, seed=seed)) for seed in range(60)]
+    ill = [check for check in found if check is not None and check.interval[0] > 0.05]
+    assert len(ill) <= 6  # split into halves, 25 of these were
+
+
+def test_scores_that_must_be_shuffled_are_dealt_less_often() -> None:
+    found = self_check([[0.1, 0.5, 0.3, 0.9], [0.2, 0.4, 0.4, 0.8]])
+    assert found is not None
+    assert (found.method, found.deals) == ("exact-within-case", 100)
 
 
 def test_alarms_are_those_of_the_paired_test() -> None:
