@@ -14,7 +14,7 @@ from typing import Any
 from pytest_llmeval.gate import CostOf, compare, describe
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.prices import Prices
-from pytest_llmeval.records import Call, Run, Settings, Slowdown, Trial
+from pytest_llmeval.records import Call, Run, Settings, Slowdown, TokenPrice, Trial
 from pytest_llmeval.runs.baseline import Baseline
 from pytest_llmeval.runs.header import read_header
 from pytest_llmeval.runs.retry import Retry
@@ -153,7 +153,7 @@ class EvalSession:
 
 def compared(judgement: Judgement, run: Run) -> Judgement:
     """Hold a run against what a judgement names, or describe it if there is no baseline."""
-    rules, cost_of = judgement.settings.gate, _pricing(judgement.settings)
+    rules, cost_of = judgement.settings.gate, pricing(judgement.settings.prices)
     try:
         if judgement.anchor is not None:
             # Another question, so a family of its own: both answers must hold.
@@ -168,9 +168,13 @@ def compared(judgement: Judgement, run: Run) -> Judgement:
         return replace(judgement, could_not_judge=f"{type(exc).__name__}: {exc}")
 
 
-def _pricing(settings: Settings) -> CostOf:
-    """Price the calls of all runs alike, at today's prices."""
-    prices = Prices(settings.prices)
+def pricing(own: Mapping[str, TokenPrice]) -> CostOf:
+    """Price the calls of all runs alike, at today's prices.
+
+    Args:
+        own: the user's own prices, by ``provider/model``.
+    """
+    prices = Prices(own)
 
     def cost_of(call: Call) -> float | None:
         tariff = prices.tariff(call.model)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -23,6 +25,7 @@ from pytest_llmeval.reports import planned
 from pytest_llmeval.runs.git import read_state
 from pytest_llmeval.runs.references import find_candidate
 from pytest_llmeval.runs.store import RunStore
+from pytest_llmeval.session import pricing
 
 DROP, POWER, ALPHA = 0.05, 0.80, GateRules().alpha
 CASES, REPEATS = 100, 5
@@ -88,7 +91,9 @@ def plan_command(
         echo(_assumed(_rates(rates), wanted))
         return
     run = _run(reference, directory=directory)
-    functions = chosen(samples_of(run), name, run=run.id)
+    functions = chosen(samples_of(run, cost_of=pricing({})), name, run=run.id)
+    if len(functions) == 1 and functions[0].is_pass and functions[0].samples:
+        _check_drop(wanted.drop, _mean(functions[0].gains))
     click.echo(f"run {run.id}")
     for function in functions:
         echo(_recorded(function, wanted))
@@ -131,11 +136,11 @@ def _recorded(function: FunctionSamples, wanted: _Wanted) -> list[str]:
     name = planned.name_of(function)
     if not function.samples:
         return [f"{name}: no trial has a score"]
-    means = [sum(sample) / len(sample) for sample in function.gains]
-    mean = sum(means) / len(means)
-    if function.is_pass:
-        _check_drop(wanted.drop, mean)
-    found = recorded_components(function.gains, drop=wanted.drop, pass_scores=function.is_pass)
+    mean, log = _mean(function.gains), function.scale == "log"
+    drop = math.log1p(wanted.drop) if log else wanted.drop
+    if function.is_pass and drop >= mean:
+        return [f"{name}: its mean pass rate, {mean:.3f}, cannot fall by {drop:g}"]
+    found = recorded_components(function.gains, drop=drop, pass_scores=function.is_pass)
     if found is None:
         return [
             f"{name}: planning needs two cases and repeats of them. "
@@ -145,19 +150,23 @@ def _recorded(function: FunctionSamples, wanted: _Wanted) -> list[str]:
         cases=wanted.cases or len(function.samples),
         there=wanted.baseline_repeats or function.repeats,
         here=wanted.repeats or function.repeats,
-        components=found,
+        components=replace(found, between=0.0) if log else found,  # one factor for all cases
         alpha=wanted.alpha,
     )
-    made = plan(design, drop=wanted.drop, power=wanted.power)
-    shown = sum(sum(s) / len(s) for s in function.samples) / len(function.samples)
+    made = plan(design, drop=drop, power=wanted.power)
+    shown = math.exp(-mean) if log else _mean(function.samples)
     sign = -1 if function.better == "higher" else 1
-    lines = planned.lines(made, name=name, mean=shown, calls=function.calls, sign=sign)
+    lines = planned.lines(made, name=name, mean=shown, calls=function.calls, sign=sign, log=log)
     if function.independent < len(function.samples):
         lines += [
             f"  (its {len(function.samples)} cases are {function.independent} independent ones, "
             "which find less than this)"
         ]
     return lines
+
+
+def _mean(samples: Sequence[Sequence[float]]) -> float:
+    return sum(sum(sample) / len(sample) for sample in samples) / len(samples)
 
 
 def _rates(text: str) -> list[float]:

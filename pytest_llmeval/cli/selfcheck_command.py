@@ -21,6 +21,7 @@ from pytest_llmeval.reports import selfchecked
 from pytest_llmeval.runs.git import read_state
 from pytest_llmeval.runs.references import find_candidate
 from pytest_llmeval.runs.store import RunStore
+from pytest_llmeval.session import pricing
 
 ALPHA = GateRules().alpha
 
@@ -45,8 +46,12 @@ def selfcheck_command(
     level = alpha or ALPHA
     home = home_of_runs(directory)
     run = find_candidate(reference, store=RunStore(home), git=read_state(Path.cwd())).run
-    functions = chosen(samples_of(run), name, run=run.id)
-    halves = {(half.function, half.metric): half for half in compare_halves(run, alpha=level)}
+    cost_of = pricing({})
+    functions = chosen(samples_of(run, cost_of=cost_of), name, run=run.id)
+    halves = {
+        (half.function, half.metric): half
+        for half in compare_halves(run, alpha=level, cost_of=cost_of)
+    }
     checks = [
         selfchecked.Checked(
             function=function,

@@ -145,7 +145,14 @@ def _expected(
 ) -> Iterator[tuple[FunctionSamples, Expected | None]]:
     from pytest_llmeval.stats.expected import expect_mean
 
-    for function in chosen(samples_of(run), name, run=run.id):
+    functions = chosen(samples_of(run), name, run=run.id)
+    of_scores = [function for function in functions if function.scale == "linear"]
+    if not of_scores:
+        raise click.UsageError(
+            "all that is gated is what calls took, and --width is one of scores: "
+            "gate on a score too, as in gate=('pass', 'seconds')"
+        )
+    for function in of_scores:
         samples = function.samples
         yield function, expect_mean(samples, confidence=confidence) if samples else None
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from pytest_llmeval.gate.changes import draws_of
+from pytest_llmeval.gate.comparison import Scale
+from pytest_llmeval.gate.measuring import CostOf, measured
 from pytest_llmeval.gate.scoring import Scores, gated_metrics, score
 from pytest_llmeval.gate.sides import Side, sides_of
 from pytest_llmeval.gate.units import chained
-from pytest_llmeval.records import PASS_METRIC, Better, Run
+from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Better, Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,11 @@ class FunctionSamples:
         return self.metric == PASS_METRIC
 
     @property
+    def scale(self) -> Scale:
+        """Whether the gate compares the values or their logarithms."""
+        return "log" if self.metric in MEASURED_METRICS else "linear"
+
+    @property
     def independent(self) -> int:
         """How many independent units the cases form."""
         return len(set(self.units))
@@ -48,15 +56,23 @@ class FunctionSamples:
 
     @property
     def gains(self) -> tuple[tuple[float, ...], ...]:
-        """The values turned so that more is better."""
+        """The values on the scale of comparison, turned so that more is better."""
+        if self.scale == "log":
+            return tuple(tuple(-math.log(value) for value in sample) for sample in self.samples)
         if self.better == "higher":
             return self.samples
         best = 1.0 if self.is_pass else 0.0
         return tuple(tuple(best - value for value in sample) for sample in self.samples)
 
 
-def samples_of(run: Run) -> tuple[FunctionSamples, ...]:
-    """Return the scores of every function and gated metric, in order of collection."""
+def samples_of(run: Run, *, cost_of: CostOf | None = None) -> tuple[FunctionSamples, ...]:
+    """Return the scores of every function and gated metric, in order of collection.
+
+    Args:
+        run: the run.
+        cost_of: dollars of a call, for the metric ``cost``; None for no prices.
+    """
+    run = measured(run, cost_of=cost_of)
     return tuple(
         _samples(function, metric, side)
         for function, side in sides_of(run).items()

@@ -27,7 +27,7 @@ def gated_lines(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
     for function in comparison.functions:
         yield from _about(judgement, function)
     yield from _ungated(comparison)
-    if _nothing_matched(comparison):
+    if _nothing_matched(comparison) and not _is_one_run(judgement):
         yield Line(
             "no request matched the baseline's: does the prompt contain a date or a random id?",
             YELLOW,
@@ -65,6 +65,12 @@ def _nothing_matched(comparison: Comparison) -> bool:
     return bool(asked) and all(one.changed_kinds.get("request") == one.cases for one in asked)
 
 
+def _is_one_run(judgement: Judgement) -> bool:
+    """Whether two conditions of a run are compared, which ask unlike things on purpose."""
+    run, baseline = judgement.run, judgement.baseline
+    return run is not None and baseline is not None and run.id == baseline.run.id
+
+
 def _table(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
     assert judgement.baseline is not None  # noqa: S101 - a comparison has one
     level = 1 - 2 * judgement.settings.gate.alpha
@@ -99,14 +105,25 @@ def _row(function: FunctionComparison) -> list[str]:
     return [
         words.label(function),
         f"{function.changed}/{function.cases}" if function.cases else "",
-        words.mean(function.baseline_mean, function.baseline_mean_interval, log=log),
-        words.mean(function.mean, function.mean_interval, log=log),
+        mean_cell(function.baseline_mean, function.baseline_mean_interval, log=log),
+        mean_cell(function.mean, function.mean_interval, log=log),
         difference,
         interval,
         "" if p is None else words.p_value(p),
         drop,
         words.VERDICTS[function.verdict],
     ]
+
+
+def mean_cell(value: float | None, ends: tuple[float, float] | None, *, log: bool) -> str:
+    """Write a mean with its own interval: ``0.861 [0.82, 0.89]``."""
+    if value is None:
+        return ""
+    text = f"{value:.3g}" if log else words.number(value)
+    if ends is None:
+        return text
+    low, high = (f"{end:.3g}" if log else f"{end:.2f}" for end in ends)
+    return f"{text} [{low}, {high}]"
 
 
 def _scope(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,9 @@ def name_of(function: FunctionSamples) -> str:
     return name if function.is_pass else f"{name} ({function.metric})"
 
 
-def lines(made: Plan, *, name: str, mean: float, calls: float, sign: int) -> list[str]:
+def lines(
+    made: Plan, *, name: str, mean: float, calls: float, sign: int, log: bool = False
+) -> list[str]:
     """Word a plan.
 
     Args:
@@ -32,28 +35,34 @@ def lines(made: Plan, *, name: str, mean: float, calls: float, sign: int) -> lis
         mean: of it now.
         calls: that a trial makes on average; 0 if that is not known.
         sign: -1 if a drop lowers the mean, 1 if it raises it.
+        log: the drops are of logarithms, where lower is better: they are told as factors.
     """
     return [
-        *_now(made, name=name, mean=mean, sign=sign),
+        *_now(made, name=name, mean=mean, sign=sign, log=log),
         *_needed(made, calls),
-        *_curves(made, calls),
+        *_curves(made, calls, log=log),
     ]
 
 
-def _now(made: Plan, *, name: str, mean: float, sign: int) -> Iterator[str]:
+def _now(made: Plan, *, name: str, mean: float, sign: int, log: bool) -> Iterator[str]:
     design = made.design
+    worse, share = f"a drop of {made.drop:g}", "loses the same share of its score"
+    after = mean + sign * made.drop
+    if log:
+        worse, share = f"a rise by a factor of {math.exp(made.drop):.3g}", "rises by one factor"
+        after = mean * math.exp(made.drop)
+    texts = [f"{each:.3g}" if log else f"{each:.3f}" for each in (mean, after)]
     yield (
         f"{name}: {words.counted(int(design.cases), 'case')} x "
         f"{words.counted(int(design.here), 'repeat')}, baseline "
-        f"{words.counted(int(design.there), 'repeat')}, mean {mean:.3f}"
+        f"{words.counted(int(design.there), 'repeat')}, mean {texts[0]}"
     )
-    yield "  if every case is asked anew, and each loses the same share of its score:"
-    yield (
-        f"  a drop of {made.drop:g} ({mean:.3f} -> {mean + sign * made.drop:.3f}) is found in "
-        f"{_percent(made.power)} of builds"
-    )
+    yield f"  if every case is asked anew, and each {share}:"
+    yield f"  {worse} ({texts[0]} -> {texts[1]}) is found in {_percent(made.power)} of builds"
     if made.smallest_drop is not None:
-        yield f"  the smallest drop found in 80 % of builds is {made.smallest_drop:.3f}"
+        what = "factor" if log else "drop"
+        smallest = _drop(made.smallest_drop, log=log)
+        yield f"  the smallest {what} found in 80 % of builds is {smallest}"
     if design.cases < FEWEST_FOR_T:
         yield "  (with fewer than 6 cases the gate's test is an exact one, which finds less)"
 
@@ -86,29 +95,34 @@ def _needed_repeats(repeats: int | None, made: Plan, *, calls: float, where: str
     return f"    {words.counted(repeats, 'repeat')} of {cases}, {where}: {paid}"
 
 
-def _curves(made: Plan, calls: float) -> Iterator[str]:
+def _drop(drop: float, *, log: bool) -> str:
+    return words.factor(math.exp(drop)) if log else f"{drop:.3f}"
+
+
+def _curves(made: Plan, calls: float, *, log: bool) -> Iterator[str]:
     unit = "calls" if calls else "trials"
     design = made.design
     for heading, rows, now in (
         ("repeats", [(p.repeats, p) for p in made.by_repeats], design.here),
         ("cases", [(each.cases, each.point) for each in made.by_cases], design.cases),
     ):
-        marked = [_row(number, point, calls=calls, now=now) for number, point in rows]
+        marked = [_row(number, point, calls=calls, now=now, log=log) for number, point in rows]
         yield ""
-        yield from _indented([[heading, unit, "found", "smallest drop", ""], *marked])
+        smallest = "smallest factor" if log else "smallest drop"
+        yield from _indented([[heading, unit, "found", smallest, ""], *marked])
 
 
 def _indented(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     yield from (f"  {text}" for text in aligned(rows, left=0))
 
 
-def _row(number: int, point: Point, *, calls: float, now: float) -> list[str]:
+def _row(number: int, point: Point, *, calls: float, now: float, log: bool) -> list[str]:
     bar = "#" * round(BAR * point.power)
     return [
         str(number),
         str(round(point.calls * (calls or 1))),
         _percent(point.power),
-        "" if point.smallest_drop is None else f"{point.smallest_drop:.3f}",
+        "" if point.smallest_drop is None else _drop(point.smallest_drop, log=log),
         f"{bar} <- now" if number == now else bar,
     ]
 

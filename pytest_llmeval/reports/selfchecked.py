@@ -80,7 +80,10 @@ def _row(checked: Checked) -> list[str]:
 def _halves(halves: FunctionComparison | None) -> str:
     if halves is None or halves.baseline_mean is None or halves.mean is None:
         return ""
-    text = f"{halves.baseline_mean:.3f} -> {halves.mean:.3f}"
+    before, after = (
+        words.figure(mean, halves.metric) for mean in (halves.baseline_mean, halves.mean)
+    )
+    text = f"{before} -> {after}"
     if halves.p is None or halves.p_improved is None:
         return text
     return f"{text} (p {words.p_value(min(1.0, 2 * min(halves.p, halves.p_improved)))})"

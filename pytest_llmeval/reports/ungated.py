@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from pytest_llmeval.gate.description import FunctionDescription
 from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.records import MEASURED_METRICS
 from pytest_llmeval.reports import words
 from pytest_llmeval.reports.errored import first_reason
 from pytest_llmeval.reports.lines import BOLD, YELLOW, Line
@@ -29,7 +30,8 @@ def ungated_lines(judgement: Judgement) -> Iterator[Line]:
             headline = judgement.headlines.get(case.case, "")
             name = words.short(case.case)
             scores = words.hits(case.scores, metric=described.metric)
-            yield Line(f"worst  {name}  {scores} {_ends(case.interval)}  {headline}".rstrip())
+            ends = _ends(case.interval, described.metric)
+            yield Line(f"worst  {name}  {scores} {ends}  {headline}".rstrip())
         if described.trials.errored:
             yield from map(Line, first_reason(judgement, described.function))
     yield Line(f"not gated: {judgement.not_gated or 'no --llm-baseline'}", YELLOW)
@@ -51,8 +53,12 @@ def _legend(judgement: Judgement, *, level: float) -> Iterator[Line]:
             )
 
 
-def _ends(interval: tuple[float, float] | None) -> str:
-    return "" if interval is None else "[{:.3f}, {:.3f}]".format(*interval)
+def _ends(interval: tuple[float, float] | None, metric: str) -> str:
+    if interval is None:
+        return ""
+    if metric in MEASURED_METRICS:
+        return "[{:.4g}, {:.4g}]".format(*interval)
+    return "[{:.3f}, {:.3f}]".format(*interval)
 
 
 def _description_row(described: FunctionDescription) -> list[str]:
@@ -63,8 +69,8 @@ def _description_row(described: FunctionDescription) -> list[str]:
         name if described.metric == "pass" else f"{name} ({described.metric})",
         str(described.cases),
         str(counts.scored + counts.errored + counts.skipped),
-        "" if described.mean is None else words.number(described.mean),
-        _ends(described.interval),
-        _ends(described.prediction),
+        "" if described.mean is None else words.figure(described.mean, described.metric),
+        _ends(described.interval, described.metric),
+        _ends(described.prediction, described.metric),
         ", ".join(f"{count} {what}" for what, count in odd.items() if count),
     ]

@@ -15,7 +15,7 @@ from pytest_llmeval.gate.comparison import (
     UngatedComparison,
     Verdict,
 )
-from pytest_llmeval.records import PASS_METRIC, GateRules
+from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, GateRules
 
 VERDICTS = {
     Verdict.REGRESSED: "REGRESSED",
@@ -113,15 +113,9 @@ def number(value: float, *, signed: bool = False) -> str:
     return f"{value:+.3f}" if signed else f"{value:.3f}"
 
 
-def mean(value: float | None, ends: tuple[float, float] | None, *, log: bool) -> str:
-    """Write a mean with its own interval: ``0.861 [0.82, 0.89]``."""
-    if value is None:
-        return ""
-    text = f"{value:.3g}" if log else number(value)
-    if ends is None:
-        return text
-    low, high = (f"{end:.3g}" if log else f"{end:.2f}" for end in ends)
-    return f"{text} [{low}, {high}]"
+def figure(value: float, metric: str) -> str:
+    """Write a mean of any metric; what calls took has no usual size."""
+    return f"{value:.4g}" if metric in MEASURED_METRICS else number(value)
 
 
 def p_value(p: float) -> str:
@@ -197,7 +191,7 @@ def hits(scores: Sequence[float], *, metric: str) -> str:
     """Write pass scores as ``4/5``, others as their mean."""
     if metric == PASS_METRIC:
         return f"{sum(map(int, scores))}/{len(scores)}"
-    return number(sum(scores) / len(scores))
+    return figure(sum(scores) / len(scores), metric)
 
 
 def moved(case: CaseComparison, *, metric: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pytest_llmeval.cli import main
 from pytest_llmeval.records import Run
 from pytest_llmeval.stats.planning import Design, assumed_components, cases_needed, fallen, power_of
 from tests.cli.recording import record
-from tests.gate.builders import a_case, a_run
+from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run
 
 
 @pytest.fixture(autouse=True)
@@ -152,6 +153,32 @@ def test_several_functions_are_planned_one_by_one_or_one_is_named() -> None:
     only = plan("--function=test_g").stdout
     assert "test_f" not in only
     assert "each of" not in only
+
+
+def taking(seconds: float) -> CallsOfTrial:
+    return lambda index: [
+        dataclasses.replace(a_call("A", f"d{index}"), seconds=seconds * (1 + index / 10))
+    ]
+
+
+def test_seconds_are_planned_with_as_factors() -> None:
+    cases = [a_case(f"c{at}", "pmp", calls=taking(1 + at), gate=("seconds",)) for at in range(8)]
+    record(a_run(*cases))
+    lines = plan("--drop=0.1").stdout.splitlines()
+    assert re.fullmatch(r"test_f \(seconds\): 8 cases x 3 .*, mean 4\.\d+", lines[1])
+    assert "each rises by one factor" in lines[2]
+    assert re.match(r"  a rise by a factor of 1\.1 \(4\.\d+ -> 4\.\d+\) is found in", lines[3])
+    assert re.fullmatch(r"  the smallest factor found in 80 % of builds is x1\.\d+", lines[4])
+    assert any(line.endswith("smallest factor") for line in lines)
+
+
+def test_a_function_that_cannot_fall_so_far_is_told_beside_others() -> None:
+    low = [a_case(f"c{at}", "mmm" if at else "mpm", function="test_low") for at in range(8)]
+    record(a_run(*low, *(a_case(f"c{at}", "pmp") for at in range(8))))
+    result = plan("--drop=0.05")
+    assert result.exit_code == 0
+    assert "test_low: its mean pass rate, 0.042, cannot fall by 0.05" in result.stdout
+    assert "test_f: 8 cases" in result.stdout
 
 
 def test_a_run_without_repeats_or_scores_cannot_be_planned_with() -> None:

@@ -14,7 +14,7 @@ from pytest_llmeval.records import Run
 from pytest_llmeval.reports import selfchecked
 from pytest_llmeval.stats.selfcheck import self_check
 from tests.cli.recording import record
-from tests.gate.builders import CaseAndTrials, a_case, a_run
+from tests.gate.builders import CallsOfTrial, CaseAndTrials, a_call, a_case, a_run
 
 
 @pytest.fixture(autouse=True)
@@ -154,3 +154,23 @@ def test_a_gate_that_cries_wolf_is_told(monkeypatch: pytest.MonkeyPatch) -> None
 
     assert result.exit_code == 1
     assert "cries wolf more often" in result.stdout
+
+
+def test_seconds_are_checked_as_ratios() -> None:
+    random = np.random.default_rng(2)
+    seconds = random.lognormal(size=(20, 6))
+
+    def calls(at: int) -> CallsOfTrial:
+        return lambda index: [
+            dataclasses.replace(a_call("A", f"d{at}/{index}"), seconds=float(seconds[at, index]))
+        ]
+
+    cases = [a_case(f"c{at}", "pppppp", calls=calls(at), gate=("seconds",)) for at in range(20)]
+    in_order = sorted(range(20), key=lambda at: f"c{at}")
+    check = self_check([(-np.log(seconds[at])).tolist() for at in in_order])
+    assert check is not None
+
+    result = selfcheck(a_run(*cases))
+
+    assert f"2000    {check.rate:.1%}" in result.stdout
+    assert "test_f (seconds)" in result.stdout

@@ -164,6 +164,31 @@ def test_scores_that_never_vary_are_unknown_up_to_the_end(project: Project) -> N
     assert "no two repeats of a case differ" in result.stdout
 
 
+TIMED = """
+from pytest_llmeval import llm_eval
+
+@llm_eval(gate=GATE)
+def test_timed(llm):
+    assert llm.ask("rate=1")
+"""
+
+
+def test_what_calls_took_has_no_width(project: Project) -> None:
+    project.write(test_evals=TIMED.replace("GATE", '("pass", "seconds")'))
+
+    result = until("--width=1", "--max-repeats=3")
+
+    assert result.exit_code == 0
+    assert "test_timed: narrow enough" in result.stdout
+    assert "test_timed (seconds):" not in result.stdout
+
+
+def test_what_calls_took_alone_is_refused(project: Project) -> None:
+    project.write(test_evals=TIMED.replace("GATE", '"seconds"'))
+
+    assert_refused(until("--width=0.9"), "what calls took", "gate=('pass', 'seconds')")
+
+
 def test_without_a_single_score_it_ends_at_once(project: Project) -> None:
     project.write(test_evals=TWO.replace("rate=1", "rate=x").replace("rate=0.5", "rate=x"))
 

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 from pytest_llmeval.gate.samples import FunctionSamples, samples_of
-from tests.gate.builders import CaseAndTrials, a_case, a_run
+from tests.gate.builders import CallsOfTrial, CaseAndTrials, a_call, a_case, a_run
 
 
 def only(*cases: CaseAndTrials) -> FunctionSamples:
@@ -52,3 +55,19 @@ def test_gains_turn_scores_so_that_more_is_better() -> None:
     assert only(a_case("a", "pm", better="lower")).gains == ((0.0, 1.0),)
     lower = only(a_case("a", scores=[0.5, 2.0], better="lower"))
     assert lower.gains == ((-0.5, -2.0),)
+
+
+def test_what_calls_took_is_a_metric_like_others() -> None:
+    def calls(seconds: float) -> CallsOfTrial:
+        return lambda index: [replace(a_call("A", f"d{index}"), seconds=seconds * (index + 1))]
+
+    gate = ("pass", "seconds")
+    found = samples_of(
+        a_run(a_case("a", "pp", calls=calls(0.5), gate=gate), a_case("b", "pp", calls=calls(1.0)))
+    )
+    _, seconds = found
+    assert (seconds.metric, seconds.better, seconds.scale) == ("seconds", "lower", "log")
+    assert seconds.samples == ((0.5, 1.0), (1.0, 2.0))
+    assert seconds.gains == tuple(
+        tuple(-math.log(value) for value in sample) for sample in seconds.samples
+    )

@@ -9,6 +9,7 @@ import pytest
 from pytest_llmeval.gate import Comparison, FunctionComparison, Verdict
 from pytest_llmeval.records import GateRules
 from pytest_llmeval.reports import words
+from pytest_llmeval.reports.gated import mean_cell
 
 RULES = GateRules()
 SECONDS = FunctionComparison(
@@ -100,7 +101,7 @@ def test_without_an_interval_it_is_said_what_would_have_been_caught(
 def test_a_mean_stands_beside_its_interval(
     value: float | None, ends: tuple[float, float] | None, log: bool, expected: str
 ) -> None:
-    assert words.mean(value, ends, log=log) == expected
+    assert mean_cell(value, ends, log=log) == expected
 
 
 def test_the_drop_that_could_be_caught_points_to_the_worse() -> None:
@@ -165,3 +166,9 @@ def test_a_function_speaks_of_wordings_in_general_only_if_all_its_metrics_do() -
 )
 def test_how_the_error_rate_is_shared_is_said(rules: GateRules, expected: str) -> None:
     assert words.shared(3, rules) == expected
+
+
+def test_what_calls_took_has_no_usual_size() -> None:
+    assert words.figure(0.000184, "seconds") == "0.000184"
+    assert words.figure(1234.5678, "tokens") == "1235"
+    assert words.figure(0.1234, "score") == "0.123"
