@@ -92,6 +92,13 @@ def test_the_first_trial_that_differs_gives_the_kind() -> None:
     assert kind_of_change(there, [scored(0, A), scored(1, B), scored(2, NEW_A)]) == "request"
 
 
+def test_trials_that_one_metric_lacks_do_not_count_for_it_though_they_do_for_another() -> None:
+    calls = CallsOfBoth({}, {})
+    there, here = of([scored(0, A), scored(1, A)]), of([scored(0, A), scored(1, NEW_A)])
+    assert changes.kind_of_change(there, here, calls) == "redrawn"
+    assert changes.kind_of_change(there.first(1), here.first(1), calls) is None
+
+
 def test_an_equal_reply_of_another_draw_is_redrawn_all_the_same() -> None:
     old, new = a_call("A", "a0", reply="Lima"), a_call("A", "a1", reply="Lima")
     assert kind([old], [new]) == "redrawn"
