@@ -215,6 +215,6 @@ def _request(
         query=parts.query,
         body=body,
         beta=None,
-        has_key=has_key,
+        has_key=lambda: has_key,
         secrets=partial(secrets_of, headers.items(), query=parts.query),
     )

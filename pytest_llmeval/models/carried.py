@@ -30,7 +30,7 @@ def wire_request(request: Any, dialect: Dialect, body: JsonObject) -> WireReques
         query=query,
         body=body,
         beta=request.headers.get(dialect.beta_header) if dialect.beta_header else None,
-        has_key=not any(PLACEHOLDER_KEY in text for text in request.headers.values()),
+        has_key=lambda: not any(PLACEHOLDER_KEY in text for text in request.headers.values()),
         secrets=partial(secrets_of, request.headers.items(), query=query),
     )
 

@@ -77,7 +77,8 @@ class WireRequest:
         path: as sent; ``query`` likewise, "" for none.
         body: the JSON object sent.
         beta: value of the vendor's beta header.
-        has_key: an API key other than our placeholder is sent along.
+        has_key: tells whether an API key other than our placeholder is sent along; asked where
+            a call is to be made.
         secrets: gives what no message about the request may show; asked for where one is.
     """
 
@@ -87,7 +88,7 @@ class WireRequest:
     query: str
     body: JsonObject
     beta: str | None
-    has_key: bool
+    has_key: Callable[[], bool] = field(compare=False)
     secrets: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
 
 
@@ -253,7 +254,7 @@ def perform(
     retries: RetryPolicy,
 ) -> Answer:
     """Make the call; whatever is no complete success is raised."""
-    if not request.has_key:
+    if not request.has_key():
         raise HttpFailed(_no_key(dialect.key_variable), is_refusal=True)
     gate = retries.gates.of(dialect.provider, request.origin)
     is_streamed = bool(request.body.get("stream"))

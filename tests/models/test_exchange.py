@@ -29,7 +29,7 @@ def request(**changes: object) -> WireRequest:
         "query": "",
         "body": BODY,
         "beta": None,
-        "has_key": True,
+        "has_key": lambda: True,
     }
     return WireRequest(**{**fields, **changes})  # type: ignore[arg-type]  # by name
 
@@ -255,7 +255,7 @@ def test_a_success_that_is_no_json_is_a_failure_and_not_stored(
 
 
 def test_without_a_key_a_miss_says_what_to_set(session: Session, trial: CountingTrial) -> None:
-    reply = ask(session, WireReply(status=200, body=b"{}"), trial=trial, has_key=False)
+    reply = ask(session, WireReply(status=200, body=b"{}"), trial=trial, has_key=lambda: False)
 
     assert reply.status == 401
     assert error_of(reply)["message"] == (
@@ -268,7 +268,7 @@ def test_without_a_key_a_miss_says_what_to_set(session: Session, trial: Counting
 def test_without_a_key_a_replay_works(begin: Callable[..., Session]) -> None:
     ask(begin(), WireReply(status=200, body=b"{}"))
 
-    assert ask(begin(), WireReply(status=500), has_key=False).status == 200
+    assert ask(begin(), WireReply(status=500), has_key=lambda: False).status == 200
 
 
 def test_a_replay_miss_is_a_failed_dependency(

@@ -42,7 +42,7 @@ def key(dialect: Dialect, sent: bytes) -> str:
         query="",
         body=body,
         beta=None,
-        has_key=True,
+        has_key=lambda: True,
     )
     return describe(request, dialect, ()).key
 
