@@ -18,7 +18,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from stopwatch import QUIET_PYTEST, interleaved, python, table
+from stopwatch import BARE_PYTEST, OUR_PYTEST, interleaved, python, table
 
 IN_FLIGHT = 64
 ROUNDS = 5
@@ -32,6 +32,11 @@ REPLY = (
 )
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 
+# A model without a price makes the extra ``cost``, where it is installed, look for one.
+INI = """
+[pytest]
+llm_prices = openai/bench = 0.15, 0.60
+"""
 PLUGIN = """
 import pytest
 from pytest_llmeval import llm_eval
@@ -137,8 +142,8 @@ def commands() -> dict[str, Sequence[str]]:
     """What is timed; the last one is the reference."""
     ours = ["--llm-model=openai/bench", f"--llm-concurrency={IN_FLIGHT}"]
     return {
-        "this plugin, sync tests": [*QUIET_PYTEST, "test_plugin.py", *ours],
-        "this plugin, async tests": [*QUIET_PYTEST, "test_plugin_async.py", *ours],
+        "this plugin, sync tests": [*OUR_PYTEST, "test_plugin.py", *ours],
+        "this plugin, async tests": [*OUR_PYTEST, "test_plugin_async.py", *ours],
         "sync SDK in a bare thread pool": ["bare_threads.py"],
         "AsyncOpenAI and a semaphore": ["bare_async.py"],
     }
@@ -157,6 +162,7 @@ def measure(cases: int, repeats: int, wait: float) -> None:
             "bare_async": BARE_ASYNC,
             "bare_threads": BARE_THREADS,
         }
+        (folder / "pytest.ini").write_text(INI, encoding="utf-8")
         for file, text in texts.items():
             (folder / f"{file}.py").write_text(text.format(**numbers), encoding="utf-8")
         usages = interleaved(
@@ -166,7 +172,7 @@ def measure(cases: int, repeats: int, wait: float) -> None:
             before_each=lambda: shutil.rmtree(folder / ".llmeval", ignore_errors=True),
         )
         print(table(usages, unit=f"{cases * repeats} calls of {wait * 1000:.0f} ms"), flush=True)
-        xdist = [*QUIET_PYTEST, "-p", "no:llmeval", "test_xdist.py", "-n", str(XDIST_WORKERS)]
+        xdist = [*BARE_PYTEST, "-p", "xdist", "test_xdist.py", "-n", str(XDIST_WORKERS)]
         once = python(xdist, folder=folder)
     print(f"Plain pytest, {XDIST_WORKERS} xdist workers, once: {once.wall:.1f} s\n", flush=True)
 

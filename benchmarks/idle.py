@@ -1,6 +1,6 @@
 """What does the plugin cost a project that has no evals?
 
-2000 trivial tests as a whole process, with the plugin and with ``-p no:llmeval``. The
+2000 trivial tests as a whole process, with the plugin and without it. The
 target is at most 5 % more. Run: ``python benchmarks/idle.py``.
 """
 
@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from stopwatch import QUIET_PYTEST, interleaved, ratio, table
+from stopwatch import BARE_PYTEST, OUR_PYTEST, interleaved, ratio, table
 
 FILES = 20
 TESTS_PER_FILE = 100
@@ -34,8 +34,8 @@ def main() -> int:
             (folder / f"test_trivial_{number:02}.py").write_text(TEST_FILE, encoding="utf-8")
         usages = interleaved(
             {
-                "with the plugin": QUIET_PYTEST,
-                "without (`-p no:llmeval`)": [*QUIET_PYTEST, "-p", "no:llmeval"],
+                "with the plugin": OUR_PYTEST,
+                "without": BARE_PYTEST,
             },
             folder=folder,
             rounds=ROUNDS,

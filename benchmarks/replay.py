@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from concurrency import start_server
-from stopwatch import QUIET_PYTEST, interleaved, python, ratio, table
+from stopwatch import OUR_PYTEST, interleaved, python, ratio, table
 
 CASES = 200
 REPEATS = 5
@@ -70,9 +70,9 @@ def main() -> int:
         for file, text in PROJECT.items():
             (folder / file).write_text(text, encoding="utf-8")
         os.environ |= {"OPENAI_BASE_URL": start_server(wait=0.0), "OPENAI_API_KEY": "bench"}
-        python(QUIET_PYTEST, folder=folder)
+        python(OUR_PYTEST, folder=folder)
         python(["keys.py"], folder=folder)
-        replay = [*QUIET_PYTEST, "--llm-cache=replay"]
+        replay = [*OUR_PYTEST, "--llm-cache=replay"]
         usages = interleaved(
             {
                 COMPARED: [*replay, "--llm-baseline=last"],

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from stopwatch import QUIET_PYTEST, Usage, interleaved
+from stopwatch import OUR_PYTEST, Usage, interleaved
 
 SIZES = (100, 1000, 2500, 5000)  # trials
 REPEATS = 5
@@ -49,7 +49,7 @@ def main() -> int:
         for size in SIZES:
             text = TEST.format(repeats=REPEATS, cases=size // REPEATS)
             (folder / f"test_{size}.py").write_text(text, encoding="utf-8")
-        ours = [*QUIET_PYTEST, "--llm-model=function/model:answer", "--llm-concurrency=64"]
+        ours = [*OUR_PYTEST, "--llm-model=function/model:answer", "--llm-concurrency=64"]
         usages = interleaved(
             {str(size): [*ours, f"test_{size}.py"] for size in SIZES},
             folder=folder,

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-# Importing hypothesis takes its plugin about a second: added to both sides, that would
-# flatter every ratio.
-QUIET_PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+# No other plugin than those that are named, see ``_environment``: what happens to be installed
+# beside ours (hypothesis imports for a second) is not what is measured, and would flatter ratios.
+BARE_PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
+OUR_PYTEST = (*BARE_PYTEST, "-p", "llmeval")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ def table(usages: Mapping[str, Sequence[Usage]], *, unit: str) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Keep settings of the caller's pytest out of the measured one."""
+    """Keep settings of the caller's pytest out of the measured one, and other plugins."""
     foreign = ("PYTEST_", "PYTHONDONTWRITEBYTECODE")
-    return {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    return {**ours, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}

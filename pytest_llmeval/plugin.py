@@ -274,7 +274,7 @@ class SessionHooks:
             if not evals:
                 return
         # The gate's libraries: 0.3 s that a session which waits for a model need not add.
-        ahead = () if self._is_worker else ("numpy", "scipy.special", "pytest_llmeval.gate")
+        ahead = () if self._is_worker else ("pytest_llmeval.stats", "pytest_llmeval.gate")
         install(
             session,
             evals,

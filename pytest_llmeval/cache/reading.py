@@ -25,10 +25,11 @@ FIND = (
 
 
 class Lookups:
-    """A second connection to an open cache: what it reads waits for no commit.
+    """Two more connections to an open cache: what they read waits for no commit.
 
-    Safe for threads. It never waits for a lock of SQLite's either, and says so by an error;
-    ``Store`` then asks the first connection.
+    Safe for threads. They never wait for a lock of SQLite's either, and say so by an error;
+    ``Store`` then asks the first connection. Two, for there are two who look up at the same
+    time: the trial in turn, and calls that see whether another process has paid meanwhile.
 
     Args:
         directory: of a cache that ``open_cache`` has just opened, and so checked.
@@ -36,13 +37,7 @@ class Lookups:
 
     def __init__(self, directory: Path) -> None:
         self._disk = BytesDisk(str(directory))
-        self._lock = threading.Lock()
-        self._connection = sqlite3.connect(
-            directory / DBNAME, 0, isolation_level=None, check_same_thread=False
-        )
-        harden(self._connection)
-        for pragma in ("mmap_size = 0", "query_only = 1"):
-            self._connection.execute(f"PRAGMA {pragma}")
+        self._lines = tuple((threading.Lock(), _connect(directory)) for _ in range(2))
 
     def get(self, name: str) -> bytes | None:
         """Read a value, None if there is none.
@@ -51,13 +46,21 @@ class Lookups:
             RowRefused: it is not one that we wrote.
             sqlite3.Error: the database cannot be read, or was closed.
         """
-        with self._lock:
-            return _find(self._connection, name, disk=self._disk)
+        for lock, connection in self._lines:
+            if lock.acquire(blocking=False):
+                try:
+                    return _find(connection, name, disk=self._disk)
+                finally:
+                    lock.release()
+        lock, connection = self._lines[-1]
+        with lock:
+            return _find(connection, name, disk=self._disk)
 
     def close(self) -> None:
-        """Close the connection for good."""
-        with self._lock:
-            self._connection.close()
+        """Close the connections for good."""
+        for lock, connection in self._lines:
+            with lock:
+                connection.close()
 
 
 class ReadOnlyCache:
@@ -114,6 +117,16 @@ class ReadOnlyCache:
         except sqlite3.DatabaseError as exc:
             # Damage, too: what cannot be written cannot be set aside.
             raise sqlite3.OperationalError(str(exc)) from exc
+
+
+def _connect(directory: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        directory / DBNAME, 0, isolation_level=None, check_same_thread=False
+    )
+    harden(connection)
+    for pragma in ("mmap_size = 0", "query_only = 1"):
+        connection.execute(f"PRAGMA {pragma}")
+    return connection
 
 
 def _find(connection: sqlite3.Connection, name: str, *, disk: BytesDisk) -> bytes | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from pytest_llmeval.models.asker import asking
@@ -25,7 +25,7 @@ class PooledThread(threading.Thread):
             ended, the interpreter may crash.
     """
 
-    def __init__(self, idle: SimpleQueue[PooledThread]) -> None:
+    def __init__(self, idle: list[PooledThread]) -> None:
         super().__init__(daemon=True)
         self.fiber: ThreadFiber | None = None
         self.clock: int | None = None
@@ -43,7 +43,7 @@ class PooledThread(threading.Thread):
         while True:
             self._jobs.get()()
             self.fiber = None
-            self._idle.put(self)
+            self._idle.append(self)
 
 
 class Threads:
@@ -55,13 +55,14 @@ class Threads:
     """
 
     def __init__(self) -> None:
-        self._idle: SimpleQueue[PooledThread] = SimpleQueue()
+        # The last used first, as its memory is at hand. append and pop are atomic.
+        self._idle: list[PooledThread] = []
 
     def run(self, job: Callable[[], None], *, fiber: ThreadFiber | None = None) -> PooledThread:
         """Run a job in a thread that is idle, or in a new one."""
         try:
-            thread = self._idle.get_nowait()
-        except Empty:
+            thread = self._idle.pop()
+        except IndexError:
             thread = PooledThread(self._idle)
             with asking(None):  # it is not for whoever happens to need it first
                 thread.start()

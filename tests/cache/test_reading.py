@@ -4,6 +4,8 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +47,21 @@ def test_what_is_found_is_what_cannot_be_added(
 
 def test_lookups_change_nothing_and_are_wary(lookups: Lookups) -> None:
     pragmas = ["query_only", "mmap_size", "trusted_schema", "cell_size_check"]
-    connection = lookups._connection
-    found = [connection.execute(f"PRAGMA {pragma}").fetchone()[0] for pragma in pragmas]
-    assert found == [1, 0, 0, 1]
+    for _, connection in lookups._lines:
+        found = [connection.execute(f"PRAGMA {pragma}").fetchone()[0] for pragma in pragmas]
+        assert found == [1, 0, 0, 1]
+
+
+def test_lookups_at_the_same_time_do_not_wait_for_each_other(lookups: Lookups) -> None:
+    with ExitStack() as held, ThreadPoolExecutor(1) as pool:
+        first, second = (lock for lock, _ in lookups._lines)
+        held.enter_context(first)
+        assert lookups.get("name") == b"value"
+        with second:
+            third = pool.submit(lookups.get, "name")
+            time.sleep(0.01)
+            assert not third.done()
+        assert third.result(10) == b"value"
 
 
 def test_lookups_wait_for_no_lock(lookups: Lookups, folder: Path) -> None:
