@@ -188,6 +188,7 @@ class Switch:
                 if context.out[kind] and stream is not None:
                     with suppress(Exception):  # it is closed
                         stream.write(context.out[kind])
+                    context.out[kind] = ""
 
     def fork(
         self, session: Context, *, stack: Stack, warned: list[warnings.WarningMessage]

@@ -45,12 +45,11 @@ class Turns:
 
     def prepare(self, trial: RunningTrial) -> None:
         """Make the state in which a new trial begins, from the session's own."""
-        session = self._away or self.switch.save()
+        session = self._away = self._away or self.switch.save()
         trial.context = self.switch.fork(
             session, stack=self._stack_for(trial.item, session.stack), warned=trial.warned
         )
         trial.patches = trial.context.patches
-        self._away = session
 
     def beside(self, trial: RunningTrial) -> Callable[[], AbstractContextManager[None]]:
         """Return what gives, in a turn of the trial, what goes around work in another thread.
@@ -77,9 +76,9 @@ class Turns:
     def put_back(self) -> None:
         """Put in place what a turn has taken away, and left away for the next one."""
         if self._away is not None:
-            beneath, self._away = self._away, None
-            self.switch.load(beneath)
-            self.switch.give_back(beneath)
+            self.switch.load(self._away)
+            self.switch.give_back(self._away)
+            self._away = None  # not before: Ctrl-C may come at any line
 
     @contextmanager
     def turn(self, trial: RunningTrial) -> Iterator[None]:
@@ -87,19 +86,19 @@ class Turns:
         if trial.context is None or trial is self._in_turn:
             yield  # it runs inline, or has its turn already
             return
-        beneath, self._away = self._away or self.switch.save(), None
-        interrupted = self._in_turn
-        self._beneath.append(beneath)
-        self._in_turn = trial
+        beneath = self._away = self._away or self.switch.save()
+        interrupted, depth = self._in_turn, len(self._beneath)
         try:
+            self._beneath.append(beneath)
+            self._in_turn, self._away = trial, None
             self.switch.load(trial.context)
             try:
                 yield
             finally:
                 self._keep(trial, beneath)
         finally:  # whatever became of the trial's state: Ctrl-C may come at any line
-            self._in_turn = interrupted
-            self._away = self._beneath.pop()
+            self._in_turn, self._away = interrupted, beneath
+            del self._beneath[depth:]
             if interrupted is not None or not self._is_row:
                 self.put_back()
 
