@@ -5,7 +5,6 @@ httpx and httpx2 are alike in all that is touched here, and neither is imported.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from pytest_llmeval.models.exchange import PLACEHOLDER_KEY, Dialect, JsonObject, WireRequest
@@ -31,7 +30,7 @@ def wire_request(request: Any, dialect: Dialect, body: JsonObject) -> WireReques
         body=body,
         beta=request.headers.get(dialect.beta_header) if dialect.beta_header else None,
         has_key=lambda: not any(PLACEHOLDER_KEY in text for text in request.headers.values()),
-        secrets=partial(secrets_of, request.headers.items(), query=query),
+        secrets=lambda: secrets_of(request.headers.items(), query=query),
     )
 
 
