@@ -36,6 +36,9 @@ from pytest_llmeval.engine.patches import (
 
 Stack = dict[Any, Any]
 
+# As the interpreter keeps it: pytest sets it for each phase of each trial.
+_CURRENT_TEST: Any = environ.encodekey("PYTEST_CURRENT_TEST")
+
 
 @dataclass(slots=True)
 class Context:
@@ -74,6 +77,19 @@ class Context:
             self.logs = replace(self.logs, root_level=after.root_level)
         if before.disabled != after.disabled:
             self.logs = replace(self.logs, disabled=after.disabled)
+
+    def looks_like(self, other: Context) -> bool:
+        """Whether other threads, in which calls are made, see the same in either."""
+        mine, others = self.environ, other.environ
+        return (
+            self.directory == other.directory
+            and self.stdout is other.stdout
+            and self.stderr is other.stderr
+            and len(mine) == len(others)
+            and all(
+                others.get(name) is value or name == _CURRENT_TEST for name, value in mine.items()
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +192,7 @@ class Switch:
         self.logs.load(context.logs)
         self._patches = context.patches
         self._aside = context.aside
-        if self._aside and context.is_capturing:
+        if self._aside and (context.is_capturing or self._capture is None):
             self._aside.show(context.show_warning)
         if self._patches:
             self._patches.enter()

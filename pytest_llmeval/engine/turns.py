@@ -64,7 +64,8 @@ class Turns:
     def in_a_row(self) -> Iterator[None]:
         """Let one turn follow another: the session's own state is put back at the end.
 
-        What lies between two turns must not depend on the state of the process.
+        What lies between two turns must not depend on the state of the process. Calls in other
+        threads may: they go on meanwhile, and must not see what a trial has changed.
         """
         self._is_row = True
         try:
@@ -99,7 +100,7 @@ class Turns:
         finally:  # whatever became of the trial's state: Ctrl-C may come at any line
             self._in_turn, self._away = interrupted, beneath
             del self._beneath[depth:]
-            if interrupted is not None or not self._is_row:
+            if interrupted is not None or not self._is_row or not trial.context.looks_like(beneath):
                 self.put_back()
 
     @contextmanager

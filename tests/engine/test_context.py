@@ -159,3 +159,69 @@ def test_the_session_gets_its_state_back_if_that_of_a_trial_cannot_be_saved(
 
     result.assert_outcomes(failed=1, passed=3)
     assert (pytester.path / "order.log").read_text().splitlines()[-1] == "down wide"
+
+
+def test_calls_do_not_see_what_the_trial_before_them_changed(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        bot="""
+        import os
+        import threading
+        import time
+
+        ALL_WAIT = threading.Barrier(3)
+
+        def answer(messages):
+            ALL_WAIT.wait(10)
+            time.sleep(0.05)  # until the last of them has handed its turn back
+            seen = f"{os.environ.get('LLMEVAL_MINE')} {os.getcwd()}"
+            ALL_WAIT.wait(10)
+            return seen
+        """,
+        test_it="""
+        import os
+        from pytest_llmeval import llm_eval
+
+        HERE = os.getcwd()
+
+        @llm_eval(repeats=3, min_score=1)
+        def test_patching(llm, monkeypatch, tmp_path):
+            monkeypatch.setenv("LLMEVAL_MINE", "1")
+            monkeypatch.chdir(tmp_path)
+            assert llm.ask("Where?").text == f"None {HERE}"
+            assert os.environ["LLMEVAL_MINE"] == "1"
+            assert os.getcwd() == str(tmp_path)
+        """,
+    )
+    pytester.makeini("[pytest]\nllm_model = function/bot:answer\npythonpath = .\n")
+
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--llm-concurrency=3")
+
+    result.assert_outcomes(passed=1)
+
+
+def test_what_a_call_prints_and_warns_of_is_shown_without_capture(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        bot="""
+        import warnings
+
+        def answer(messages):
+            print("the model prints")
+            warnings.warn("the model warns")
+            return "yes"
+        """,
+        test_it="""
+        from pytest_llmeval import llm_eval
+
+        @llm_eval(repeats=2)
+        def test_it(llm):
+            assert llm.ask("?").text == "yes"
+        """,
+    )
+    pytester.makeini("[pytest]\nllm_model = function/bot:answer\npythonpath = .\n")
+
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:capture")
+
+    result.assert_outcomes(passed=1, warnings=2)
+    assert result.stdout.str().count("the model prints") == 2
