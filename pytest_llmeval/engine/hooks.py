@@ -173,7 +173,7 @@ class EngineHooks:
         if trial is None:
             return (yield)
         if fixturedef.argname in self.exclusive:
-            _refuse_beside_others(fixturedef.argname, trial)
+            _refuse_beside_others(fixturedef, trial)
         if is_own(fixturedef, trial.item):
             try:
                 value = yield
@@ -256,12 +256,14 @@ def _rare_garbage_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _refuse_beside_others(name: str, trial: RunningTrial) -> None:
+def _refuse_beside_others(definition: Any, trial: RunningTrial) -> None:
     """Stop a trial that asks for an exclusive fixture only while others are in flight."""
     if not isinstance(trial.fiber, InlineFiber):
+        # It is not set up, and pytest 9.2 asserts at the next request that it has none.
+        definition._finalizers.clear()
         raise SettingsError(
-            f"{name} was asked for by getfixturevalue while trials overlap. Name it as an "
-            'argument of the test, or mark the test with @llm_eval(concurrency="serial").'
+            f"{definition.argname} was asked for by getfixturevalue while trials overlap. Name it "
+            'as an argument of the test, or mark the test with @llm_eval(concurrency="serial").'
         )
 
 

@@ -249,8 +249,10 @@ def test_an_exclusive_fixture_is_refused_whatever_its_scope(suite: pytest.Pytest
 
     result = suite.runpytest("-p", "no:cacheprovider")
 
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*database was asked for by getfixturevalue while*"])
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["trial 0, 1: *SettingsError: database was asked for by getfixturevalue while*"]
+    )
 
 
 def test_a_fixture_asked_for_after_a_body_blocked_is_given_without_a_warning(
