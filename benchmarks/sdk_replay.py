@@ -10,6 +10,7 @@ cases. Run: ``python benchmarks/sdk_replay.py``.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import sys
@@ -144,6 +145,8 @@ def main() -> int:
     os.environ |= {"OPENAI_BASE_URL": start_server(wait=0.0), "OPENAI_API_KEY": "bench"}
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    gc.freeze()  # garbage is collected as rarely as while trials run, in all three ways
+    gc.set_threshold(10_000)
     with tempfile.TemporaryDirectory(prefix="llmeval-sdk-") as name:
         seconds, lookups = measured(Path(name))
     print(table(seconds))
