@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import unquote_plus, urlsplit
 
 from pytest_llmeval.cache import strict_json
@@ -111,11 +112,15 @@ def canonical_request(
     )
 
 
+# Made once, as to make one takes as long as to use it.
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+)
+
+
 def _canonical_json(value: object) -> bytes:
     try:
-        text = json.dumps(
-            value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
-        )
+        text = _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError) as exc:
         raise RequestNotKeyable(
             f"the body of the request cannot be written as JSON ({exc}); "
@@ -133,6 +138,7 @@ def _parsed(body: bytes) -> object:
         ) from exc
 
 
+@lru_cache(maxsize=64)
 def _canonical_origin(origin: str) -> str:
     """Lower case, without the default port, without user and password."""
     if not origin:
