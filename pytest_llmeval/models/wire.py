@@ -185,10 +185,10 @@ def _until(deadline: Deadline, connection: HTTPConnection, *, silence: float) ->
         _allow(connection.sock, silence, least=silence)
         yield
     except OSError:
+        if time.perf_counter() < end:
+            raise
         connection.close()
-        if time.perf_counter() >= end:
-            raise TimeIsUp from None
-        raise
+        raise TimeIsUp from None
     finally:
         deadline.allows(time.perf_counter() - started)
 
