@@ -46,13 +46,8 @@ class Lookups:
             RowRefused: it is not one that we wrote.
             sqlite3.Error: the database cannot be read, or was closed.
         """
-        for lock, connection in self._lines:
-            if lock.acquire(blocking=False):
-                try:
-                    return _find(connection, name, disk=self._disk)
-                finally:
-                    lock.release()
-        lock, connection = self._lines[-1]
+        free = (line for line in self._lines if not line[0].locked())
+        lock, connection = next(free, self._lines[-1])
         with lock:
             return _find(connection, name, disk=self._disk)
 
