@@ -30,7 +30,7 @@ from diskcache.core import (
 )
 
 from pytest_llmeval.cache.failures import RowRefused
-from pytest_llmeval.cache.paging import Plan, StoredRow, all_pages, read_page
+from pytest_llmeval.cache.paging import Found, Plan, StoredRow, all_pages, find_rows, read_page
 
 __all__ = [
     "DBNAME",
@@ -165,6 +165,10 @@ class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
             return [True] * len(rows)
         with self.transact():
             return [self._add_one(name, value) for name, value in rows]
+
+    def find(self, *names: str) -> list[Found]:
+        """Read the values of rows; see ``find_rows``."""
+        return find_rows(self._con, names, fetch=self._disk.fetch)
 
     def page(self, pattern: str, *, before: int) -> list[StoredRow]:
         """Read a page of rows; see ``read_page``."""

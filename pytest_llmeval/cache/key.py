@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from urllib.parse import unquote_plus, urlsplit
 
 from pytest_llmeval.cache import strict_json
@@ -66,8 +67,7 @@ class Canonical:
         Raises:
             RequestNotKeyable: the body is no finite JSON.
         """
-        parts = [getattr(self, name) for name in PARTS]
-        return hashlib.sha256(_canonical_json([SCHEMA, *parts])).hexdigest()
+        return hashlib.sha256(_canonical_json([SCHEMA, *_parts(self)])).hexdigest()
 
 
 def canonical_request(
@@ -112,6 +112,7 @@ def canonical_request(
     )
 
 
+_parts = attrgetter(*PARTS)
 # Made once, as to make one takes as long as to use it.
 _ENCODER = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
@@ -179,6 +180,8 @@ def _matches(origin: str, alias: str) -> bool:
 
 
 def _without_secrets(query: str) -> str:
+    if not query:  # as nearly always
+        return ""
     parameters = query.removeprefix("?").split("&")
     return "&".join(parameter for parameter in parameters if not _is_secret(parameter))
 

@@ -1,4 +1,4 @@
-"""Many rows at a time: read page by page, changed in one go."""
+"""Many rows at a time: found by their names, read page by page, changed in one go."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 from pytest_llmeval.cache.failures import RowRefused
 
 SIZE = 500  # rows of a page: some 500 KB
 FIRST = 2**63 - 1
+# The rows that diskcache's ``add`` takes for present. They must be the same: a name that is
+# taken, and yet has no row, would be sought for ever.
+FIND = (
+    "SELECT {place}, mode, filename, value FROM Cache"
+    " WHERE key = ? AND raw = 1 AND (expire_time IS NULL OR expire_time > ?)"
+)
 PAGE = (
     "SELECT rowid, key, mode, filename, value FROM Cache"
     " WHERE rowid < ? AND raw = 1 AND typeof(key) = 'text' AND key GLOB ?"
@@ -47,6 +54,37 @@ class Change:
 
 
 Plan = Callable[[Iterator[StoredRow]], Change]
+Found = bytes | RowRefused | None  # a value, why it is refused, or that there is no such row
+
+
+def find_rows(
+    connection: sqlite3.Connection, names: Sequence[str], *, fetch: Callable[..., bytes]
+) -> list[Found]:
+    """Read the values of a few rows as they are at one moment.
+
+    Args:
+        connection: hardened.
+        names: of the rows.
+        fetch: reads a value, or refuses it.
+
+    Returns:
+        What was found, in the order of the names.
+    """
+    found: list[Found] = [None] * len(names)
+    now = time.time()
+    asked = [part for name in names for part in (name, now)]
+    for place, mode, filename, value in connection.execute(_finding(len(names)), asked).fetchall():
+        try:
+            found[place] = fetch(mode, filename, value, False)
+        except RowRefused as exc:
+            found[place] = exc
+    return found
+
+
+@cache
+def _finding(count: int) -> str:
+    """Write the query for so many rows: it takes two thirds of the time of one with IN."""
+    return " UNION ALL ".join(FIND.format(place=place) for place in range(count))
 
 
 def read_page(

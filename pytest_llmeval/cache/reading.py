@@ -5,23 +5,15 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn, TypeVar
 from urllib.parse import quote
 
 from pytest_llmeval.cache.disk import DBNAME, BytesDisk, harden
-from pytest_llmeval.cache.paging import StoredRow, read_page
+from pytest_llmeval.cache.paging import Found, StoredRow, find_rows, read_page
 
 T = TypeVar("T")
-
-# The rows that diskcache's ``get`` finds and its ``add`` takes for present. They must be the
-# same: a name that is taken, and yet has no row, would be sought for ever.
-FIND = (
-    "SELECT mode, filename, value FROM Cache"
-    " WHERE key = ? AND raw = 1 AND (expire_time IS NULL OR expire_time > ?)"
-)
 
 
 class Lookups:
@@ -39,17 +31,16 @@ class Lookups:
         self._disk = BytesDisk(str(directory))
         self._lines = tuple((threading.Lock(), _connect(directory)) for _ in range(2))
 
-    def get(self, name: str) -> bytes | None:
-        """Read a value, None if there is none.
+    def find(self, *names: str) -> list[Found]:
+        """Read the values of rows; see ``find_rows``.
 
         Raises:
-            RowRefused: it is not one that we wrote.
             sqlite3.Error: the database cannot be read, or was closed.
         """
         free = (line for line in self._lines if not line[0].locked())
         lock, connection = next(free, self._lines[-1])
         with lock:
-            return _find(connection, name, disk=self._disk)
+            return find_rows(connection, names, fetch=self._disk.fetch)
 
     def close(self) -> None:
         """Close the connections for good."""
@@ -71,16 +62,16 @@ class ReadOnlyCache:
     def __init__(self, directory: Path) -> None:
         self._uri = f"file:{quote(str(directory / DBNAME))}?mode=ro&immutable=1"
         self._disk = BytesDisk(str(directory))
-        self.get("")
+        self.find("")
 
-    def get(self, name: str) -> bytes | None:
-        """Read a value, None if there is none.
+    def find(self, *names: str) -> list[Found]:
+        """Read the values of rows; see ``find_rows``.
 
         Raises:
-            RowRefused: it is not one that we wrote.
             sqlite3.OperationalError: the database cannot be read.
         """
-        return self._ask(lambda connection: _find(connection, name, disk=self._disk))
+        fetch = self._disk.fetch
+        return self._ask(lambda connection: find_rows(connection, names, fetch=fetch))
 
     def page(self, pattern: str, *, before: int) -> list[StoredRow]:
         """Read a page of rows; see ``read_page``."""
@@ -122,9 +113,3 @@ def _connect(directory: Path) -> sqlite3.Connection:
     for pragma in ("mmap_size = 0", "query_only = 1"):
         connection.execute(f"PRAGMA {pragma}")
     return connection
-
-
-def _find(connection: sqlite3.Connection, name: str, *, disk: BytesDisk) -> bytes | None:
-    for mode, filename, value in connection.execute(FIND, (name, time.time())).fetchall():
-        return disk.fetch(mode, filename, value, read=False)
-    return None

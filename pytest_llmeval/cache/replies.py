@@ -188,15 +188,16 @@ class Replies:
 
     def _generations(self, name: str) -> Iterator[Row]:
         """Read every generation of a draw, oldest first; they have no gaps."""
-        row_names = (f"{name}/{generation}" for generation in count())
-        while True:
-            try:
-                row = self._read(next(row_names))
-            except RowRefused:
-                continue
-            if row is None:
-                return
-            yield row
+        generations = count()
+        while True:  # two at a time: nearly always there is one
+            names = (f"{name}/{next(generations)}", f"{name}/{next(generations)}")
+            for row_name, found in zip(names, self._opened().find(*names), strict=True):
+                if found is None:
+                    return
+                try:
+                    yield self._row(row_name, found)
+                except RowRefused:
+                    continue
 
     def _every_row(self, name: str, draw: str) -> Iterator[Row]:
         yield from self._generations(name)
@@ -206,9 +207,14 @@ class Replies:
                 yield spare
 
     def _read(self, name: str) -> Row | None:
+        (found,) = self._opened().find(name)
+        return None if found is None else self._row(name, found)
+
+    def _row(self, name: str, found: bytes | RowRefused) -> Row:
         try:
-            value = self._opened().get(name)
-            return None if value is None else decode(value)
+            if isinstance(found, RowRefused):
+                raise found
+            return decode(found)
         except RowRefused as exc:
             self._warn_refused(name, exc)
             raise

@@ -12,7 +12,7 @@ import math
 import re
 import secrets
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -185,9 +185,9 @@ def _parse_header(line: bytes) -> dict[str, Any]:
         raise RowRefused(f"its header is no JSON ({exc})") from exc
     if not isinstance(header, dict):
         raise RowRefused("its header is no JSON object")
-    wrong = [name for name, is_right in _FIELDS.items() if not is_right(header.get(name))]
-    if wrong:
-        raise RowRefused(f"its header has no proper {', '.join(wrong)}")
+    for name, is_right in _FIELDS:
+        if not is_right(header.get(name)):
+            raise RowRefused(f"its header has no proper {name}")
     return header
 
 
@@ -196,8 +196,8 @@ def _time(value: Any) -> str:
 
 
 def _is_hex(digits: int) -> Callable[[Any], bool]:
-    pattern = re.compile(f"[0-9a-f]{{{digits}}}")
-    return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
+    fits = re.compile(f"[0-9a-f]{{{digits}}}").fullmatch
+    return lambda value: isinstance(value, str) and fits(value) is not None
 
 
 def _is_success(value: Any) -> bool:
@@ -209,7 +209,7 @@ def _are_headers(value: Any) -> bool:
 
 
 def _are_facts(value: Any) -> bool:
-    return isinstance(value, dict) and all(_is_fact(fact) for fact in value.values())
+    return isinstance(value, dict) and all(map(_is_fact, value.values()))
 
 
 def _is_fact(value: Any) -> bool:
@@ -218,12 +218,12 @@ def _is_fact(value: Any) -> bool:
     return value is None or isinstance(value, str | int)
 
 
-_FIELDS: Mapping[str, Callable[[Any], bool]] = {
-    "schema": lambda value: value == SCHEMA,
-    "draw": _is_hex(32),
-    "sha256": _is_hex(64),
-    "status": _is_success,
-    "headers": _are_headers,
-    "facts": _are_facts,
-    "session": lambda value: isinstance(value, str),
-}
+_FIELDS: Sequence[tuple[str, Callable[[Any], bool]]] = (
+    ("schema", lambda value: value == SCHEMA),
+    ("draw", _is_hex(32)),
+    ("sha256", _is_hex(64)),
+    ("status", _is_success),
+    ("headers", _are_headers),
+    ("facts", _are_facts),
+    ("session", lambda value: isinstance(value, str)),
+)

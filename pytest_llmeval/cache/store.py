@@ -20,8 +20,8 @@ from pytest_llmeval.cache.directory import (
     set_aside,
 )
 from pytest_llmeval.cache.disk import DBNAME, SharedCache, Timeout, open_cache
-from pytest_llmeval.cache.failures import CacheUnusable
-from pytest_llmeval.cache.paging import Plan, StoredRow, all_pages
+from pytest_llmeval.cache.failures import CacheUnusable, RowRefused
+from pytest_llmeval.cache.paging import Found, Plan, StoredRow, all_pages
 from pytest_llmeval.cache.reading import Lookups, ReadOnlyCache
 from pytest_llmeval.errors import CacheError
 
@@ -63,12 +63,23 @@ class Store:
             RowRefused: it is not one that we wrote.
             CacheUnusable: the database cannot be read.
         """
+        (found,) = self.find(name)
+        if isinstance(found, RowRefused):
+            raise found
+        return found
+
+    def find(self, *names: str) -> list[Found]:
+        """Read the values of a few rows as they are at one moment; see ``find_rows``.
+
+        Raises:
+            CacheUnusable: the database cannot be read.
+        """
         self._turn()  # a forked child has no connection yet
         lookups = self._lookups
         if lookups is not None and self._is_in_place():
             with contextlib.suppress(sqlite3.Error):
-                return lookups.get(name)
-        return self._attempt(lambda cache: cache.get(name))
+                return lookups.find(*names)
+        return self._attempt(lambda cache: cache.find(*names))
 
     def add(self, name: str, value: bytes, *, beside: Sequence[NewRow] = ()) -> bool:
         """Write a value, durably, unless the name has one.
