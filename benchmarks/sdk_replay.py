@@ -28,7 +28,7 @@ from openai.types.chat import ChatCompletion
 
 from pytest_llmeval.cache.replies import Replies, StoredReply
 from pytest_llmeval.engine.ledger import Ledger
-from pytest_llmeval.models.base import CachedCalls
+from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.providers import Providers
 
 CALLS = 2000

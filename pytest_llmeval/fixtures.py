@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from pytest_llmeval.engine.loop import TrialRunner
     from pytest_llmeval.engine.trial import RunningTrial
     from pytest_llmeval.models.async_base import AsyncModel
-    from pytest_llmeval.models.base import CachedCalls, CurrentTrial, Model
+    from pytest_llmeval.models.base import CurrentTrial, Model
     from pytest_llmeval.models.budget import Budget
+    from pytest_llmeval.models.calls import CachedCalls
     from pytest_llmeval.models.gates import Gates
     from pytest_llmeval.models.providers import Providers
 
@@ -262,7 +263,7 @@ def _calls(request: pytest.FixtureRequest, replies: Replies) -> CachedCalls:
 
 
 def _calls_of(trial: CurrentTrial, config: pytest.Config, replies: Replies) -> CachedCalls:
-    from pytest_llmeval.models.base import CachedCalls
+    from pytest_llmeval.models.calls import CachedCalls
 
     return CachedCalls(trial, replies, aliases=config.stash[SETTINGS].origin_aliases)
 

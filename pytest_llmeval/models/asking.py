@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 
 from pytest_llmeval.errors import ProviderFailed, SettingsError
 from pytest_llmeval.models.async_exchange import answer_async
-from pytest_llmeval.models.base import CachedCalls, Messages, Reply, Usage
+from pytest_llmeval.models.base import Messages, Reply, Usage
+from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.exchange import (
     Dialect,

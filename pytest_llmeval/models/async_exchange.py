@@ -6,7 +6,7 @@ from functools import partial
 
 from pytest_llmeval.cache.replies import Answer, StoredReply
 from pytest_llmeval.errors import BudgetExceeded, ReplayMiss
-from pytest_llmeval.models.base import CachedCalls
+from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.exchange import (
     Dialect,
     HttpFailed,

@@ -1,24 +1,14 @@
-"""What a test asks with, what it gets, and the one road every request takes.
-
-A request becomes a key, the trial gives the key its slot, the stored replies give the
-slot its reply or have it called for, and the trial is told what became of it.
-"""
+"""What a test asks with and what it gets, and on whose behalf; ``calls`` goes between."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from functools import cached_property
+from typing import Protocol, TypeVar
 
-from pytest_llmeval.errors import BudgetExceeded, LLMEvalError, ProviderFailed, SettingsError
-from pytest_llmeval.models.asker import apart
-from pytest_llmeval.models.facts import count, duration, word
+from pytest_llmeval.errors import LLMEvalError, SettingsError
 from pytest_llmeval.records import Call, Parameter, Slot
-
-if TYPE_CHECKING:
-    from pytest_llmeval.cache.key import Canonical
-    from pytest_llmeval.cache.replies import Answer, Replies, StoredReply
 
 T = TypeVar("T")
 
@@ -26,7 +16,6 @@ Messages = Sequence[Mapping[str, object]]
 Facts = Mapping[str, Parameter]
 
 PROVIDERS = ("function", "openai", "anthropic", "ollama")
-SAMPLING_PARAMETERS = ("temperature", "seed", "top_p")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,111 +124,6 @@ class CurrentTrial(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A request; run files get all but ``canonical``, which holds the prompt.
-
-    Attributes:
-        key: sha256 of the canonical request, 64 hex digits.
-        model: the model asked for, ``provider/model``.
-        host: origin of the API, None for a function model.
-        parameters: the sampling parameters it names.
-        canonical: what the key was made of; kept beside the reply, so that a miss can be explained.
-        serial: no test and no other call may run while this one is made.
-    """
-
-    key: str
-    model: str | None = None
-    host: str | None = None
-    parameters: Mapping[str, Parameter] = field(default_factory=dict)
-    canonical: Canonical | None = field(default=None, repr=False, compare=False)
-    serial: bool = False
-
-
-class CachedCalls:
-    """The calls of one trial: each answered from the store or made, and recorded.
-
-    Args:
-        trial: gives slots and is told of every call.
-        replies: the replies that were paid for.
-        aliases: pairs of origins; a request to the first has the key of the second.
-    """
-
-    def __init__(
-        self,
-        trial: CurrentTrial,
-        replies: Replies,
-        *,
-        aliases: Sequence[tuple[str, str]] = (),
-    ) -> None:
-        self.trial = trial
-        self._replies = replies
-        self.aliases = tuple(aliases)
-
-    def call(self, request: Request, perform: Callable[[Slot], Answer]) -> StoredReply:
-        """Answer a request.
-
-        Args:
-            request: what is asked.
-            perform: makes the call if no reply is stored; raises ``ProviderFailed``,
-                whose ``reason`` is recorded, so it must hold no secret.
-
-        Raises:
-            ReplayMiss: only replays are wanted and there is none.
-            BudgetExceeded: a cap of the session leaves no room for the call.
-            ProviderFailed: as ``perform`` raised it.
-            CacheError: the store cannot be used.
-        """
-        slot = self.trial.slot(request.key)
-        try:
-            reply = self._replies.lookup(request.key, slot, request=request.canonical)
-            if reply is None:  # wait for the reply, and until it is on disk
-                pay = self._payment(request, slot, perform, awaits=False)
-                reply = self.trial.wait(pay, serial=request.serial)
-        except LLMEvalError as exc:
-            self._note_loss(request, slot, exc)
-            raise
-        self.trial.record(_answered_call(request, slot, reply))
-        return reply
-
-    async def call_async(
-        self, request: Request, perform: Callable[[Slot], Answer], *, awaits: bool = False
-    ) -> StoredReply:
-        """Answer a request of a coroutine; if it gives up, the reply is lost to it but kept."""
-        from asyncio import CancelledError
-
-        slot = self.trial.slot(request.key)
-        try:
-            reply = self._replies.lookup(request.key, slot, request=request.canonical)
-            if reply is None:
-                pay = self._payment(request, slot, perform, awaits=awaits)
-                reply = await self.trial.wait_async(pay, awaits=awaits, serial=request.serial)
-        except (LLMEvalError, CancelledError) as exc:
-            self._note_loss(request, slot, exc)
-            raise
-        self.trial.record(_answered_call(request, slot, reply))
-        return reply
-
-    def _note_loss(self, request: Request, slot: Slot, exc: BaseException) -> None:
-        self.trial.record(_failed_call(request, slot, exc))
-        was_asked = isinstance(exc, ProviderFailed) and not exc.is_refusal
-        if isinstance(exc, LLMEvalError) and not was_asked:
-            self.trial.refuse(exc)
-
-    def _payment(
-        self, request: Request, slot: Slot, perform: Callable[[Slot], Answer], *, awaits: bool
-    ) -> Callable[[], StoredReply]:
-        pay = partial(
-            self._replies.pay,
-            request.key,
-            slot,
-            partial(perform, slot),
-            request=request.canonical,
-            on_loop=awaits,
-        )
-        return partial(apart, pay)  # a model that asks another does so on its own account
-
-
 def parse_model_name(text: str) -> ModelName:
     """Split ``provider/model`` at its first slash.
 
@@ -274,52 +158,3 @@ def _check_function_target(text: str, target: str) -> None:
             f"model {text!r} names no callable. "
             f"Write function/package.module:callable, such as function/app.bot:answer."
         )
-
-
-def sampling_parameters(body: Mapping[str, object]) -> dict[str, Parameter]:
-    """Pick the sampling parameters a request names.
-
-    Args:
-        body: the parameters of a request by name.
-    """
-    picked = {name: body[name] for name in SAMPLING_PARAMETERS if name in body}
-    return {
-        name: value
-        for name, value in picked.items()
-        if value is None or isinstance(value, str | int | float | bool)
-    }
-
-
-def _answered_call(request: Request, slot: Slot, reply: StoredReply) -> Call:
-    facts = reply.facts
-    return Call(
-        key=request.key,
-        slot=slot,
-        draw=reply.draw,
-        reply_sha256=reply.sha256,
-        replayed=reply.replayed,
-        model=request.model,
-        served=word(facts.get("model")),
-        fingerprint=word(facts.get("fingerprint")),
-        host=request.host,
-        parameters=request.parameters,
-        input_tokens=count(facts.get("input_tokens")),
-        output_tokens=count(facts.get("output_tokens")),
-        seconds=duration(facts.get("seconds")),
-    )
-
-
-def _failed_call(request: Request, slot: Slot, exc: BaseException) -> Call:
-    return Call(
-        key=request.key,
-        slot=slot,
-        draw=None,
-        model=request.model,
-        host=request.host,
-        parameters=request.parameters,
-        failure=exc.failure if isinstance(exc, ProviderFailed) else "infrastructure",
-        # Only the reasons of this room are known to be short and free of secrets.
-        reason=exc.reason
-        if isinstance(exc, ProviderFailed | BudgetExceeded)
-        else type(exc).__name__,
-    )

@@ -17,8 +17,9 @@ from typing import Protocol, cast
 from pytest_llmeval.cache.key import canonical_request
 from pytest_llmeval.cache.replies import Answer, StoredReply
 from pytest_llmeval.errors import BudgetExceeded, ProviderFailed, ReplayMiss
-from pytest_llmeval.models.base import CachedCalls, Facts, Request, sampling_parameters
+from pytest_llmeval.models.base import Facts
 from pytest_llmeval.models.budget import Bill
+from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
 from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.masking import masked
 from pytest_llmeval.models.refusals import error_code, error_message, failure_of

@@ -22,15 +22,9 @@ from pytest_llmeval.cache.key import canonical_request
 from pytest_llmeval.cache.replies import Answer, StoredReply
 from pytest_llmeval.errors import BudgetExceeded, ProviderFailed, SettingsError
 from pytest_llmeval.models.asker import apart
-from pytest_llmeval.models.base import (
-    CachedCalls,
-    Messages,
-    Reply,
-    Request,
-    Usage,
-    sampling_parameters,
-)
+from pytest_llmeval.models.base import Messages, Reply, Usage
 from pytest_llmeval.models.budget import Bill, Budget
+from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
 from pytest_llmeval.models.deadline import TimeIsUp, TimeLimit
 from pytest_llmeval.printable import printable
 from pytest_llmeval.records import Slot

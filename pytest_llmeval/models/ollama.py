@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.asking import ChatForm
-from pytest_llmeval.models.base import SAMPLING_PARAMETERS, CachedCalls, Facts
+from pytest_llmeval.models.base import Facts
+from pytest_llmeval.models.calls import SAMPLING_PARAMETERS, CachedCalls
 from pytest_llmeval.models.exchange import Dialect, JsonObject
 from pytest_llmeval.models.facts import sensible
 from pytest_llmeval.models.retries import RetryPolicy

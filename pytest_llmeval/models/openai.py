@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.models.asking import ChatForm
-from pytest_llmeval.models.base import CachedCalls, Facts
+from pytest_llmeval.models.base import Facts
+from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.exchange import PLACEHOLDER_KEY, Dialect, JsonObject
 from pytest_llmeval.models.facts import sensible
 from pytest_llmeval.models.retries import RetryPolicy

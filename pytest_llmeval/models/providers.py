@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.async_base import AsyncModel, AsyncProvider
 from pytest_llmeval.models.base import (
-    CachedCalls,
     CurrentTrial,
     Messages,
     Model,
@@ -20,6 +19,7 @@ from pytest_llmeval.models.base import (
     Reply,
     parse_model_name,
 )
+from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.retries import RetryPolicy, WireReply
 

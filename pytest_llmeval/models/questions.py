@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_llmeval.models.base import CachedCalls, CurrentTrial
+from pytest_llmeval.models.base import CurrentTrial
+from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.carried import wire_request
 from pytest_llmeval.models.exchange import (
     Dialect,

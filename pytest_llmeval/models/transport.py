@@ -12,7 +12,7 @@ from typing import cast
 import httpx2
 
 from pytest_llmeval.models.async_exchange import exchange_async
-from pytest_llmeval.models.base import CachedCalls
+from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.carried import response, wire_request
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS, Deadline
 from pytest_llmeval.models.exchange import (

@@ -15,7 +15,8 @@ import pytest
 from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.errors import LLMEvalError
 from pytest_llmeval.models.async_base import AsyncModel
-from pytest_llmeval.models.base import CachedCalls, Model
+from pytest_llmeval.models.base import Model
+from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS, TimeLimit
 from pytest_llmeval.models.gates import Clock, Gates
 from pytest_llmeval.models.providers import Providers

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmeval.cache.reply import Answer
 from pytest_llmeval.models import anthropic, ollama, openai
-from pytest_llmeval.models.base import CachedCalls, Request
+from pytest_llmeval.models.calls import CachedCalls, Request
 from pytest_llmeval.runs.lines import count as counted
 from tests.servers.openai_server import Scripted
 from tests.servers.openai_streams import event

@@ -23,7 +23,7 @@ from pytest_llmeval.cache.replies import Answer
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models import intercept
 from pytest_llmeval.models.asker import asking, current_asker, inherited_by_threads
-from pytest_llmeval.models.base import Request
+from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.intercept import intercepting
 from pytest_llmeval.models.questions import Interception
 from pytest_llmeval.models.recognition import Recognition

@@ -605,7 +605,7 @@ def test_a_replay_imports_neither_sdk_nor_http_library(
 import sys
 from pathlib import Path
 from pytest_llmeval.cache.replies import Replies
-from pytest_llmeval.models.base import CachedCalls
+from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.providers import Providers
 from pytest_llmeval.records import Slot
 
