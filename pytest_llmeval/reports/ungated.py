@@ -64,10 +64,11 @@ def _ends(interval: tuple[float, float] | None, metric: str) -> str:
 def _description_row(described: FunctionDescription) -> list[str]:
     name = described.function.rpartition("::")[2]
     counts = described.trials
+    are_all = described.scored_cases == described.cases  # the mean is that of the scored ones
     odd = Counter(crashed=counts.crashed, errored=counts.errored, skipped=counts.skipped)
     return [
         name if described.metric == "pass" else f"{name} ({described.metric})",
-        str(described.cases),
+        str(described.cases) if are_all else f"{described.scored_cases} of {described.cases}",
         str(counts.scored + counts.errored + counts.skipped),
         "" if described.mean is None else words.figure(described.mean, described.metric),
         _ends(described.interval, described.metric),

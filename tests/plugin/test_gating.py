@@ -159,6 +159,23 @@ def test_a_session_without_baseline_ends_with_its_section_too(project: Project) 
     )
 
 
+def test_the_section_says_of_how_many_cases_its_mean_is(project: Project) -> None:
+    project.write(
+        test_evals="""
+        import pytest
+        from pytest_llmeval import llm_eval
+
+        @pytest.mark.parametrize("n", range(4))
+        @llm_eval(repeats=2)
+        def test_some(n):
+            if n == 3:
+                pytest.skip("not today")
+        """
+    )
+
+    project.run().stdout.fnmatch_lines(["test_some *3 of 4 * 8 * 1.000 *2 skipped"])
+
+
 def test_more_repeats_buy_only_the_new_draws(project: Project) -> None:
     project.run()
     assert project.calls() == 100
