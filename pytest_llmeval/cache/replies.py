@@ -62,6 +62,11 @@ class Replies:
         self._claims = Claims(directory)
         self._telling = Telling(session)
 
+    @property
+    def only_replays(self) -> bool:
+        """Whether nothing is paid for: a miss is an error."""
+        return self._mode == "replay"
+
     def lookup(
         self, key: str, slot: Slot, *, request: Canonical | None = None
     ) -> StoredReply | None:

@@ -31,6 +31,7 @@ AnyCache = SharedCache | ReadOnlyCache
 ATTEMPTS = 100
 PAUSE = 0.01  # seconds; another process needs far less to set a damaged cache aside
 READ_ONLY = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)  # which of them depends on the file
 
 
 class Store:
@@ -193,7 +194,11 @@ class Store:
         try:
             return open_cache(self._folder)
         except sqlite3.OperationalError as exc:
-            if getattr(exc, "sqlite_errorcode", 0) & 0xFF not in READ_ONLY:
+            code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
+            # diskcache writes to open a cache, yet what is stored can be read without. One that
+            # it has just begun may open the next time.
+            was_there = self._seen is not None and identity(self._database) == self._seen
+            if code not in READ_ONLY and not (code in NO_ROOM and was_there):
                 raise
             return ReadOnlyCache(self._folder)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from functools import partial
-from os import O_RDONLY, close, read
+from os import O_RDONLY, close, getpid, read
 from os import open as open_file
 from time import clock_gettime, monotonic  # by name: a test may mock those of the module
 from typing import Any, Protocol, TypeVar, cast
@@ -121,6 +121,7 @@ class ThreadFiber:
         self._threads = threads
         self._ready = ready
         self._thread: PooledThread | None = None
+        self._pid = getpid()
         self.cancelled = False
         self._was_told = False  # that it is cancelled
         self._errand: Callable[[], None] | None = None  # what the session is to run for it
@@ -153,7 +154,7 @@ class ThreadFiber:
 
     def check_in(self) -> None:
         """Take the baton again if it was taken away; called where a trial enters our code."""
-        if self.detached and threading.current_thread() is self._thread:
+        if self.detached and self._is_entered():
             self._ready(self)
             self._to_fiber.acquire()
             if not self.in_teardown:
@@ -161,7 +162,7 @@ class ThreadFiber:
 
     def block(self, function: Callable[[], T]) -> T:
         """Hand the baton back, wait elsewhere, and go on with the baton."""
-        if threading.current_thread() is not self._thread:
+        if not self._is_entered():
             return function()  # a thread of the test's own never held the baton
         result: Result[T] = Result()
 
@@ -176,7 +177,7 @@ class ThreadFiber:
     def in_session(self, function: Callable[[], T]) -> T:
         """Have the session run a function in its own thread, while the trial has its turn."""
         __tracebackhide__ = True
-        if threading.current_thread() is not self._thread:
+        if not self._is_entered():
             return function()  # it is that thread, or one that never held the baton
         result: Result[T] = Result()
         while not self._ask(partial(result.keep, function)):
@@ -209,6 +210,10 @@ class ThreadFiber:
             raise ProviderFailed("the trial was cancelled before there was a reply")
         self._was_told = True
         raise TrialCancelled
+
+    def _is_entered(self) -> bool:
+        """Whether its own thread asks; in a forked child nobody is there to take the baton."""
+        return threading.current_thread() is self._thread and getpid() == self._pid
 
     def _ask(self, errand: Callable[[], None]) -> bool:
         """Hand the baton back for something to be run, unless it was taken away."""

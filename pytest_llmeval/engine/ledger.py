@@ -44,6 +44,7 @@ class Ledger:
         self._wait = wait
         self._wait_async = wait_async
         self._calls: dict[tuple[str, Slot], Call] = {}
+        self._unkept: dict[str, str] = {}  # requests that got no reply, and why
         self._taken: defaultdict[str, int] = defaultdict(int)
         self._given_back: defaultdict[str, list[int]] = defaultdict(list)
         self._lock = threading.Lock()  # an application may ask from threads of its own
@@ -67,7 +68,8 @@ class Ledger:
     def loss(self) -> str:
         """Why the first such request got none; "" if all got one."""
         lost = (call for call in self.calls if call.failure == "infrastructure")
-        return next((call.reason or "no reply" for call in lost), "")
+        unkept = next(iter(self._unkept.values()), "")
+        return next((call.reason or "no reply" for call in lost), unkept)
 
     def slot(self, key: str) -> Slot:
         """Take the next occurrence of a request in this trial."""
@@ -95,6 +97,12 @@ class Ledger:
         """Note that something was not let be asked, which the test may never tell."""
         line = printable(str(refusal).partition("\n")[0])
         self.refusal = self.refusal or f"{type(refusal).__name__}: {line}"
+
+    def note_unkept(self, request: str, *, lost: str) -> None:
+        """Note that a request which is not kept got no reply; or that it did, asked again."""
+        self._unkept.pop(request, None)
+        if lost:
+            self._unkept[request] = lost
 
     def wait(self, function: Callable[[], T], *, serial: bool = False) -> T:
         """Run a function that waits for the outside, or one that must run alone."""

@@ -110,6 +110,10 @@ class CurrentTrial(Protocol):
         """Note that we did not let it ask: whatever it makes of that is no result."""
         ...
 
+    def note_unkept(self, request: str, /, *, lost: str) -> None:
+        """Note whether a request that is not kept got no reply, and why; "" if it got one."""
+        ...
+
     def wait(self, fn: Callable[[], T], /, *, serial: bool = False) -> T:
         """Run what only waits for the outside world, so that other trials can go on.
 

@@ -65,6 +65,11 @@ class CachedCalls:
         self._replies = replies
         self.aliases = tuple(aliases)
 
+    @property
+    def only_replays(self) -> bool:
+        """Whether no call may be made."""
+        return self._replies.only_replays
+
     def call(self, request: Request, perform: Callable[[Slot], Answer]) -> StoredReply:
         """Answer a request.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
 from typing import Protocol, cast
@@ -25,7 +25,9 @@ from pytest_llmeval.models.masking import masked
 from pytest_llmeval.models.refusals import error_code, error_message, failure_of
 from pytest_llmeval.models.retries import (
     Attempt,
+    NetworkFailed,
     RetryPolicy,
+    TimedOut,
     WireReply,
     is_throttled,
     send_with_retries,
@@ -41,6 +43,7 @@ CACHED_HEADER = "x-llmeval-cached"
 FAILURE_HEADER = "x-llmeval-failure"
 MISS_CODE = "llmeval_replay_miss"
 CAP_CODE = "llmeval_cap"
+UNREACHABLE_CODE = "llmeval_no_reply"
 
 # They describe bytes that were decoded, or a connection that is not the SDK's.
 WIRE_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
@@ -313,7 +316,25 @@ def _own_failure(status: HTTPStatus, message: str, *, code: str) -> WireReply:
     )
 
 
-def _for_the_sdk(reply: WireReply, failure: Failure) -> WireReply:
+def unreachable(failed: NetworkFailed) -> WireReply:
+    """Say that no reply came as a gateway would.
+
+    For clients that try again whatever the network raises: after all that we have tried, with
+    pauses in which no other trial can run. To a status they listen.
+    """
+    is_late = isinstance(failed, TimedOut)
+    status = HTTPStatus.GATEWAY_TIMEOUT if is_late else HTTPStatus.BAD_GATEWAY
+    message = f"no reply: {failed.error if is_late else type(failed.error).__name__}"
+    return _for_the_sdk(_own_failure(status, message, code=UNREACHABLE_CODE), "infrastructure")
+
+
+def without_wire_headers(reply: WireReply) -> WireReply:
+    """Take away what describes bytes that were decoded, and where a redirect would lead."""
     kept = {name: text for name, text in reply.headers.items() if name not in DROPPED_HEADERS}
+    return replace(reply, headers=kept)
+
+
+def _for_the_sdk(reply: WireReply, failure: Failure) -> WireReply:
+    kept = without_wire_headers(reply).headers
     headers = {**kept, "x-should-retry": "false", FAILURE_HEADER: failure}
     return WireReply(status=reply.status, headers=headers, body=reply.body)

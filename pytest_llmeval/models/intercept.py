@@ -23,13 +23,15 @@ import httpx2
 from pytest_llmeval.errors import ProviderFailed, SettingsError
 from pytest_llmeval.models.async_exchange import exchange_async
 from pytest_llmeval.models.carried import response
-from pytest_llmeval.models.exchange import exchange
+from pytest_llmeval.models.exchange import exchange, unreachable
 from pytest_llmeval.models.questions import Interception, Question
 from pytest_llmeval.models.retries import NetworkFailed, TimedOut, WireReply
 from pytest_llmeval.models.streams import read_chunks
 
 LIBRARIES = (httpx2, httpx)
 SEAMS = (("HTTPTransport", "handle_request"), ("AsyncHTTPTransport", "handle_async_request"))
+# By this header the SDKs of openai and anthropic tell that they try again themselves.
+RETRYING = "x-stainless-retry-count"
 _GIVEN_UP = "the call was given up before the reply came"
 
 
@@ -86,6 +88,8 @@ class _Blocking:
                 retries=self._interception.retries,
             )
         except NetworkFailed as exc:
+            if RETRYING in request.headers:
+                return response(self._library, unreachable(exc))
             error = _error(self._library, exc, request)
         else:
             return response(self._library, reply)
@@ -138,6 +142,8 @@ class _Awaitable:
                 awaits=True,
             )
         except NetworkFailed as exc:
+            if RETRYING in request.headers:
+                return response(self._library, unreachable(exc))
             error = _error(self._library, exc, request)
         else:
             return response(self._library, reply)

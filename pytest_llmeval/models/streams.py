@@ -27,8 +27,19 @@ STREAM_TYPES = ("text/event-stream", "application/x-ndjson")
 END_TYPES = ("response.completed", "response.incomplete", "message_stop")
 ERROR_STATUSES = range(400, 600)
 _DONE = b"[DONE]"
-# Where the vendors' replies have what was asked for.
-_ANSWERS = ("choices", "content", "data", "embedding", "embeddings", "message", "output", "results")
+# Where the vendors' replies have what was asked for, and of what kind it is.
+_ANSWERS: Mapping[str, type | tuple[type, ...]] = {
+    "choices": list,
+    "content": (list, str),
+    "data": list,
+    "embedding": list,
+    "embeddings": list,
+    "message": dict,
+    "output": list,
+    "response": str,
+    "results": list,
+}
+_SURELY_ANSWERS = re.compile(rb'"(choices|content|data|embeddings?|output)"\s*:\s*\[\s*[^\]\s]')
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 # By code or type of an error event: the status with which a plain request would have failed.
@@ -206,7 +217,8 @@ def _refuse_no_answer(body: bytes) -> None:
 
     What is no JSON at all is left to who reads it.
     """
-    if body.lstrip()[:1] == b"{" and b'"error"' not in body and b'"failed"' not in body:
+    tells_of_error = b'"error"' in body or b'"failed"' in body
+    if body.lstrip()[:1] == b"{" and not tells_of_error and _SURELY_ANSWERS.search(body):
         return  # spares nearly all replies that are parsed twice
     try:
         reply = json.loads(body)
@@ -223,6 +235,16 @@ def _refuse_no_answer(body: bytes) -> None:
     if (error or "error" in (reply.get("type"), reply.get("object"))) and not _answers(reply):
         told = error if isinstance(error, dict | str) and error else reply
         raise _told(told, before="the reply is an error")
+    if reply.get("choices") == [] or not _has_room_for_answer(reply):
+        raise _broken(
+            f"the reply holds none of {', '.join(_ANSWERS)}, so it answers nothing; "
+            "nothing was stored",
+            code="llmeval_no_answer",
+        )
+
+
+def _has_room_for_answer(reply: JsonObject) -> bool:
+    return any(isinstance(reply.get(name), kind) for name, kind in _ANSWERS.items())
 
 
 def _answers(reply: JsonObject) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import cast
 
 import httpx2
@@ -22,8 +23,10 @@ from pytest_llmeval.models.exchange import (
     cached_body,
     exchange,
 )
+from pytest_llmeval.models.masking import secrets_of
 from pytest_llmeval.models.retries import NetworkFailed, RetryPolicy, TimedOut, WireReply
 from pytest_llmeval.models.streams import read_chunks
+from pytest_llmeval.models.unkept import Unkept
 
 CONNECT_SECONDS = 5.0  # the vendors' own
 
@@ -54,6 +57,32 @@ class _Shim:
         self._dialect = dialect
         self._retries = retries
 
+    def _pass_on(self, request: httpx2.Request) -> httpx2.Response:
+        """Send what is not kept; a success is handed over unread."""
+        unkept = self._unkept(request)
+        refusal = unkept.refusal()
+        if refusal is not None:
+            return cast("httpx2.Response", response(httpx2, refusal))
+        try:
+            sent = self._connections.pass_through(request)
+            if sent.status_code < HTTPStatus.BAD_REQUEST:
+                unkept.answered()
+                return sent
+            told = WireReply(status=sent.status_code, headers=dict(sent.headers), body=sent.read())
+        except (httpx2.RequestError, OSError) as exc:
+            unkept.lost(exc)
+            raise
+        return cast("httpx2.Response", response(httpx2, unkept.failed(told)))
+
+    def _unkept(self, request: httpx2.Request) -> Unkept:
+        query = request.url.query.decode("ascii")
+        return Unkept(
+            self._calls,
+            method=request.method,
+            path=request.url.path,
+            secrets=secrets_of(request.headers.items(), query=query),
+        )
+
     def _cached_body(self, request: httpx2.Request) -> JsonObject | None:
         return cached_body(
             self._dialect,
@@ -76,7 +105,7 @@ class CachingTransport(_Shim, httpx2.BaseTransport):
         """
         body = self._cached_body(request)
         if body is None:
-            return self._connections.pass_through(request)
+            return self._pass_on(request)
         try:
             reply = exchange(
                 wire_request(request, self._dialect, body),
@@ -112,7 +141,7 @@ class AsyncCachingTransport(_Shim, httpx2.AsyncBaseTransport):
         await request.aread()
         body = self._cached_body(request)
         if body is None:
-            return await self._calls.trial.wait_async(lambda: self._pass_on(request))
+            return await self._calls.trial.wait_async(lambda: self._read_through(request))
         try:
             reply = await exchange_async(
                 wire_request(request, self._dialect, body),
@@ -127,9 +156,9 @@ class AsyncCachingTransport(_Shim, httpx2.AsyncBaseTransport):
             return cast("httpx2.Response", response(httpx2, reply))
         raise error  # as above
 
-    def _pass_on(self, request: httpx2.Request) -> httpx2.Response:
+    def _read_through(self, request: httpx2.Request) -> httpx2.Response:
         """Send what is not kept, and read the reply: its stream belongs to this thread."""
-        response = self._connections.pass_through(request)
+        response = self._pass_on(request)
         try:
             content = response.read()
         finally:

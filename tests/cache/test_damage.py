@@ -382,6 +382,31 @@ def test_a_full_disk_costs_the_replies_that_did_not_fit_and_no_other(
     assert process.communicate()[0].strip() == "[0, 3]"
 
 
+FULL_BEFORE = """
+import pathlib, resource, sys
+from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.records import Slot
+def begin():
+    return Replies(pathlib.Path(sys.argv[1]), mode="auto", session="s", warn=warned.append)
+warned = []
+replies = begin()
+ask = lambda n: replies.get_or_call("key", Slot(n, 0), lambda: Answer(b"%d" % n))
+ask(0)
+replies.close()
+resource.setrlimit(resource.RLIMIT_FSIZE, (1, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+replies = begin()
+assert [ask(n).replayed for n in (0, 1, 0)] == [True, False, True]
+[warning] = warned
+assert "readonly" in warning, warned
+print("read")
+"""
+
+
+def test_what_is_stored_can_be_read_on_a_disk_that_is_full(start: Start, home: Path) -> None:
+    process = start(FULL_BEFORE, home)
+    assert process.communicate()[0].strip() == "read"
+
+
 # Read-only
 
 

@@ -36,7 +36,7 @@ def evals(pytester: pytest.Pytester, body: str) -> None:
     pytester.makepyfile(
         slow=MODEL,
         test_it=f"""
-        import asyncio, threading, time
+        import asyncio, os, threading, time
         import pytest
         from pytest_llmeval import llm_eval
 
@@ -65,8 +65,9 @@ def evals(pytester: pytest.Pytester, body: str) -> None:
         "asyncio.run(asyncio.sleep(0.15))",
         "asyncio.run(asyncio.to_thread(llm.ask, 'from a loop'))",
         "threading.Thread(target=time.sleep, args=(30,), daemon=True).start()",
+        "pid = os.fork() or (llm.ask('child'), os._exit(0)); os.waitpid(pid, 0)",
     ],
-    ids=["lock", "sleep", "asking-thread", "threads", "loop", "asking-loop", "daemon"],
+    ids=["lock", "sleep", "asking-thread", "threads", "loop", "asking-loop", "daemon", "fork"],
 )
 def test_every_trial_passes_in_spite_of(pytester: pytest.Pytester, body: str) -> None:
     evals(pytester, body)

@@ -37,6 +37,7 @@ class CountingTrial:
         self.calls: list[Call] = []
         self.refusals: list[LLMEvalError] = []
         self.waits = 0
+        self.unkept: dict[str, str] = {}
         self._taken: Counter[str] = Counter()
 
     def slot(self, key: str) -> Slot:
@@ -50,6 +51,9 @@ class CountingTrial:
 
     def refuse(self, refusal: LLMEvalError) -> None:
         self.refusals.append(refusal)
+
+    def note_unkept(self, request: str, *, lost: str) -> None:
+        self.unkept[request] = lost
 
     def wait(self, fn: Callable[[], T], *, serial: bool = False) -> T:
         self.waits += 1

@@ -111,7 +111,7 @@ def test_a_body_that_is_no_json_object_is_not_cached(content: bytes) -> None:
 
 
 def test_the_key_of_a_request_never_changes(session: Session, trial: CountingTrial) -> None:
-    ask(session, WireReply(status=200, body=b"{}"), trial=trial)
+    ask(session, WireReply(status=200, body=b'{"choices": [{}]}'), trial=trial)
 
     # A change of this voids every baseline there is.
     assert trial.calls[0].key == "2b3a4a90feddcd3479f4d8e692bfb68ad14e2f839c15695bf6512845f0b23b5c"
@@ -131,8 +131,8 @@ def test_what_changes_a_request_changes_its_key(
     session: Session, change: dict[str, object]
 ) -> None:
     plain, changed = CountingTrial(0), CountingTrial(0)
-    ask(session, WireReply(status=200, body=b"{}"), trial=plain)
-    ask(session, WireReply(status=200, body=b"{}"), trial=changed, **change)
+    ask(session, WireReply(status=200, body=b'{"choices": [{}]}'), trial=plain)
+    ask(session, WireReply(status=200, body=b'{"choices": [{}]}'), trial=changed, **change)
 
     assert plain.calls[0].key != changed.calls[0].key
 
@@ -140,10 +140,10 @@ def test_what_changes_a_request_changes_its_key(
 def test_an_aliased_origin_has_the_key_of_its_target(session: Session) -> None:
     session.aliases = (("http://127.0.0.1:*", "https://api.example"),)
     plain, aliased = CountingTrial(0), CountingTrial(0)
-    ask(session, WireReply(status=200, body=b"{}"), trial=plain)
+    ask(session, WireReply(status=200, body=b'{"choices": [{}]}'), trial=plain)
     ask(
         session,
-        WireReply(status=200, body=b"{}"),
+        WireReply(status=200, body=b'{"choices": [{}]}'),
         trial=aliased,
         origin="http://127.0.0.1:4711",
     )
@@ -156,19 +156,21 @@ def test_a_fresh_reply_and_its_replay_differ_only_in_being_cached(
     begin: Callable[..., Session],
 ) -> None:
     sent = WireReply(
-        status=201, body=b'{"a": 1}', headers={"content-type": "text/json", "set-cookie": "x=1"}
+        status=201,
+        body=b'{"choices": [1]}',
+        headers={"content-type": "text/json", "set-cookie": "x=1"},
     )
 
     fresh = ask(begin(), sent)
     replay = ask(begin(), WireReply(status=500))
 
-    assert (fresh.status, fresh.body) == (replay.status, replay.body) == (201, b'{"a": 1}')
+    assert (fresh.status, fresh.body) == (replay.status, replay.body) == (201, sent.body)
     assert fresh.headers == {"content-type": "text/json", "x-llmeval-cached": "false"}
     assert replay.headers == {"content-type": "text/json", "x-llmeval-cached": "true"}
 
 
 def test_a_reply_without_content_type_is_taken_for_json(session: Session) -> None:
-    reply = ask(session, WireReply(status=200, body=b"{}"))
+    reply = ask(session, WireReply(status=200, body=b'{"choices": [{}]}'))
 
     assert reply.headers["content-type"] == "application/json"
 
@@ -178,7 +180,7 @@ def test_a_call_is_recorded_with_model_parameters_and_seconds(
 ) -> None:
     ask(
         session,
-        WireReply(status=200, body=b'{"model": "gpt-2026"}', seconds=1.5),
+        WireReply(status=200, body=b'{"model": "gpt-2026", "choices": [{}]}', seconds=1.5),
         trial=trial,
         body={**BODY, "temperature": 0},
     )
@@ -191,7 +193,7 @@ def test_a_call_is_recorded_with_model_parameters_and_seconds(
 def test_a_request_without_model_is_recorded_without(
     session: Session, trial: CountingTrial
 ) -> None:
-    ask(session, WireReply(status=200, body=b"{}"), trial=trial, body={"input": "a"})
+    ask(session, WireReply(status=200, body=b'{"choices": [{}]}'), trial=trial, body={"input": "a"})
 
     assert trial.calls[0].model is None
 
@@ -223,7 +225,10 @@ def test_a_failing_reply_is_handed_on_and_not_to_be_retried(
 def test_a_failing_reply_is_not_stored(begin: Callable[..., Session]) -> None:
     ask(begin(), WireReply(status=500))
 
-    assert ask(begin(), WireReply(status=200, body=b"{}")).headers["x-llmeval-cached"] == "false"
+    assert (
+        ask(begin(), WireReply(status=200, body=b'{"choices": [{}]}')).headers["x-llmeval-cached"]
+        == "false"
+    )
 
 
 @pytest.mark.parametrize(
@@ -250,12 +255,17 @@ def test_a_success_that_is_no_json_is_a_failure_and_not_stored(
     assert "not complete, valid JSON" in error_of(reply)["message"]
     assert trial.calls[0].failure == "infrastructure"
     assert trial.calls[0].reason == "HTTP 502 (llmeval_not_json)"
-    again = ask(begin(), WireReply(status=200, body=b"{}"))
+    again = ask(begin(), WireReply(status=200, body=b'{"choices": [{}]}'))
     assert again.headers["x-llmeval-cached"] == "false"
 
 
 def test_without_a_key_a_miss_says_what_to_set(session: Session, trial: CountingTrial) -> None:
-    reply = ask(session, WireReply(status=200, body=b"{}"), trial=trial, has_key=lambda: False)
+    reply = ask(
+        session,
+        WireReply(status=200, body=b'{"choices": [{}]}'),
+        trial=trial,
+        has_key=lambda: False,
+    )
 
     assert reply.status == 401
     assert error_of(reply)["message"] == (
@@ -266,7 +276,7 @@ def test_without_a_key_a_miss_says_what_to_set(session: Session, trial: Counting
 
 
 def test_without_a_key_a_replay_works(begin: Callable[..., Session]) -> None:
-    ask(begin(), WireReply(status=200, body=b"{}"))
+    ask(begin(), WireReply(status=200, body=b'{"choices": [{}]}'))
 
     assert ask(begin(), WireReply(status=500), has_key=lambda: False).status == 200
 
@@ -274,7 +284,7 @@ def test_without_a_key_a_replay_works(begin: Callable[..., Session]) -> None:
 def test_a_replay_miss_is_a_failed_dependency(
     begin: Callable[..., Session], trial: CountingTrial
 ) -> None:
-    reply = ask(begin(mode="replay"), WireReply(status=200, body=b"{}"), trial=trial)
+    reply = ask(begin(mode="replay"), WireReply(status=200, body=b'{"choices": [{}]}'), trial=trial)
 
     assert reply.status == 424
     assert reply.headers["x-should-retry"] == "false"

@@ -344,10 +344,11 @@ def test_a_failing_call_is_tried_again_by_us_and_ends_in_the_librarys_own_error(
 
 
 @pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("failure", [Scripted(status=500), Scripted(drop="before")])
 def test_an_sdk_does_not_try_again_what_we_gave_up(
-    place: Place, server: OpenAIServer, is_async: bool
+    place: Place, server: OpenAIServer, failure: Scripted, is_async: bool
 ) -> None:
-    server.then(*[Scripted(status=500)] * 9)
+    server.then(*[failure] * 9)
 
     def ask() -> object:
         with openai.OpenAI() as client:
@@ -376,6 +377,19 @@ def test_a_call_that_takes_too_long_ends_as_a_timeout(
 
     with place.trial(), pytest.raises(library.ReadTimeout, match="--llm-timeout"):
         send(library, f"{server.url}/chat/completions", json=ASKED)
+
+
+def test_an_sdk_does_not_try_again_what_took_too_long(
+    begin: Callable[..., Session], server: OpenAIServer
+) -> None:
+    place = Place(begin(timeout=0.05))
+    server.then(*[Scripted(delay=0.3)] * 9)
+
+    with place.trial(), pytest.raises(openai.InternalServerError, match="--llm-timeout") as caught:
+        openai.OpenAI().chat.completions.create(**ASKED)  # type: ignore[call-overload]
+
+    assert caught.value.status_code == 504
+    assert len(server.requests) == 1
 
 
 @posts

@@ -199,7 +199,7 @@ def test_a_tool_call_has_no_text_and_can_be_sent_back(
     assert (sent["role"], sent["tool_calls"]) == ("assistant", [call])
 
 
-@pytest.mark.parametrize("body", [{}, {"message": None}])
+@pytest.mark.parametrize("body", [{"response": "text"}, {"embeddings": []}])
 def test_a_reply_without_a_message_is_an_error(
     session: Session, server: OllamaServer, trial: CountingTrial, body: object
 ) -> None:

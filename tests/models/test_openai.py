@@ -457,7 +457,7 @@ def test_a_reply_without_text_or_usage_is_still_a_reply(
     assert (reply.usage.input_tokens, reply.usage.output_tokens) == (None, None)
 
 
-@pytest.mark.parametrize("body", [{"choices": []}, {}])
+@pytest.mark.parametrize("body", [{"choices": ["text"]}, {"data": []}])
 def test_a_reply_without_choices_is_an_error(
     session: Session, server: OpenAIServer, trial: CountingTrial, body: object
 ) -> None:

@@ -218,7 +218,7 @@ def test_a_plain_response_that_failed_is_the_failure_that_its_stream_is(
     [
         {"object": "response", "status": "completed", "error": None, "output": [{"a": "failed"}]},
         {"object": "response", "status": "incomplete", "error": None, "output": []},
-        {"object": "batch", "status": "failed"},
+        {"object": "list", "status": "failed", "data": []},
     ],
     ids=["completed", "incomplete", "of something else"],
 )
@@ -263,13 +263,33 @@ def test_a_reply_that_is_only_an_error_is_a_failure(body: object, status: int, t
         {"embeddings": [[0.1]], "error": "m"},
         {"output": [{}], "error": {"code": "m"}},
         {"data": [{}], "error": "m"},
-        {"id": 1, "error": None},
+        {"choices": [{}], "error": None},
     ],
 )
 def test_a_reply_that_answers_is_left_alone_whatever_error_it_names(body: object) -> None:
     sent = WireReply(status=200, body=json.dumps(body).encode())
 
     assert settled(sent, was_asked_for=False) is sent
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"detail": "Service overloaded"},
+        {"message": "Internal server error"},
+        {"errors": [{"message": "x"}]},
+        {"status": "error", "msg": "rate limit"},
+        {"choices": []},
+        {"choices": None, "error": None},
+        {"content": None},
+    ],
+)
+def test_a_reply_without_an_answer_is_a_failure(body: object) -> None:
+    reply = settled(WireReply(status=200, body=json.dumps(body).encode()), was_asked_for=False)
+
+    assert reply.status == 502
+    assert json.loads(reply.body)["error"]["code"] == "llmeval_no_answer"
 
 
 @pytest.mark.parametrize("body", [b"[]", b" null", b'"error"', b"7", b'["failed"]'])
@@ -346,7 +366,8 @@ def test_a_stream_that_nobody_asked_for_is_one_all_the_same(content_type: str) -
 @pytest.mark.parametrize(
     ("sent", "was_asked_for"),
     [
-        (WireReply(status=200, body=b'{"id": 1}'), False),
+        (WireReply(status=200, body=b'{"id": 1, "content": []}'), False),
+        (WireReply(status=200, body=b'{"response": "", "done": true}'), False),
         (WireReply(status=500, body=b"<html>"), True),
         (WireReply(status=429, headers={"content-type": "text/event-stream"}), True),
     ],

@@ -6,6 +6,7 @@ import pytest
 
 from pytest_llmeval.runs.file import read_run
 from tests.project import Project
+from tests.servers.openai_server import OpenAIServer, Scripted
 
 ASKS = """
 from pytest_llmeval import llm_eval
@@ -174,3 +175,41 @@ def test_our_refusal_in_a_fixture_of_several_trials_errs_each_of_them(
     project.run("--llm-cache=replay")
 
     assert outcomes(project) == ["errored"] * 4
+
+
+UNKEPT = """
+from pytest_llmeval import llm_eval
+
+@llm_eval(repeats=2)
+def test_lists(openai_client):
+    openai_client.models.list()
+
+@llm_eval(repeats=2)
+def test_scores(openai_client, llm_score):
+    try:
+        listed = len(list(openai_client.models.list()))
+    except Exception:
+        listed = 0
+    llm_score(listed)
+"""
+
+
+def test_nor_is_a_failure_of_what_is_never_kept(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    project.write(test_evals=UNKEPT)
+    with OpenAIServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        server.then(*[Scripted(status=500)] * 4)
+
+        project.run().assert_outcomes(errors=2)
+        assert outcomes(project) == ["errored"] * 4
+        project.run("--llm-retry-errors").assert_outcomes(passed=2)
+        assert outcomes(project) == ["passed"] * 4
+        sent = len(server.requests)
+        result = project.run("--llm-cache=replay")
+
+    assert outcomes(project) == ["errored"] * 4
+    assert len(server.requests) == sent
+    result.stdout.fnmatch_lines(["first of them*GET /v1/models is not kept*"])
