@@ -15,15 +15,18 @@ $(VENV)/.ready: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	touch $@
 
-# The rooms that must be covered branch by branch, then everything that starts pytest.
+# The rooms that must be covered branch by branch, then everything that starts pytest, which
+# is dealt out in long pieces: what a module sets up once is then set up once.
 COVERED := tests/stats tests/gate tests/cache tests/runs tests/models
 PACKAGES := pytest_llmeval/stats/*,pytest_llmeval/gate/*,pytest_llmeval/cache/*,pytest_llmeval/runs/*
 
 test: $(VENV)/.ready lint
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q -m "not calibration" $(COVERED)
+	COVERAGE_PROCESS_START=pyproject.toml $(BIN)/pytest -q -n 2 -m "not calibration" $(COVERED)
+	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --include="$(PACKAGES)" --fail-under=100
-	$(BIN)/pytest -q -n 2 -m "not calibration" $(addprefix --ignore=,$(COVERED) tests/compatibility) tests
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not calibration" \
+		$(addprefix --ignore=,$(COVERED) tests/compatibility) tests
 
 # What is promised: the oldest pytest, the last 8, the last 9.0 and the newest 9.
 PYTESTS := 8.4.0 8 9.0 9

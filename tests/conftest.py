@@ -1,17 +1,49 @@
 from __future__ import annotations
 
+import os
+import pkgutil
 import signal
+from collections.abc import Iterator
+from importlib import import_module
 
-# pytester forgets the modules that a nested session was the first to import. These are
-# slow to import again, and numpy objects to being imported twice.
+# pytester forgets the modules that a nested session was the first to import, and numpy
+# objects to being imported twice.
 import hypothesis  # noqa: F401
 import numpy as np  # noqa: F401
 import pytest
 import scipy.stats  # noqa: F401
 
+import pytest_llmeval
 from tests.project import Project, make_project
 
 pytest_plugins = ["pytester"]
+
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # It is measured itself; of what it starts, coverage would be one of the modules.
+    os.environ.pop("COVERAGE_PROCESS_START", None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let no client read a list of authorities, for 25 ms: the servers here speak plain HTTP."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SSL_CERT_FILE", raising=False)
+        patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("certificates")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def imported() -> None:
+    """Import for good what each nested session would import again, which took most of its time."""
+    for module in pkgutil.walk_packages(pytest_llmeval.__path__, "pytest_llmeval."):
+        import_module(module.name)
+    import_module("openai.resources.chat")  # by openai itself, at the first question
+
+
+@pytest.fixture
+def pytester(imported: None, pytester: pytest.Pytester) -> pytest.Pytester:
+    return pytester
 
 
 @pytest.fixture
