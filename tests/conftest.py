@@ -5,6 +5,7 @@ import pkgutil
 import signal
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 
 # pytester forgets the modules that a nested session was the first to import, and numpy
 # objects to being imported twice.
@@ -49,6 +50,12 @@ def pytester(imported: None, pytester: pytest.Pytester) -> pytest.Pytester:
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> Project:
     return make_project(pytester)
+
+
+@pytest.fixture(scope="session")
+def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the projects that are made once, and copied."""
+    return tmp_path_factory.mktemp("originals")
 
 
 def pytest_configure() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -107,11 +109,30 @@ class Project:
         return sorted((self.path / ".llmeval" / "runs").rglob("*.jsonl.gz"), key=lambda p: p.name)
 
 
+def made_once(
+    original: Path, pytester: pytest.Pytester, make: Callable[[Project], None]
+) -> Project:
+    """Make a project that takes a session to make; where that was done before, copy it.
+
+    Args:
+        original: where the project lies that was made first.
+        make: does it, to one with a commit on main.
+    """
+    if original.exists():
+        shutil.copytree(original, pytester.path, dirs_exist_ok=True)
+        return Project(pytester)
+    project = make_project(pytester)
+    make(project)
+    # Bytecode remembers where it was made.
+    shutil.copytree(project.path, original, ignore=shutil.ignore_patterns("__pycache__"))
+    return project
+
+
 def make_project(pytester: pytest.Pytester) -> Project:
     """Make the project with one commit on main."""
     project = Project(pytester)
     project.write(model=MODEL, test_evals=EVALS, app=APP, pytest_ini=INI)
     (project.path / ".gitignore").write_text("__pycache__/\ncalls.log\nout/\n.pytest_cache/\n")
-    project.git("init", "-q", "-b", "main")
+    project.git("init", "-q", "-b", "main", "--template=")
     project.commit("main")
     return project

@@ -273,7 +273,7 @@ def test_async_and_sync_trials_overlap_one_another(pytester: pytest.Pytester) ->
         """
     )
 
-    pytester.runpytest_subprocess(*ALONE, timeout=60).assert_outcomes(passed=2)
+    pytester.runpytest(*ALONE).assert_outcomes(passed=2)
 
 
 def test_outcomes_are_those_of_any_trial(pytester: pytest.Pytester) -> None:
@@ -579,7 +579,7 @@ def test_patches_hold_across_awaits_and_in_async_models(pytester: pytest.Pyteste
     )
     pytester.makeini(INI)
 
-    pytester.runpytest_subprocess(*ALONE, timeout=60).assert_outcomes(passed=6)
+    pytester.runpytest(*ALONE).assert_outcomes(passed=6)
 
 
 BOTH = pytest.mark.parametrize(

@@ -32,9 +32,7 @@ def test_what_phases_and_hooks_print_is_shown_with_the_case(
     pytester.makepyfile(EVAL)
     pytester.makeconftest(HOOK)
 
-    result = pytester.runpytest_subprocess(
-        "-p", "no:cacheprovider", f"--llm-concurrency={concurrency}"
-    )
+    result = pytester.runpytest("-p", "no:cacheprovider", f"--llm-concurrency={concurrency}")
 
     result.assert_outcomes(failed=1)
     for place in ("in setup", "in the body", "in teardown", "hook after setup", "hook after call"):

@@ -31,7 +31,7 @@ MODES = {
 def test_the_suite_passes_in_every_mode(project: pytest.Pytester, mode: tuple[str, ...]) -> None:
     project.makepyfile(test_suite=SUITE)
 
-    result = project.runpytest_subprocess("-p", "no:cacheprovider", "-v", *mode)
+    result = project.runpytest("-p", "no:cacheprovider", "-v", *mode)
 
     result.assert_outcomes(passed=CASES + 1)
     assert str(result.stdout).count("PASSED 4/4") == CASES
@@ -40,7 +40,7 @@ def test_the_suite_passes_in_every_mode(project: pytest.Pytester, mode: tuple[st
 def test_patching_makes_no_case_serial(project: pytest.Pytester) -> None:
     project.makepyfile(test_suite=SUITE)
 
-    result = project.runpytest_subprocess("-p", "no:cacheprovider")
+    result = project.runpytest("-p", "no:cacheprovider")
 
     result.stdout.fnmatch_lines(["3 cases ran serially: monkeypatch of os (3)"])
 
@@ -48,7 +48,7 @@ def test_patching_makes_no_case_serial(project: pytest.Pytester) -> None:
 def passed(project: pytest.Pytester, test: str, *arguments: str) -> pytest.RunResult:
     """Run a test file that must pass; return what it printed."""
     project.makepyfile(test_it=PRELUDE + dedent(test))
-    result = project.runpytest_subprocess("-p", "no:cacheprovider", "-v", *arguments)
+    result = project.runpytest("-p", "no:cacheprovider", "-v", *arguments)
     assert result.ret == 0, str(result.stdout)
     return result
 
@@ -118,7 +118,7 @@ def test_what_is_not_there_says_so_at_the_line_of_the_test(project: pytest.Pytes
         )
     )
 
-    result = project.runpytest_subprocess("-p", "no:cacheprovider")
+    result = project.runpytest("-p", "no:cacheprovider")
 
     result.stdout.fnmatch_lines([">*monkeypatch.setattr(app, ?MISSING?, 1)", "E*MISSING*"])
     result.stdout.no_fnmatch_line("*patches.py*")
@@ -273,7 +273,7 @@ def test_patches_of_unittest_mock_are_met_by_their_own_trial_alone(
     )
     pytester.makeini("[pytest]\nllm_model = function/slow:answer\npythonpath = .\n")
 
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", timeout=60)
+    result = pytester.runpytest("-p", "no:cacheprovider")
 
     result.assert_outcomes(passed=7)
     result.stdout.fnmatch_lines(["6 cases ran serially: mock.patch (6)"])
@@ -299,7 +299,7 @@ def test_a_trial_that_blocked_without_its_environment_is_run_again_alone(
     )
     pytester.makeini("[pytest]\nllm_model = function/slow:answer\npythonpath = .\n")
 
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", timeout=60)
+    result = pytester.runpytest("-p", "no:cacheprovider")
 
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(

@@ -11,20 +11,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.project import APP, Project
+from tests.project import APP, Project, made_once
 
 USAGE_ERROR = pytest.ExitCode.USAGE_ERROR
 
 
-@pytest.fixture
-def branch(project: Project) -> Project:
-    """A branch off a recorded main, with every request changed."""
+def record_and_branch(project: Project) -> None:
     project.run("-q", "--llm-repeats=2")
     project.git("switch", "-qc", "branch")
     project.write(app=APP.replace("Say", "Please say"))
     project.commit()
     project.calls()
-    return project
+
+
+@pytest.fixture
+def branch(pytester: pytest.Pytester, originals: Path) -> Project:
+    """A branch off a recorded main, with every request changed."""
+    return made_once(originals / "branch", pytester, record_and_branch)
 
 
 def refused(project: Project, *arguments: str) -> str:

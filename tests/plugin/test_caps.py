@@ -47,7 +47,7 @@ def run(
     pytester.makepyfile(evals)
     pytester.makeini(ini)
     report = "--llm-report=report.json"
-    return pytester.runpytest_subprocess("-p", "no:cacheprovider", report, *arguments, timeout=120)
+    return pytester.runpytest("-p", "no:cacheprovider", report, *arguments)
 
 
 def newest(pytester: pytest.Pytester) -> Run:
@@ -360,6 +360,6 @@ def test_the_caps_have_ini_twins(pytester: pytest.Pytester, server: OpenAIServer
     pytester.makepyfile(EVALS)
     (pytester.path / ("pyproject.toml" if is_toml else "pytest.ini")).write_text(ini)
 
-    pytester.runpytest_subprocess("-p", "no:cacheprovider", timeout=60)
+    pytester.runpytest("-p", "no:cacheprovider")
 
     assert len(server.requests) == 3

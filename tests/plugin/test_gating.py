@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.project import APP, EVALS, Project
+from tests.project import APP, EVALS, Project, made_once
 
 WORSE = APP.replace("rate=0.8", "rate=0.3")
 BETTER = APP.replace("rate=0.8", "rate=1.0")
 WORKERS = pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
 
 
-@pytest.fixture
-def main(project: Project) -> Project:
-    """Main, recorded with 10 repeats, and a branch begun."""
+def record_main(project: Project) -> None:
     assert project.run("--llm-repeats=10").ret == 0
     assert project.calls() == 200
     project.git("switch", "-qc", "branch")
-    return project
+
+
+@pytest.fixture
+def main(pytester: pytest.Pytester, originals: Path) -> Project:
+    """Main, recorded with 10 repeats, and a branch begun."""
+    return made_once(originals / "main", pytester, record_main)
 
 
 def only_function(report: dict[str, Any]) -> dict[str, Any]:

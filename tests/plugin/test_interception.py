@@ -25,7 +25,6 @@ OPTIONS = ("-p", "no:cacheprovider", "-W", "error")
 
 # The clients of module level are built while tests are collected, before anything of ours is.
 APP = """
-import anthropic
 import httpcore  # noqa: F401
 import httpcore2  # noqa: F401 - httpx2 would meet the classes of another copy later
 import httpx
@@ -53,6 +52,8 @@ def by_stream():
 
 
 def by_anthropic():
+    import anthropic  # a second, in workers that need it not
+
     client = anthropic.Anthropic()
     message = client.messages.create(model="claude", max_tokens=9, messages=MESSAGES)
     return message.content[0].text
@@ -83,6 +84,8 @@ async def by_async_stream():
 
 
 async def by_async_anthropic():
+    import anthropic
+
     async with anthropic.AsyncAnthropic() as client:
         message = await client.messages.create(model="claude", max_tokens=9, messages=MESSAGES)
     return message.content[0].text
@@ -420,7 +423,7 @@ def test_workers_pay_once_for_what_they_all_ask(
         def test_it(summary, case): assert app.by_sdk().startswith("reply")
         """,
     )
-    pytester.runpytest_subprocess(*OPTIONS, "-n2", timeout=120).assert_outcomes(passed=6)
+    pytester.runpytest(*OPTIONS, "-n2").assert_outcomes(passed=6)
 
     assert [len(server.requests) for server in servers] == [2, 1, 0]
 

@@ -60,7 +60,7 @@ def test_it(llm, n):
 def run(pytester: pytest.Pytester, *arguments: str, more: str = "") -> Any:
     pytester.makepyfile(EVALS + more)
     pytester.makeini("[pytest]\nllm_model = openai/gpt\n")
-    return pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments, timeout=120)
+    return pytester.runpytest("-p", "no:cacheprovider", *arguments)
 
 
 @pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["alone", "workers"])

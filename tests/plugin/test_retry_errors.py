@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.store import RunStore
-from tests.project import Project
+from tests.project import Project, made_once
 
 # Trials that are listed in down.txt find the provider down.
 MODEL = '''
@@ -43,9 +44,7 @@ def test_ordinary():
 """
 
 
-@pytest.fixture
-def project(project: Project) -> Project:
-    """A run with an errored trial 1 of case a, and all of case c errored."""
+def record_errors(project: Project) -> None:
     (project.path / ".gitignore").write_text("__pycache__/\ncalls.log\ndown.txt\nout/\n")
     project.write(model=MODEL, test_evals=EVALS)
     project.commit()
@@ -53,7 +52,12 @@ def project(project: Project) -> Project:
     project.run()
     project.calls()
     down(project)
-    return project
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, originals: Path) -> Project:
+    """A run with an errored trial 1 of case a, and all of case c errored."""
+    return made_once(originals / "errors", pytester, record_errors)
 
 
 def down(project: Project, *questions: str) -> None:

@@ -52,7 +52,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[OpenAIServer]]:
 def run(pytester: pytest.Pytester, evals: str = EVALS, *more: str) -> pytest.RunResult:
     pytester.makepyfile(evals)
     options = ("-p", "no:cacheprovider", "--llm-report=.llmeval/report.json", *more)
-    return pytester.runpytest_subprocess(*options, timeout=60)
+    return pytester.runpytest(*options)
 
 
 def test_what_is_answered_leaves_no_key(

@@ -38,7 +38,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
 
 def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     pytester.makepyfile(EVALS)
-    return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-v", *arguments, timeout=120)
+    return pytester.runpytest("-p", "no:cacheprovider", "-v", *arguments)
 
 
 def test_streams_are_paid_for_once(pytester: pytest.Pytester, server: OpenAIServer) -> None:
