@@ -34,12 +34,21 @@ def _no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         yield
 
 
+# What is imported at the first question. Of two copies of a library one does not know the
+# exceptions of the other.
+LATE = (
+    "anthropic", "concurrent.futures.thread", "httpcore", "httpcore2", "jiter", "ollama",
+    "openai.resources.chat.chat", "openai.resources.chat.completions.completions",
+)  # fmt: skip
+
+
 @pytest.fixture(scope="session")
 def imported() -> None:
     """Import for good what each nested session would import again, which took most of its time."""
     for module in pkgutil.walk_packages(pytest_llmeval.__path__, "pytest_llmeval."):
         import_module(module.name)
-    import_module("openai.resources.chat")  # by openai itself, at the first question
+    for name in LATE:
+        import_module(name)
 
 
 @pytest.fixture

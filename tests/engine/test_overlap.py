@@ -565,13 +565,14 @@ def interrupted(pytester: pytest.Pytester, *arguments: str) -> tuple[int, float,
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
         cwd=pytester.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
-    log = pytester.path / "calls.log"
+    calls, order = pytester.path / "calls.log", pytester.path / "order.log"
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        if log.exists() and len(log.read_text().splitlines()) >= 12:
+        made = len(calls.read_text().splitlines()) if calls.exists() else 0
+        if made >= 12 and order.read_text().count("down") == 8:  # the fast ones have ended
             break
         time.sleep(0.02)
-    time.sleep(0.3)  # until the replies of the last ones are on disk, and their trials ended
+    time.sleep(0.1)  # from the last teardown to the end of its trial
     process.send_signal(signal.SIGINT)
     start = time.monotonic()
     output, _ = process.communicate(timeout=30)

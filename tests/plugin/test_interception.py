@@ -9,12 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import anthropic  # noqa: F401 - what is imported here need not be in every session below
-import httpcore  # noqa: F401
-import httpcore2  # noqa: F401 - httpx2 would meet the classes of another copy later
 import httpx
-import ollama  # noqa: F401
-import openai  # noqa: F401
 import pytest
 
 from tests.servers.anthropic_server import AnthropicServer
