@@ -228,7 +228,7 @@ def test_a_case_belongs_to_one_cluster(tmp_path: Path) -> None:
     [
         (b"case_id,repeat,score\n\xff,0,1\n", "a.csv", "not UTF-8"),
         (b"plain", "a.csv.gz", "damaged, or not packed with gzip"),
-        (gzip.compress(ROWS.encode())[:-9], "a.csv.gz", "damaged, or not packed"),
+        (gzip.compress(ROWS.encode(), mtime=0)[:-9], "a.csv.gz", "damaged, or not packed"),
         (b"case_id,repeat,score\n" + b"x" * 200_000 + b",0,1\n", "a.csv", "not CSV: field larger"),
         (b"{oops\n", "a.jsonl", "line 1: not JSON"),
         (b"[" * 100_000 + b"\n", "a.jsonl", "line 1: not JSON"),
