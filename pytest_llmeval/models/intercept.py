@@ -27,6 +27,7 @@ from pytest_llmeval.models.exchange import exchange, unreachable
 from pytest_llmeval.models.questions import Interception, Question
 from pytest_llmeval.models.retries import NetworkFailed, TimedOut, WireReply
 from pytest_llmeval.models.streams import read_chunks
+from pytest_llmeval.models.unkept import note_error, note_status
 
 LIBRARIES = (httpx2, httpx)
 SEAMS = (("HTTPTransport", "handle_request"), ("AsyncHTTPTransport", "handle_async_request"))
@@ -78,7 +79,8 @@ class _Blocking:
         """Answer one request, or send it as it is."""
         question = self._question(request)
         if question is None:
-            return send(request)
+            with _watched(self._library, self._interception, request) as came:
+                return came(send(request))
         try:
             reply = exchange(
                 question.request,
@@ -130,7 +132,8 @@ class _Awaitable:
         """Answer one request, or send it as it is."""
         question = await self._question(request)
         if question is None:
-            return await send(request)
+            with _watched(self._library, self._interception, request) as came:
+                return came(await send(request))
         here = _ThisLoop()
         try:
             reply = await exchange_async(
@@ -185,6 +188,27 @@ def _seam(library: Any, kind: str, name: str) -> tuple[type, Callable[..., Any]]
             f"{kind}.{name} is not there. Install another version of it, or leave intercept off"
         )
     return owner, plain
+
+
+@contextmanager
+def _watched(
+    library: Any, interception: Interception, request: Any
+) -> Iterator[Callable[[Any], Any]]:
+    """Note where a provider fails at what an SDK asks besides questions; hand its reply on."""
+    asker = interception.asker if RETRYING in request.headers else None
+    name = f"{request.method} {request.url.path}"
+
+    def came(reply: Any) -> Any:
+        if asker is not None:
+            note_status(asker, name, reply.status_code)
+        return reply
+
+    try:
+        yield came
+    except (library.RequestError, OSError) as exc:
+        if asker is not None:
+            note_error(asker, name, exc)
+        raise
 
 
 def _method(handle: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:

@@ -75,6 +75,11 @@ class Interception:
         self._note = note
         self._noted: set[str] = set()
 
+    @property
+    def asker(self) -> CurrentTrial | None:
+        """Who asks at the moment; None where that is to be left alone."""
+        return self._asker()
+
     def candidate(self, request: Any) -> Candidate | None:
         """Look at all but the body of a request; None for what is to be left alone."""
         asker = self._asker()

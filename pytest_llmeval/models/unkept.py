@@ -9,6 +9,7 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from pytest_llmeval.errors import ReplayMiss
+from pytest_llmeval.models.base import CurrentTrial
 from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.exchange import refused, without_wire_headers
 from pytest_llmeval.models.masking import masked
@@ -49,15 +50,33 @@ class Unkept:
 
     def failed(self, reply: WireReply) -> WireReply:
         """Note whose fault a reply that is no success is, and make it fit to be shown."""
-        is_lost = failure_of(reply.status, reply.body) == "infrastructure"
-        if is_lost and reply.status not in ANSWERS:
-            self._calls.trial.note_unkept(self._name, lost=f"{self._name}: HTTP {reply.status}")
+        note_status(self._calls.trial, self._name, reply.status, body=reply.body)
         return without_wire_headers(masked(reply, self._secrets))
 
     def lost(self, error: Exception) -> None:
         """Note that the network failed."""
-        self._calls.trial.note_unkept(self._name, lost=f"{self._name}: {type(error).__name__}")
+        note_error(self._calls.trial, self._name, error)
 
     def answered(self) -> None:
         """Note that it got its reply, if perhaps not at once."""
         self._calls.trial.note_unkept(self._name, lost="")
+
+
+def note_status(trial: CurrentTrial, request: str, status: int, *, body: bytes = b"") -> None:
+    """Note what the status of a reply says of the provider.
+
+    Args:
+        trial: that asked.
+        request: method and path.
+        status: of the reply.
+        body: likewise, if it was read.
+    """
+    if status < HTTPStatus.BAD_REQUEST:
+        trial.note_unkept(request, lost="")
+    elif status not in ANSWERS and failure_of(status, body) == "infrastructure":
+        trial.note_unkept(request, lost=f"{request}: HTTP {status}")
+
+
+def note_error(trial: CurrentTrial, request: str, error: Exception) -> None:
+    """Note that the network failed."""
+    trial.note_unkept(request, lost=f"{request}: {type(error).__name__}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import json
 import threading
@@ -377,6 +378,34 @@ def test_a_call_that_takes_too_long_ends_as_a_timeout(
 
     with place.trial(), pytest.raises(library.ReadTimeout, match="--llm-timeout"):
         send(library, f"{server.url}/chat/completions", json=ASKED)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        (Scripted(status=500), "HTTP 500"),
+        (Scripted(drop="before"), "RemoteProtocolError"),
+        (Scripted(status=404), ""),
+    ],
+)
+def test_a_provider_that_fails_at_what_is_no_question_is_a_loss(
+    place: Place, server: OpenAIServer, failure: Scripted, reason: str, is_async: bool
+) -> None:
+    server.then(failure)
+
+    def ask() -> None:
+        with openai.OpenAI(max_retries=0) as client:
+            client.models.list()
+
+    async def ask_async() -> None:
+        async with openai.AsyncOpenAI(max_retries=0) as client:
+            await client.models.list()
+
+    with place.trial() as trial, contextlib.suppress(openai.APIError):
+        asyncio.run(ask_async()) if is_async else ask()
+
+    assert trial.unkept == ({"GET /v1/models": f"GET /v1/models: {reason}"} if reason else {})
 
 
 def test_an_sdk_does_not_try_again_what_took_too_long(
