@@ -86,7 +86,7 @@ class Replies:
         """
         self._is_closed = False
         stored = self._stored(key, slot)
-        if stored is None and self._mode == "replay":
+        if stored is None and self.only_replays:
             raise ReplayMiss(self._miss(key, slot, request))
         return stored
 
@@ -186,7 +186,7 @@ class Replies:
         try:
             return list(rows)
         except CacheUnusable as exc:
-            if self._mode == "replay":
+            if self.only_replays:
                 raise
             self._warn_unusable(exc)
             return []

@@ -26,7 +26,7 @@ from pytest_llmeval.models.exchange import (
 from pytest_llmeval.models.masking import secrets_of
 from pytest_llmeval.models.retries import NetworkFailed, RetryPolicy, TimedOut, WireReply
 from pytest_llmeval.models.streams import read_chunks
-from pytest_llmeval.models.unkept import Unkept
+from pytest_llmeval.models.unkept import note_error, note_status, refusal, shown
 
 CONNECT_SECONDS = 5.0  # the vendors' own
 
@@ -59,29 +59,24 @@ class _Shim:
 
     def _pass_on(self, request: httpx2.Request) -> httpx2.Response:
         """Send what is not kept; a success is handed over unread."""
-        unkept = self._unkept(request)
-        refusal = unkept.refusal()
-        if refusal is not None:
-            return cast("httpx2.Response", response(httpx2, refusal))
+        name, trial = f"{request.method} {request.url.path}", self._calls.trial
+        refused = refusal(self._calls, name)
+        if refused is not None:
+            return cast("httpx2.Response", response(httpx2, refused))
         try:
             sent = self._connections.pass_through(request)
-            if sent.status_code < HTTPStatus.BAD_REQUEST:
-                unkept.answered()
-                return sent
-            told = WireReply(status=sent.status_code, headers=dict(sent.headers), body=sent.read())
+            is_success = sent.status_code < HTTPStatus.BAD_REQUEST
+            body = b"" if is_success else sent.read()
         except (httpx2.RequestError, OSError) as exc:
-            unkept.lost(exc)
+            note_error(trial, name, exc)
             raise
-        return cast("httpx2.Response", response(httpx2, unkept.failed(told)))
-
-    def _unkept(self, request: httpx2.Request) -> Unkept:
+        note_status(trial, name, sent.status_code, body=body)
+        if is_success:
+            return sent
+        told = WireReply(status=sent.status_code, headers=dict(sent.headers), body=body)
         query = request.url.query.decode("ascii")
-        return Unkept(
-            self._calls,
-            method=request.method,
-            path=request.url.path,
-            secrets=secrets_of(request.headers.items(), query=query),
-        )
+        secrets = secrets_of(request.headers.items(), query=query)
+        return cast("httpx2.Response", response(httpx2, shown(told, secrets)))
 
     def _cached_body(self, request: httpx2.Request) -> JsonObject | None:
         return cached_body(

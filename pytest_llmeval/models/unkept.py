@@ -20,46 +20,26 @@ from pytest_llmeval.models.retries import WireReply
 ANSWERS = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
 
 
-class Unkept:
-    """One such request.
+def refusal(calls: CachedCalls, request: str) -> WireReply | None:
+    """Give the reply that says why it is not sent; None if it may be.
 
     Args:
         calls: the calls of the trial that makes it.
-        method: of HTTP, in upper case.
-        path: of the URL.
-        secrets: what no message about it may show.
+        request: method and path.
     """
+    if not calls.only_replays:
+        return None
+    miss = ReplayMiss(
+        f"the reply to {request} is not kept, so there is none to replay, and "
+        "--llm-cache=replay makes no call. Make it:  pytest --llm-cache=auto"
+    )
+    calls.trial.refuse(miss)
+    return refused(miss)
 
-    def __init__(
-        self, calls: CachedCalls, *, method: str, path: str, secrets: tuple[str, ...]
-    ) -> None:
-        self._calls = calls
-        self._name = f"{method} {path}"
-        self._secrets = secrets
 
-    def refusal(self) -> WireReply | None:
-        """Give the reply that says why it is not sent; None if it may be."""
-        if not self._calls.only_replays:
-            return None
-        miss = ReplayMiss(
-            f"the reply to {self._name} is not kept, so there is none to replay, and "
-            "--llm-cache=replay makes no call. Make it:  pytest --llm-cache=auto"
-        )
-        self._calls.trial.refuse(miss)
-        return refused(miss)
-
-    def failed(self, reply: WireReply) -> WireReply:
-        """Note whose fault a reply that is no success is, and make it fit to be shown."""
-        note_status(self._calls.trial, self._name, reply.status, body=reply.body)
-        return without_wire_headers(masked(reply, self._secrets))
-
-    def lost(self, error: Exception) -> None:
-        """Note that the network failed."""
-        note_error(self._calls.trial, self._name, error)
-
-    def answered(self) -> None:
-        """Note that it got its reply, if perhaps not at once."""
-        self._calls.trial.note_unkept(self._name, lost="")
+def shown(reply: WireReply, secrets: tuple[str, ...]) -> WireReply:
+    """Make a reply that is no success, and was read, fit to be handed on and shown."""
+    return without_wire_headers(masked(reply, secrets))
 
 
 def note_status(trial: CurrentTrial, request: str, status: int, *, body: bytes = b"") -> None:

@@ -19,6 +19,7 @@ from pytest_llmeval.models.retries import NetworkFailed, RetryPolicy, WireReply
 from .conftest import CountingTrial, Session
 
 BODY: dict[str, object] = {"model": "gpt", "messages": []}
+ANSWER = WireReply(status=200, body=b'{"choices": [{}]}')
 
 
 def request(**changes: object) -> WireRequest:
@@ -111,7 +112,7 @@ def test_a_body_that_is_no_json_object_is_not_cached(content: bytes) -> None:
 
 
 def test_the_key_of_a_request_never_changes(session: Session, trial: CountingTrial) -> None:
-    ask(session, WireReply(status=200, body=b'{"choices": [{}]}'), trial=trial)
+    ask(session, ANSWER, trial=trial)
 
     # A change of this voids every baseline there is.
     assert trial.calls[0].key == "2b3a4a90feddcd3479f4d8e692bfb68ad14e2f839c15695bf6512845f0b23b5c"
@@ -131,8 +132,8 @@ def test_what_changes_a_request_changes_its_key(
     session: Session, change: dict[str, object]
 ) -> None:
     plain, changed = CountingTrial(0), CountingTrial(0)
-    ask(session, WireReply(status=200, body=b'{"choices": [{}]}'), trial=plain)
-    ask(session, WireReply(status=200, body=b'{"choices": [{}]}'), trial=changed, **change)
+    ask(session, ANSWER, trial=plain)
+    ask(session, ANSWER, trial=changed, **change)
 
     assert plain.calls[0].key != changed.calls[0].key
 
@@ -140,10 +141,10 @@ def test_what_changes_a_request_changes_its_key(
 def test_an_aliased_origin_has_the_key_of_its_target(session: Session) -> None:
     session.aliases = (("http://127.0.0.1:*", "https://api.example"),)
     plain, aliased = CountingTrial(0), CountingTrial(0)
-    ask(session, WireReply(status=200, body=b'{"choices": [{}]}'), trial=plain)
+    ask(session, ANSWER, trial=plain)
     ask(
         session,
-        WireReply(status=200, body=b'{"choices": [{}]}'),
+        ANSWER,
         trial=aliased,
         origin="http://127.0.0.1:4711",
     )
@@ -170,7 +171,7 @@ def test_a_fresh_reply_and_its_replay_differ_only_in_being_cached(
 
 
 def test_a_reply_without_content_type_is_taken_for_json(session: Session) -> None:
-    reply = ask(session, WireReply(status=200, body=b'{"choices": [{}]}'))
+    reply = ask(session, ANSWER)
 
     assert reply.headers["content-type"] == "application/json"
 
@@ -193,7 +194,7 @@ def test_a_call_is_recorded_with_model_parameters_and_seconds(
 def test_a_request_without_model_is_recorded_without(
     session: Session, trial: CountingTrial
 ) -> None:
-    ask(session, WireReply(status=200, body=b'{"choices": [{}]}'), trial=trial, body={"input": "a"})
+    ask(session, ANSWER, trial=trial, body={"input": "a"})
 
     assert trial.calls[0].model is None
 
@@ -225,10 +226,7 @@ def test_a_failing_reply_is_handed_on_and_not_to_be_retried(
 def test_a_failing_reply_is_not_stored(begin: Callable[..., Session]) -> None:
     ask(begin(), WireReply(status=500))
 
-    assert (
-        ask(begin(), WireReply(status=200, body=b'{"choices": [{}]}')).headers["x-llmeval-cached"]
-        == "false"
-    )
+    assert ask(begin(), ANSWER).headers["x-llmeval-cached"] == "false"
 
 
 @pytest.mark.parametrize(
@@ -255,14 +253,14 @@ def test_a_success_that_is_no_json_is_a_failure_and_not_stored(
     assert "not complete, valid JSON" in error_of(reply)["message"]
     assert trial.calls[0].failure == "infrastructure"
     assert trial.calls[0].reason == "HTTP 502 (llmeval_not_json)"
-    again = ask(begin(), WireReply(status=200, body=b'{"choices": [{}]}'))
+    again = ask(begin(), ANSWER)
     assert again.headers["x-llmeval-cached"] == "false"
 
 
 def test_without_a_key_a_miss_says_what_to_set(session: Session, trial: CountingTrial) -> None:
     reply = ask(
         session,
-        WireReply(status=200, body=b'{"choices": [{}]}'),
+        ANSWER,
         trial=trial,
         has_key=lambda: False,
     )
@@ -276,7 +274,7 @@ def test_without_a_key_a_miss_says_what_to_set(session: Session, trial: Counting
 
 
 def test_without_a_key_a_replay_works(begin: Callable[..., Session]) -> None:
-    ask(begin(), WireReply(status=200, body=b'{"choices": [{}]}'))
+    ask(begin(), ANSWER)
 
     assert ask(begin(), WireReply(status=500), has_key=lambda: False).status == 200
 
@@ -284,7 +282,7 @@ def test_without_a_key_a_replay_works(begin: Callable[..., Session]) -> None:
 def test_a_replay_miss_is_a_failed_dependency(
     begin: Callable[..., Session], trial: CountingTrial
 ) -> None:
-    reply = ask(begin(mode="replay"), WireReply(status=200, body=b'{"choices": [{}]}'), trial=trial)
+    reply = ask(begin(mode="replay"), ANSWER, trial=trial)
 
     assert reply.status == 424
     assert reply.headers["x-should-retry"] == "false"
