@@ -12,7 +12,13 @@ from scipy import special
 
 from pytest_llmeval.stats.exact import CaseScores
 from pytest_llmeval.stats.paired import negligible
-from pytest_llmeval.stats.power import POWER, detectable_shift, fewest, within_case_variance
+from pytest_llmeval.stats.power import (
+    POWER,
+    detectable_shift,
+    fewest,
+    power_of_t,
+    within_case_variance,
+)
 
 FloatArray = NDArray[np.float64]
 
@@ -134,8 +140,7 @@ def power_of(design: Design, *, drop: float) -> float:
     if error <= negligible([drop]):  # no chance at all: every case falls, or none
         return float(drop > 0 and 0.5**design.cases < design.one_sided_alpha)
     critical = float(special.stdtrit(dof, 1 - design.one_sided_alpha))
-    # beyond 30 standard errors the far tail is 0, and the library's sums no longer converge
-    return 1 - float(special.nctdtr(dof, min(drop / error, 30.0), critical))
+    return power_of_t(drop / error, dof=dof, critical=critical)
 
 
 def smallest_drop(design: Design) -> float | None:

@@ -26,8 +26,8 @@ class CrossedTest:
     Attributes:
         mean: over all cases and wordings, negative is worse.
         standard_error: of that mean for new cases and new wordings; 0 without any spread.
-        dof: Satterthwaite's, not whole; None without any spread, or for one wording of
-            cases that moved alike.
+        dof: Satterthwaite's, not whole, at least the fewer of cases and wordings less one;
+            None without any spread, or for one wording of cases that moved alike.
         t: likewise.
         interval: two-sided, level 1 - 2 alpha; None likewise.
         wordings: how many there were. With 1 the result is that of the paired t-test over
@@ -78,8 +78,10 @@ def crossed_test(differences: ArrayLike, *, alpha: float = 0.05) -> CrossedTest:
     """Test whether paired differences are below zero, for cases and wordings in general.
 
     Both are taken as samples of what else might have been asked. The variance is that of
-    two crossed random effects, never below what cases or wordings alone would give; its
-    degrees of freedom are Satterthwaite's.
+    two crossed random effects, never below what cases or wordings alone would give. Its
+    degrees of freedom are Satterthwaite's, never below those of the fewer of cases and
+    wordings alone: his formula gives a fraction of one where the two mean squares that are
+    added are small beside the residual that is taken off.
 
     Without any spread there is no t: then the p is that of so many like signs, .5 to the
     number of wordings (of cases if fewer).
@@ -105,11 +107,12 @@ def crossed_test(differences: ArrayLike, *, alpha: float = 0.05) -> CrossedTest:
     zero = negligible(data)
     if error <= zero:
         return _moved_alike(mean, signs=min(cases, wordings), wordings=wordings, zero=zero)
-    dof = spread**2 / (
+    satterthwaite = spread**2 / (
         squares.case**2 / (cases - 1)
         + squares.wording**2 / (wordings - 1)
         + squares.residual**2 / ((cases - 1) * (wordings - 1))
     )
+    dof = max(satterthwaite, min(cases, wordings) - 1.0)
     half = float(special.stdtrit(dof, 1 - alpha)) * error
     return CrossedTest(
         mean=mean,

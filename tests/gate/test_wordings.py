@@ -70,6 +70,15 @@ def test_three_wordings_let_the_verdict_speak_of_wordings_in_general() -> None:
     )
 
 
+def test_a_table_whose_dof_is_a_fraction_of_one_by_formula_is_judged_with_that_of_its_topics() -> (
+    None
+):
+    # an A/A comparison of the example of README: 2 topics, 3 wordings, 5 hits each
+    found = judged(np.array([[0.0, 0.2, 0.4], [0.6, 0.0, -0.6]]))
+    assert (found.method, found.dof) == ("crossed", 1.0)
+    assert found.verdict is Verdict.INCONCLUSIVE
+
+
 def test_a_wording_that_reads_worse_alone_is_no_regression_of_wordings_in_general() -> None:
     one_wording = np.zeros((TOPICS, 3))
     one_wording[:, 0] = -0.2

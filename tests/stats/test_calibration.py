@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pytest_llmeval.stats.exact import CaseScores
 from pytest_llmeval.stats.methods import TESTS
 from pytest_llmeval.stats.sample import Sample
+from pytest_llmeval.stats.wordings import crossed_test
 from tests.stats.ab_post import RATES, SHARES
 
 SUITES = 2000
@@ -99,6 +100,35 @@ def test_skewed_seconds_hold_the_level_on_either_scale(scale: str, most: float) 
 
 def test_the_log_scale_finds_what_the_raw_scale_misses() -> None:
     assert seconds("log-ratio", factor=1.1) > seconds("paired-t", factor=1.1) + 0.15
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.03, 0.08])
+@pytest.mark.parametrize("shape", [(2, 3), (3, 3), (4, 4), (5, 3), (8, 3), (8, 5)])
+def test_a_small_crossed_table_seldom_cries_wolf(shape: tuple[int, int], spread: float) -> None:
+    assert crossed_tables(shape, spread=spread) <= 0.031 + 2 * 0.004
+
+
+@pytest.mark.parametrize(
+    ("shape", "least"), [((3, 3), 0.234), ((4, 4), 0.525), ((5, 3), 0.34), ((8, 3), 0.60)]
+)
+def test_a_small_crossed_table_finds_a_drop_of_a_fifth(
+    shape: tuple[int, int], least: float
+) -> None:
+    assert crossed_tables(shape, spread=0.0, drop=0.2) >= least - 0.02
+
+
+def crossed_tables(
+    shape: tuple[int, int], *, spread: float, drop: float = 0.0, suites: int = SUITES
+) -> float:
+    """Hits of 5 repeats on both sides; how wordings act is normal with that deviation."""
+    found = 0
+    for seed in range(suites):
+        random = np.random.default_rng(seed)
+        before = np.broadcast_to(random.choice(RATES, p=SHARES, size=(shape[0], 1)), shape)
+        after = np.clip(before - drop + random.normal(0, spread, size=shape[1]), 0, 1)
+        hits = random.binomial(5, after) - random.binomial(5, before)
+        found += crossed_test(hits / 5).tails.worse < ALPHA
+    return found / suites
 
 
 def seconds(name: str, *, factor: float, suites: int = 1000) -> float:

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import integrate, stats
 
 from pytest_llmeval.stats.power import (
     PlannedTest,
     detectable_shift,
     expected_rates,
     fewest,
+    power_of_t,
     smallest_pass_drop,
     smallest_score_drop,
     within_case_variance,
@@ -63,6 +64,39 @@ def test_drop_found_is_the_root_of_the_noncentral_t(dof: int, alpha: float) -> N
     shift = detectable_shift(dof=dof, alpha=alpha)
     power = stats.nct.sf(stats.t.ppf(1 - alpha, dof), dof, shift)
     assert power == pytest.approx(0.8, abs=1e-6)
+
+
+@quick
+@given(st.floats(-3, 6), st.floats(-6, math.log10(0.499)))
+def test_the_search_for_a_detectable_shift_ends(log_dof: float, log_alpha: float) -> None:
+    dof, alpha = 10**log_dof, 10**log_alpha
+    shift = detectable_shift(dof=dof, alpha=alpha)
+    assert 0 < shift < math.inf
+    if dof > 0.05:
+        critical = float(stats.t.isf(alpha, dof))
+        assert power_of_t(shift, dof=dof, critical=critical) == pytest.approx(0.8, abs=1e-6)
+
+
+def test_a_drop_that_a_fraction_of_a_degree_of_freedom_finds_is_astronomic() -> None:
+    assert detectable_shift(dof=0.15, alpha=0.05) == pytest.approx(613_923, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("shift", "dof", "critical"),
+    [(40.8, 1, 31.8), (29.9, 1, 31.8), (500.0, 2, 707.0), (30.1, 3, 22.2), (31.0, 500, 30.5)],
+)
+def test_power_of_a_large_shift_is_that_of_an_integral_over_the_spread(
+    shift: float, dof: int, critical: float
+) -> None:
+    spread = stats.chi(dof, scale=1 / math.sqrt(dof))
+    expected, _ = integrate.quad(
+        lambda width: spread.pdf(width) * stats.norm.cdf(shift - critical * width),
+        0,
+        spread.isf(1e-15),
+        points=[shift / critical],
+        limit=200,
+    )
+    assert power_of_t(shift, dof=dof, critical=critical) == pytest.approx(expected, abs=1e-9)
 
 
 def needed_by_hand(drop: float, rates: np.ndarray, test: PlannedTest) -> float:

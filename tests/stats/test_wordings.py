@@ -71,6 +71,13 @@ def test_the_spread_is_never_below_what_cases_or_wordings_alone_give(table: Tabl
     assert crossed_test(table).standard_error >= least * (1 - 1e-9) - 1e-12
 
 
+@quick
+@given(tables())
+def test_degrees_of_freedom_are_never_below_those_of_the_fewer_factor_alone(table: Tables) -> None:
+    dof = crossed_test(table).dof
+    assert dof is None or dof >= min(table.shape) - 1
+
+
 def test_one_wording_is_the_paired_test_and_holds_for_that_wording_only() -> None:
     table = np.array([[-0.2], [0.1], [-0.4], [-0.3]])
     found, paired = crossed_test(table), paired_test(table[:, 0])
