@@ -35,8 +35,13 @@ SCORE_METRIC = "score"
 SECONDS_METRIC = "seconds"
 TOKENS_METRIC = "tokens"
 COST_METRIC = "cost"
-# what the calls of a trial took: not recorded by the test, lower is better
+# what the calls of a trial took: not recorded by the test
 MEASURED_METRICS = (SECONDS_METRIC, TOKENS_METRIC, COST_METRIC)
+# metrics with a direction of their own, whatever ``better=`` says
+OWN_DIRECTIONS: Mapping[str, Better] = {
+    PASS_METRIC: "higher",
+    **dict.fromkeys(MEASURED_METRICS, "lower"),
+}
 
 
 class Outcome(StrEnum):
@@ -194,8 +199,7 @@ class Case:
         parameters: sha256 of the parameters, None where they cannot be put as JSON.
         positional: (a part of) the id counts positions: made by pytest, or by ``sample_cases``.
         gate: metrics to gate on; empty for the default.
-        better: which direction of the gated metrics is good; of those that are measured
-            from the calls lower always is.
+        better: which direction is good of the metrics that the test records.
         cluster: cases with the same label are one unit; None for a unit of its own.
         wording: digest of how the case puts its question; None where its test names none.
         topic: digest of the rest of its parameters: cases with the same topic ask the same

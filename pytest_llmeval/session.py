@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from pytest_llmeval.gate import CostOf, compare, describe
+from pytest_llmeval.gate import CostOf, compare, describe, oddities
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Call, Run, Settings, Slowdown, TokenPrice, Trial
@@ -155,6 +155,7 @@ def compared(judgement: Judgement, run: Run) -> Judgement:
     """Hold a run against what a judgement names, or describe it if there is no baseline."""
     rules, cost_of = judgement.settings.gate, pricing(judgement.settings.prices)
     try:
+        judgement = replace(judgement, notes=(*judgement.notes, *oddities(run)))
         if judgement.anchor is not None:
             # Another question, so a family of its own: both answers must hold.
             anchored = compare(judgement.anchor.run, run, rules, cost_of=cost_of)

@@ -102,6 +102,6 @@ def _gated_means(trials: Sequence[Trial], case: Case) -> dict[str, float | None]
     for metric in gated_metrics([side], side):
         if metric in MEASURED_METRICS:
             continue  # no score of the test's
-        scored = score(side, metric, better=case.better)[case.id]
+        scored = score(side, metric, better=side.better(metric))[case.id]
         means[metric] = scored.mean if scored else None
     return means

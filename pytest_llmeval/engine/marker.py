@@ -13,7 +13,14 @@ import pytest
 
 from pytest_llmeval.engine.sampling import is_sampled
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.records import MEASURED_METRICS, Better, Case, Settings
+from pytest_llmeval.records import (
+    MEASURED_METRICS,
+    OWN_DIRECTIONS,
+    PASS_METRIC,
+    Better,
+    Case,
+    Settings,
+)
 from pytest_llmeval.runs.parameters import parameters_digest
 
 MARKER = "llm_eval"
@@ -60,7 +67,7 @@ def llm_eval(*args: Any, **arguments: Any) -> Any:
             ``min_score``: the case fails if the mean of its gated metric is below.
             ``gate``: the metric, or metrics, that the gate looks at: ``pass``, those that
             the test records, and ``seconds``, ``tokens`` and ``cost`` of its calls.
-            ``better``: ``"higher"`` or ``"lower"``, for the gated metrics.
+            ``better``: ``"higher"`` or ``"lower"``, for the metrics that the test records.
             ``cluster``: name of a parametrize argument; cases with equal values of it
             are one unit of the test.
             ``wording``: name of a parametrize argument that only words the question; from 3
@@ -176,14 +183,15 @@ def _checked_eval(item: pytest.Function, arguments: dict[str, object], settings:
         raise SettingsError(f"no argument is called {unknown[0]}; known are {', '.join(_NAMES)}")
     repeats = _repeats(arguments.get("repeats", settings.default_repeats))
     wording, topic = _wording(item, arguments.get("wording"))
+    gate = _gate(arguments.get("gate", ()))
     case = Case(
         id=case_id(item),
         function=case_id(item).partition("[")[0],
         repeats=settings.repeats or repeats,
         parameters=_digest(item),
         positional=has_positional_id(item),
-        gate=_gate(arguments.get("gate", ())),
-        better=_better(arguments.get("better", "higher")),
+        gate=gate,
+        better=_better(arguments.get("better"), gate=gate),
         cluster=_cluster(item, arguments.get("cluster")),
         wording=wording,
         topic=topic,
@@ -191,7 +199,7 @@ def _checked_eval(item: pytest.Function, arguments: dict[str, object], settings:
     return Eval(
         item=item,
         case=case,
-        min_score=_min_score(arguments.get("min_score"), gate=case.gate),
+        min_score=_min_score(arguments.get("min_score"), gate=gate),
         concurrency=_concurrency(arguments.get("concurrency")),
         intercept=_intercept(arguments.get("intercept", settings.intercept)),
     )
@@ -232,9 +240,18 @@ def _gate(value: object) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _better(value: object) -> Better:
+def _better(value: object, *, gate: tuple[str, ...]) -> Better:
+    if value is None:
+        return "higher"
     if value not in ("higher", "lower"):
         raise SettingsError(f'better must be "higher" or "lower", not {value!r}')
+    is_true = value == "higher" and PASS_METRIC in gate  # says what is so anyway
+    if gate and OWN_DIRECTIONS.keys() >= set(gate) and not is_true:
+        own = " and ".join(f"{OWN_DIRECTIONS[name]} of {name}" for name in gate)
+        raise SettingsError(
+            f'better="{value}" has nothing to turn: {own} is always better; '
+            'leave it out, or gate on a score that the test records, as in gate="score"'
+        )
     return value
 
 

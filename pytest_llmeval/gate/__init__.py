@@ -19,6 +19,8 @@ from pytest_llmeval.gate.comparison import (
 )
 from pytest_llmeval.gate.description import CaseDescription, FunctionDescription
 from pytest_llmeval.gate.measuring import CostOf, measured
+from pytest_llmeval.gate.scoring import turns_nothing
+from pytest_llmeval.gate.sides import sides_of
 from pytest_llmeval.records import GateRules, Run
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "Verdict",
     "compare",
     "describe",
+    "oddities",
 ]
 
 
@@ -76,3 +79,13 @@ def describe(
     from pytest_llmeval.gate.describing import describe_run
 
     return describe_run(measured(run, cost_of=cost_of), alpha=alpha)
+
+
+def oddities(run: Run) -> tuple[str, ...]:
+    """Say in a sentence each which markers do not do what they seem to say."""
+    return tuple(
+        f'{function}: better="lower" turns nothing, as no score was recorded: what is gated is '
+        "pass, of which higher is always better"
+        for function, side in sides_of(run).items()
+        if any(map(len, side.trials.values())) and turns_nothing(side)
+    )

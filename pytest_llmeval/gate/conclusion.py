@@ -106,7 +106,7 @@ def conclude_tested(
         p_improved_adjusted=standing.p_improved_adjusted,
         smallest_drop=None if blunt else seen.smallest_drop(),
     )
-    decision = decide(finding, metric=subject.metric, better=subject.better, rules=rules)
+    decision = decide(finding, metric=subject.metric, rules=rules)
     written = _written(examined, decision, rules=rules)
     if decision.verdict is Verdict.INCONCLUSIVE:
         written = _with_remedies(written, found, seen=seen, rules=rules)
@@ -134,7 +134,6 @@ def _sensitivity(examined: Examination, found: Significance, *, rules: GateRules
         found,
         scores_there=examined.pairing.scores_there,
         metric=examined.pairing.subject.metric,
-        better=examined.pairing.subject.better,
         alpha=rules.alpha,
     )
 

@@ -70,9 +70,7 @@ def _worst(
         for id_ in scored
     ]
     is_pass = metric == PASS_METRIC
-    best = max((sign * case.mean for case in cases), default=0.0)
-    if is_pass:
-        best = 1.0 if better == "higher" else 0.0
+    best = 1.0 if is_pass else max((sign * case.mean for case in cases), default=0.0)
     short = [case for case in cases if sign * case.mean < best]
     worst = sorted(short, key=lambda case: sign * case.mean)[:MOST_WORST]
     return tuple(_with_interval(case, alpha=alpha) if is_pass else case for case in worst)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pytest_llmeval.gate.comparison import Method
 from pytest_llmeval.gate.figures import FEWEST_UNITS_FOR_T, Samples, Significance
 from pytest_llmeval.gate.scoring import Scores
-from pytest_llmeval.records import PASS_METRIC, Better
+from pytest_llmeval.records import PASS_METRIC
 from pytest_llmeval.stats.exact import least_within_case_p
 from pytest_llmeval.stats.power import (
     PlannedTest,
@@ -89,7 +89,7 @@ class Sensitivity:
 
 
 def sensitivity(
-    found: Significance, *, scores_there: Scores, metric: str, better: Better, alpha: float
+    found: Significance, *, scores_there: Scores, metric: str, alpha: float
 ) -> Sensitivity:
     """Gather what decides how small a drop a comparison could have caught.
 
@@ -97,7 +97,6 @@ def sensitivity(
         found: its test.
         scores_there: the scored trials of every case that the baseline has of the function.
         metric: what is scored.
-        better: which direction is good.
         alpha: one-sided level.
     """
     extent, changed = found.extent, found.samples.cases
@@ -112,7 +111,7 @@ def sensitivity(
             alpha=alpha,
             dof=dof_of(extent.whole_units),
         ),
-        rates=_rates(found.samples, scores_there, better=better) if metric == PASS_METRIC else None,
+        rates=_rates(found.samples, scores_there) if metric == PASS_METRIC else None,
         samples=[scores for case in changed for scores in (case.there, case.here)],
     )
 
@@ -140,15 +139,10 @@ def too_few_draws(found: Significance, *, penalty: int, alpha: float, sign: int)
     return False
 
 
-def _rates(samples: Samples, scores_there: Scores, *, better: Better) -> FloatArray:
+def _rates(samples: Samples, scores_there: Scores) -> FloatArray:
     """Return how often each changed case is expected to be good, from the baseline."""
     used = slice(1) if samples.identical_repeats else slice(None)
     every = [value for scored in scores_there.values() for value in scored.values[used]]
-    hits = [_good(case.there, better=better) for case in samples.cases]
-    overall = (_good(every, better=better) + 0.5) / (len(every) + 1)
+    hits = [math.fsum(case.there) for case in samples.cases]
+    overall = (math.fsum(every) + 0.5) / (len(every) + 1)
     return expected_rates(hits, [len(case.there) for case in samples.cases], overall=overall)
-
-
-def _good(scores: Sequence[float], *, better: Better) -> float:
-    hits = math.fsum(scores)
-    return hits if better == "higher" else len(scores) - hits

@@ -61,8 +61,7 @@ class FunctionSamples:
             return tuple(tuple(-math.log(value) for value in sample) for sample in self.samples)
         if self.better == "higher":
             return self.samples
-        best = 1.0 if self.is_pass else 0.0
-        return tuple(tuple(best - value for value in sample) for sample in self.samples)
+        return tuple(tuple(0.0 - value for value in sample) for sample in self.samples)
 
 
 def samples_of(run: Run, *, cost_of: CostOf | None = None) -> tuple[FunctionSamples, ...]:

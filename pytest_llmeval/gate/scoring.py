@@ -11,6 +11,7 @@ from pytest_llmeval.gate.comparison import Scale
 from pytest_llmeval.gate.sides import Side
 from pytest_llmeval.records import (
     MEASURED_METRICS,
+    OWN_DIRECTIONS,
     PASS_METRIC,
     SCORE_METRIC,
     Better,
@@ -78,6 +79,13 @@ def gated_metrics(sides: Sequence[Side], named_by: Side) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named))
 
 
+def turns_nothing(side: Side) -> bool:
+    """Tell whether ``better="lower"`` concerns no gated metric: no score was recorded."""
+    turned = any(case.better == "lower" for case in side.cases.values())
+    gated = gated_metrics([side], named_by=side)
+    return turned and OWN_DIRECTIONS.keys() >= set(gated)
+
+
 def ungated_metrics(sides: Sequence[Side], gated: Collection[str]) -> tuple[str, ...]:
     """Return the metrics that the function has besides: recorded ones, then measured ones."""
     trials = [trial for side in sides for trial in side.every_trial()]
@@ -97,7 +105,7 @@ def score(side: Side, metric: str, *, better: Better, scale: Scale = "linear") -
     Args:
         side: the function in one run; what others of the run recorded matters.
         metric: ``pass`` or what the tests record.
-        better: which direction is good.
+        better: which direction is good; of ``pass`` that is always higher.
         scale: ``log`` for the logarithm of each value; one that is not above 0 has none.
     """
     trials = side.every_trial()
@@ -106,7 +114,7 @@ def score(side: Side, metric: str, *, better: Better, scale: Scale = "linear") -
     unrecorded = worthless if _records(trials, metric) or not passed else None
     worth = {Outcome.MISSED: unrecorded, Outcome.CRASHED: worthless}
     if metric == PASS_METRIC:
-        worth = {Outcome.PASSED: 1.0, Outcome.MISSED: 0.0, Outcome.CRASHED: worthless}
+        worth = {Outcome.PASSED: 1.0, Outcome.MISSED: 0.0, Outcome.CRASHED: 0.0}
     scored: dict[str, Scored] = {}
     for case, of_case in side.trials.items():
         values = _values(of_case, metric, worth)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pytest_llmeval.gate.calls import CallsOfBoth
 from pytest_llmeval.gate.comparison import Scale
-from pytest_llmeval.records import MEASURED_METRICS, AnyTest, Better, Case, GateRules, Run, Trial
+from pytest_llmeval.records import OWN_DIRECTIONS, AnyTest, Better, Case, GateRules, Run, Trial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,11 +24,11 @@ class Side:
     trials: Mapping[str, tuple[Trial, ...]]
 
     def better(self, metric: str) -> Better:
-        """Return which direction is good: lower of what is measured from calls.
+        """Return which direction of a metric is good: its own, or that of ``better=``.
 
-        Of other metrics it is as the marker says (that of the first id, were they mixed).
+        Where the cases of the function disagree the first id decides.
         """
-        return "lower" if metric in MEASURED_METRICS else self.cases[min(self.cases)].better
+        return OWN_DIRECTIONS.get(metric) or self.cases[min(self.cases)].better
 
     def every_trial(self) -> list[Trial]:
         """Return the trials of all cases."""

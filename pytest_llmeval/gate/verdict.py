@@ -15,7 +15,6 @@ from pytest_llmeval.records import (
     SECONDS_METRIC,
     TOKENS_METRIC,
     AnyTest,
-    Better,
     GateRules,
 )
 from pytest_llmeval.stats.power import chance_of_so_few
@@ -117,13 +116,12 @@ class Finding:
     smallest_drop: float | None
 
 
-def decide(finding: Finding, *, metric: str, better: Better, rules: GateRules) -> Decision:
+def decide(finding: Finding, *, metric: str, rules: GateRules) -> Decision:
     """Go through rows 8 to 11.
 
     Args:
         finding: the test of a comparison that passed rows 3 to 7.
         metric: what was scored.
-        better: which direction is good.
         rules: level, margin and target.
     """
     extent = finding.significance.extent
@@ -132,7 +130,7 @@ def decide(finding: Finding, *, metric: str, better: Better, rules: GateRules) -
     if finding.p_improved_adjusted < rules.alpha:
         return Decision(row=9, verdict=Verdict.IMPROVED)
     if _interval_excludes_target(finding, rules=rules) and (
-        metric != PASS_METRIC or _so_few_misses_exclude_target(finding, better=better, rules=rules)
+        metric != PASS_METRIC or _so_few_misses_exclude_target(finding, rules=rules)
     ):
         return _no_significant_change("interval")
     if _target_would_show(finding, rules=rules):
@@ -154,7 +152,7 @@ def _interval_excludes_target(finding: Finding, *, rules: GateRules) -> bool:
     return interval is not None and interval[0] > -rules.target
 
 
-def _so_few_misses_exclude_target(finding: Finding, *, better: Better, rules: GateRules) -> bool:
+def _so_few_misses_exclude_target(finding: Finding, *, rules: GateRules) -> bool:
     """Tell whether a drop as large as the target would have shown as more misses.
 
     Near the ceiling a handful of trials without a miss has no spread, and so an interval
@@ -163,11 +161,10 @@ def _so_few_misses_exclude_target(finding: Finding, *, better: Better, rules: Ga
     """
     found = finding.significance
     cases = found.samples.cases
-    bad = 0.0 if better == "higher" else 1.0
-    missed_there = math.fsum(c.there.count(bad) / len(c.there) for c in cases) / len(cases)
+    missed_there = math.fsum(c.there.count(0.0) / len(c.there) for c in cases) / len(cases)
     here = [score for case in cases for score in case.here]
     chance = chance_of_so_few(
-        here.count(bad),
+        here.count(0.0),
         trials=len(here),
         rate=min(1.0, missed_there + rules.target / found.extent.share),
     )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.records import PASS_METRIC, Better, Run
+from pytest_llmeval.records import OWN_DIRECTIONS, PASS_METRIC, Better, Run
 
 _SELECTION = re.compile(r"(?P<function>[^\[]+)(?:\[(?P<part>.+)\])?", re.DOTALL)
 _LISTED = 5
@@ -85,12 +85,18 @@ def gated_on(run: Run, *, metric: str | None, better: Better | None) -> Run:
         better: which direction is good; None for that of the markers.
 
     Raises:
-        SettingsError: no trial of the run recorded the metric.
+        SettingsError: no trial of the run recorded the metric, or ``better`` turns nothing.
     """
     recorded = dict.fromkeys([PASS_METRIC, *(name for t in run.trials for name in t.scores)])
     if metric is not None and metric not in recorded:
         raise SettingsError(
             f"--metric={metric}: no trial of run {run.id} recorded it; it has {', '.join(recorded)}"
+        )
+    wanted = recorded if metric is None else [metric]
+    if better is not None and OWN_DIRECTIONS.keys() >= set(wanted):
+        raise SettingsError(
+            f"--better={better} has nothing to turn: {' and '.join(wanted)} of run {run.id} has a "
+            "direction of its own; leave it out"
         )
     return replace(
         run,

@@ -17,7 +17,7 @@ def runs_of(
     """Make a run of each table: one function for each metric, one case for each id.
 
     A metric without a name is ``pass`` where every score on both sides is 0 or 1, since
-    more can be said of those, and ``score`` elsewhere.
+    more can be said of those, and ``score`` elsewhere, also where lower is better.
 
     Args:
         baseline: what is compared with.
@@ -25,7 +25,8 @@ def runs_of(
         better: which direction of all metrics is good.
     """
     tables = (baseline, candidate)
-    unnamed = PASS_METRIC if all(table.may_be_passes for table in tables) else SCORE_METRIC
+    passes = better == "higher" and all(table.may_be_passes for table in tables)
+    unnamed = PASS_METRIC if passes else SCORE_METRIC
     metrics = {metric or unnamed for table in tables for metric in table.scores}
     there, here = (
         _Writer(table, unnamed=unnamed, alone=len(metrics) == 1, better=better).run()

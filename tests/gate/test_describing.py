@@ -151,7 +151,7 @@ def test_worst_are_the_highest_where_lower_is_better() -> None:
     cases = [a_case(n, scores=s, better="lower") for n, s in scores.items()]
     assert names(described(*cases)) == "ba"
     passes = [a_case(n, one, better="lower", gate=("pass",)) for n, one in ("ap", "bm")]
-    assert names(described(*passes)) == "a"
+    assert names(described(*passes)) == "b"
 
 
 def test_five_worst_cases_are_enough() -> None:

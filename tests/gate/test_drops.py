@@ -106,14 +106,6 @@ def test_formula_counts_the_trials_that_enter_the_difference() -> None:
     assert drop_of(found) == pytest.approx(formula)
 
 
-def test_formula_turns_around_where_lower_is_better() -> None:
-    gate = ("pass",)
-    baseline = a_run(*(a_case(name, "mmmmmm", gate=gate) for name in "ab"))
-    run = a_run(*(a_case(name, "mmmmmm", gate=gate, better="lower", request="v2") for name in "ab"))
-    formula = by_formula([6, 6], [6, 6], here=[6, 6], baseline=(12, 12))
-    assert drop_of(compared(baseline, run)) == pytest.approx(formula)
-
-
 def test_identical_repeats_are_one_draw_in_the_formula() -> None:
     names = [f"c{at}" for at in range(5)]
     baseline = a_run(*(a_case(name, "ppppp", replies="yes") for name in names))

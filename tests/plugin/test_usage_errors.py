@@ -30,6 +30,10 @@ def error_line(result: pytest.RunResult) -> str:
         ("gate=3", 'gate must name metrics, as in gate="score", not 3'),
         ("gate=['a', 'a']", 'gate must name metrics, as in gate="score"'),
         ("better='bigger'", 'better must be "higher" or "lower", not \'bigger\''),
+        ("gate='pass', better='lower'", "nothing to turn: higher of pass is always better"),
+        ("gate='seconds', better='lower'", "nothing to turn: lower of seconds is always better"),
+        ("gate=('cost', 'pass'), better='lower'", "lower of cost and higher of pass is always"),
+        ("gate='tokens', better='higher'", "nothing to turn: lower of tokens is always better"),
         ("cluster='doc'", "cluster must name an argument of parametrize (none here), not 'doc'"),
     ],
 )

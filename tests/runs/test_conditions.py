@@ -121,3 +121,5 @@ def test_a_run_can_be_gated_on_another_metric_and_direction() -> None:
     assert gated_on(run, metric="pass", better=None).cases[0].gate == ("pass",)
     with pytest.raises(SettingsError, match=r"--metric=tune: no trial .* it has pass, tone"):
         gated_on(run, metric="tune", better=None)
+    with pytest.raises(SettingsError, match=r"--better=lower has nothing to turn: pass of run"):
+        gated_on(run, metric="pass", better="lower")
