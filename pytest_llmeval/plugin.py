@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -86,7 +86,6 @@ class SessionHooks:
         self._config = config
         self._settings = settings
         self._is_worker = hasattr(config, "workerinput")
-        self._deselected: list[pytest.Item] = []
         self._usage_error = ""
         self._judgement: Judgement | None = None
         self._collection_failed = False
@@ -95,7 +94,8 @@ class SessionHooks:
         self._forecast: list[str] = []
         self._started = time.perf_counter()
         self._retry: Retry | None = None
-        if _asks_only(config):
+        self._asks_only = _asks_only(config)
+        if self._asks_only:
             return
         if settings.retry_errors:
             from pytest_llmeval.engine.earlier import retry_of
@@ -118,26 +118,26 @@ class SessionHooks:
         ]
         return [printable(f"llm evals: {line}") for line in lines]
 
-    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """Remember which cases were left out: such a run is no baseline."""
-        self._deselected += [item for item in items if _bears_the_marker(item)]
-
-    @pytest.hookimpl(trylast=True)
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(
         self, session: pytest.Session, items: list[pytest.Item]
-    ) -> None:
-        """Turn marked items into cases; leave all others alone."""
+    ) -> Generator[None, object, object]:
+        """Turn marked items into cases once all others have chosen among the items."""
+        collected = [item for item in items if _bears_the_marker(item)]
+        result = yield
         marked = [item for item in items if _bears_the_marker(item)]
-        if self._config.getoption("collectonly", False) or not (marked or self._retry):
-            return
-        try:
-            self._install(session, marked, items)
-        except SettingsError as exc:
-            if not self._is_worker:
-                raise pytest.UsageError(str(exc)) from None
-            # A raise in a worker would end as an INTERNALERROR.
-            _worker_output(self._config)[_USAGE_KEY] = str(exc)
-            items.clear()
+        if (marked or self._retry) and not self._config.getoption("collectonly", False):
+            kept = set(marked)
+            left_out = [item for item in collected if item not in kept]
+            try:
+                self._install(session, marked, items, left_out=left_out)
+            except SettingsError as exc:
+                if not self._is_worker:
+                    raise pytest.UsageError(str(exc)) from None
+                # A raise in a worker would end as an INTERNALERROR.
+                _worker_output(self._config)[_USAGE_KEY] = str(exc)
+                items.clear()
+        return result
 
     def pytest_report_collectionfinish(self) -> list[str]:
         """Say what the session may cost, before the first paid call."""
@@ -228,6 +228,8 @@ class SessionHooks:
             terminalreporter.write_line(problem, red=True)
 
     def _take(self, payload: dict[str, Any]) -> None:
+        if self._asks_only:
+            return  # what was only set up has no outcome
         if self._session is None:
             from pytest_llmeval.session import EvalSession
 
@@ -244,7 +246,12 @@ class SessionHooks:
         return payloads
 
     def _install(
-        self, session: pytest.Session, marked: Sequence[pytest.Item], items: list[pytest.Item]
+        self,
+        session: pytest.Session,
+        marked: Sequence[pytest.Item],
+        items: list[pytest.Item],
+        *,
+        left_out: Sequence[pytest.Item],
     ) -> None:
         from pytest_llmeval.engine.earlier import unfinished
         from pytest_llmeval.engine.install import install
@@ -264,10 +271,10 @@ class SessionHooks:
         opening = open_run(
             self._config,
             [spec.case for spec in evals],
-            deselected=self._deselected,
+            left_out=left_out,
             completes=self._retry.run.id if self._retry else None,
         )
-        if self._retry is None and not self._is_worker:
+        if self._retry is None and not self._is_worker and not self._asks_only:
             self._forecast = self._foretell(opening)
         if self._retry is not None:
             evals = unfinished(self._config, items, evals, retry=self._retry)
@@ -353,9 +360,10 @@ class SessionHooks:
 
 
 def _asks_only(config: pytest.Config) -> bool:
-    """Whether pytest was only asked to list something, and will run no test."""
-    names = ("collectonly", "help", "version", "markers", "showfixtures", "show_fixtures_per_test")
-    return any(config.getoption(name, False) for name in names)
+    """Whether pytest was only asked to list or set something up, and will run no test."""
+    names = ("collectonly", "setuponly", "setupplan", "help", "version", "markers")
+    more = ("showfixtures", "show_fixtures_per_test")
+    return any(config.getoption(name, False) for name in (*names, *more))
 
 
 def _planned_session(config: pytest.Config, settings: Settings, retry: Retry | None) -> EvalSession:

@@ -6,7 +6,7 @@ border (a worker process, a file, a report) unharmed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -218,6 +218,16 @@ class Case:
     topic: str | None = None
 
 
+def paths_of(selection: Sequence[str]) -> tuple[str, ...]:
+    """Return the path arguments of a selection; none stand for everything."""
+    return tuple(one for one in selection if not one.startswith("-"))
+
+
+def filters_of(selection: Sequence[str]) -> frozenset[str]:
+    """Return the options of a selection; each one only ever leaves tests out."""
+    return frozenset(one for one in selection if one.startswith("-"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """All trials of one session, recorded for one commit.
@@ -230,9 +240,11 @@ class Run:
         ref: name of the branch, None if HEAD was detached.
         root: pytest's rootpath relative to git's top level, ``.`` for the same.
         versions: of python, of this plugin, of pytest and of the SDKs in use.
-        selection: path arguments of the session, relative to rootpath.
-        complete: every trial of every collected case ended, nothing was deselected.
-        partial: functions of which not every case was collected.
+        selection: path arguments of the session, relative to rootpath, and the options that
+            left tests out, as they can be typed: ``-k not slow``, ``--ignore=evals/old``.
+        complete: every trial of every case of this selection ended; false if it cannot be
+            had again (``--lf``, ``--sw``, node ids, items that a plugin dropped).
+        partial: functions of which not every case was collected, for whatever reason.
         cases: every collected case, in order of collection, ended or not.
         trials: ordered by case as in ``cases``, then by index.
         outside_calls: how many calls belonged to no case.

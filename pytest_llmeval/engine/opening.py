@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from pytest_llmeval import __version__
-from pytest_llmeval.records import Case, Run
+from pytest_llmeval.records import Case, Run, paths_of
 from pytest_llmeval.runs.git import GitState, read_state, relative_root
 from pytest_llmeval.runs.store import new_run_id
 
 GIT = pytest.StashKey[GitState]()
 
 _SDKS = ("openai", "anthropic", "ollama")
-_SELECTING_OPTIONS = ("keyword", "markexpr", "lf", "failedfirst", "stepwise", "deselect")
+# What they leave out depends on the session before, so it is no selection to be had again.
+_BY_LAST_SESSION = ("lf", "stepwise")
 
 
 def open_run(
     config: pytest.Config,
     cases: Sequence[Case],
     *,
-    deselected: Iterable[pytest.Item],
+    left_out: Sequence[pytest.Item],
     completes: str | None = None,
 ) -> Run:
     """Describe the run that begins, without its trials.
@@ -35,13 +38,18 @@ def open_run(
     Args:
         config: of the session, after collection.
         cases: every case that will run, in order of collection.
-        deselected: eval items that were left out.
+        left_out: eval items that were collected and will not run.
         completes: id of the run that this one completes.
     """
     now = datetime.now(UTC)
     git = git_state(config)
-    left_out = {_function(item.nodeid) for item in deselected}
-    chosen = {_function(argument) for argument in selection(config) if "[" in argument}
+    chosen = selection(config)
+    in_part = {_function(item.nodeid) for item in left_out}
+    in_part |= {_function(path) for path in paths_of(chosen) if "[" in path}
+    goes_by_last = any(config.getoption(name, None) for name in _BY_LAST_SESSION)
+    if goes_by_last:  # pytest drops items of such sessions before anybody sees them
+        in_part |= {case.function for case in cases}
+    ids = any("::" in path for path in paths_of(chosen))
     return Run(
         id=new_run_id(now),
         created=now.isoformat(timespec="seconds"),
@@ -51,9 +59,9 @@ def open_run(
         ref=git.branch,
         root=relative_root(config.rootpath, top=git.top),
         versions=_versions(),
-        selection=selection(config),
-        complete=not left_out and not _is_selective(config),
-        partial=tuple(sorted(left_out | chosen)),
+        selection=chosen,
+        complete=not (goes_by_last or ids or _dropped(left_out, config)),
+        partial=tuple(sorted(in_part)),
         cases=tuple(cases),
         trials=(),
         completes=completes,
@@ -68,16 +76,27 @@ def git_state(config: pytest.Config) -> GitState:
 
 
 def selection(config: pytest.Config) -> tuple[str, ...]:
-    """Return the path arguments of a session, relative to rootpath.
+    """Return the path arguments of a session and the options that leave tests out.
 
     Returns:
-        Empty if pytest chose the paths itself (``testpaths``, or all of rootpath).
+        Paths relative to rootpath, none if pytest chose them itself (``testpaths``, or all of
+        rootpath), then options as they can be typed, wherever they were set.
     """
-    source = config.args_source
-    if source is config.ArgsSource.TESTPATHS:
-        return ()
-    paths = (_relative(argument, config) for argument in config.args)
-    return tuple(path for path in paths if path != ".")
+    from_ini = config.args_source is config.ArgsSource.TESTPATHS
+    paths = () if from_ini else (_relative(argument, config) for argument in config.args)
+    return (*(path for path in paths if path != "."), *_filters(config))
+
+
+def _filters(config: pytest.Config) -> Iterator[str]:
+    for option, name in (("-k", "keyword"), ("-m", "markexpr")):
+        expression = " ".join((config.getoption(name, None) or "").split())
+        if expression:
+            yield f"{option} {expression}"
+    for prefix in config.getoption("deselect", None) or ():
+        yield f"--deselect={prefix}"
+    for option in ("ignore", "ignore-glob"):
+        for path in config.getoption(option.replace("-", "_"), None) or ():
+            yield f"--{option}={_relative(path, config)}"
 
 
 def _relative(argument: str, config: pytest.Config) -> str:
@@ -88,11 +107,28 @@ def _relative(argument: str, config: pytest.Config) -> str:
     return f"{shown.as_posix()}{separator}{rest}"
 
 
-def _is_selective(config: pytest.Config) -> bool:
-    """Whether an option or argument may have left cases out."""
-    if any("::" in argument for argument in config.args):
-        return True
-    return any(config.getoption(name, None) for name in _SELECTING_OPTIONS)
+def _dropped(items: Sequence[pytest.Item], config: pytest.Config) -> list[pytest.Item]:
+    """Tell which items were left out by something else than ``-k``, ``-m`` and ``--deselect``.
+
+    pytest's own filters, which are hooks like any other, look at these items once more.
+    """
+    remaining = list(items)
+    for name in ("mark", "main"):
+        plugin = config.pluginmanager.get_plugin(name)
+        if plugin is not None and remaining:
+            plugin.pytest_collection_modifyitems(items=remaining, config=_Unannounced(config))
+    return remaining
+
+
+class _Unannounced:
+    """A config for hooks that are called once more: nobody hears of what they deselect."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self.hook = SimpleNamespace(pytest_deselected=lambda **_: None)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._config, name)
 
 
 def _function(nodeid: str) -> str:

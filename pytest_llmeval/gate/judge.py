@@ -24,7 +24,7 @@ from pytest_llmeval.gate.measuring import CostOf, measured
 from pytest_llmeval.gate.scoring import gated_metrics, ungated_metrics
 from pytest_llmeval.gate.sides import Side, Subject, sides_of
 from pytest_llmeval.gate.ungated import describe_ungated
-from pytest_llmeval.records import MEASURED_METRICS, GateRules, Run
+from pytest_llmeval.records import MEASURED_METRICS, GateRules, Run, filters_of, paths_of
 
 # the rows of the decision table in which something was compared
 COMPARED = range(6, 12)
@@ -45,8 +45,8 @@ def judge(
         if function in there
     }
     entries = [
-        *_collected_here(there, here, calls, partial=run.partial, rules=rules),
-        *_only_in_baseline(there, here, run=run, rules=rules),
+        *_collected_here(there, here, calls, partial=_in_part(baseline, run), rules=rules),
+        *_only_in_baseline(there, here, baseline=baseline, run=run, rules=rules),
     ]
     functions = tuple(_concluded(entries, rules))
     why = _why_nothing_was_compared(functions)
@@ -59,6 +59,13 @@ def judge(
         ungated=tuple(_ungated(there, here, calls, rules=rules)),
         notes=_odd_names(functions, rules),
     )
+
+
+def _in_part(baseline: Run, run: Run) -> Collection[str]:
+    """Tell of which functions this run has less than the baseline's selection asks for."""
+    filters = filters_of(run.selection)
+    is_alike = run.complete and filters == filters_of(baseline.selection)
+    return () if is_alike else run.partial
 
 
 def _collected_here(
@@ -93,10 +100,11 @@ def _collected_here(
 
 
 def _only_in_baseline(
-    all_there: Sides, all_here: Sides, *, run: Run, rules: GateRules
+    all_there: Sides, all_here: Sides, *, baseline: Run, run: Run, rules: GateRules
 ) -> Iterator[Entry]:
+    left_out = filters_of(run.selection) - filters_of(baseline.selection)
     for function, there in all_there.items():
-        if function not in all_here and _would_have_collected(run, function):
+        if function not in all_here and not left_out and _would_have_collected(run, function):
             for metric in gated_metrics([there], named_by=there):
                 yield conclude_gone(function, metric, there=there, rules=rules)
 
@@ -104,8 +112,9 @@ def _only_in_baseline(
 def _would_have_collected(run: Run, function: str) -> bool:
     """Tell whether a function would be in this run if it still existed."""
     path = function.partition("::")[0]
-    asked_for = (path == asked or path.startswith(f"{asked}/") for asked in run.selection)
-    everything = not run.selection or "." in run.selection
+    paths = paths_of(run.selection)
+    asked_for = (path == asked or path.startswith(f"{asked}/") for asked in paths)
+    everything = not paths or "." in paths
     return run.complete and (everything or any(asked_for))
 
 

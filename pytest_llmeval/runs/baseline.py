@@ -10,7 +10,7 @@ from typing import Literal
 
 from pytest_llmeval.errors import BaselineError, BaselineUnlike, BaselineUnreadable
 from pytest_llmeval.records import Outcome, Run
-from pytest_llmeval.runs.eligible import Demand, shortcomings, too_many_errored
+from pytest_llmeval.runs.eligible import Demand, selected, shortcomings, too_many_errored
 from pytest_llmeval.runs.git import GitState, resolve, short
 from pytest_llmeval.runs.search import Search
 from pytest_llmeval.runs.store import FoundRun, RunStore
@@ -76,7 +76,7 @@ def find_baseline(
         store: where runs are kept.
         git: the state at session start.
         root: rootpath relative to git's top level, ``.`` for the same.
-        selection: the session's path arguments, relative to rootpath.
+        selection: the session's, see ``records.Run``.
         models: models that the session is known to ask; preferred among several runs of
             one commit.
         excluding: ids of runs that are found only if they are named themselves.
@@ -142,7 +142,9 @@ def _as_named(
     if unlikeness is not None:
         raise _unlike(reference, f"run {run.id}: {unlikeness}")
     notes = [*found.notes, *shortcomings(run, trials=len(run.trials))]
-    if run.partial:
+    if run.selection:
+        notes.append(f"it covers {selected(run.selection)} alone")
+    if run.partial and not run.complete:
         notes.append(f"partial: {len(run.partial)} test function(s) were not collected in full")
     notes += _errored_notes(run)
     if run.commit != git.commit:

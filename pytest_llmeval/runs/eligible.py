@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from pytest_llmeval.records import Run
+from pytest_llmeval.records import Run, filters_of, paths_of
 
 # The gate refuses a comparison when more of either side's trials errored than this: a
 # baseline beyond it most likely met a provider that was down, and settles nothing.
@@ -19,7 +19,7 @@ class Demand:
 
     Attributes:
         root: the session's rootpath relative to git's top level.
-        selection: its path arguments, relative to rootpath; empty for everything.
+        selection: see ``records.Run``; empty for everything.
         models: models it is known to ask; None if that is not known yet.
     """
 
@@ -32,7 +32,7 @@ class Demand:
         if run.root != self.root:
             return f"it was recorded with rootdir {run.root!r}, this session has {self.root!r}"
         if not covers(run.selection, narrow=self.selection):
-            return f"it covers {_selected(run.selection)}, this session {_selected(self.selection)}"
+            return f"it covers {selected(run.selection)}, this session {selected(self.selection)}"
         return None
 
     def model_rank(self, asked: frozenset[str]) -> int:
@@ -78,10 +78,17 @@ def too_many_errored(errored: int, *, ran: int) -> bool:
 
 
 def covers(wide: Sequence[str], *, narrow: Sequence[str]) -> bool:
-    """Whether path arguments select all that others do; none select everything."""
-    if not wide:
+    """Whether a selection has all that another one has; the empty one has everything.
+
+    Each path of the narrow one must lie below one of the wide one. As options only leave
+    tests out, those of the wide one must all be in the narrow one too.
+    """
+    if not filters_of(wide) <= filters_of(narrow):
+        return False
+    outer, inner = paths_of(wide), paths_of(narrow)
+    if not outer:
         return True
-    return bool(narrow) and all(any(_reaches(path, item) for path in wide) for item in narrow)
+    return bool(inner) and all(any(_reaches(path, item) for path in outer) for item in inner)
 
 
 def _reaches(path: str, item: str) -> bool:
@@ -90,8 +97,9 @@ def _reaches(path: str, item: str) -> bool:
     return PurePosixPath(item.partition("::")[0]).is_relative_to(path)
 
 
-def _selected(paths: Sequence[str]) -> str:
-    return _listed(paths) if paths else "everything"
+def selected(selection: Sequence[str]) -> str:
+    """Write a selection for a message."""
+    return _listed(selection) if selection else "everything"
 
 
 def _listed(words: Iterable[str]) -> str:

@@ -115,7 +115,7 @@ def find_retry(
         store: where runs are kept.
         git: the state at session start.
         root: rootpath relative to git's top level.
-        selection: the session's path arguments, relative to rootpath.
+        selection: the session's, see ``records.Run``.
         model: what the session asks, None if it named none.
 
     Raises:

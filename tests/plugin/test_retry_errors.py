@@ -353,7 +353,7 @@ def test_another_commit_is_refused(project: Project) -> None:
     ("arguments", "told"),
     [
         (("test_evals.py",), "is of all tests, this session of test_evals.py"),
-        (("-k", "ordinary"), "3 case(s) are not collected here, test_evals.py::test_it[a] first"),
+        (("-k", "ordinary"), "is of all tests, this session of -k ordinary"),
         (("--llm-repeats=6",), "has 6 repeats here and 4 there. Say --llm-repeats=4"),
         (("--llm-model=function/model:other",), "this session of model function/model:other"),
     ],

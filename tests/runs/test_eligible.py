@@ -20,6 +20,10 @@ from .builders import make_run
         (["tests/a.py"], ["tests/a.py::test_x"]),
         (["tests/a.py::Test"], ["tests/a.py::Test::test_x"]),
         (["tests/a.py::test_x"], ["tests/a.py::test_x", "tests/a.py::test_x[1]"]),
+        ([], ["-k a"]),
+        (["-k a"], ["-k a"]),
+        (["-m not slow", "--ignore=b"], ["--ignore=b", "-k a", "-m not slow"]),
+        (["tests", "-k a"], ["tests/a.py", "-k a"]),
     ],
 )
 def test_a_selection_covers_what_lies_below_it(wide, narrow):
@@ -36,6 +40,11 @@ def test_a_selection_covers_what_lies_below_it(wide, narrow):
         (["tests/a"], ["tests/a", "tests/b"]),
         (["tests/a.py::test_x"], ["tests/a.py"]),
         (["tests/a.py::test_x"], ["tests/a.py::test_xy"]),
+        (["-k a"], []),
+        (["-k a"], ["tests/a.py"]),
+        (["-k a"], ["-k a or b"]),
+        (["tests/a.py"], ["-k a"]),
+        (["--ignore=b", "--ignore=c"], ["--ignore=b"]),
     ],
 )
 def test_a_selection_does_not_cover_anything_else(wide, narrow):
