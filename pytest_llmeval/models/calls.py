@@ -90,7 +90,7 @@ class CachedCalls:
             if reply is None:  # wait for the reply, and until it is on disk
                 pay = self._payment(request, slot, perform, awaits=False)
                 reply = self.trial.wait(pay, serial=request.serial)
-        except LLMEvalError as exc:
+        except BaseException as exc:  # whatever leaves a call has brought no reply
             self._note_loss(request, slot, exc)
             raise
         self.trial.record(_answered_call(request, slot, reply))
@@ -100,15 +100,13 @@ class CachedCalls:
         self, request: Request, perform: Callable[[Slot], Answer], *, awaits: bool = False
     ) -> StoredReply:
         """Answer a request of a coroutine; if it gives up, the reply is lost to it but kept."""
-        from asyncio import CancelledError
-
         slot = self.trial.slot(request.key)
         try:
             reply = self._replies.lookup(request.key, slot, request=request.canonical)
             if reply is None:
                 pay = self._payment(request, slot, perform, awaits=awaits)
                 reply = await self.trial.wait_async(pay, awaits=awaits, serial=request.serial)
-        except (LLMEvalError, CancelledError) as exc:
+        except BaseException as exc:  # as above; also where it was cancelled
             self._note_loss(request, slot, exc)
             raise
         self.trial.record(_answered_call(request, slot, reply))

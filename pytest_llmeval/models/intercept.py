@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from asyncio import AbstractEventLoop
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from functools import partial
 from typing import Any
+from weakref import ref
 
 import httpx
 import httpx2
@@ -79,7 +81,7 @@ class _Blocking:
         """Answer one request, or send it as it is."""
         question = self._question(request)
         if question is None:
-            with _watched(self._library, self._interception, request) as came:
+            with _watched(self._interception, request) as came:
                 return came(send(request))
         try:
             reply = exchange(
@@ -112,7 +114,7 @@ class _Blocking:
                 body, first = read_chunks(response.iter_bytes(), started=started)
             finally:
                 response.close()
-        except (self._library.RequestError, OSError) as exc:  # a TLS error can come as it is
+        except Exception as exc:  # a TLS error can come as it is
             raise NetworkFailed(exc) from exc
         return _wire_reply(response, body, started=started, first=first)
 
@@ -127,13 +129,17 @@ class _Awaitable:
     def __init__(self, library: Any, interception: Interception) -> None:
         self._library = library
         self._interception = interception
+        self._loop: Callable[[], AbstractEventLoop | None] = lambda: None
+        self._loops = 0
 
     async def handle(self, send: Callable[[Any], Awaitable[Any]], request: Any) -> Any:
         """Answer one request, or send it as it is."""
         question = await self._question(request)
         if question is None:
-            with _watched(self._library, self._interception, request) as came:
+            with _watched(self._interception, request) as came:
                 return came(await send(request))
+        if self._may_change_its_loop():
+            request.headers["connection"] = "close"
         here = _ThisLoop()
         try:
             reply = await exchange_async(
@@ -154,6 +160,19 @@ class _Awaitable:
             here.is_over = True
         raise error  # as above
 
+    def _may_change_its_loop(self) -> bool:
+        """Tell whether the next request of a client may come from another loop than this one.
+
+        A connection that was kept belongs to the loop on which it was opened. A request from
+        another loop would be sent on it, and paid for, but its reply could not be read.
+        """
+        loop = asyncio.get_running_loop()
+        is_new = self._loop() is not loop
+        if is_new:
+            self._loop = ref(loop)
+            self._loops += 1
+        return is_new or self._loops > 1
+
     async def _question(self, request: Any) -> Question | None:
         found = self._interception.candidate(request)
         if found is None or not _is_on_asyncio():
@@ -173,7 +192,7 @@ class _Awaitable:
                     chunks.append(chunk)
             finally:
                 await response.aclose()
-        except (self._library.RequestError, OSError) as exc:
+        except Exception as exc:  # a RuntimeError, too, where a connection is another loop's
             raise NetworkFailed(exc) from exc
         return _wire_reply(response, b"".join(chunks), started=started, first=first)
 
@@ -191,9 +210,7 @@ def _seam(library: Any, kind: str, name: str) -> tuple[type, Callable[..., Any]]
 
 
 @contextmanager
-def _watched(
-    library: Any, interception: Interception, request: Any
-) -> Iterator[Callable[[Any], Any]]:
+def _watched(interception: Interception, request: Any) -> Iterator[Callable[[Any], Any]]:
     """Note where a provider fails at what an SDK asks besides questions; hand its reply on."""
     asker = interception.asker if RETRYING in request.headers else None
     name = f"{request.method} {request.url.path}"
@@ -205,7 +222,7 @@ def _watched(
 
     try:
         yield came
-    except (library.RequestError, OSError) as exc:
+    except Exception as exc:
         if asker is not None:
             note_error(asker, name, exc)
         raise

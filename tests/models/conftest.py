@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,16 +39,17 @@ class CountingTrial:
         self.refusals: list[LLMEvalError] = []
         self.waits = 0
         self.unkept: dict[str, str] = {}
-        self._taken: Counter[str] = Counter()
+        self._taken: defaultdict[str, set[int]] = defaultdict(set)
 
     def slot(self, key: str) -> Slot:
-        self._taken[key] += 1
-        return Slot(self.index, self._taken[key] - 1)
+        occurrence = next(n for n in count() if n not in self._taken[key])
+        self._taken[key].add(occurrence)
+        return Slot(self.index, occurrence)
 
     def record(self, call: Call) -> None:
         self.calls.append(call)
         if call.failure:
-            self._taken[call.key] -= 1
+            self._taken[call.key].remove(call.slot.occurrence)
 
     def refuse(self, refusal: LLMEvalError) -> None:
         self.refusals.append(refusal)

@@ -439,7 +439,7 @@ def test_a_replay_needs_no_server(
     assert len(server.requests) == 1
 
 
-def test_a_call_that_was_given_up_is_lost_and_not_tried_again(
+def test_a_call_that_was_given_up_is_lost_and_not_tried_again_unless_asked_for(
     place: Place, server: OpenAIServer
 ) -> None:
     server.then(Scripted(delay=0.1, drop="before"))
@@ -453,12 +453,119 @@ def test_a_call_that_was_given_up_is_lost_and_not_tried_again(
         with pytest.raises(asyncio.CancelledError):
             await task
         await asyncio.sleep(0.3)  # in which it would be tried again
+        assert len(server.requests) == 1
+        await post_async(httpx, url, json=ASKED)
 
     with place.trial() as trial:
         asyncio.run(give_up())
 
-    assert [call.failure for call in trial.calls] == ["infrastructure"]
-    assert len(server.requests) == 1
+    assert [call.failure for call in trial.calls] == ["infrastructure", None]
+    assert [str(call.slot) for call in trial.calls] == ["0/0", "0/0"]
+
+
+class Left(BaseException):
+    """What no ``except Exception`` stops."""
+
+
+@contextmanager
+def breaking(library: Any, error: BaseException, *, times: int) -> Iterator[list[int]]:
+    """Have the connections of every client raise, below where clients are intercepted."""
+    left = [times]
+    with pytest.MonkeyPatch.context() as patch:
+        for kind, name in intercept.SEAMS:
+            pool = type(getattr(library, kind)()._pool)
+            patch.setattr(pool, name, _breaking(getattr(pool, name), error, left))
+        yield left
+
+
+def _breaking(handle: Callable[..., Any], error: BaseException, left: list[int]) -> Any:
+    def broken(pool: Any, request: Any) -> Any:
+        if left[0]:
+            left[0] -= 1
+            raise error
+        return handle(pool, request)
+
+    return broken
+
+
+@posts
+@libraries
+@pytest.mark.parametrize(
+    ("error", "attempts"),
+    [(RuntimeError("another loop"), 3), (Left(), 1)],
+    ids=["exception", "no Exception"],
+)
+def test_whatever_leaves_a_send_is_a_failed_call_whose_draw_is_asked_for_again(
+    place: Place,
+    server: OpenAIServer,
+    library: Any,
+    *,
+    send: Callable[..., Any],
+    error: BaseException,
+    attempts: int,
+) -> None:
+    url = f"{server.url}/chat/completions"
+    with place.trial() as trial, breaking(library, error, times=attempts) as left:
+        with pytest.raises(type(error)):
+            send(library, url, json=ASKED)
+        send(library, url, json=ASKED)
+
+    assert left == [0]
+    assert [str(call.slot) for call in trial.calls] == ["0/0", "0/0"]
+    assert [call.failure for call in trial.calls] == ["infrastructure", None]
+
+
+def test_of_two_identical_questions_at_once_the_one_that_failed_is_asked_for_again(
+    place: Place, server: OpenAIServer
+) -> None:
+    url = f"{server.url}/chat/completions"
+
+    async def ask(library: Any) -> None:
+        try:
+            await post_async(library, url, json=ASKED)
+        except RuntimeError:
+            await post_async(library, url, json=ASKED)
+
+    async def ask_both() -> None:
+        await asyncio.gather(ask(httpx), ask(httpx2))
+
+    with place.trial() as trial, breaking(httpx, RuntimeError(), times=3):
+        asyncio.run(ask_both())
+
+    answered = sorted(str(call.slot) for call in trial.calls if not call.failure)
+    assert (len(trial.calls), answered) == (3, ["0/0", "0/1"])
+
+
+@libraries
+def test_a_provider_is_asked_once_a_draw_by_a_client_that_changes_its_loop(
+    place: Place, server: OpenAIServer, library: Any
+) -> None:
+    client = library.AsyncClient()
+
+    async def ask(times: int) -> None:
+        for _ in range(times):
+            await client.post(f"{server.url}/chat/completions", json=ASKED)
+
+    with place.trial() as trial:
+        for times in (1, 1, 2, 1):
+            asyncio.run(ask(times))
+
+    assert [call.failure for call in trial.calls] == [None] * 5
+    assert len(server.requests) == 5
+
+
+def test_a_client_keeps_its_connections_while_all_ask_from_one_loop(
+    place: Place, server: OpenAIServer
+) -> None:
+    async def ask() -> None:
+        async with httpx.AsyncClient() as client:
+            for _ in range(4):
+                await client.post(f"{server.url}/chat/completions", json=ASKED)
+
+    with place.trial():
+        asyncio.run(ask())
+
+    assert len({request.port for request in server.requests[1:]}) == 1
 
 
 def test_identical_questions_at_once_are_different_draws(

@@ -546,6 +546,33 @@ def test_an_awaitable_client_is_answered_where_a_trial_patches_what_all_calls_se
     assert asked(servers) == 2
 
 
+@pytest.mark.parametrize("concurrency", [1, 32])
+def test_no_draw_vanishes_where_sync_evals_run_an_awaitable_client_of_the_module(
+    pytester: pytest.Pytester, servers: list[OpenAIServer], concurrency: int
+) -> None:
+    pytester.makepyfile(
+        app=APP,
+        test_evals="""
+        import app, asyncio
+        from pytest_llmeval import llm_eval
+
+        @llm_eval(repeats=4, min_score=1, intercept=True)
+        def test_it(): assert asyncio.run(app.by_async_sdk()).startswith("reply")
+        """,
+    )
+    options = (*OPTIONS, f"--llm-concurrency={concurrency}")
+    pytester.runpytest_subprocess(*options, timeout=60).assert_outcomes(passed=1)
+    paid = calls_of(pytester)
+    result = pytester.runpytest_subprocess(*options, "--llm-cache=replay", timeout=60)
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*0 calls made, 4 replayed*"])
+    assert {at: slots(calls) for at, calls in paid.items()} == {
+        ("test_it", index): [f"{index}/0"] for index in range(4)
+    }
+    assert asked(servers) == 4
+
+
 ASKS_AT_IMPORT = """
 import asyncio
 import app
