@@ -171,6 +171,11 @@ INI_ONLY = (
         "long as all before it regressed",
     ),
     (
+        "llm_accept_gone",
+        "linelist",
+        "test functions, or function:metric, that the baseline gates and this branch gives up",
+    ),
+    (
         "llm_origin_alias",
         "linelist",
         "lines of 'http://127.0.0.1:8001 = https://api.example.com': two origins, one key",

@@ -99,6 +99,7 @@ def resolve(config: pytest.Config) -> Settings:
             test=_test_for(margin, read),
             multiplicity=read("multiplicity", ranges.one_of(Multiplicity), "holm"),
             order=tuple(read.ini("llm_gate_order") or ()),
+            accept_gone=ranges.gone(read.ini("llm_accept_gone") or ()),
         ),
     )
 

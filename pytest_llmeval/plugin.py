@@ -271,6 +271,7 @@ class SessionHooks:
         opening = open_run(
             self._config,
             [spec.case for spec in evals],
+            rules=self._settings.gate,
             left_out=left_out,
             completes=self._retry.run.id if self._retry else None,
         )

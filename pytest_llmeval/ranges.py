@@ -7,6 +7,7 @@ end of a sentence: what the value must be, and an example.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -155,6 +156,18 @@ def prices(lines: Sequence[str]) -> dict[str, TokenPrice]:
             )
         found[model.strip()] = price
     return found
+
+
+def gone(entries: Sequence[str]) -> tuple[str, ...]:
+    """Read what a branch gives up: functions, ``function:metric``, or patterns of these."""
+    for entry in entries:
+        function = re.sub(r"(?<!:):[^:]+$", "", entry)  # without its metric
+        if not function.strip("*?[]!/.: "):
+            raise SettingsError(
+                f"llm_accept_gone in the ini file: {entry!r} gives everything up; name what is "
+                "gone, as in  test_old  or  tests/test_old.py::*  or  test_a:tone"
+            )
+    return tuple(entries)
 
 
 def hosts(names: Sequence[str]) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ OnMissing = Literal["error", "warn"]
 Better = Literal["higher", "lower"]
 Failure = Literal["infrastructure", "content"]
 Parameter = str | int | float | bool | None
+Setting = Parameter | tuple[str, ...]
 GateTest = Literal[
     "paired-t", "log-ratio", "sign-flip", "mcnemar", "mcnemar-exact", "mcnemar-mid-p"
 ]
@@ -252,6 +253,8 @@ class Run:
             trials were taken over; None for a run of its own.
         attempts: how many calls were sent to models, those that were retried or lost and
             those of trials that did not end included; None if that was not counted.
+        rules: the settings of the gate that the session had, by their names in
+            ``GateRules``; those that its version did not know are missing.
     """
 
     id: str
@@ -270,6 +273,7 @@ class Run:
     outside_calls: int = 0
     completes: str | None = None
     attempts: int | None = None
+    rules: Mapping[str, Setting] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,6 +300,7 @@ class GateRules:
         multiplicity: how the p-values of several comparisons are adjusted.
         order: comparisons that are tested in this order instead, each at the full level as
             long as all before it regressed: ``function`` or ``function:metric``.
+        accept_gone: what the baseline gates and this run may do without, named likewise.
     """
 
     alpha: float = 0.05
@@ -306,6 +311,7 @@ class GateRules:
     test: AnyTest = "paired-t"
     multiplicity: Multiplicity = "holm"
     order: tuple[str, ...] = ()
+    accept_gone: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -162,7 +162,8 @@ def compared(judgement: Judgement, run: Run) -> Judgement:
             judgement = replace(judgement, anchored=anchored)
         if judgement.baseline is None:
             described = describe(run, alpha=rules.alpha, cost_of=cost_of)
-            return replace(judgement, descriptions=described)
+            why = next((one.why for one in described if one.why), "")
+            return replace(judgement, descriptions=described, could_not_judge=why)
         comparison = compare(judgement.baseline.run, run, rules, cost_of=cost_of)
         return replace(judgement, comparison=comparison)
     except Exception as exc:

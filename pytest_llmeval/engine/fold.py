@@ -99,7 +99,7 @@ def _held_against_min_score(trials: Sequence[Trial], spec: Eval) -> Fold:
 def _gated_means(trials: Sequence[Trial], case: Case) -> dict[str, float | None]:
     side = Side(cases={case.id: case}, trials={case.id: tuple(trials)})
     means: dict[str, float | None] = {}
-    for metric in gated_metrics([side], side):
+    for metric in gated_metrics(side):
         if metric in MEASURED_METRICS:
             continue  # no score of the test's
         scored = score(side, metric, better=side.better(metric))[case.id]

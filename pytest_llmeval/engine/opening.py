@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import metadata
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_llmeval import __version__
-from pytest_llmeval.records import Case, Run, paths_of
+from pytest_llmeval.records import Case, GateRules, Run, paths_of
 from pytest_llmeval.runs.git import GitState, read_state, relative_root
 from pytest_llmeval.runs.store import new_run_id
 
@@ -27,6 +28,7 @@ def open_run(
     config: pytest.Config,
     cases: Sequence[Case],
     *,
+    rules: GateRules,
     left_out: Sequence[pytest.Item],
     completes: str | None = None,
 ) -> Run:
@@ -38,6 +40,7 @@ def open_run(
     Args:
         config: of the session, after collection.
         cases: every case that will run, in order of collection.
+        rules: of the gate, whether or not it is asked this time.
         left_out: eval items that were collected and will not run.
         completes: id of the run that this one completes.
     """
@@ -65,6 +68,7 @@ def open_run(
         cases=tuple(cases),
         trials=(),
         completes=completes,
+        rules=asdict(rules),
     )
 
 

@@ -23,21 +23,24 @@ from pytest_llmeval.gate.ratios import ratio, ratios
 from pytest_llmeval.gate.scoring import off_scale, score
 from pytest_llmeval.gate.settling import settling_cases, settling_repeats
 from pytest_llmeval.gate.sides import Side
-from pytest_llmeval.gate.verdict import Decision, Finding, decide
+from pytest_llmeval.gate.verdict import Decision, Finding, decide, never_recorded
 from pytest_llmeval.records import GateRules
 
 CHANGE_KINDS: tuple[ChangeKind, ...] = ("request", "redrawn", "score", "unseen")
 
 
 def conclude_new(function: str, metric: str, *, here: Side, partial: bool) -> FunctionComparison:
-    """Write down a function that the baseline does not have."""
+    """Write down a function, or a gated metric of it, that the baseline does not have."""
     scores = score(here, metric, better=here.better(metric))
+    decision = never_recorded([here], metric) or Decision(row=1, verdict=Verdict.NEW)
     return FunctionComparison(
         function=function,
         metric=metric,
         better=here.better(metric),
-        verdict=Verdict.NEW,
-        row=1,
+        verdict=decision.verdict,
+        row=decision.row,
+        why=decision.why,
+        fails=bool(decision.why),
         partial=partial,
         changed_kinds={},
         trials=count_trials(here, scores, cases=here.cases),

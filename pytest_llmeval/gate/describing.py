@@ -10,6 +10,7 @@ from pytest_llmeval.gate.means import interval_of_mean
 from pytest_llmeval.gate.samples import units_within
 from pytest_llmeval.gate.scoring import Scores, gated_metrics, score
 from pytest_llmeval.gate.sides import Side, sides_of
+from pytest_llmeval.gate.verdict import never_recorded
 from pytest_llmeval.records import PASS_METRIC, Better, Run
 from pytest_llmeval.stats.expected import expect_mean
 from pytest_llmeval.stats.intervals import MeanInterval, wilson_interval
@@ -22,7 +23,7 @@ def describe_run(run: Run, *, alpha: float) -> tuple[FunctionDescription, ...]:
     return tuple(
         _describe(function, metric, side, alpha=alpha)
         for function, side in sides_of(run).items()
-        for metric in gated_metrics([side], named_by=side)
+        for metric in gated_metrics(side)
     )
 
 
@@ -33,6 +34,7 @@ def _describe(function: str, metric: str, side: Side, *, alpha: float) -> Functi
     found = _interval(side, scores, scored, metric=metric, alpha=alpha) if scored else None
     samples = [scores[id_].values for id_ in scored]
     later = expect_mean(samples, confidence=1 - 2 * alpha) if samples else None
+    lacking = never_recorded([side], metric)
     return FunctionDescription(
         function=function,
         metric=metric,
@@ -49,6 +51,7 @@ def _describe(function: str, metric: str, side: Side, *, alpha: float) -> Functi
         prediction_by_repeats=later.by_repeats if later else None,
         prediction_level=1 - 2 * alpha if later and later.interval else None,
         drifts=bool(later and later.drifts),
+        why=f"{function}: {lacking.why}" if lacking else "",
     )
 
 

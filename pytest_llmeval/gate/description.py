@@ -41,6 +41,7 @@ class FunctionDescription:
         prediction_by_repeats: the same from the means of whole repeats alone (equation 3 of
             Blackwell et al.); None without any spread.
         drifts: the repeats differ by more than chance explains; then equation 3 holds.
+        why: one plain sentence where the gate could never judge the metric, else "".
         worst: the scored cases that fell short, worst first: for ``pass`` those that did
             not pass every time, for other scores those worse than the best one.
     """
@@ -60,3 +61,4 @@ class FunctionDescription:
     prediction_by_repeats: tuple[float, float] | None = None
     prediction_level: float | None = None
     drifts: bool = False
+    why: str = ""

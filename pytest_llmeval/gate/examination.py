@@ -19,6 +19,7 @@ from pytest_llmeval.gate.verdict import (
     Decision,
     cannot_test,
     does_not_fit,
+    never_recorded,
     nothing_in_common,
     too_much_lost,
 )
@@ -50,7 +51,9 @@ def examine(subject: Subject, *, rules: GateRules) -> Examination:
     """
     rules = subject.on_scale(rules)
     pairing = pair_up(subject)
-    unfit = _without_logarithm(subject)
+    unfit = never_recorded((subject.there, subject.here), subject.metric) or _without_logarithm(
+        subject
+    )
     if unfit or not pairing.pairs:
         return Examination(
             pairing=pairing, extent=None, outcome=unfit or nothing_in_common(pairing)

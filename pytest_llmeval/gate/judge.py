@@ -20,8 +20,9 @@ from pytest_llmeval.gate.conclusion import (
 from pytest_llmeval.gate.examination import Examination, examine
 from pytest_llmeval.gate.family import stand_together, unknown_names
 from pytest_llmeval.gate.figures import Significance
+from pytest_llmeval.gate.gone import accepts, matching_nothing
 from pytest_llmeval.gate.measuring import CostOf, measured
-from pytest_llmeval.gate.scoring import gated_metrics, ungated_metrics
+from pytest_llmeval.gate.scoring import gated_metrics, records, ungated_metrics
 from pytest_llmeval.gate.sides import Side, Subject, sides_of
 from pytest_llmeval.gate.ungated import describe_ungated
 from pytest_llmeval.records import MEASURED_METRICS, GateRules, Run, filters_of, paths_of
@@ -49,6 +50,7 @@ def judge(
         *_only_in_baseline(there, here, baseline=baseline, run=run, rules=rules),
     ]
     functions = tuple(_concluded(entries, rules))
+    gated = {(one.function, one.metric) for one in functions}
     why = _why_nothing_was_compared(functions)
     verdicts = {one.verdict for one in functions}
     return Comparison(
@@ -56,8 +58,8 @@ def judge(
         fails=bool(why) or any(one.fails for one in functions),
         why=why,
         functions=functions,
-        ungated=tuple(_ungated(there, here, calls, rules=rules)),
-        notes=_odd_names(functions, rules),
+        ungated=tuple(_ungated(there, here, calls, gated=gated, rules=rules)),
+        notes=(*_notes(there, here, rules), *_odd_names(functions, rules)),
     )
 
 
@@ -81,12 +83,14 @@ def _collected_here(
         if not here.every_trial():
             continue  # the session was stopped before it came to this one
         there = all_there.get(function)
-        if not there:
-            for metric in gated_metrics([here], named_by=here):
+        own, gated_there = gated_metrics(here), () if there is None else gated_metrics(there)
+        for metric in dict.fromkeys((*own, *gated_there)):
+            if metric not in own and accepts(rules.accept_gone, function, metric):
+                continue
+            if there is None or not (metric in gated_there or records(there, metric)):
                 in_part = not (in_full and here.ran_in_full)
                 yield conclude_new(function, metric, here=here, partial=in_part)
-            continue
-        for metric in gated_metrics([there, here], named_by=here):
+                continue
             subject = Subject(
                 function=function,
                 metric=metric,
@@ -94,9 +98,39 @@ def _collected_here(
                 here=here,
                 collected_in_full=in_full,
                 calls=calls[function],
+                better=(there if metric in gated_there else here).better(metric),
                 test="log-ratio" if metric in MEASURED_METRICS else rules.test,
             )
             yield examine(subject, rules=rules)
+
+
+def _notes(all_there: Sides, all_here: Sides, rules: GateRules) -> Iterator[str]:
+    """Say where the markers of the two runs disagree, and which entries give nothing up."""
+    gone = []
+    for function, here in all_here.items():
+        if function not in all_there:
+            continue
+        there, own = all_there[function], gated_metrics(here)
+        for metric in gated_metrics(there):
+            name = f"{function}:{metric}"
+            if metric not in own:
+                gone.append((function, metric))
+                given_up = accepts(rules.accept_gone, function, metric)
+                yield (
+                    f"{name} is gated no more, as llm_accept_gone says"
+                    if given_up
+                    else (
+                        f"{name} is gated in the baseline and not here: it stays gated, unless the "
+                        f"ini file gives it up by  llm_accept_gone = {name}"
+                    )
+                )
+            elif there.better(metric) != here.better(metric):
+                yield (
+                    f"{name} is judged as in the baseline, {there.better(metric)} is better; "
+                    f'here the marker says better="{here.better(metric)}"'
+                )
+    for entry in matching_nothing(rules.accept_gone, gone):
+        yield f"llm_accept_gone names {entry!r}, and nothing of that name is gone: remove the line"
 
 
 def _only_in_baseline(
@@ -105,7 +139,7 @@ def _only_in_baseline(
     left_out = filters_of(run.selection) - filters_of(baseline.selection)
     for function, there in all_there.items():
         if function not in all_here and not left_out and _would_have_collected(run, function):
-            for metric in gated_metrics([there], named_by=there):
+            for metric in gated_metrics(there):
                 yield conclude_gone(function, metric, there=there, rules=rules)
 
 
@@ -137,15 +171,20 @@ def _concluded(entries: Sequence[Entry], rules: GateRules) -> Iterator[FunctionC
 
 
 def _ungated(
-    all_there: Sides, all_here: Sides, calls: Mapping[str, CallsOfBoth], *, rules: GateRules
+    all_there: Sides,
+    all_here: Sides,
+    calls: Mapping[str, CallsOfBoth],
+    *,
+    gated: Collection[tuple[str, str]],
+    rules: GateRules,
 ) -> Iterator[UngatedComparison]:
     """Describe whatever else the functions of both runs have."""
     for function, here in all_here.items():
         there = all_there.get(function)
         if there is None:
             continue
-        gated = gated_metrics([there, here], named_by=here)
-        for metric in ungated_metrics([there, here], gated):
+        of_function = [metric for name, metric in gated if name == function]
+        for metric in ungated_metrics([there, here], of_function):
             subject = Subject(
                 function=function,
                 metric=metric,
@@ -153,6 +192,7 @@ def _ungated(
                 here=here,
                 collected_in_full=True,
                 calls=calls[function],
+                better=here.better(metric),
                 test="log-ratio" if metric in MEASURED_METRICS else "paired-t",
             )
             described = describe_ungated(subject, alpha=rules.alpha)

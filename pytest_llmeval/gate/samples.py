@@ -75,7 +75,7 @@ def samples_of(run: Run, *, cost_of: CostOf | None = None) -> tuple[FunctionSamp
     return tuple(
         _samples(function, metric, side)
         for function, side in sides_of(run).items()
-        for metric in gated_metrics([side], named_by=side)
+        for metric in gated_metrics(side)
     )
 
 

@@ -63,27 +63,31 @@ class Scored:
 Scores = Mapping[str, Scored]
 
 
-def gated_metrics(sides: Sequence[Side], named_by: Side) -> tuple[str, ...]:
-    """Return the metrics to gate: those that the marker names, else the default one.
+def gated_metrics(side: Side) -> tuple[str, ...]:
+    """Return the metrics that a run gates: those that the marker names, else the default one.
 
-    The default is ``score`` where the function records it on any of the sides, else
-    ``pass``.
-
-    Args:
-        sides: the function in every run that is looked at.
-        named_by: the side whose markers count.
+    The default is ``score`` where the function records it, else ``pass``.
     """
-    trials = [trial for side in sides for trial in side.every_trial()]
-    default = SCORE_METRIC if _records(trials, SCORE_METRIC) else PASS_METRIC
-    named = (metric for case in named_by.cases.values() for metric in case.gate or (default,))
+    default = SCORE_METRIC if records(side, SCORE_METRIC) else PASS_METRIC
+    named = (metric for case in side.cases.values() for metric in case.gate or (default,))
     return tuple(dict.fromkeys(named))
+
+
+def records(side: Side, metric: str) -> bool:
+    """Tell whether some scored trial has a value for a metric."""
+    return _records(side.every_trial(), metric)
+
+
+def lacks(sides: Iterable[Side], metric: str) -> bool:
+    """Tell whether trials were scored and none of them has a value for a metric."""
+    trials = [trial for side in sides for trial in side.every_trial() if trial.outcome.is_scored]
+    return bool(trials) and not _records(trials, metric)
 
 
 def turns_nothing(side: Side) -> bool:
     """Tell whether ``better="lower"`` concerns no gated metric: no score was recorded."""
     turned = any(case.better == "lower" for case in side.cases.values())
-    gated = gated_metrics([side], named_by=side)
-    return turned and OWN_DIRECTIONS.keys() >= set(gated)
+    return turned and OWN_DIRECTIONS.keys() >= set(gated_metrics(side))
 
 
 def ungated_metrics(sides: Sequence[Side], gated: Collection[str]) -> tuple[str, ...]:

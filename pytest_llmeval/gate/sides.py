@@ -54,6 +54,7 @@ class Subject:
         here: the function in this run, every case that was collected.
         collected_in_full: nothing of the function was left out of this run on purpose.
         calls: of both sides; all metrics of the function have the same.
+        better: the direction that is good.
         test: that the metric is given to with 6 independent changed cases or more.
     """
 
@@ -63,17 +64,13 @@ class Subject:
     here: Side
     collected_in_full: bool
     calls: CallsOfBoth
+    better: Better
     test: AnyTest = "paired-t"
 
     @property
     def partial(self) -> bool:
         """Whether this run does not hold the whole function, by choice or by a stop."""
         return not (self.collected_in_full and self.here.ran_in_full)
-
-    @property
-    def better(self) -> Better:
-        """The direction that is good: where the sides disagree, as this run has it."""
-        return self.here.better(self.metric)
 
     @property
     def scale(self) -> Scale:

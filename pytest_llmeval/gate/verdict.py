@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_llmeval.gate.comparison import RuledOutBy, TrialCounts, Verdict
 from pytest_llmeval.gate.figures import FEWEST_UNITS_FOR_T, Extent, Significance
 from pytest_llmeval.gate.pairing import Pairing
+from pytest_llmeval.gate.scoring import lacks
+from pytest_llmeval.gate.sides import Side
 from pytest_llmeval.records import (
     COST_METRIC,
     MEASURED_METRICS,
@@ -51,6 +54,17 @@ class Decision:
 def nothing_in_common(pairing: Pairing) -> Decision:
     """Say row 3 of a pairing without a common case."""
     return _not_comparable(3, _why_nothing_in_common(pairing))
+
+
+def never_recorded(sides: Sequence[Side], metric: str) -> Decision | None:
+    """Say row 3 of a gated metric that no trial has a value for, None if one has."""
+    if not lacks(sides, metric):
+        return None
+    trials = (trial for side in sides for trial in side.every_trial())
+    recorded = {name for trial in trials for name in trial.scores}
+    known = ", ".join(sorted(recorded.difference(MEASURED_METRICS)))
+    why = f"{metric} is gated and was never recorded, only {known}: {_how_to_have(metric)}"
+    return _not_comparable(3, why)
 
 
 def does_not_fit(test: AnyTest, why: str) -> Decision:
@@ -210,8 +224,14 @@ def _why_nothing_in_common(pairing: Pairing) -> str:
             f"no id of the {len(here.cases)} cases here is among the {len(there.cases)} of "
             "the baseline: record a new one if they were renamed"
         )
-    if pairing.subject.metric in MEASURED_METRICS:
-        return f"no case has {pairing.subject.metric} on both sides: {_how_to_have(pairing)}"
+    metric = pairing.subject.metric
+    if metric in MEASURED_METRICS:
+        return f"no case has {metric} on both sides: {_how_to_have(metric)}"
+    if lacks([here], metric):
+        return (
+            f"{metric} is gated in the baseline and no trial recorded it here: record it, or give "
+            f"it up by  llm_accept_gone = {pairing.subject.function}:{metric}  in the ini file"
+        )
     scored_here = sum(len(scored) for scored in pairing.scores_here.values())
     scored_there = sum(len(scored) for scored in pairing.scores_there.values())
     return (
@@ -227,6 +247,7 @@ def _why_trials_lost(pairing: Pairing) -> str:
         ("here", pairing.counts_here, "run again, only what got no reply is asked anew"),
         ("in the baseline", pairing.counts_there, "record the baseline again"),
     )
+    metric = pairing.subject.metric
     for where, count, remedy in sides:
         every = count()
         touched = count(pairing.touched) if every.errored else every
@@ -237,22 +258,22 @@ def _why_trials_lost(pairing: Pairing) -> str:
         if every.without_value > MOST_WITHOUT_VALUE * every.scored + ROUNDING:
             return (
                 f"{every.without_value} of {every.scored} scored trials {where} have no value "
-                f"for {pairing.subject.metric}, more than 5 %: {_how_to_have(pairing)}"
+                f"for {metric}, more than 5 %: {_how_to_have(metric)}"
             )
     return ""
 
 
-def _how_to_have(pairing: Pairing) -> str:
+def _how_to_have(metric: str) -> str:
     """Say what it takes for every trial to have a value."""
-    if pairing.subject.metric not in MEASURED_METRICS:
-        return "record it in every trial"
+    if metric not in MEASURED_METRICS:
+        return f'record it in every trial, by llm_score(value, "{metric}"), or gate on another'
     needs = {
         SECONDS_METRIC: "it is that of calls which the plugin sees",
         TOKENS_METRIC: "it takes replies that count their tokens",
         COST_METRIC: "it takes replies that count their tokens, and a price above 0 for their "
         "model, as a line of llm_prices",
     }
-    return f"{needs[pairing.subject.metric]}, and trials that did not crash"
+    return f"{needs[metric]}, and trials that did not crash"
 
 
 def _too_many_errored(counts: TrialCounts) -> bool:

@@ -29,7 +29,8 @@ def compared_lines(judgement: Judgement, candidate: Baseline) -> Iterator[Line]:
     for side, found in (("baseline", judgement.baseline), ("here", candidate)):
         yield Line(side_line(found, side=side))
         yield from (Line(f"note: {note}", YELLOW) for note in found.notes)
-    for difference in differences(judgement.baseline.run, candidate.run):
+    rules = judgement.settings.gate
+    for difference in differences(judgement.baseline.run, candidate.run, rules=rules):
         yield Line(f"differs from the baseline: {difference}")
     if judgement.comparison is not None:
         yield from gated_lines(judgement, judgement.comparison)

@@ -68,7 +68,9 @@ def _anchor(judgement: Judgement, prices: Prices) -> dict[str, Any] | None:
 def _differences(judgement: Judgement) -> list[dict[str, Any]]:
     if judgement.run is None or judgement.baseline is None:
         return []
-    return [asdict(one) for one in differences(judgement.baseline.run, judgement.run)]
+    rules = judgement.settings.gate
+    found = differences(judgement.baseline.run, judgement.run, rules=rules)
+    return [asdict(one) for one in found]
 
 
 def _function(function: FunctionComparison) -> dict[str, Any]:

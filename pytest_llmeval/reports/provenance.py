@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from pytest_llmeval.records import Call, Run
+from pytest_llmeval.records import Call, GateRules, Run, Setting
 
 _FACTS = ("model", "served", "fingerprint", "host")
 _PARAMETERS = ("temperature", "seed", "top_p")
 _LISTED = 4
 _ABSENT = "not installed"
+_KEYS = {"order": "gate_order"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class Difference:
 
     Attributes:
         fact: ``model``, ``served``, ``fingerprint``, ``host``, a sampling parameter, or
-            ``version of openai`` and the like.
+            ``version of openai`` and the like, or an option such as ``llm_alpha``.
         baseline: its values there, sorted; ``here`` likewise.
     """
 
@@ -32,9 +33,19 @@ class Difference:
         return f"{self.fact}: {_listed(self.baseline)} -> {_listed(self.here)}"
 
 
-def differences(baseline: Run, run: Run) -> tuple[Difference, ...]:
-    """Find what differs between two runs, so that no change is blamed on the application alone."""
-    return (*_of_calls(baseline, run), *_of_versions(baseline, run))
+def differences(baseline: Run, run: Run, *, rules: GateRules) -> tuple[Difference, ...]:
+    """Find what differs between two runs, so that no change is blamed on the application alone.
+
+    Args:
+        baseline: the run that is compared with.
+        run: the run that is judged.
+        rules: what it is judged by; held against those of the baseline's own session.
+    """
+    return (
+        *_of_calls(baseline, run),
+        *_of_versions(baseline, run),
+        *_of_rules(baseline, rules),
+    )
 
 
 def _of_calls(baseline: Run, run: Run) -> Iterator[Difference]:
@@ -49,6 +60,19 @@ def _of_versions(baseline: Run, run: Run) -> Iterator[Difference]:
         before, here = (one.versions.get(name, _ABSENT) for one in (baseline, run))
         if before != here:
             yield Difference(f"version of {name}", (before,), (here,))
+
+
+def _of_rules(baseline: Run, rules: GateRules) -> Iterator[Difference]:
+    for name, here in asdict(rules).items():
+        before = baseline.rules.get(name, here)  # an older version did not know of it
+        if before != here:
+            yield Difference(f"llm_{_KEYS.get(name, name)}", _setting(before), _setting(here))
+
+
+def _setting(value: Setting) -> tuple[str, ...]:
+    if isinstance(value, tuple):
+        return value or ("none",)
+    return (f"{value:g}" if isinstance(value, float) else str(value).lower(),)
 
 
 def _values(run: Run, fact: str) -> tuple[str, ...]:

@@ -37,14 +37,16 @@ def section(judgement: Judgement) -> list[Line]:
     if judgement.run is not None and judgement.baseline is not None:
         lines += [
             Line(f"differs from the baseline: {difference}")
-            for difference in differences(judgement.baseline.run, judgement.run)
+            for difference in differences(
+                judgement.baseline.run, judgement.run, rules=judgement.settings.gate
+            )
         ]
     if judgement.comparison is not None:
         lines += gated_lines(judgement, judgement.comparison)
-    elif judgement.could_not_judge:
-        lines.append(Line(f"could not judge: {judgement.could_not_judge}", RED))
-    elif judgement.run is not None:
+    elif judgement.run is not None and (judgement.descriptions or not judgement.could_not_judge):
         lines += ungated_lines(judgement)
+    if judgement.could_not_judge:
+        lines.append(Line(f"could not judge: {judgement.could_not_judge}", RED))
     if judgement.anchor is not None and judgement.anchored is not None:
         lines += [Line(), *map(Line, baseline_lines(judgement.anchor, side="anchor"))]
         lines += anchored_lines(judgement, judgement.anchored)

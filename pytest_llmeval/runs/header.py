@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import get_args
 
-from pytest_llmeval.records import Better, Call, Case, Outcome, Parameter, Run, Trial
+from pytest_llmeval.records import Better, Call, Case, Outcome, Parameter, Run, Setting, Trial
 from pytest_llmeval.runs.lines import (
     Line,
     Malformed,
@@ -142,6 +142,7 @@ def header_line(run: Run) -> Line:
         "outside_calls": run.outside_calls,
         **({} if run.attempts is None else {"attempts": run.attempts}),
         **({} if run.completes is None else {"completes": run.completes}),
+        **({} if not run.rules else {"gate": dict(sorted(run.rules.items()))}),
         "trials": len(run.trials),
         "errored": ended[Outcome.ERRORED],
         "skipped": ended[Outcome.SKIPPED],
@@ -190,7 +191,12 @@ def _read_run(line: Line) -> Run:
         outside_calls=need(line, "outside_calls", count),
         completes=maybe(line, "completes", like(RUN_ID, "a run id"), None),
         attempts=maybe(line, "attempts", count, None),
+        rules=maybe(line, "gate", table(_setting), {}),
     )
+
+
+def _setting(value: object) -> Setting:
+    return many(text)(value) if isinstance(value, list) else parameter(value)
 
 
 def _utc(value: object) -> str:

@@ -68,12 +68,15 @@ def test_means_and_difference_add_up() -> None:
 
 
 def test_means_add_up_where_lower_is_better() -> None:
-    baseline = a_run(a_case("a", scores=[0.2, 0.4]), a_case("b", scores=[0.3, 0.3]))
+    there = [
+        a_case("a", scores=[0.2, 0.4], better="lower"),
+        a_case("b", scores=[0.3, 0.3], better="lower"),
+    ]
     here = [
         a_case("a", scores=[0.6, 0.6], request="v2", better="lower"),
         a_case("b", scores=[0.3, 0.3], better="lower"),
     ]
-    found = compared(baseline, a_run(*here))
+    found = compared(a_run(*there), a_run(*here))
     assert found.difference == pytest.approx(-0.15)
     assert (found.baseline_mean, found.mean) == (pytest.approx(0.3), pytest.approx(0.45))
 
@@ -218,7 +221,7 @@ def test_exact_test_takes_the_trials_that_enter_the_difference() -> None:
 
 
 def test_exact_test_turns_around_where_lower_is_better() -> None:
-    baseline = a_run(a_case("a", scores=[0.0, 0.0]))
+    baseline = a_run(a_case("a", scores=[0.0, 0.0], better="lower"))
     run = a_run(a_case("a", scores=[1.0, 1.0], request="v2", better="lower"))
     assert compared(baseline, run).p == pytest.approx(1 / 6)
 

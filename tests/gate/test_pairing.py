@@ -18,7 +18,13 @@ def paired(baseline: Run, run: Run, *, metric: str = "pass") -> Pairing:
     calls = CallsOfBoth(there.trials, here.trials)
     return pair_up(
         Subject(
-            function="f", metric=metric, there=there, here=here, collected_in_full=True, calls=calls
+            function="f",
+            metric=metric,
+            there=there,
+            here=here,
+            collected_in_full=True,
+            calls=calls,
+            better=here.better(metric),
         )
     )
 

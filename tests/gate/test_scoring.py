@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from pytest_llmeval.gate import compare, oddities
+from pytest_llmeval.gate import compare, describe, oddities
 from pytest_llmeval.gate.scoring import score
 from pytest_llmeval.gate.sides import sides_of
 from pytest_llmeval.records import Better, GateRules
@@ -118,21 +119,120 @@ def test_pass_is_gated_where_no_run_records_a_score() -> None:
     assert metrics([a_case("a", "p")], [a_case("a", "p")]) == ["pass"]
 
 
-def test_score_is_gated_where_either_run_records_it() -> None:
+def test_score_is_gated_where_either_run_records_it_beside_what_the_other_gates() -> None:
     plain, recorded = [a_case("a", "pp")], [a_case("a", "pp", scores=[0.5, 0.6])]
-    assert metrics(recorded, plain) == ["score"]
-    assert metrics(plain, recorded) == ["score"]
+    assert metrics(recorded, recorded) == ["score"]
+    assert metrics(recorded, plain) == ["pass", "score"]
+    assert metrics(plain, recorded) == ["score", "pass"]
 
 
 def test_metric_of_another_name_is_gated_only_where_the_marker_names_it() -> None:
     tone = {"scores": [0.5], "metric": "tone"}
     assert metrics([a_case("a", **tone)], [a_case("a", **tone)]) == ["pass"]
     named = a_case("a", **tone, gate=("tone", "pass"))
-    assert metrics([a_case("a", **tone)], [named]) == ["tone", "pass"]
+    assert metrics([named], [named]) == ["tone", "pass"]
 
 
-def test_gate_of_this_run_counts_where_the_baseline_disagrees() -> None:
-    assert metrics([a_case("a", "p", gate=("tone",))], [a_case("a", "p")]) == ["pass"]
+def test_what_the_baseline_gates_stays_gated() -> None:
+    # S4: with gate="seconds" on the branch a fall of passes was "not gated"
+    baseline = a_run(*(a_case(f"c{at}", "ppppp") for at in range(9)))
+    run = a_run(
+        *(
+            a_case(f"c{at}", scores=[1.0] * 5, metric="tone", gate=("tone",), request="v2")
+            for at in range(9)
+        )
+    )
+    missing = a_run(*(a_case(f"c{at}", "mmmmm", request="v2", gate=("tone",)) for at in range(9)))
+    tone, passes = compare(baseline, run, GateRules()).functions
+    assert (passes.metric, passes.cases) == ("pass", 9)
+    assert (tone.metric, tone.verdict) == ("tone", "new")
+    tone, passes = compare(baseline, missing, GateRules()).functions
+    assert (passes.verdict, tone.verdict) == ("regressed", "not_comparable")
+
+
+def test_what_stays_gated_is_told_with_what_gives_it_up() -> None:
+    tone: dict[str, Any] = {"scores": [0.5], "metric": "tone"}
+    baseline = a_run(a_case("a", **tone, gate=("tone", "pass")))
+    run = a_run(a_case("a", **tone, gate=("pass",)))
+    found = compare(baseline, run, GateRules())
+    assert [one.metric for one in found.functions] == ["pass", "tone"]
+    (note,) = found.notes
+    assert note.startswith("test_suite.py::test_f:tone is gated in the baseline and not here")
+    assert "llm_accept_gone = test_suite.py::test_f:tone" in note
+
+
+@pytest.mark.parametrize(
+    "entry", ["test_f:tone", "test_suite.py::test_f:tone", "test_*:to*", "test_suite.py:tone"]
+)
+def test_a_metric_is_given_up_by_name_or_pattern(entry: str) -> None:
+    tone: dict[str, Any] = {"scores": [0.5], "metric": "tone"}
+    baseline = a_run(a_case("a", **tone, gate=("tone", "pass")))
+    run = a_run(a_case("a", **tone, gate=("pass",)))
+    found = compare(baseline, run, GateRules(accept_gone=(entry,)))
+    assert [one.metric for one in found.functions] == ["pass"]
+    assert [one.metric for one in found.ungated] == ["tone"]
+    assert found.notes == ("test_suite.py::test_f:tone is gated no more, as llm_accept_gone says",)
+
+
+@pytest.mark.parametrize("entry", ["test_f", "test_g:tone", "test_f:tune", "f:tone", "suite.py"])
+def test_an_entry_that_gives_nothing_up_is_told(entry: str) -> None:
+    tone: dict[str, Any] = {"scores": [0.5], "metric": "tone"}
+    both = a_case("a", **tone, gate=("tone",))
+    found = compare(a_run(both), a_run(both), GateRules(accept_gone=(entry,)))
+    assert [one.metric for one in found.functions] == ["tone"]
+    assert found.notes == (
+        f"llm_accept_gone names '{entry}', and nothing of that name is gone: remove the line",
+    )
+
+
+def test_an_entry_drops_no_metric_that_is_still_gated_here() -> None:
+    both = a_case("a", scores=[0.5], metric="tone", gate=("tone",))
+    rules = GateRules(accept_gone=("test_f:tone",))
+    assert [one.metric for one in compare(a_run(both), a_run(both), rules).functions] == ["tone"]
+
+
+def test_a_metric_that_is_gated_here_alone_is_compared_where_the_baseline_recorded_it() -> None:
+    tone: dict[str, Any] = {"scores": [0.5], "metric": "tone"}
+    own = a_case("a", **tone, gate=("tone", "pass"), better="lower")
+    found = compare(a_run(a_case("a", **tone)), a_run(own), GateRules())
+    assert [(one.metric, one.verdict) for one in found.functions] == [
+        ("tone", "unchanged"),
+        ("pass", "unchanged"),
+    ]
+    # and in the direction of this run: the baseline's was of no account
+    assert found.functions[0].better == "lower"
+    assert found.notes == ()
+
+
+def test_a_score_that_only_this_run_records_is_new_beside_the_passes() -> None:
+    found = compare(a_run(a_case("a", "pp")), a_run(a_case("a", scores=[0.5, 0.6])), GateRules())
+    assert [(one.metric, one.verdict) for one in found.functions] == [
+        ("score", "new"),
+        ("pass", "unchanged"),
+    ]
+    assert found.functions[0].trials.scored == 2
+
+
+@pytest.mark.parametrize("outcomes", ["pp", "mm", "pm"])
+def test_a_gated_metric_that_was_never_recorded_cannot_be_judged(outcomes: str) -> None:
+    one = a_case("a", outcomes, gate=("f1",))
+    compared_one = compared(a_run(one), a_run(one))
+    new = compared(a_run(), a_run(one))
+    for found in (compared_one, new):
+        assert (found.verdict, found.row, found.fails) == ("not_comparable", 3, True)
+        assert found.why.startswith("f1 is gated and was never recorded, only pass: record it in")
+        assert 'llm_score(value, "f1")' in found.why
+
+
+@pytest.mark.parametrize("outcomes", ["ss", "ee"])
+def test_without_a_scored_trial_nothing_is_held_against_a_metric(outcomes: str) -> None:
+    (described,) = describe(a_run(a_case("a", outcomes, gate=("f1",))))
+    assert described.why == ""
+
+
+def test_without_a_baseline_a_metric_that_was_never_recorded_is_told_too() -> None:
+    (described,) = describe(a_run(a_case("a", "pp", gate=("f1",))))
+    assert described.why.startswith("test_suite.py::test_f: f1 is gated and was never recorded")
 
 
 def test_each_gated_metric_is_a_comparison_of_its_own() -> None:
@@ -144,12 +244,17 @@ def test_each_gated_metric_is_a_comparison_of_its_own() -> None:
     assert by_metric["pass"].difference == -0.5
 
 
-def test_direction_of_this_run_counts_where_the_baseline_disagrees() -> None:
+def test_a_metric_is_judged_in_the_baselines_direction() -> None:
+    # S4: better="lower" on the branch made a fall of 76 points an improvement
     baseline = a_run(a_case("a", scores=[0.2, 0.2]))
     run = a_run(a_case("a", scores=[0.5, 0.5], better="lower", request="v2"))
-    found = compared(baseline, run)
-    assert found.better == "lower"
-    assert found.difference == pytest.approx(-0.3)
+    found = compare(baseline, run, GateRules())
+    assert found.functions[0].better == "higher"
+    assert found.functions[0].difference == pytest.approx(0.3)
+    assert found.notes == (
+        "test_suite.py::test_f:score is judged as in the baseline, higher is better; "
+        'here the marker says better="lower"',
+    )
 
 
 def test_function_has_one_direction_that_of_its_first_id() -> None:
@@ -159,5 +264,11 @@ def test_function_has_one_direction_that_of_its_first_id() -> None:
 
 
 def test_a_score_that_is_recorded_no_longer_leaves_nothing_in_common() -> None:
-    found = compared(a_run(a_case("a", scores=[0.5, 0.6])), a_run(a_case("a", "pp")))
+    baseline, run = a_run(a_case("a", scores=[0.5, 0.6])), a_run(a_case("a", "pp"))
+    passes, found = compare(baseline, run, GateRules()).functions
+    assert (passes.metric, passes.verdict) == ("pass", "unchanged")
     assert (found.metric, found.row) == ("score", 3)
+    assert found.why == (
+        "score is gated in the baseline and no trial recorded it here: record it, or give it up "
+        "by  llm_accept_gone = test_suite.py::test_f:score  in the ini file"
+    )

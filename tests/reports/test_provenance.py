@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Call, Case, Outcome, Run, Settings, Slot, Trial
+from pytest_llmeval.records import Call, Case, GateRules, Outcome, Run, Settings, Slot, Trial
 from pytest_llmeval.reports.json import render
-from pytest_llmeval.reports.provenance import differences
+from pytest_llmeval.reports.provenance import Difference, differences
 from pytest_llmeval.reports.terminal import section
 from pytest_llmeval.runs.baseline import Baseline
 
@@ -44,8 +45,12 @@ def a_run(*, versions: dict[str, str] | None = None, calls: int = 1, **changes: 
     )
 
 
+def told(baseline: Run, run: Run, rules: GateRules | None = None) -> tuple[Difference, ...]:
+    return differences(baseline, run, rules=rules or GateRules())
+
+
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "expected"),
     [
         ({"model": "openai/new"}, "model: openai/gpt -> openai/new"),
         ({"served": "gpt-2026-02-02"}, "served: gpt-2026-01-01 -> gpt-2026-02-02"),
@@ -69,17 +74,33 @@ def a_run(*, versions: dict[str, str] | None = None, calls: int = 1, **changes: 
     ],
     ids=lambda value: "" if isinstance(value, str) else next(iter(value)),
 )
-def test_each_fact_that_differs_is_named(changes: dict[str, Any], told: str) -> None:
-    assert [str(one) for one in differences(a_run(), a_run(**changes))] == [told]
+def test_each_fact_that_differs_is_named(changes: dict[str, Any], expected: str) -> None:
+    assert [str(one) for one in told(a_run(), a_run(**changes))] == [expected]
 
 
 def test_nothing_is_said_where_all_agree() -> None:
-    assert differences(a_run(), a_run(calls=3)) == ()
+    assert told(a_run(), a_run(calls=3)) == ()
+
+
+def test_settings_of_the_gate_that_differ_are_named() -> None:
+    baseline = replace(a_run(), rules={**asdict(GateRules()), "gone": 1.0})
+    rules = GateRules(alpha=0.2, strict=True, order=("test_a", "test_b"))
+
+    assert [str(one) for one in told(baseline, a_run(), rules)] == [
+        "llm_alpha: 0.05 -> 0.2",
+        "llm_strict: false -> true",
+        "llm_gate_order: none -> test_a, test_b",
+    ]
+    assert told(baseline, a_run()) == ()
+
+
+def test_settings_that_an_earlier_version_did_not_record_are_no_difference() -> None:
+    assert told(replace(a_run(), rules={"alpha": 0.05}), a_run(), GateRules(target=0.3)) == ()
 
 
 def test_what_one_run_does_not_know_is_no_difference() -> None:
-    assert differences(a_run(), a_run(served=None, fingerprint=None)) == ()
-    assert differences(a_run(), a_run(calls=0)) == ()
+    assert told(a_run(), a_run(served=None, fingerprint=None)) == ()
+    assert told(a_run(), a_run(calls=0)) == ()
 
 
 def test_many_values_are_counted() -> None:
@@ -90,7 +111,7 @@ def test_many_values_are_counted() -> None:
     ]
     trial = Trial(case="a", index=0, outcome=Outcome.PASSED, calls=tuple(calls))
 
-    (one,) = differences(many, Run(**{**_fields(many), "trials": (trial,)}))
+    (one,) = told(many, Run(**{**_fields(many), "trials": (trial,)}))
 
     assert str(one) == "fingerprint: fp_1 -> fp_0, fp_1, fp_2, fp_3 and 2 more"
 

@@ -85,4 +85,5 @@ def runs(draw):
         trials=tuple(trial for case in collected for trial in draw(trials_of(case))),
         outside_calls=draw(counts),
         attempts=draw(maybe(counts)),
+        rules=draw(st.dictionaries(texts, finite | texts | st.lists(texts).map(tuple), max_size=2)),
     )
