@@ -15,6 +15,7 @@ import pytest
 
 from pytest_llmeval.gate import Comparison, FunctionComparison, Verdict, conclusion
 from pytest_llmeval.stats.planning import Design, assumed_components, power_of
+from tests.gate.builders import compared, scored_runs
 from tests.gate.layouts import (
     Mix,
     ab_post,
@@ -273,6 +274,33 @@ def test_a_drop_is_found_as_often_as_planned_in_few_builds(measure: Measure) -> 
 def test_any_of_ten_functions_seldom_cries_wolf_in_few_builds(measure: Measure) -> None:
     share = measure(ten_functions((5, 5)), builds=50, most=0)
     assert are_at_most(MOST_FALSE_ALARMS, share)
+
+
+@pytest.mark.parametrize("cases", [200, 201])
+def test_rare_scores_with_fewer_repeats_here_seldom_read_regressed_in_few_builds(
+    cases: int,
+) -> None:
+    assert rare_scores(cases, builds=20).value <= 0.1
+
+
+@pytest.mark.calibration
+@pytest.mark.parametrize("cases", [100, 200, 201, 400, 1000])
+def test_rare_scores_with_fewer_repeats_here_seldom_read_regressed(cases: int) -> None:
+    assert are_at_most(MOST_FALSE_ALARMS, rare_scores(cases, builds=100))
+
+
+def rare_scores(cases: int, *, builds: int) -> Share:
+    """Scores of 0, and .5 in one trial of 250: 10 repeats in the baseline, 1 here."""
+    found = 0
+    for seed in range(builds):
+        random = np.random.default_rng(seed)
+        there, here = (
+            (0.5 * (random.random((cases, repeats)) < 0.004)).tolist() for repeats in (10, 1)
+        )
+        found += compared(*scored_runs(there, here)).verdict is Verdict.REGRESSED
+    share = Share(found=found, builds=builds)
+    print(f"{cases} cases: {share}")
+    return share
 
 
 @pytest.mark.parametrize(

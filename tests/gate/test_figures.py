@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pytest_llmeval.gate import FunctionComparison, compare
+from pytest_llmeval.gate import FunctionComparison, Verdict, compare
 from pytest_llmeval.records import GateRules
-from tests.gate.builders import CaseAndTrials, a_case, a_run, compared, runs
+from tests.gate.builders import CaseAndTrials, a_case, a_run, compared, runs, scored_runs
 from tests.stats.reference import vector
 
 
@@ -414,3 +414,14 @@ def test_scores_of_many_cases_are_not_split_just_for_show() -> None:
     there = [a_case(str(at), scores=old) for at, (old, _) in enumerate(pairs)]
     here = [a_case(str(at), scores=new, request="v2") for at, (_, new) in enumerate(pairs)]
     assert compared(a_run(*there), a_run(*here)).p_within_case is None
+
+
+def test_a_t_test_on_many_scores_with_fewer_repeats_here_asks_the_exact_test_too() -> None:
+    there = [[0.0] * 9 + [0.5 if at < 8 else 0.0] for at in range(201)]
+    found = compared(*scored_runs(there, [[0.0]] * 201))
+    assert found.t is not None
+    assert found.dof is not None
+    assert stats.t.cdf(found.t, found.dof) < 0.01
+    # each of the 8 rare scores fell into the 10 of 11 trials that the baseline has
+    assert found.p == pytest.approx((10 / 11) ** 8, abs=0.015)
+    assert found.verdict is not Verdict.REGRESSED

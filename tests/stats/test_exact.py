@@ -186,6 +186,36 @@ def test_cases_with_too_many_splits_are_shuffled_by_themselves() -> None:
     assert found.worse + found.better == pytest.approx(1.0, abs=0.001)
 
 
+def test_cases_without_spread_change_no_shuffle() -> None:
+    random = np.random.default_rng(8)
+    cases = [case(random.random(10), random.random(5)) for _ in range(3)]
+    level = [case([0.3] * 10, [0.3] * 2) for _ in range(50)]
+    assert exact_within_case(cases + level) == exact_within_case(cases)
+
+
+def test_cases_of_which_none_has_a_spread_show_nothing() -> None:
+    found = exact_within_case([case([0.3, 0.3], [0.3]), case([0.7], [0.7])])
+    assert (found.worse, found.better) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("size", [(10, 1), (10, 5), (20, 10), (7, 7)])
+def test_shuffles_of_many_cases_are_those_of_the_normal_law(size: tuple[int, int]) -> None:
+    random = np.random.default_rng(9)
+    cases = [case(random.random(size[0]), random.random(size[1])) for _ in range(300)]
+    variances = [np.var(c.there + c.here, ddof=1) * (1 / size[0] + 1 / size[1]) for c in cases]
+    z = sum(c.difference(1) for c in cases) / np.sqrt(sum(variances))
+    assert exact_within_case(cases).worse == pytest.approx(stats.norm.cdf(z), abs=0.015)
+
+
+def test_rare_scores_are_shuffled_as_hits_are_counted_out() -> None:
+    random = np.random.default_rng(10)
+    hits = [case(random.random(10) < 0.05, random.random(1) < 0.05) for _ in range(400)]
+    halves = [case([s / 2 for s in c.there], [s / 2 for s in c.here]) for c in hits]
+    counted, shuffled = exact_within_case(hits), exact_within_case(halves)
+    assert shuffled.worse == pytest.approx(counted.worse, abs=0.01)
+    assert shuffled.better == pytest.approx(counted.better, abs=0.01)
+
+
 def test_shuffles_are_the_same_in_whatever_order_cases_and_trials_come() -> None:
     random = np.random.default_rng(4)
     cases = [case(random.random(8), random.random(8)) for _ in range(4)]
