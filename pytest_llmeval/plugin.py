@@ -256,10 +256,13 @@ class SessionHooks:
         from pytest_llmeval.engine.earlier import unfinished
         from pytest_llmeval.engine.install import install
         from pytest_llmeval.engine.marker import read_marker
-        from pytest_llmeval.engine.opening import open_run
+        from pytest_llmeval.engine.opening import git_state, open_run
         from pytest_llmeval.models.providers import Providers
         from pytest_llmeval.reports.progress import progress_line
+        from pytest_llmeval.runs.store import refuse_tracked
 
+        if not self._asks_only:
+            refuse_tracked(self._settings.directory, git=git_state(self._config))
         if self._settings.model is not None:
             Providers().check(self._settings.model)
             self._check_price(self._settings.model)

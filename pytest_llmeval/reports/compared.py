@@ -14,7 +14,7 @@ from pytest_llmeval.reports.table import aligned
 from pytest_llmeval.reports.terminal import failure_line, side_line
 from pytest_llmeval.reports.ungated import ungated_lines
 from pytest_llmeval.runs.baseline import Baseline
-from pytest_llmeval.runs.eligible import shortcomings
+from pytest_llmeval.runs.eligible import peculiarities
 from pytest_llmeval.runs.header import RunHeader
 
 
@@ -43,7 +43,7 @@ def shown_lines(judgement: Judgement, run: Run) -> Iterator[Line]:
     ended = words.counted(len(run.trials), "trial")
     yield Line(f"run {run.id}, {words.counted(len(run.cases), 'case')}, {ended}")
     yield Line(f"commit {run.commit or 'none'}, branch {run.ref or 'none'}, created {run.created}")
-    yield from (Line(f"note: {bar}", YELLOW) for bar in shortcomings(run, trials=len(run.trials)))
+    yield from (Line(f"note: {one}", YELLOW) for one in peculiarities(run, trials=len(run.trials)))
     yield from ungated_lines(judgement)
 
 
@@ -58,7 +58,7 @@ def listed(headers: Iterable[RunHeader]) -> list[str]:
             str(len(header.run.cases)),
             str(header.trials),
             ", ".join(sorted(header.models_asked)) or "-",
-            ", ".join(shortcomings(header.run, trials=header.trials)),
+            ", ".join(peculiarities(header.run, trials=header.trials)),
         ]
         for header in headers
     ]

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pytest_llmeval.errors import BaselineError, BaselineUnlike, BaselineUnreadable
 from pytest_llmeval.records import Outcome, Run
-from pytest_llmeval.runs.eligible import Demand, selected, shortcomings, too_many_errored
+from pytest_llmeval.runs.eligible import Demand, peculiarities, too_many_errored
 from pytest_llmeval.runs.git import GitState, resolve, short
 from pytest_llmeval.runs.search import Search
 from pytest_llmeval.runs.store import FoundRun, RunStore
@@ -141,9 +141,7 @@ def _as_named(
     unlikeness = demand.unlikeness(run)
     if unlikeness is not None:
         raise _unlike(reference, f"run {run.id}: {unlikeness}")
-    notes = [*found.notes, *shortcomings(run, trials=len(run.trials))]
-    if run.selection:
-        notes.append(f"it covers {selected(run.selection)} alone")
+    notes = [*found.notes, *peculiarities(run, trials=len(run.trials))]
     if run.partial and not run.complete:
         notes.append(f"partial: {len(run.partial)} test function(s) were not collected in full")
     notes += _errored_notes(run)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from pytest_llmeval.records import Run, filters_of, paths_of
+from pytest_llmeval.runs.store import ahead, dated_ahead
 
 # The gate refuses a comparison when more of either side's trials errored than this: a
 # baseline beyond it most likely met a provider that was down, and settles nothing.
@@ -64,7 +65,15 @@ def shortcomings(run: Run, *, trials: int) -> tuple[str, ...]:
             f"{trials} of {wanted} trials" if trials < wanted else "not everything was collected"
         )
         found.append(f"incomplete: {cause}")
+    if dated_ahead(run.id):
+        found.append(ahead(run.id))
     return tuple(found)
+
+
+def peculiarities(run: Run, *, trials: int) -> tuple[str, ...]:
+    """List what is to be said of a run that was named: its shortcomings, and what it covers."""
+    found = shortcomings(run, trials=trials)
+    return (*found, f"of {selected(run.selection)} alone") if run.selection else found
 
 
 def too_many_errored(errored: int, *, ran: int) -> bool:

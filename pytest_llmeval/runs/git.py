@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -163,6 +164,56 @@ def near_names(name: str, *, top: Path) -> tuple[str, ...]:
     names = _git(top, "for-each-ref", "--format=%(refname:lstrip=2)", *places).text.split("\n")
     known = sorted({known.removeprefix("origin/") for known in names})
     return tuple(difflib.get_close_matches(name, known, n=3))
+
+
+def tracked_below(folders: Sequence[Path], *, top: Path | None) -> tuple[tuple[str, str], ...]:
+    """List what git tracks in folders or on the way to them: files, links, submodules.
+
+    Args:
+        folders: absolute; they need not exist.
+        top: folder of the working tree, None where there is none.
+
+    Returns:
+        Pairs, as seen from the working directory: the place to be taken out of git, which is a
+        folder or a link to it, and something tracked there.
+    """
+    if top is None:
+        return ()
+    real_top = _real(top)
+    places = [place for folder in folders for place in _places_of(folder, top=real_top)]
+    inside = {os.path.relpath(p, real_top): p for p in places if p.is_relative_to(real_top)}
+    if not inside:
+        return ()
+    # Without regard to case: .LLMEVAL is the same folder on some disks.
+    specs = [f":(top,literal,icase){place}" for place in inside]
+    tracked = [name for name in _git(top, "ls-files", "-z", "--", *specs).text.split("\0") if name]
+    return tuple(
+        (os.path.relpath(place), os.path.relpath(real_top / name))
+        for name in tracked
+        for inner, place in inside.items()
+        if Path(name.lower()).is_relative_to(inner.lower())
+    )
+
+
+def _places_of(folder: Path, *, top: Path) -> Iterator[Path]:
+    """Give the links on the way to a folder, then where it lies: itself, or a repository within."""
+    seen: set[Path] = set()
+    todo = [folder]
+    while todo:
+        path = todo.pop()
+        for part in (path, *path.parents):
+            link = _real(part.parent) / part.name
+            if part.is_symlink() and link not in seen:
+                seen.add(link)
+                todo.append(link.parent / link.readlink())
+                yield link
+    real = _real(folder)
+    within = (part for part in (real, *real.parents) if part != top and part.is_relative_to(top))
+    yield next((part for part in within if (part / ".git").exists()), real)
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))  # Path.resolve raises at a link that leads to itself
 
 
 @dataclass(frozen=True, slots=True)

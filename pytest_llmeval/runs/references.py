@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.baseline import Baseline, How
-from pytest_llmeval.runs.eligible import Demand, shortcomings
+from pytest_llmeval.runs.eligible import Demand, covers, peculiarities, shortcomings
 from pytest_llmeval.runs.git import (
     GitState,
     ResolvedRef,
@@ -20,7 +20,7 @@ from pytest_llmeval.runs.git import (
 )
 from pytest_llmeval.runs.header import FULL_HASH
 from pytest_llmeval.runs.search import Search
-from pytest_llmeval.runs.store import FoundRun, RunStore
+from pytest_llmeval.runs.store import FoundRun, RunStore, StoredRun, refuse_tracked
 from pytest_llmeval.runs.trail import NEAREST
 
 
@@ -29,24 +29,35 @@ def find_candidate(reference: str, *, store: RunStore, git: GitState) -> Baselin
 
     Args:
         reference: a run file, ``last``, a run id, or a name of a commit: then the newest
-            complete and clean run of that very commit.
+            complete and clean run of that very commit, but none of a part of another's tests.
         store: where runs are kept.
         git: the state of the working tree.
 
     Raises:
         BaselineError: there is no such run.
         BaselineUnreadable: it is damaged.
+        SettingsError: git tracks runs or replies of the store.
     """
-    named = _by_name(reference, store=store, excluding=None)
+    named = _by_name(reference, store=store, git=git, excluding=None)
     if named is not None:
         return _as_named(reference, named)
     commit = _resolved(reference, store=store, git=git).commit
     listing = store.at_commit(commit)
-    for stored in listing.runs:
-        if not shortcomings(stored.header.run, trials=stored.header.trials):
+    eligible = [
+        stored
+        for stored in listing.runs
+        if not shortcomings(stored.header.run, trials=stored.header.trials)
+    ]
+    for stored in eligible:
+        if not any(_is_part(stored, of=other) for other in eligible):
             found = FoundRun(stored.path, store.load(stored.path), listing.notes)
             return _of_commit(reference, found, how="commit", distance=0)
     raise _nothing(reference, commit, where="", store=store)
+
+
+def _is_part(one: StoredRun, *, of: StoredRun) -> bool:
+    narrow, wide = one.header.run.selection, of.header.run.selection
+    return covers(wide, narrow=narrow) and not covers(narrow, narrow=wide)
 
 
 def find_reference(reference: str, *, candidate: Run, store: RunStore, git: GitState) -> Baseline:
@@ -63,8 +74,9 @@ def find_reference(reference: str, *, candidate: Run, store: RunStore, git: GitS
     Raises:
         BaselineError: there is no such run.
         BaselineUnreadable: it is damaged.
+        SettingsError: git tracks runs or replies of the store.
     """
-    named = _by_name(reference, store=store, excluding=candidate)
+    named = _by_name(reference, store=store, git=git, excluding=candidate)
     if named is not None:
         return _as_named(reference, named)
     ref = _resolved(reference, store=store, git=git)
@@ -84,11 +96,12 @@ def find_reference(reference: str, *, candidate: Run, store: RunStore, git: GitS
 
 
 def _by_name(
-    reference: str, *, store: RunStore, excluding: Run | None
+    reference: str, *, store: RunStore, git: GitState, excluding: Run | None
 ) -> tuple[How, FoundRun] | None:
     path = Path(reference)
     if path.is_file():
         return "file", FoundRun(path, store.load(path))
+    refuse_tracked(store.directory, git=git)
     if reference == "last":
         newest = store.newest(excluding=excluding.id) if excluding else store.newest()
         if newest is None:
@@ -102,14 +115,14 @@ def _by_name(
 def _as_named(reference: str, named: tuple[How, FoundRun]) -> Baseline:
     how, found = named
     run = found.run
-    bars = shortcomings(run, trials=len(run.trials))
+    odd = peculiarities(run, trials=len(run.trials))
     return Baseline(
         run=run,
         path=found.path,
         reference=reference,
         commit=run.commit,
         how=how,
-        notes=(*found.notes, *(f"{reference} is {bar}" for bar in bars)),
+        notes=(*found.notes, *(f"{reference} is {one}" for one in odd)),
     )
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pytest_llmeval.cache.directory import prepare_directory, refuse_link
-from pytest_llmeval.errors import BaselineUnreadable
+from pytest_llmeval.errors import BaselineUnreadable, SettingsError
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.file import read_run, read_run_header, write_run
+from pytest_llmeval.runs.git import GitState, tracked_below
 from pytest_llmeval.runs.header import RUN_ID, RunHeader
 
+CLOCKS_DIFFER = timedelta(minutes=5)
 ENDING = ".jsonl.gz"
 NO_COMMIT = "no-commit"
 
@@ -35,6 +37,37 @@ def new_run_id(now: datetime) -> str:
 def is_run_id(text: str) -> bool:
     """Whether the text is of the form of a run id."""
     return re.fullmatch(RUN_ID, text) is not None
+
+
+def dated_ahead(run_id: str) -> bool:
+    """Whether a run id tells a time that is still to come, by more than clocks differ."""
+    return run_id[:15] > f"{datetime.now(UTC) + CLOCKS_DIFFER:%Y%m%dT%H%M%S}"
+
+
+def ahead(run_id: str) -> str:
+    """Say of a run that its time is still to come."""
+    return f"dated {run_id[:4]}-{run_id[4:6]}-{run_id[6:8]}, ahead of this machine's clock"
+
+
+def refuse_tracked(directory: Path, *, git: GitState) -> None:
+    """Take nothing from a store that a commit can write to.
+
+    Args:
+        directory: ``.llmeval``.
+        git: of the working tree that is tested.
+
+    Raises:
+        SettingsError: git tracks runs or replies, or a link that leads to them.
+    """
+    tracked = tracked_below((directory / "runs", directory / "cache"), top=git.top)
+    if tracked:
+        more = f" and {len(tracked) - 1} more" if len(tracked) > 1 else ""
+        places = " ".join(dict.fromkeys(place for place, _ in tracked))
+        raise SettingsError(
+            f"git tracks {tracked[0][1]}{more}: what a commit brings along is no record of what "
+            f"was measured. Take it out of the commit, it stays on the disk:  "
+            f"git rm -r --cached {places}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +143,19 @@ class RunStore:
             commit: full hash.
         """
         runs, notes = [], []
-        for path in sorted((self.folder / commit).glob(f"*{ENDING}"), reverse=True):
+        for path in sorted((self.folder / commit).glob(f"*{ENDING}")):
             try:
                 header = read_run_header(path)
             except BaselineUnreadable as exc:
                 notes.append(f"passed over: {exc}")
                 continue
-            if header.run.commit == commit:
-                runs.append(StoredRun(path, header))
-            else:
+            if header.run.commit != commit:
                 notes.append(f"passed over: {path} was not recorded for the commit of its folder")
-        return Listing(tuple(runs), tuple(notes))
+            elif dated_ahead(header.run.id):
+                notes.append(f"passed over: run {header.run.id}, {ahead(header.run.id)}")
+            else:
+                runs.append(StoredRun(path, header))
+        return Listing(_newest_first(runs), tuple(notes))
 
     def every(self) -> Listing:
         """List all runs, by id; only headers are read."""
@@ -130,8 +165,7 @@ class RunStore:
                 runs.append(StoredRun(path, read_run_header(path)))
             except BaselineUnreadable as exc:
                 notes.append(f"passed over: {exc}")
-        newest_first = sorted(runs, key=lambda stored: stored.header.run.id, reverse=True)
-        return Listing(tuple(newest_first), tuple(sorted(notes)))
+        return Listing(_newest_first(runs), tuple(sorted(notes)))
 
     def ids(self) -> frozenset[str]:
         """Return the ids of all runs; no file is opened."""
@@ -157,20 +191,29 @@ class RunStore:
             BaselineUnreadable: there are run files, and none of them can be read.
         """
         damages: list[BaselineUnreadable] = []
-        for path in self._newest_first(excluding):
+        notes = []
+        for run_id, path in self._by_name(excluding):
+            if dated_ahead(run_id):
+                notes.append(f"passed over: run {run_id}, {ahead(run_id)}")
+                continue
             try:
                 run = self.load(path)
             except BaselineUnreadable as exc:
                 damages.append(exc)
+                notes.append(f"passed over: {exc}")
                 continue
-            return FoundRun(path, run, tuple(f"passed over: {damage}" for damage in damages))
+            return FoundRun(path, run, tuple(notes))
         if damages:
             raise damages[0]
         return None
 
-    def _newest_first(self, excluding: Collection[str]) -> Iterator[Path]:
+    def _by_name(self, excluding: Collection[str]) -> Iterator[tuple[str, Path]]:
         # Ids begin with the time: their names tell the order, no file need be opened.
         found = {path.name.removesuffix(ENDING): path for path in self.folder.glob(f"*/*{ENDING}")}
         for run_id in sorted(found, reverse=True):
             if run_id not in excluding and is_run_id(run_id):
-                yield found[run_id]
+                yield run_id, found[run_id]
+
+
+def _newest_first(runs: Iterable[StoredRun]) -> tuple[StoredRun, ...]:
+    return tuple(sorted(runs, key=lambda stored: stored.header.run.id, reverse=True))

@@ -43,7 +43,7 @@ def test_an_incomplete_run_and_a_damaged_one_are_told(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project.path)
-    project.run("-k", "case-3")
+    project.run("-k", "case-3", "-x", "test_evals.py::test_says_yes")
     (file,) = project.runs()
     file.with_name("20261121T084100-000000.jsonl.gz").write_bytes(b"noise")
 
@@ -51,7 +51,9 @@ def test_an_incomplete_run_and_a_damaged_one_are_told(
 
     assert "incomplete: not everything was collected" in result.stdout
     assert "warning: passed over: " in result.stderr
-    assert "note: incomplete" in llmeval("show", file).stdout
+    shown = llmeval("show", file).stdout
+    assert "note: incomplete" in shown
+    assert "note: of '-k case-3', 'test_evals.py::test_says_yes' alone" in shown
 
 
 def test_where_nothing_is_recorded_that_is_told(

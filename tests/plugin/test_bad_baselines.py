@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import os
 import subprocess
@@ -144,7 +145,7 @@ def test_last_and_a_run_id_name_any_run(project: Project) -> None:
     for reference in ("last", run_id):
         result, report = project.gate(f"--llm-baseline={reference}", "-k", "case-1")
         assert report["baseline"]["id"].startswith("20")
-        result.stdout.fnmatch_lines(["note: it covers '-k case-1' alone"])
+        result.stdout.fnmatch_lines(["note: of '-k case-1' alone"])
 
 
 def test_a_baseline_of_another_folder_is_unlike(branch: Project) -> None:
@@ -256,3 +257,97 @@ def test_the_report_has_no_nan(branch: Project) -> None:
 
     text = (branch.path / "out" / "report.json").read_text()
     json.loads(text, parse_constant=pytest.fail)
+
+
+# --- what a pull request could bring along --------------------------------------------------
+
+
+FORGED = "20991231T000000-fffaaa"
+
+
+def forge(project: Project) -> Path:
+    """Put a run of the same commit beside main's, in which every trial missed."""
+    (honest,) = project.runs()
+    text = gzip.decompress(honest.read_bytes()).decode()
+    lines = text.replace(honest.name.removesuffix(".jsonl.gz"), FORGED).splitlines()[:-1]
+    missed = [
+        line.replace('"passed"', '"missed"').replace('"pass":1.0', '"pass":0.0') for line in lines
+    ]
+    data = "".join(f"{line}\n" for line in missed).encode()
+    trials = [json.loads(line) for line in missed[1:]]
+    counts = {
+        "cases": len(json.loads(missed[0])["cases"]),
+        "trials": len(trials),
+        "calls": sum(len(trial.get("calls", ())) for trial in trials),
+    }
+    end = json.dumps({"counts": counts, "sha256": hashlib.sha256(data).hexdigest()})
+    path = honest.with_name(f"{FORGED}.jsonl.gz")
+    path.write_bytes(gzip.compress(data + end.encode() + b"\n"))
+    return path
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_a_committed_run_is_no_baseline(branch: Project, workers: tuple[str, ...]) -> None:
+    branch.git("add", "-f", str(forge(branch)))
+    branch.git("commit", "-qm", "innocent")
+
+    result = branch.run("--llm-baseline=main", *workers)
+
+    assert result.ret == USAGE_ERROR
+    assert branch.calls() == 0
+    told = str(result.stderr) + str(result.stdout)
+    assert f"{FORGED}.jsonl.gz" in told
+    assert "git rm -r --cached .llmeval/runs" in told
+    assert "INTERNALERROR" not in told
+
+
+def test_committed_replies_are_not_replayed(branch: Project) -> None:
+    branch.git("add", "-f", ".llmeval/cache")
+    branch.git("commit", "-qm", "innocent")
+
+    assert "git rm -r --cached .llmeval/cache" in refused(branch)
+
+
+def test_a_committed_link_in_place_of_the_store_is_refused(
+    branch: Project, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "store"
+    (branch.path / ".llmeval").rename(elsewhere)
+    (branch.path / ".llmeval").symlink_to(elsewhere)
+    assert branch.run("--llm-baseline=main").ret != USAGE_ERROR  # a link of the user's own
+    branch.git("add", "-f", ".llmeval")
+    branch.git("commit", "-qm", "innocent")
+    branch.calls()
+
+    assert "git rm -r --cached .llmeval" in refused(branch, "--llm-baseline=main")
+
+
+def test_a_session_without_evals_does_not_care_what_git_tracks(branch: Project) -> None:
+    branch.git("add", "-f", str(forge(branch)))
+    branch.write(test_plain="def test_ordinary(): pass\n")
+
+    assert branch.run("test_plain.py").ret == 0
+
+
+def test_a_run_from_the_future_is_passed_over(branch: Project) -> None:
+    forge(branch)
+
+    result, report = branch.gate("--llm-baseline=main")
+
+    assert report["baseline"]["id"] != FORGED
+    result.stdout.fnmatch_lines(
+        ["llm evals: note: passed over: run 2099*, dated 2099-12-31, ahead of this machine's clock"]
+    )
+
+
+@pytest.mark.parametrize("by_path", [True, False])
+def test_a_run_from_the_future_can_be_named_by_path_but_not_as_the_last(
+    branch: Project, by_path: bool
+) -> None:
+    path = forge(branch)
+
+    result, report = branch.gate(f"--llm-baseline={path if by_path else 'last'}")
+
+    assert (report["baseline"]["id"] == FORGED) is by_path
+    assert report["baseline"]["how"] == ("file" if by_path else "last")
+    assert "ahead of this machine's clock" in str(result.stdout)

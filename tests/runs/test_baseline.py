@@ -878,3 +878,9 @@ def test_a_worktree_sees_the_branches_of_its_repository(project, tmp_path):
     run_id = other.record(base)
     assert read_state(other.top).top == other.top
     assert find(other, "main").run.id == run_id
+
+
+def test_a_named_run_of_a_selection_says_what_it_covers(project):
+    run_id = project.record(selection=("-k a",), partial=("tests/a.py::test_x",))
+    found = find(project, run_id, selection=("-k a",))
+    assert found.notes == ("of '-k a' alone",)

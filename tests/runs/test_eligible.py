@@ -61,6 +61,11 @@ def test_what_is_short_is_said():
     assert incomplete == "incomplete: 3 of 4 trials"
 
 
+def test_a_run_from_the_future_says_so():
+    (ahead,) = shortcomings(make_run(id="20991231T000000-fffaaa"), trials=4)
+    assert ahead == "dated 2099-12-31, ahead of this machine's clock"
+
+
 def test_a_run_of_a_part_of_the_cases_is_incomplete_with_all_trials():
     (incomplete,) = shortcomings(make_run(complete=False), trials=4)
     assert incomplete == "incomplete: not everything was collected"

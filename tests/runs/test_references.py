@@ -4,7 +4,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_llmeval.errors import BaselineError, BaselineNotFound, BaselineUnreadable
+from pytest_llmeval.errors import (
+    BaselineError,
+    BaselineNotFound,
+    BaselineUnreadable,
+    SettingsError,
+)
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.baseline import Baseline
 from pytest_llmeval.runs.git import GitState
@@ -35,6 +40,20 @@ def test_a_candidate_is_named_by_file_id_last_and_commit(project: Project) -> No
     assert found["last"].notes == ("last is dirty: tracked files differed from the commit",)
 
 
+def test_a_store_that_git_tracks_is_asked_for_files_alone(project: Project) -> None:
+    run_id = project.record()
+    file = project.store.by_id(run_id)
+    run = candidate(project, run_id).run
+    project.git("add", "--force", ".llmeval/runs")
+
+    for reference in (run_id, "last", "main"):
+        with pytest.raises(SettingsError, match="git tracks"):
+            candidate(project, reference)
+        with pytest.raises(SettingsError, match="git tracks"):
+            against(project, reference, run)
+    assert candidate(project, str(file)).how == "file"
+
+
 def test_a_candidate_is_of_that_very_commit(project: Project) -> None:
     project.record()
     project.commit()
@@ -43,6 +62,17 @@ def test_a_candidate_is_of_that_very_commit(project: Project) -> None:
     with pytest.raises(BaselineNotFound, match=r"main: no complete run of a clean tree .* in "):
         candidate(project, "main")
     assert candidate(project, "HEAD~1").run.commit != project.head
+
+
+def test_a_candidate_is_the_newest_run_that_is_no_part_of_another(project: Project) -> None:
+    first = project.record(selection=("tests",))
+    project.record(selection=("tests", "-k a"))
+    assert candidate(project, "main").run.id == first
+    everything = project.record()
+    project.record(selection=("tests",))
+    assert candidate(project, "main").run.id == everything
+    again = project.record()
+    assert candidate(project, "main").run.id == again
 
 
 def test_last_is_the_newest_run_besides_the_candidate(project: Project) -> None:

@@ -6,11 +6,13 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from pytest_llmeval.errors import BaselineUnreadable
+from pytest_llmeval.errors import BaselineUnreadable, SettingsError
 from pytest_llmeval.runs import store as stores
-from pytest_llmeval.runs.store import RunStore, is_run_id, new_run_id
+from pytest_llmeval.runs.git import GitState
+from pytest_llmeval.runs.store import RunStore, is_run_id, new_run_id, refuse_tracked
 
 from .builders import COMMIT, make_run
+from .conftest import Project
 
 EARLY, LATE = "20261121T084100-1a2b3c", "20261121T084200-000000"
 
@@ -208,3 +210,103 @@ def test_a_folder_of_runs_that_is_a_link_is_not_written_to(store, tmp_path):
     with pytest.raises(OSError, match="runs is a symbolic link"):
         store.save(make_run())
     assert list((tmp_path / "theirs").iterdir()) == []
+
+
+# --- what git tracks, and what is yet to come ---------------------------------------------
+
+
+def refusal(project) -> str:
+    with pytest.raises(SettingsError) as refused:
+        refuse_tracked(project.store.directory, git=project.state)
+    return str(refused.value)
+
+
+def test_a_store_of_which_git_knows_nothing_will_do(project):
+    project.record()
+    refuse_tracked(project.store.directory, git=project.state)
+
+
+def test_a_file_that_git_tracks_is_refused_with_what_to_type(project):
+    project.record()
+    project.record()
+    project.git("add", "--force", ".llmeval/runs")
+    line = refusal(project)
+    assert re.search(r"git tracks \.llmeval/runs/\w{40}/\S+ and 1 more: ", line)
+    assert line.endswith("git rm -r --cached .llmeval/runs")
+    assert "\n" not in line
+
+
+def test_what_else_git_tracks_in_the_directory_does_not_matter(project):
+    project.record()
+    project.git("add", "--force", ".llmeval/.gitignore")
+    refuse_tracked(project.store.directory, git=project.state)
+
+
+def test_a_folder_that_differs_in_case_is_the_same_on_some_disks(project):
+    (project.top / ".LLMEVAL" / "Runs").mkdir(parents=True)
+    (project.top / ".LLMEVAL" / "Runs" / "run.jsonl.gz").touch()
+    project.git("add", "--force", ".LLMEVAL")
+    assert ".LLMEVAL/Runs/run.jsonl.gz" in refusal(project)
+
+
+def test_a_tracked_link_to_a_store_elsewhere_is_refused(project, tmp_path):
+    (tmp_path / "stores" / "own").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "stores")
+    project.store.directory.symlink_to(tmp_path / "link" / "own")
+    refuse_tracked(project.store.directory, git=project.state)
+    project.git("add", "--force", ".llmeval")
+    assert refusal(project).endswith("git rm -r --cached .llmeval")
+
+
+def test_a_link_that_leads_to_itself_ends(project):
+    project.store.directory.symlink_to(project.store.directory)
+    refuse_tracked(project.store.directory, git=project.state)
+
+
+def test_an_untracked_link_to_a_tracked_folder_is_refused(project):
+    (project.top / "evidence" / "runs").mkdir(parents=True)
+    (project.top / "evidence" / "runs" / "run.jsonl.gz").touch()
+    project.store.directory.symlink_to("evidence")
+    project.git("add", "evidence")
+    assert refusal(project).endswith("git rm -r --cached evidence/runs")
+
+
+def test_a_submodule_in_place_of_the_store_is_refused(project):
+    project.store.directory.mkdir()
+    inner = Project(project.store.directory)
+    inner.git("init", "--quiet")
+    inner.commit()
+    refuse_tracked(project.store.directory, git=project.state)
+    project.git("add", "--force", ".llmeval")
+    assert refusal(project).endswith("git rm -r --cached .llmeval")
+
+
+def test_a_store_outside_the_working_tree_is_not_its_business(project, tmp_path):
+    refuse_tracked(tmp_path / "elsewhere", git=project.state)
+
+
+def test_outside_git_nothing_is_tracked(tmp_path):
+    refuse_tracked(tmp_path, git=GitState(top=None, absent="no git"))
+
+
+def test_a_run_from_the_future_stands_for_no_commit_and_is_not_the_last(store):
+    now = datetime.now(UTC)
+    honest, skewed, forged = (
+        new_run_id(now + timedelta(minutes=minutes)) for minutes in (-1, 4, 6)
+    )
+    for run_id in (honest, skewed, forged):
+        store.save(make_run(id=run_id))
+    listing = store.at_commit(COMMIT)
+    assert [stored.header.run.id for stored in listing.runs] == [skewed, honest]
+    newest = store.newest()
+    assert newest.run.id == skewed
+    assert newest.notes == listing.notes
+    (note,) = listing.notes
+    assert note.startswith(f"passed over: run {forged}, dated {forged[:4]}-")
+
+
+def test_the_name_of_a_file_does_not_make_a_run_newer(store):
+    store.save(make_run(id=LATE))
+    early = store.save(make_run(id=EARLY))
+    early.rename(early.with_name("z.jsonl.gz"))
+    assert [stored.header.run.id for stored in store.at_commit(COMMIT).runs] == [LATE, EARLY]
