@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 from pytest_llmeval.cache.claims import Claims
 from pytest_llmeval.cache.failures import CacheUnusable, RowRefused
 from pytest_llmeval.cache.flights import Flights
-from pytest_llmeval.cache.reply import Answer, Fact, Row, StoredReply, decode, encode
+from pytest_llmeval.cache.reply import (
+    Accepts,
+    Answer,
+    Fact,
+    Row,
+    StoredReply,
+    accept_any,
+    decode,
+    encode,
+)
 from pytest_llmeval.cache.telling import Telling
 from pytest_llmeval.errors import CacheError, ReplayMiss
 from pytest_llmeval.records import CacheMode, Slot
@@ -68,7 +77,12 @@ class Replies:
         return self._mode == "replay"
 
     def lookup(
-        self, key: str, slot: Slot, *, request: Canonical | None = None
+        self,
+        key: str,
+        slot: Slot,
+        *,
+        request: Canonical | None = None,
+        accepts: Accepts = accept_any,
     ) -> StoredReply | None:
         """Replay a draw, without waiting for replies that are being stored.
 
@@ -76,6 +90,7 @@ class Replies:
             key: that of the request.
             slot: which draw of the request.
             request: what is asked, so that a miss can name what is most like it.
+            accepts: which stored replies may be replayed; any other counts as not there.
 
         Returns:
             The reply; None if it has to be paid for.
@@ -85,7 +100,7 @@ class Replies:
             CacheError: mode ``replay``, and the cache cannot be read.
         """
         self._is_closed = False
-        stored = self._stored(key, slot)
+        stored = self._stored(key, slot, accepts)
         if stored is None and self.only_replays:
             raise ReplayMiss(self._miss(key, slot, request))
         return stored
@@ -97,6 +112,7 @@ class Replies:
         call: Callable[[], Answer],
         *,
         request: Canonical | None = None,
+        accepts: Accepts = accept_any,
         on_loop: bool = False,
     ) -> StoredReply:
         """Pay for a draw that ``lookup`` did not find, and keep it.
@@ -109,6 +125,7 @@ class Replies:
             call: makes the call; whatever it raises passes unchanged, also to the other threads
                 that wait for it, and nothing is stored.
             request: what is asked; kept with its first reply.
+            accepts: as for ``lookup``.
             on_loop: the call goes on only while an event loop runs. Those who ask without may
                 be what holds the loop up, so the two do not wait for each other.
 
@@ -124,7 +141,7 @@ class Replies:
             return _paid(call)
         session = self._session if self._mode == "refresh" else ""  # it replays its own draws only
         name = f"{key}/{slot}/{session}/{'loop' if on_loop else 'thread'}"
-        pay = partial(self._pay_alone, name, key, slot, call, request=request)
+        pay = partial(self._pay_alone, name, key, slot, call, request=request, accepts=accepts)
         return self._flights.share(name, pay)
 
     def get_or_call(self, key: str, slot: Slot, call: Callable[[], Answer]) -> StoredReply:
@@ -156,9 +173,9 @@ class Replies:
         if self._store is not None:
             self._store.close()
 
-    def _stored(self, key: str, slot: Slot) -> StoredReply | None:
+    def _stored(self, key: str, slot: Slot, accepts: Accepts) -> StoredReply | None:
         rows = self._tolerant(self._generations(f"{key}/{slot}"))
-        return next((row.reply for row in reversed(rows) if self._may_replay(row)), None)
+        return next((row.reply for row in reversed(rows) if self._may_replay(row, accepts)), None)
 
     def _pay_alone(
         self,
@@ -168,16 +185,18 @@ class Replies:
         call: Callable[[], Answer],
         *,
         request: Canonical | None,
+        accepts: Accepts,
     ) -> StoredReply:
         """Pay while no other process does, unless one has done so since the lookup."""
         with self._claims.claimed(name):
-            stored = self._stored(key, slot)
+            stored = self._stored(key, slot, accepts)
             if stored is not None:
                 return stored
-            return self._keep(key, slot, _paid(call), request=request)
+            return self._keep(key, slot, _paid(call), request=request, accepts=accepts)
 
-    def _may_replay(self, row: Row) -> bool:
-        return self._mode != "refresh" or row.session == self._session
+    def _may_replay(self, row: Row, accepts: Accepts) -> bool:
+        is_own = self._mode != "refresh" or row.session == self._session
+        return is_own and accepts(row.reply)
 
     def _tolerant(self, rows: Iterator[Row]) -> list[Row]:
         """Read what can be read: a cache that cannot be used is an empty one, but for a replay."""
@@ -225,7 +244,13 @@ class Replies:
             raise
 
     def _keep(
-        self, key: str, slot: Slot, reply: StoredReply, *, request: Canonical | None
+        self,
+        key: str,
+        slot: Slot,
+        reply: StoredReply,
+        *,
+        request: Canonical | None,
+        accepts: Accepts,
     ) -> StoredReply:
         if self._mode == "off" or self._is_closed:
             return reply
@@ -233,7 +258,7 @@ class Replies:
         try:
             value = encode(reply, session=self._session)
             beside = self._telling.beside(self._opened(), key, request)
-            winner = self._file(name, value, beside=beside)
+            winner = self._file(name, value, beside=beside, accepts=accepts)
             if winner is None:
                 return reply
             self._opened().add(f"{name}/spare/{reply.draw}", value)
@@ -242,13 +267,16 @@ class Replies:
             return reply
         return replace(winner.reply, replayed=False)
 
-    def _file(self, name: str, value: bytes, *, beside: Sequence[NewRow]) -> Row | None:
+    def _file(
+        self, name: str, value: bytes, *, beside: Sequence[NewRow], accepts: Accepts
+    ) -> Row | None:
         """Store as the next generation, unless another process has just stored this draw.
 
         Args:
             name: of the draw.
             value: of the row.
             beside: rows to store along with it.
+            accepts: which row of the other process counts as this draw.
 
         Returns:
             The row of the other process, None if ours was stored.
@@ -263,7 +291,7 @@ class Replies:
             except RowRefused:
                 generation += 1
                 continue
-            if row is not None and self._may_replay(row):
+            if row is not None and self._may_replay(row, accepts):
                 return row
             if row is not None:  # else the cache was set aside meanwhile: leave no gap in the new
                 generation += 1
@@ -278,9 +306,12 @@ class Replies:
 
     def _miss(self, key: str, slot: Slot, request: Canonical | None) -> str:
         # The first 300 characters are what the section shows: what differs comes first.
+        if self._tolerant(self._generations(f"{key}/{slot}")):
+            why = "; what an earlier version stored there is no answer of a model"
+        else:
+            why = self._telling.of_miss(self._opened(), key, request)
         return (
-            f"no reply is stored for draw {slot} of request {key[:12]}"
-            f"{self._telling.of_miss(self._opened(), key, request)}. "
+            f"no reply is stored for draw {slot} of request {key[:12]}{why}. "
             "--llm-cache=replay makes no call. Pay for it once:  pytest --llm-cache=auto "
             f"(looked in {self._directory / 'cache'})"
         )

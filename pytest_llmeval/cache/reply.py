@@ -81,6 +81,15 @@ class StoredReply:
         )
 
 
+# Whether a stored reply may be replayed.
+Accepts = Callable[[StoredReply], bool]
+
+
+def accept_any(_reply: StoredReply) -> bool:
+    """Accept every stored reply."""
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """A stored reply, the session that paid for it, and when (UTC; "" if not known)."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_llmeval.models.asking import ChatForm
+from pytest_llmeval.models.asking import ChatForm, text_of
 from pytest_llmeval.models.base import Facts
 from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.exchange import PLACEHOLDER_KEY, Dialect, JsonObject
@@ -44,12 +44,35 @@ def read_facts(reply: JsonObject) -> Facts:
     return sensible(facts)
 
 
+def _has_content(reply: JsonObject) -> bool:
+    """Whether a message, or what a stream said of it, is an answer: also one without blocks."""
+    delta = reply.get("delta")
+    told = delta if isinstance(delta, dict) else {}
+    reason = reply.get("stop_reason") or told.get("stop_reason")
+    blocks = reply.get("content")
+    if reason == "error" or not isinstance(blocks, list | str):
+        return False
+    if isinstance(blocks, list) and not all(map(_is_block, blocks)):
+        return False
+    is_begun = bool(told.get("text") or told.get("partial_json"))
+    return bool(reason or is_begun or text_of(blocks) or _has_call(blocks))
+
+
+def _is_block(block: object) -> bool:
+    return isinstance(block, dict) and isinstance(block.get("type"), str)
+
+
+def _has_call(blocks: Sequence[Any]) -> bool:
+    return any(block["type"] != "text" for block in blocks)
+
+
 DIALECT = Dialect(
     provider="anthropic",
     paths=("/v1/messages",),  # neither their batches nor count_tokens
     key_variable=KEY_VARIABLE,
     beta_header="anthropic-beta",
     read_facts=read_facts,
+    answers={"/v1/messages": _has_content},
 )
 
 
@@ -152,7 +175,7 @@ def _blocks(texts: Sequence[Any]) -> list[Any]:
 
 
 def _text(reply: Any) -> str:
-    return "".join(block["text"] for block in reply["content"] if block["type"] == "text")
+    return text_of(reply["content"])
 
 
 def _rebuild(reply: dict[str, Any]) -> Message:
@@ -168,6 +191,5 @@ FORM = ChatForm(
     key=lambda: _api_key() or _token(),
     body=_body,
     text=_text,
-    place="content",
     rebuild=_rebuild,
 )

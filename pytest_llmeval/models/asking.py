@@ -29,8 +29,8 @@ from pytest_llmeval.models.exchange import (
     WireRequest,
     answer,
 )
+from pytest_llmeval.models.http_errors import error_message
 from pytest_llmeval.models.masking import secrets_of
-from pytest_llmeval.models.refusals import error_message
 from pytest_llmeval.models.retries import Attempt, NetworkFailed, RetryPolicy, WireReply
 from pytest_llmeval.printable import printable
 
@@ -46,9 +46,7 @@ class ChatForm:
         key: of the API, "" for none.
         needs_key: without one nobody is answered.
         body: words a question: name of the model, messages, parameters of the test.
-        text: finds the answer in a reply, None or "" if it has no text; fails with
-            LookupError, TypeError or AttributeError where a reply has no place for one.
-        place: what such a reply lacks.
+        text: finds the answer in a reply that is one; "" if it has no text.
         rebuild: makes the SDK's own object of a reply.
     """
 
@@ -58,8 +56,7 @@ class ChatForm:
     key: Callable[[], str]
     needs_key: bool = True
     body: Callable[[str, Sequence[Any], Mapping[str, Any]], JsonObject]
-    text: Callable[[Any], str | None]
-    place: str
+    text: Callable[[Any], str]
     rebuild: Callable[[dict[str, Any]], object]
 
 
@@ -121,13 +118,9 @@ class _Asks:
     def _reply(self, model: str, body: bytes, *, cached: bool) -> Reply:
         form = self._form
         parsed = json.loads(body)
-        try:
-            text = form.text(parsed)
-        except (LookupError, TypeError, AttributeError):
-            raise ProviderFailed(f"{self._name(model)} gave a reply without {form.place}") from None
         facts: Mapping[str, Any] = form.dialect.read_facts(parsed)
         return Reply(
-            text=text or "",
+            text=form.text(parsed),
             parse=partial(form.rebuild, parsed),
             model=facts.get("model"),
             usage=Usage(
@@ -158,7 +151,7 @@ class ChatProvider(_Asks):
         """Ask and wait for the reply.
 
         Raises:
-            ProviderFailed: there is none, or it holds no answer.
+            ProviderFailed: there is none.
             ReplayMiss: only replays are wanted and it is not stored.
         """
         request, attempt = self._question(model, messages, params)
@@ -180,7 +173,7 @@ class AsyncChatProvider(_Asks):
         """Ask and await the reply.
 
         Raises:
-            ProviderFailed: there is none, or it holds no answer.
+            ProviderFailed: there is none.
             ReplayMiss: only replays are wanted and it is not stored.
         """
         request, attempt = self._question(model, messages, params)
@@ -193,6 +186,20 @@ class AsyncChatProvider(_Asks):
                 retries=self._retries,
             )
         return self._reply(model, stored.body, cached=stored.replayed)
+
+
+def text_of(content: object) -> str:
+    """Read the text of a message: one text, or the parts of which it consists."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "".join(map(_text_of_part, content))
+    return "" if content is None else json.dumps(content, ensure_ascii=False)
+
+
+def _text_of_part(part: object) -> str:
+    text = part.get("text") if isinstance(part, Mapping) else part
+    return text if isinstance(text, str) else ""
 
 
 def plain(value: Any) -> Any:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pytest_llmeval.cache.reply import Accepts, accept_any
 from pytest_llmeval.errors import BudgetExceeded, LLMEvalError, ProviderFailed
 from pytest_llmeval.models.asker import apart
 from pytest_llmeval.models.base import CurrentTrial
@@ -35,6 +36,7 @@ class Request:
         parameters: the sampling parameters it names.
         canonical: what the key was made of; kept beside the reply, so that a miss can be explained.
         serial: no test and no other call may run while this one is made.
+        accepts: whether a stored reply can be replayed; one that cannot is drawn anew.
     """
 
     key: str
@@ -43,6 +45,7 @@ class Request:
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     canonical: Canonical | None = field(default=None, repr=False, compare=False)
     serial: bool = False
+    accepts: Accepts = field(default=accept_any, repr=False, compare=False)
 
 
 class CachedCalls:
@@ -86,7 +89,7 @@ class CachedCalls:
         """
         slot = self.trial.slot(request.key)
         try:
-            reply = self._replies.lookup(request.key, slot, request=request.canonical)
+            reply = self._stored(request, slot)
             if reply is None:  # wait for the reply, and until it is on disk
                 pay = self._payment(request, slot, perform, awaits=False)
                 reply = self.trial.wait(pay, serial=request.serial)
@@ -102,7 +105,7 @@ class CachedCalls:
         """Answer a request of a coroutine; if it gives up, the reply is lost to it but kept."""
         slot = self.trial.slot(request.key)
         try:
-            reply = self._replies.lookup(request.key, slot, request=request.canonical)
+            reply = self._stored(request, slot)
             if reply is None:
                 pay = self._payment(request, slot, perform, awaits=awaits)
                 reply = await self.trial.wait_async(pay, awaits=awaits, serial=request.serial)
@@ -111,6 +114,11 @@ class CachedCalls:
             raise
         self.trial.record(_answered_call(request, slot, reply))
         return reply
+
+    def _stored(self, request: Request, slot: Slot) -> StoredReply | None:
+        return self._replies.lookup(
+            request.key, slot, request=request.canonical, accepts=request.accepts
+        )
 
     def _note_loss(self, request: Request, slot: Slot, exc: BaseException) -> None:
         self.trial.record(_failed_call(request, slot, exc))
@@ -127,6 +135,7 @@ class CachedCalls:
             slot,
             partial(perform, slot),
             request=request.canonical,
+            accepts=request.accepts,
             on_loop=awaits,
         )
         return partial(apart, pay)  # a model that asks another does so on its own account

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
-from typing import Protocol, cast
+from typing import Protocol
 
 from pytest_llmeval.cache.key import canonical_request
 from pytest_llmeval.cache.replies import Answer, StoredReply
@@ -21,18 +21,26 @@ from pytest_llmeval.models.base import Facts
 from pytest_llmeval.models.budget import Bill
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
 from pytest_llmeval.models.deadline import Deadline
+from pytest_llmeval.models.http_errors import (
+    error_code,
+    error_message,
+    error_type,
+    failure_of,
+    is_success,
+)
 from pytest_llmeval.models.masking import masked
-from pytest_llmeval.models.refusals import error_code, error_message, failure_of
 from pytest_llmeval.models.retries import (
+    OWN_TYPE,
     Attempt,
     NetworkFailed,
     RetryPolicy,
     TimedOut,
     WireReply,
     is_throttled,
+    own_failure,
     send_with_retries,
 )
-from pytest_llmeval.models.streams import settled, times
+from pytest_llmeval.models.streams import AnswerCheck, settled, times
 from pytest_llmeval.records import Failure
 
 JsonObject = Mapping[str, object]
@@ -62,6 +70,8 @@ class Dialect:
         beta_header: request header that changes what a request means, "" for none.
         read_facts: picks model, fingerprint and tokens out of a reply.
         sampling_in: field of the body that holds the sampling parameters, "" for the body.
+        answers: by the end of its path, what tells whether the reply of a model is an answer;
+            it is given the reply, or what the chunks of a stream say together.
     """
 
     provider: str
@@ -70,6 +80,11 @@ class Dialect:
     beta_header: str
     read_facts: Callable[[JsonObject], Facts]
     sampling_in: str = ""
+    answers: Mapping[str, AnswerCheck] = field(default_factory=dict)
+
+    def answer_check(self, path: str) -> AnswerCheck | None:
+        """Find what judges the replies to a path; None where no model speaks."""
+        return next((check for end, check in self.answers.items() if path.endswith(end)), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +232,7 @@ def refused(exc: ReplayMiss | BudgetExceeded | HttpFailed) -> WireReply:
     if isinstance(exc, HttpFailed):
         return _for_the_sdk(exc.reply, exc.failure)
     code = MISS_CODE if isinstance(exc, ReplayMiss) else CAP_CODE
-    unsent = _own_failure(HTTPStatus.FAILED_DEPENDENCY, str(exc), code=code)
+    unsent = own_failure(HTTPStatus.FAILED_DEPENDENCY, str(exc), code=code)
     return _for_the_sdk(unsent, "infrastructure")
 
 
@@ -242,7 +257,18 @@ def describe(
         host=request.origin,
         parameters=sampling_parameters(sampling if isinstance(sampling, Mapping) else {}),
         canonical=canonical,
+        accepts=partial(_accepts, request, dialect),
     )
+
+
+def _accepts(request: WireRequest, dialect: Dialect, stored: StoredReply) -> bool:
+    """Whether a stored reply is an answer: earlier versions kept what was none."""
+    check = dialect.answer_check(request.path)
+    if check is None:
+        return True
+    kept = WireReply(status=stored.status, headers=stored.headers, body=stored.body)
+    is_streamed = bool(request.body.get("stream"))
+    return is_success(settled(kept, was_asked_for=is_streamed, answers=check).status)
 
 
 def _asked(request: WireRequest, dialect: Dialect) -> str | None:
@@ -262,58 +288,36 @@ def perform(
         raise HttpFailed(_no_key(dialect.key_variable), is_refusal=True)
     gate = retries.gates.of(dialect.provider, request.origin)
     is_streamed = bool(request.body.get("stream"))
+    check = dialect.answer_check(request.path)
 
     def send(deadline: Deadline) -> WireReply:
-        return settled(attempt(deadline), was_asked_for=is_streamed)
+        return settled(attempt(deadline), was_asked_for=is_streamed, answers=check)
 
     with retries.budget.meter(_asked(request, dialect), request.body) as meter:
         metered = meter.metered(send, partial(_bill, dialect))
         reply = send_with_retries(metered, retries, gate)
-    if not HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
+    if not is_success(reply.status):
         raise HttpFailed(masked(reply, request.secrets()))
     return Answer(
         body=reply.body,
         status=reply.status,
         headers={"content-type": reply.headers.get("content-type", "application/json")},
-        facts={**dialect.read_facts(_parse(reply)), **times(reply)},
+        facts={**dialect.read_facts(reply.says or {}), **times(reply)},
     )
 
 
 def _bill(dialect: Dialect, reply: WireReply) -> Bill:
     """Read what an attempt came to."""
-    if not HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
-        return Bill(counts=not is_throttled(reply), is_free=True)
-    try:
-        facts = dialect.read_facts(_parse(reply))
-    except HttpFailed:
-        return Bill()
-    return Bill.of(facts)
-
-
-def _parse(reply: WireReply) -> JsonObject:
-    if reply.summary is not None:
-        return reply.summary
-    try:
-        return cast("JsonObject", json.loads(reply.body))  # see ``settled``
-    except (ValueError, RecursionError) as exc:
-        message = f"the reply (HTTP {reply.status}) is not complete, valid JSON; nothing was stored"
-        own = _own_failure(HTTPStatus.BAD_GATEWAY, message, code="llmeval_not_json")
-        raise HttpFailed(own) from exc
+    if is_success(reply.status):
+        return Bill.of(dialect.read_facts(reply.says or {}))
+    # A reply that we found unusable came all the same, and may be charged for.
+    is_free = error_type(reply.body) != OWN_TYPE
+    return Bill(counts=not is_throttled(reply), is_free=is_free)
 
 
 def _no_key(variable: str) -> WireReply:
     message = f"{variable} is not set. Set it, or replay a recorded run with --llm-cache=replay"
-    return _own_failure(HTTPStatus.UNAUTHORIZED, message, code="llmeval_no_key")
-
-
-def _own_failure(status: HTTPStatus, message: str, *, code: str) -> WireReply:
-    """Word a failure of ours as an SDK expects a vendor's."""
-    error = {"message": message, "type": "llmeval", "code": code}
-    return WireReply(
-        status=status,
-        headers={"content-type": "application/json"},
-        body=json.dumps({"error": error}).encode(),
-    )
+    return own_failure(HTTPStatus.UNAUTHORIZED, message, code="llmeval_no_key")
 
 
 def unreachable(failed: NetworkFailed) -> WireReply:
@@ -325,7 +329,7 @@ def unreachable(failed: NetworkFailed) -> WireReply:
     is_late = isinstance(failed, TimedOut)
     status = HTTPStatus.GATEWAY_TIMEOUT if is_late else HTTPStatus.BAD_GATEWAY
     message = f"no reply: {failed.error if is_late else type(failed.error).__name__}"
-    return _for_the_sdk(_own_failure(status, message, code=UNREACHABLE_CODE), "infrastructure")
+    return _for_the_sdk(own_failure(status, message, code=UNREACHABLE_CODE), "infrastructure")
 
 
 def without_wire_headers(reply: WireReply) -> WireReply:

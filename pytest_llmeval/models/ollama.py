@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.asking import ChatForm
+from pytest_llmeval.models.asking import ChatForm, text_of
 from pytest_llmeval.models.base import Facts
 from pytest_llmeval.models.calls import SAMPLING_PARAMETERS, CachedCalls
 from pytest_llmeval.models.exchange import Dialect, JsonObject
@@ -44,6 +44,22 @@ def read_facts(reply: JsonObject) -> Facts:
     return sensible(facts)
 
 
+def _has_message(reply: JsonObject) -> bool:
+    message = reply.get("message")
+    if not isinstance(message, dict):
+        return False
+    return _has_ended(reply) or bool(message.get("content") or message.get("tool_calls"))
+
+
+def _has_response(reply: JsonObject) -> bool:
+    response = reply.get("response")
+    return isinstance(response, str) and (_has_ended(reply) or bool(response))
+
+
+def _has_ended(reply: JsonObject) -> bool:
+    return reply.get("done") is True or bool(reply.get("done_reason"))
+
+
 DIALECT = Dialect(
     provider="ollama",
     paths=("/api/chat", "/api/generate", "/api/embed", "/api/embeddings"),
@@ -51,6 +67,7 @@ DIALECT = Dialect(
     beta_header="",
     read_facts=read_facts,
     sampling_in="options",
+    answers={"/api/chat": _has_message, "/api/generate": _has_response},
 )
 
 
@@ -138,9 +155,8 @@ def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> Jso
     return body
 
 
-def _text(reply: Any) -> str | None:
-    content: str | None = reply["message"].get("content")
-    return content
+def _text(reply: Any) -> str:
+    return text_of(reply["message"].get("content"))
 
 
 def _rebuild(reply: dict[str, Any]) -> ChatResponse:
@@ -157,6 +173,5 @@ FORM = ChatForm(
     needs_key=False,
     body=_body,
     text=_text,
-    place="a message",
     rebuild=_rebuild,
 )

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_llmeval.models.asking import ChatForm
+from pytest_llmeval.models.asking import ChatForm, text_of
 from pytest_llmeval.models.base import Facts
 from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.exchange import PLACEHOLDER_KEY, Dialect, JsonObject
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 REQUIREMENT = "openai>=3,<4"
 KEY_VARIABLE = "OPENAI_API_KEY"
 BASE_URL = "https://api.openai.com/v1"
+# Fields of a message in which a model answers.
+_ANSWERING = ("content", "refusal", "tool_calls", "function_call", "audio")
+_VERDICTS = ("content_filter", "length")  # beginnings of reasons why there is no message
+_ENDS = ("completed", "incomplete")
 
 
 def read_facts(reply: JsonObject) -> Facts:
@@ -42,12 +46,43 @@ def read_facts(reply: JsonObject) -> Facts:
     return sensible(facts)
 
 
+def _has_choices(reply: JsonObject) -> bool:
+    choices = reply.get("choices")
+    return isinstance(choices, list) and bool(choices) and all(map(_is_choice, choices))
+
+
+def _is_choice(choice: object) -> bool:
+    """Whether one choice, or what a stream said of it, is an answer: also one without text."""
+    if not isinstance(choice, dict):
+        return False
+    reason = choice.get("finish_reason")
+    if reason == "error" or choice.get("error"):
+        return False
+    message = choice.get("message", choice.get("delta"))
+    if isinstance(message, dict):
+        return bool(reason or any(message.get(name) for name in _ANSWERING))
+    if isinstance(choice.get("text"), str):  # /completions
+        return bool(reason or choice["text"])
+    return str(reason).startswith(_VERDICTS)
+
+
+def _has_output(reply: JsonObject) -> bool:
+    """Whether a response is an answer; one that is made in the background comes later."""
+    output = reply.get("output")
+    if not isinstance(output, list):
+        return False
+    if not all(isinstance(item, dict) and item.get("type") for item in output):
+        return False
+    return bool(output or reply.get("status") in _ENDS or reply.get("background") is True)
+
+
 DIALECT = Dialect(
     provider="openai",
     paths=("/completions", "/responses", "/embeddings", "/moderations"),  # chat/ as well
     key_variable=KEY_VARIABLE,
     beta_header="openai-beta",
     read_facts=read_facts,
+    answers={"/completions": _has_choices, "/responses": _has_output},
 )
 
 
@@ -121,9 +156,9 @@ def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> Jso
     return {"model": model, "messages": messages, **params}
 
 
-def _text(reply: Any) -> str | None:
-    content: str | None = reply["choices"][0]["message"].get("content")
-    return content
+def _text(reply: Any) -> str:
+    message = reply["choices"][0].get("message")
+    return text_of(message.get("content")) if isinstance(message, dict) else ""
 
 
 def _rebuild(reply: dict[str, Any]) -> ChatCompletion:
@@ -139,6 +174,5 @@ FORM = ChatForm(
     key=_key,
     body=_body,
     text=_text,
-    place="choices",
     rebuild=_rebuild,
 )

@@ -26,22 +26,18 @@ from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.budget import Budget
 from pytest_llmeval.models.deadline import Deadline, TimeIsUp, TimeLimit
 from pytest_llmeval.models.gates import Gate, Gates
+from pytest_llmeval.models.http_errors import (
+    RETRIED_STATUSES,
+    THROTTLING_STATUSES,
+    UNPAID_CODES,
+    error_code,
+    failure_of,
+    is_success,
+)
 from pytest_llmeval.models.pacing import growing_pause
 
+OWN_TYPE = "llmeval"  # of errors that we word ourselves
 MOST_REFUSALS = 20  # of one call: what is too large for the limit itself never gets through
-OVERLOADED = 529
-THROTTLING_STATUSES = (
-    HTTPStatus.TOO_MANY_REQUESTS,
-    HTTPStatus.SERVICE_UNAVAILABLE,
-    OVERLOADED,
-)
-# With a 429, but no wait brings the money back.
-LASTING_CODES = ("insufficient_quota", "billing_hard_limit_reached")
-RETRIED_STATUSES = (
-    HTTPStatus.REQUEST_TIMEOUT,
-    HTTPStatus.CONFLICT,
-    HTTPStatus.TOO_MANY_REQUESTS,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +49,9 @@ class WireReply:
         body: decoded bytes.
         seconds: how long this one attempt took, to the last byte; ``first_chunk_seconds`` to
             the first of the body, None where that is not known.
-        summary: what the chunks of a stream say together; None for a reply in one piece.
+        says: the JSON object that a success is, or what the chunks of its stream say together;
+            None until it was read.
+        is_stream: it came in chunks that are to be handed on as they came.
     """
 
     status: int
@@ -61,26 +59,30 @@ class WireReply:
     body: bytes = b""
     seconds: float = 0.0
     first_chunk_seconds: float | None = None
-    summary: Mapping[str, object] | None = None
+    says: Mapping[str, object] | None = None
+    is_stream: bool = False
 
 
 # Makes a call once and reads the whole reply; raises ``NetworkFailed``, or ``TimeIsUp`` when
 # nothing is left of the time that it is given.
 Attempt = Callable[[Deadline], WireReply]
 
-GAVE_UP = WireReply(
-    status=HTTPStatus.TOO_MANY_REQUESTS,
-    headers={"content-type": "application/json"},
-    body=json.dumps(
-        {
-            "error": {
-                "message": "the provider has let nothing through for minutes, so this call was not "
-                "made. Lower --llm-concurrency, or see what limits the account",
-                "type": "llmeval",
-                "code": "llmeval_gave_up",
-            }
-        }
-    ).encode(),
+
+def own_failure(status: int, message: str, *, code: str) -> WireReply:
+    """Word a failure of ours as an SDK expects a vendor's."""
+    error = {"message": message, "type": OWN_TYPE, "code": code}
+    return WireReply(
+        status=status,
+        headers={"content-type": "application/json"},
+        body=json.dumps({"error": error}).encode(),
+    )
+
+
+GAVE_UP = own_failure(
+    HTTPStatus.TOO_MANY_REQUESTS,
+    "the provider has let nothing through for minutes, so this call was not made. "
+    "Lower --llm-concurrency, or see what limits the account",
+    code="llmeval_gave_up",
 )
 
 
@@ -205,13 +207,13 @@ def note_outcome(gate: Gate, outcome: WireReply, *, started: float) -> None:
     """Let the pace of the provider follow from what a call brought."""
     if is_throttled(outcome):
         gate.throttled(started, retry_after=retry_after(outcome.headers))
-    elif HTTPStatus.OK <= outcome.status < HTTPStatus.MULTIPLE_CHOICES:
+    elif is_success(outcome.status):
         gate.succeeded(started)
 
 
 def is_throttled(reply: WireReply) -> bool:
     """Whether the provider only wants fewer calls, and will answer this one later."""
-    if not may_pass(reply) or _error_code(reply.body) in LASTING_CODES:
+    if not may_pass(reply) or error_code(reply.body) in UNPAID_CODES:
         return False
     return reply.status in THROTTLING_STATUSES or retry_after(reply.headers) is not None
 
@@ -223,7 +225,9 @@ def may_pass(outcome: WireReply | NetworkFailed) -> bool:
     if outcome.headers.get("x-should-retry") == "false":
         return False
     is_servers_fault = outcome.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    return outcome.status in RETRIED_STATUSES or is_servers_fault
+    if outcome.status not in RETRIED_STATUSES and not is_servers_fault:
+        return False
+    return failure_of(outcome.status, outcome.body) == "infrastructure"
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -265,10 +269,3 @@ def _attempt(
         return reply
     finally:
         gate.leave()
-
-
-def _error_code(body: bytes) -> object:
-    try:
-        return json.loads(body)["error"]["code"]
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return None

@@ -1,10 +1,10 @@
-"""Whether a streamed reply is complete, and what its chunks say together; bytes in, facts out.
+"""Whether a reply is complete and answers, and what it says; bytes in, facts out.
 
 A stream is read to its end before anything is made of it, so that only its bytes count and
 not how they were cut into chunks. Two forms are known: server-sent events (openai, anthropic
 and all who speak like them) and one JSON object a line (ollama).
 
-Whatever is no complete reply is turned into the HTTP failure that a vendor would have sent,
+Whatever is no complete answer is turned into the HTTP failure that a vendor would have sent,
 had the failure come before the first chunk: so it is tried again, slows the provider's pace
 down, counts as infrastructure or content and is worded by the SDK like any other.
 """
@@ -14,18 +14,19 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from typing import cast
 
-from pytest_llmeval.models.retries import OVERLOADED, WireReply
+from pytest_llmeval.models.http_errors import is_success, status_of
+from pytest_llmeval.models.retries import OWN_TYPE, WireReply
 
 JsonObject = Mapping[str, object]
+AnswerCheck = Callable[[JsonObject], bool]
 
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson")
 END_TYPES = ("response.completed", "response.incomplete", "message_stop")
-ERROR_STATUSES = range(400, 600)
 _DONE = b"[DONE]"
 # Where the vendors' replies have what was asked for, and of what kind it is.
 _ANSWERS: Mapping[str, type | tuple[type, ...]] = {
@@ -39,23 +40,8 @@ _ANSWERS: Mapping[str, type | tuple[type, ...]] = {
     "response": str,
     "results": list,
 }
-_SURELY_ANSWERS = re.compile(rb'"(choices|content|data|embeddings?|output)"\s*:\s*\[\s*[^\]\s]')
+_SILENT: tuple[object, ...] = (None, "", [], {})  # values that say nothing
 _LINE_END = re.compile(rb"\r\n|\r|\n")
-
-# By code or type of an error event: the status with which a plain request would have failed.
-_STATUSES = {
-    "rate_limit_exceeded": HTTPStatus.TOO_MANY_REQUESTS,
-    "rate_limit_error": HTTPStatus.TOO_MANY_REQUESTS,
-    "insufficient_quota": HTTPStatus.TOO_MANY_REQUESTS,
-    "overloaded_error": OVERLOADED,
-    "billing_error": HTTPStatus.PAYMENT_REQUIRED,
-    "invalid_request_error": HTTPStatus.BAD_REQUEST,
-    "invalid_prompt": HTTPStatus.BAD_REQUEST,
-    "context_length_exceeded": HTTPStatus.BAD_REQUEST,
-    "content_filter": HTTPStatus.BAD_REQUEST,
-    "content_policy_violation": HTTPStatus.BAD_REQUEST,
-    "image_content_policy_violation": HTTPStatus.BAD_REQUEST,
-}
 
 
 class StreamFailed(Exception):
@@ -92,23 +78,29 @@ def read_chunks(chunks: Iterable[bytes], *, started: float) -> tuple[bytes, floa
     return b"".join(came), first
 
 
-def settled(reply: WireReply, *, was_asked_for: bool) -> WireReply:
-    """Tell of a stream what it says, or the failure that it is.
-
-    A plain reply is left alone, unless it only tells of an error or is no JSON object.
+def settled(
+    reply: WireReply, *, was_asked_for: bool, answers: AnswerCheck | None = None
+) -> WireReply:
+    """Tell of a success what it says, or the failure that it is.
 
     Args:
         reply: read to its end.
         was_asked_for: the request wanted a stream; some servers send one unasked, and some
             call it by another content type.
+        answers: tells whether what a model said is an answer; None if no model was to speak.
     """
     content_type = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if not HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
+    if not is_success(reply.status):
         return reply
+    is_stream = was_asked_for or content_type in STREAM_TYPES
     try:
-        if was_asked_for or content_type in STREAM_TYPES:
-            return replace(reply, summary=read_stream(reply.body))
-        _refuse_no_answer(reply.body)
+        says = read_stream(reply.body) if is_stream else _read_plain(reply.body)
+        if answers is not None and not answers(says):
+            raise _broken(
+                "the reply holds neither text nor a refusal nor a call of a tool, and no reason "
+                "why it ended, or it ended in an error; nothing was stored",
+                code="llmeval_no_answer",
+            )
     except StreamFailed as exc:
         return replace(
             reply,
@@ -116,12 +108,12 @@ def settled(reply: WireReply, *, was_asked_for: bool) -> WireReply:
             headers={**reply.headers, "content-type": "application/json"},
             body=json.dumps({"error": exc.error}).encode(),
         )
-    return reply
+    return replace(reply, says=says, is_stream=is_stream)
 
 
 def times(reply: WireReply) -> dict[str, float | None]:
     """Tell how long a reply took, as facts of the call; of a stream also when it began."""
-    if reply.summary is None:
+    if not reply.is_stream:
         return {"seconds": reply.seconds}
     return {"first_chunk_seconds": reply.first_chunk_seconds, "seconds": reply.seconds}
 
@@ -194,10 +186,28 @@ def _add(summary: dict[str, object], part: JsonObject) -> None:
     """Add what a chunk says; what comes later counts, but only where it says something."""
     for name, value in part.items():
         known = summary.get(name)
-        if isinstance(value, dict) and isinstance(known, dict):
-            summary[name] = known | {key: one for key, one in value.items() if one is not None}
-        elif value is not None:
-            summary[name] = value
+        if name == "choices" and isinstance(value, list):
+            summary[name] = _choices(known if isinstance(known, list) else [], value)
+        else:
+            summary[name] = _later(known, value, depth=1)
+
+
+def _later(known: object, value: object, *, depth: int) -> object:
+    if depth and isinstance(value, dict) and isinstance(known, dict):
+        return known | {
+            name: _later(known.get(name), one, depth=depth - 1) for name, one in value.items()
+        }
+    return known if value in _SILENT and known is not None else value
+
+
+def _choices(known: list[JsonObject], pieces: list[object]) -> list[JsonObject]:
+    """Put the pieces of each choice together; a chunk may have none, as one with the usage."""
+    choices = {str(choice.get("index")): choice for choice in known}
+    for piece in pieces:
+        if isinstance(piece, dict):
+            place = str(piece.get("index"))
+            choices[place] = cast("JsonObject", _later(choices.get(place, {}), piece, depth=2))
+    return list(choices.values())
 
 
 def _refuse_error(piece: JsonObject) -> None:
@@ -212,18 +222,18 @@ def _refuse_error(piece: JsonObject) -> None:
     raise _told(error or piece, before="the stream ended in an error")
 
 
-def _refuse_no_answer(body: bytes) -> None:
-    """Refuse what came with status 200 and is no answer: gateways send their errors so.
+def _read_plain(body: bytes) -> JsonObject:
+    """Read a reply in one piece; gateways send their errors with status 200, too.
 
-    What is no JSON at all is left to who reads it.
+    Raises:
+        StreamFailed: it is no JSON object, is an error, or has no place for an answer.
     """
-    tells_of_error = b'"error"' in body or b'"failed"' in body
-    if body.lstrip()[:1] == b"{" and not tells_of_error and _SURELY_ANSWERS.search(body):
-        return  # spares nearly all replies that are parsed twice
     try:
         reply = json.loads(body)
     except (ValueError, RecursionError):
-        return
+        raise _broken(
+            "the reply is not complete, valid JSON; nothing was stored", code="llmeval_not_json"
+        ) from None
     if not isinstance(reply, dict):
         raise _broken(
             "the reply is no JSON object, so it answers nothing; nothing was stored",
@@ -241,6 +251,7 @@ def _refuse_no_answer(body: bytes) -> None:
             "nothing was stored",
             code="llmeval_no_answer",
         )
+    return cast("JsonObject", reply)
 
 
 def _has_room_for_answer(reply: JsonObject) -> bool:
@@ -255,18 +266,9 @@ def _answers(reply: JsonObject) -> bool:
 def _told(error: object, *, before: str) -> StreamFailed:
     fields = error if isinstance(error, dict) else {"message": str(error)}
     message = f"{before}: {fields.get('message') or 'it says no more'}"
-    return StreamFailed(_status_of(fields), {**fields, "message": message})
-
-
-def _status_of(error: JsonObject) -> int:
-    code = error.get("code")
-    if isinstance(code, int) and code in ERROR_STATUSES:
-        return code
-    names = (str(code), str(error.get("type")))
-    known = [_STATUSES[name] for name in names if name in _STATUSES]
-    return known[0] if known else HTTPStatus.INTERNAL_SERVER_ERROR
+    return StreamFailed(status_of(fields), {**fields, "message": message})
 
 
 def _broken(message: str, *, code: str) -> StreamFailed:
-    error = {"message": message, "type": "llmeval", "code": code}
+    error = {"message": message, "type": OWN_TYPE, "code": code}
     return StreamFailed(HTTPStatus.BAD_GATEWAY, error)

@@ -12,12 +12,9 @@ from pytest_llmeval.errors import ReplayMiss
 from pytest_llmeval.models.base import CurrentTrial
 from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.exchange import refused, without_wire_headers
+from pytest_llmeval.models.http_errors import ANSWERING_STATUSES, failure_of
 from pytest_llmeval.models.masking import masked
-from pytest_llmeval.models.refusals import failure_of
 from pytest_llmeval.models.retries import WireReply
-
-# An application may well ask whether something is there.
-ANSWERS = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
 
 
 def refusal(calls: CachedCalls, request: str) -> WireReply | None:
@@ -51,10 +48,9 @@ def note_status(trial: CurrentTrial, request: str, status: int, *, body: bytes =
         status: of the reply.
         body: likewise, if it was read.
     """
-    if status < HTTPStatus.BAD_REQUEST:
-        trial.note_unkept(request, lost="")
-    elif status not in ANSWERS and failure_of(status, body) == "infrastructure":
-        trial.note_unkept(request, lost=f"{request}: HTTP {status}")
+    is_answer = status < HTTPStatus.BAD_REQUEST or status in ANSWERING_STATUSES
+    is_lost = not is_answer and failure_of(status, body) == "infrastructure"
+    trial.note_unkept(request, lost=f"{request}: HTTP {status}" if is_lost else "")
 
 
 def note_error(trial: CurrentTrial, request: str, error: Exception) -> None:

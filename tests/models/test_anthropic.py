@@ -181,13 +181,13 @@ def test_the_text_of_a_reply_is_that_of_all_its_blocks(
     assert session.model(NAME, trial).ask("Hello").text == text
 
 
-@pytest.mark.parametrize("body", [{"content": "text"}, {"content": ["text"]}])
+@pytest.mark.parametrize("body", [{"content": [{}]}, {"content": ["text"]}])
 def test_a_reply_without_content_is_an_error(
     session: Session, server: AnthropicServer, trial: CountingTrial, body: object
 ) -> None:
-    server.then(Scripted(body=body))
+    server.then(*[Scripted(body=body)] * 3)
 
-    with pytest.raises(ProviderFailed, match=f"{NAME} gave a reply without content"):
+    with pytest.raises(ProviderFailed, match="HTTP 502 Bad Gateway: the reply holds"):
         session.model(NAME, trial).ask("Hello")
 
 

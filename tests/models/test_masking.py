@@ -71,7 +71,7 @@ def test_the_refusal_that_a_client_of_the_application_gets_is_masked(
 def test_an_answer_is_handed_over_as_it_came(
     place: Place, server: OpenAIServer, library: ModuleType, send: Callable[..., Any]
 ) -> None:
-    server.then(Scripted(body={"choices": [{}], "said": SECRET}))
+    server.then(Scripted(body={"choices": [{"finish_reason": "length"}], "said": SECRET}))
     headers = {"authorization": f"Bearer {SECRET}"}
     with place.trial():
         reply = send(library, f"{server.url}/chat/completions", json=ASKED, headers=headers)

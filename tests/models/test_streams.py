@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -225,13 +226,15 @@ def test_a_plain_response_that_failed_is_the_failure_that_its_stream_is(
 def test_a_response_that_did_not_fail_is_left_alone(body: object) -> None:
     sent = WireReply(status=200, body=json.dumps(body).encode())
 
-    assert settled(sent, was_asked_for=False) is sent
+    assert settled(sent, was_asked_for=False) == replace(sent, says=body)
 
 
-def test_what_only_looks_like_a_failed_response_is_left_alone() -> None:
-    sent = WireReply(status=200, body=b'{"status": "failed"')
+@pytest.mark.parametrize("body", [b'{"status": "failed"', b"", b"<html>", b"\xff", b"[" * 100_000])
+def test_what_is_no_json_is_a_failure(body: bytes) -> None:
+    reply = settled(WireReply(status=200, body=body), was_asked_for=False)
 
-    assert settled(sent, was_asked_for=False) is sent
+    assert reply.status == 502
+    assert json.loads(reply.body)["error"]["code"] == "llmeval_not_json"
 
 
 @pytest.mark.parametrize(
@@ -269,7 +272,7 @@ def test_a_reply_that_is_only_an_error_is_a_failure(body: object, status: int, t
 def test_a_reply_that_answers_is_left_alone_whatever_error_it_names(body: object) -> None:
     sent = WireReply(status=200, body=json.dumps(body).encode())
 
-    assert settled(sent, was_asked_for=False) is sent
+    assert settled(sent, was_asked_for=False) == replace(sent, says=body)
 
 
 @pytest.mark.parametrize(
@@ -327,7 +330,7 @@ def test_where_chunks_are_cut_makes_no_difference(kind: str, data: st.DataObject
     reply = settled(WireReply(status=200, body=body), was_asked_for=True)
 
     assert reply.body == whole
-    assert reply.summary == read_stream(whole)
+    assert reply.says == read_stream(whole)
 
 
 @pytest.mark.parametrize("kind", ["chat", "tool call", "responses", "messages"])
@@ -366,8 +369,6 @@ def test_a_stream_that_nobody_asked_for_is_one_all_the_same(content_type: str) -
 @pytest.mark.parametrize(
     ("sent", "was_asked_for"),
     [
-        (WireReply(status=200, body=b'{"id": 1, "content": []}'), False),
-        (WireReply(status=200, body=b'{"response": "", "done": true}'), False),
         (WireReply(status=500, body=b"<html>"), True),
         (WireReply(status=429, headers={"content-type": "text/event-stream"}), True),
     ],
@@ -392,6 +393,31 @@ def test_a_failure_is_worded_as_a_vendor_does_and_keeps_the_headers() -> None:
     }
 
 
+def test_a_reply_that_a_model_is_to_answer_is_shown_to_the_check() -> None:
+    sent = WireReply(status=200, body=b'{"choices": [{}]}')
+
+    refused = settled(sent, was_asked_for=False, answers=lambda says: says != {"choices": [{}]})
+
+    assert refused.status == 502
+    assert settled(sent, was_asked_for=False, answers=lambda _says: True).status == 200
+
+
+def test_pieces_of_a_choice_are_put_together() -> None:
+    chunks = [
+        {"choices": [{"index": 0, "delta": {"content": "H"}, "finish_reason": None}]},
+        {"choices": [{"index": 1, "delta": {"content": "I"}}, None]},
+        {"choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "stop"}]},
+        {"choices": [], "usage": {"prompt_tokens": 7}},
+    ]
+
+    said = read_stream(b"".join(map(event, chunks)) + DONE)
+
+    assert said["choices"] == [
+        {"index": 0, "delta": {"content": "H"}, "finish_reason": "stop"},
+        {"index": 1, "delta": {"content": "I"}},
+    ]
+
+
 def test_the_time_of_the_first_chunk_is_noted() -> None:
     body, first = read_chunks(iter([b"a", b"", b"b"]), started=time.perf_counter() - 100)
 
@@ -406,7 +432,7 @@ def test_nothing_has_no_first_chunk() -> None:
 
 def test_only_a_stream_has_a_first_chunk_to_tell_of() -> None:
     plain = WireReply(status=200, seconds=2.0, first_chunk_seconds=0.5)
-    stream = WireReply(status=200, seconds=2.0, first_chunk_seconds=0.5, summary={})
+    stream = WireReply(status=200, seconds=2.0, first_chunk_seconds=0.5, is_stream=True)
 
     assert times(plain) == {"seconds": 2.0}
     assert times(stream) == {"first_chunk_seconds": 0.5, "seconds": 2.0}

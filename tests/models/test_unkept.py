@@ -75,7 +75,7 @@ def test_a_no_is_an_answer(
     with pytest.raises(openai.APIStatusError):
         ask(session, trial)
 
-    assert trial.unkept == {}
+    assert trial.unkept == {LIST: ""}
 
 
 def test_what_was_lost_and_then_came_is_no_loss(

@@ -172,16 +172,16 @@ def test_a_stream_that_is_cut_is_the_vendors_own_error_and_not_stored(
 def test_malformed_json_is_an_error_and_not_stored(
     session: Session, serving: OpenAIServer, trial: CountingTrial, vendor: Vendor, is_async: bool
 ) -> None:
-    serving.then(Scripted(body=b'{"id": "1'))
+    serving.then(*[Scripted(body=b'{"id": "1')] * 3)
     way = vendor.ways["plain"]
     client = vendor.client(session, trial, is_async=is_async)
 
     with pytest.raises(vendor.errors[502], match="not complete, valid JSON"):
         done(way.ask(client))
 
-    assert len(serving.requests) == 1
+    assert len(serving.requests) == 3
     assert trial.calls[0].failure == "infrastructure"
-    assert way.read(done(way.ask(client))) == "reply 1"
+    assert way.read(done(way.ask(client))) == "reply 3"
 
 
 @BOTH

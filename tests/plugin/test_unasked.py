@@ -213,3 +213,31 @@ def test_nor_is_a_failure_of_what_is_never_kept(
     assert outcomes(project) == ["errored"] * 4
     assert len(server.requests) == sent
     result.stdout.fnmatch_lines(["first of them*GET /v1/models is not kept*"])
+
+
+@pytest.mark.parametrize(
+    ("scripted", "outcome"),
+    [
+        (Scripted(status=405), "errored"),
+        (Scripted(status=498), "errored"),
+        (Scripted(status=400, body={"error": {"code": "invalid_api_key"}}), "errored"),
+        (Scripted(status=413), "crashed"),
+        (Scripted(status=403, body={"error": {"code": "content_policy_violation"}}), "crashed"),
+        (Scripted(body={"choices": [{}]}), "errored"),
+        (Scripted(body={"choices": [{"message": None}]}), "errored"),
+        (Scripted(body=b"<html>"), "errored"),
+        (Scripted(body={"choices": [{"finish_reason": "content_filter"}]}), "missed"),
+    ],
+)
+def test_a_trial_is_scored_where_the_content_is_at_fault_alone(
+    project: Project, monkeypatch: pytest.MonkeyPatch, scripted: Scripted, outcome: str
+) -> None:
+    body = "assert llm.ask('Hello', model='openai/gpt').text"
+    project.write(test_evals=ASKS.format(body=body), pytest_ini=INI)
+    with OpenAIServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+        server.then(*[scripted] * 9)
+        project.run()
+
+    assert outcomes(project) == [outcome] * 3
