@@ -52,4 +52,4 @@ class Judgement:
     def fails(self) -> bool:
         """Whether the session may not end green."""
         judged = [one for one in (self.comparison, self.anchored) if one is not None]
-        return any(one.fails for one in judged) or bool(self.could_not_judge)
+        return any(one.fails for one in judged) or bool(self.could_not_judge or self.unsaved)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -94,6 +94,8 @@ class SessionHooks:
         self._forecast: list[str] = []
         self._started = time.perf_counter()
         self._retry: Retry | None = None
+        self._nodes: list[Any] = []  # xdist's workers
+        self._arrived: dict[str, dict[str, Any]] = {}  # what they sent and is not taken in, by id
         self._asks_only = _asks_only(config)
         if self._asks_only:
             return
@@ -153,7 +155,18 @@ class SessionHooks:
         payload = getattr(report, "llm_eval", None)
         if payload is not None and not self._is_worker:
             self._take(payload)
-            payload["trials"] = []  # pytest keeps every report to the end
+            # pytest keeps every report to the end
+            report.llm_eval = payload | {"trials": []}  # type: ignore[attr-defined]
+            self._arrived.pop(payload["id"], None)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_from_serializable(self) -> Generator[None, Any, Any]:
+        """Keep what a worker sent: a controller that was interrupted hands no more reports on."""
+        report = yield
+        payload = getattr(report, "llm_eval", None)
+        if payload is not None:
+            self._arrived[payload["id"]] = payload
+        return report
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
         """Show a case as ``4/5``, a yellow ``m`` if a trial fell short, ``E`` if all erred."""
@@ -173,6 +186,7 @@ class SessionHooks:
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a worker whether its queue may be taken from it; follow what workers report."""
         stealing = self._config.getoption("dist", "no") == "worksteal"
+        self._nodes.append(node)
         node.workerinput["llmeval_stealing"] = stealing
         node.workerinput[SESSION_KEY] = self._settings.session
         if self._retry is not None:
@@ -188,8 +202,7 @@ class SessionHooks:
     def pytest_testnodedown(self, node: Any) -> None:
         """Hear from a worker that ended."""
         output = getattr(node, "workeroutput", None) or {}
-        for payload in output.get(_UNREPORTED_KEY, ()):
-            self._take(payload)
+        self._take_all(output.get(_UNREPORTED_KEY, ()))
         self._usage_error = self._usage_error or output.get(_USAGE_KEY, "")
         self._note_end(node)
 
@@ -198,11 +211,22 @@ class SessionHooks:
         if self._is_capped and not self._is_worker:
             self._journal().remove()
 
+    @pytest.hookimpl(specname="pytest_sessionfinish", wrapper=True, tryfirst=True)
+    def pytest_sessionfinish_recording(self) -> Generator[None, object, object]:
+        """Take in what ended before fixtures end; record it also if Ctrl-C comes meanwhile."""
+        self._take_unreported()
+        try:
+            return (yield)
+        except KeyboardInterrupt:
+            if self._session is not None and not self._is_worker:
+                self._take_unreported()
+                self._session.record()
+            raise
+
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Record, compare, and turn a green session red if the gate says so."""
-        for payload in self._unreported():
-            self._take(payload)
+        self._take_unreported()
         if self._usage_error:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
         elif self._session is not None and not self._is_worker:
@@ -236,14 +260,21 @@ class SessionHooks:
             self._session = EvalSession(self._settings)
         self._session.add(payload)
 
-    def _unreported(self) -> list[dict[str, Any]]:
-        """Trials that had ended when the session was stopped; a worker sends them at its end."""
+    def _take_all(self, payloads: Iterable[dict[str, Any]]) -> None:
+        for payload in payloads:
+            self._take(payload)
+
+    def _take_unreported(self) -> None:
+        """Take in what had ended when the session was stopped; a worker sends it at its end."""
         engine = self._config.pluginmanager.get_plugin("llmeval-engine")
         payloads: list[dict[str, Any]] = [] if engine is None else engine.unreported()
         if self._is_worker and payloads:
-            _worker_output(self._config)[_UNREPORTED_KEY] = payloads
-            return []
-        return payloads
+            _worker_output(self._config).setdefault(_UNREPORTED_KEY, []).extend(payloads)
+        elif not self._is_worker:
+            self._take_all(payloads)
+            self._take_all(list(self._arrived.values()))
+            for node in self._nodes:
+                self._take_all((getattr(node, "workeroutput", None) or {}).get(_UNREPORTED_KEY, ()))
 
     def _install(
         self,

@@ -59,22 +59,27 @@ class EvalSession:
         self._slowdowns: dict[str, Slowdown] = {}
         self._outside_calls = 0
         self._attempts = 0
+        self._taken_in: set[str] = set()  # ids of payloads
 
     def add(self, payload: Mapping[str, Any]) -> None:
         """Take in what rode on the report of a case; a rerun replaces what was there.
 
-        What came after the last report comes without a case.
+        What came after the last report comes without a case. What was interrupted on its way
+        may come twice.
         """
+        if payload["id"] in self._taken_in:
+            return
         if "opening" in payload and self._opening is None:
             self._opening = read_header(payload["opening"]).run
             self._functions = {case.id: case.function for case in self._opening.cases}
+        if "case" in payload:
+            self._add_case(payload["case"], payload)
+        self._taken_in.add(payload["id"])  # Ctrl-C may come at any line, so the trials are first
         self._notes += [note for note in payload.get("notes", ()) if note not in self._notes]
         for fields in payload["slowdowns"]:
             self._slow_down(Slowdown(**fields))
         self._outside_calls += payload.get("outside_calls", 0)
         self._attempts += payload.get("attempts", 0)
-        if "case" in payload:
-            self._add_case(payload["case"], payload)
 
     def _add_case(self, case: str, payload: Mapping[str, Any]) -> None:
         trials = [read_trial(line, functions=self._functions) for line in payload["trials"]]
@@ -83,6 +88,12 @@ class EvalSession:
         self._trials[case] = tuple(known[index] for index in sorted(known))
         self._headlines[case] = payload["headline"]
         self._serial[case] = payload["serial"]
+
+    def record(self) -> None:
+        """Record what has ended, where nobody waits for a judgement."""
+        run = self._run()
+        if run is not None:
+            RunStore(self.settings.directory).save(run)
 
     def judge(self, *, seconds: float) -> Judgement:
         """Record the run, then compare it: nothing after the recording can lose it.

@@ -24,6 +24,7 @@ def test_slowdowns_of_all_reports_add_up_by_provider(tmp_path: Path) -> None:
     for number, slowdowns in enumerate(reported):
         session.add(
             {
+                "id": f"1-{number}",
                 "case": f"case {number}",
                 "trials": [],
                 "headline": "",

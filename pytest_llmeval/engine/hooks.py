@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
@@ -67,9 +68,13 @@ class EngineHooks:
         self.imported: Callable[[], int] = int
         self.exclusive = EXCLUSIVE_FIXTURES
         self._runners = runners
-        self._reported: set[pytest.Item] = set()
+        self._told: set[pytest.Item] = set()  # cases that the session or controller knows of
+        self._in_report: tuple[pytest.Item, dict[str, Any]] | None = None
+        self._payloads = 0
+        self._process = os.getpid()
         self._has_warned = False
-        self._opening: Run | None = opening  # rides on the first report
+        self._opening = opening  # rides on the first report
+        self._is_opened = False
         self._scheduler = scheduler
         self._lookahead = lookahead
         self._shared = SharedCalls()
@@ -202,29 +207,61 @@ class EngineHooks:
             self._complete(report, runner)
         return report
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_logreport(
+        self, report: pytest.TestReport
+    ) -> Generator[None, object, object]:
+        """Note that a case is known to the session, or on its way to the controller."""
+        result = yield
+        if self._in_report is not None and hasattr(report, "llm_eval"):
+            self._has_told(self._in_report[0])
+            self._in_report = None
+        return result
+
     def unreported(self) -> list[dict[str, Any]]:
-        """Put what no report has told: cases of which some trials had ended, and the rest."""
-        left = (runner for runner in self._runners if runner.item not in self._reported)
-        payloads = [self._payload(runner) for runner in left if runner.trials.has_news]
-        rest = self._rest()
-        was_heard = self._opening is None  # without a trial that ended there is no run
-        return [*payloads, rest] if was_heard and any(rest.values()) else payloads
+        """Put what no report has told: cases of which some trials had ended, and the rest.
+
+        Ctrl-C may come while a report is on its way: its payload is put again, with the same id.
+        """
+        payloads = []
+        if self._in_report is not None:
+            item, payload = self._in_report
+            payloads.append(payload)
+            self._has_told(item)
+            self._in_report = None
+        for runner in self._runners:
+            if runner.item not in self._told and runner.trials.has_news:
+                payloads.append(self._payload(runner))
+                self._has_told(runner.item)
+        if self._is_opened:  # without a trial that ended there is no run
+            rest = self._rest()
+            payloads += [{"id": self._new_id(), **rest}] if any(rest.values()) else []
+        return payloads
 
     def _complete(self, report: pytest.TestReport, runner: CaseRunner) -> None:
         """Attach the trials to the one report that tells how the case ended."""
-        self._reported.add(runner.item)
+        self._in_report = runner.item, self._payload(runner)
         report.duration = sum(trial.record.seconds for trial in runner.trials.ended)
-        report.llm_eval = self._payload(runner)  # type: ignore[attr-defined]  # rides along
+        report.llm_eval = self._in_report[1]  # type: ignore[attr-defined]  # rides along
+
+    def _has_told(self, item: pytest.Item) -> None:
+        self._told.add(item)
+        self._is_opened = True
+
+    def _new_id(self) -> str:
+        """Number what is told, so that nothing is taken in twice."""
+        self._payloads += 1
+        return f"{self._process}-{self._payloads}"
 
     def _payload(self, runner: CaseRunner) -> dict[str, Any]:
         note = detached_note(runner)
         if note and not self._has_warned:
             self._has_warned = True
             self.notes.append(note)
-        payload = {**payload_of(runner), **self._rest()}
-        if self._opening is not None:
+        payload = {"id": self._new_id(), **payload_of(runner), **self._rest()}
+        if not self._is_opened:
             # Not at the end, in workeroutput: a worker that is killed never sends that.
-            payload["opening"], self._opening = opening_of(self._opening), None
+            payload["opening"] = opening_of(self._opening)
             payload["total"] = sum(runner.trials.repeats for runner in self._runners)
         return payload
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -28,6 +29,10 @@ from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Progress, Run, Settings, Slowdown, Trial
 
 INTERCEPTION = "_llm_interception"
+NO_ASSERTS = (
+    "nothing was asserted: python -O leaves out the asserts of tests under --assert=plain, so "
+    "every trial passes. Run without -O, or without --assert=plain"
+)
 
 
 def install(
@@ -89,6 +94,8 @@ def install(
     lacking = {abilities.serial, *abilities.exclusive} - {""}
     if any(trials[spec.item].serial in lacking for spec in evals):
         hooks.notes.append(abilities.note)
+    if sys.flags.optimize and session.config.getoption("assertmode", "") == "plain":
+        hooks.notes.append(NO_ASSERTS)
     session.config.pluginmanager.register(hooks, "llmeval-engine")
 
 

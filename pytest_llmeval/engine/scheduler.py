@@ -144,7 +144,8 @@ class Scheduler:
                 trial.fiber.resume()
         finally:
             self.alone = None
-        trials.landed(trial)
+            if trial.fiber.done:
+                trials.landed(trial)
 
     def cancel(self, item: pytest.Item | None = None) -> None:
         """End the trials of a case that are in flight, or all, and tear their fixtures down."""
@@ -240,18 +241,19 @@ class Scheduler:
         if not fiber.done:  # Ctrl-C may have come between its end and this bookkeeping
             with self.turns.turn(trial):
                 _resume(fiber)
-        if fiber.done:
-            del self._flight[fiber]
-            if fiber.escaped is not None:
-                self._escaped.setdefault(trial.item, fiber.escaped)
-                with suppress(Exception):  # as of a trial that is cancelled: it says nothing
-                    self.turns.tear_down(trial)
-                if isinstance(fiber.escaped, KeyboardInterrupt):
-                    raise fiber.escaped  # somebody wants an end at once
-            elif fiber.cancelled:
-                trials.lost(trial)
-            else:
-                trials.landed(trial)
+        if not fiber.done:
+            return
+        if fiber.escaped is None and not fiber.cancelled:
+            trials.landed(trial)
+        del self._flight[fiber]
+        if fiber.escaped is not None:
+            self._escaped.setdefault(trial.item, fiber.escaped)
+            with suppress(Exception):  # as of a trial that is cancelled: it says nothing
+                self.turns.tear_down(trial)
+            if isinstance(fiber.escaped, KeyboardInterrupt):
+                raise fiber.escaped  # somebody wants an end at once
+        elif fiber.cancelled:
+            trials.lost(trial)
 
 
 def _resume(fiber: ThreadFiber) -> None:

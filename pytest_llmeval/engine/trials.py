@@ -104,16 +104,23 @@ class CaseTrials:
         self.running[trial.index] = trial
 
     def landed(self, trial: RunningTrial) -> None:
-        """Take in a trial that has ended, and let go of it."""
-        del self.running[trial.index]
+        """Take in a trial that has ended, and let go of it.
+
+        Ctrl-C may come at any line, so this may be done again where it was broken off.
+        """
+        if trial.index not in self._ended:
+            self._take_in(trial)
+        if self.running.pop(trial.index, None) is not None:
+            trial.dissolve()
+
+    def _take_in(self, trial: RunningTrial) -> None:
         ended = trial.ended()
         calls = tuple(self._as_bought(call, trial.index) for call in ended.record.calls)
         if calls != ended.record.calls:
             ended = replace(ended, record=replace(ended.record, calls=calls))
-        self._ended[trial.index] = ended
         made, replayed = sum(c.was_paid for c in calls), sum(c.replayed for c in calls)
         self._calls[trial.index] = made, replayed
-        trial.dissolve()
+        self._ended[trial.index] = ended
 
     def lost(self, trial: RunningTrial) -> None:
         """Let go of a trial that was cancelled: it says nothing."""

@@ -100,8 +100,8 @@ def failure_line(judgement: Judgement) -> str:
     comparison, against = judgement.comparison, ""
     if (comparison is None or not comparison.fails) and judgement.anchored is not None:
         comparison, against = judgement.anchored, "against the anchor: "
-    if comparison is None:
-        return ""
+    if comparison is None or (judgement.unsaved and not comparison.fails):
+        return f"llm evals: {judgement.unsaved}"
     failing = [function for function in comparison.functions if function.fails]
     if not failing:
         return f"llm evals: {against}{comparison.why}"

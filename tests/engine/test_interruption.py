@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -74,6 +75,7 @@ def start(pytester: pytest.Pytester) -> Iterator[Session]:
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *options],
             cwd=pytester.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            start_new_session=True,
         )  # fmt: skip
         started.append(process)
         log = pytester.path / "calls.log"
@@ -97,6 +99,14 @@ def ended(process: subprocess.Popen[str]) -> tuple[float, str]:
     begin = time.monotonic()
     output, _ = process.communicate(timeout=25)
     return time.monotonic() - begin, output
+
+
+def interrupt(process: subprocess.Popen[str], whom: str) -> None:
+    """Send Ctrl-C to a session and its workers, as a terminal does, or to the session alone."""
+    if whom == "group":
+        os.killpg(process.pid, signal.SIGINT)
+    else:
+        process.send_signal(signal.SIGINT)
 
 
 def recorded(folder: Path) -> Run:
@@ -233,6 +243,102 @@ def test_a_worker_passes_ctrl_c_on(pytester: pytest.Pytester, start: Session) ->
 
     assert process.returncode == 2, output
     assert seconds < 20
+
+
+@pytest.mark.parametrize("whom", ["group", "controller"])
+def test_one_ctrl_c_under_xdist_records_also_the_ended_trials_of_a_case_that_goes_on(
+    pytester: pytest.Pytester, start: Session, whom: str
+) -> None:
+    # Slow are the second case after its first two trials, and the third.
+    waits = "llm.ask(f'slow {kind}' if kind != 'fast' and next(WAITS) else f'quick {kind}')"
+    half = EVALS.replace("llm.ask(kind)", waits) + "\nWAITS = iter([0, 0] + [1] * 99)\n"
+    process = start("-n", "2", "--dist=loadfile", evals=half, calls=10)
+    time.sleep(0.3)
+    interrupt(process, whom)
+    _, output = ended(process)
+
+    assert process.returncode == 2, output
+    assert len(recorded(pytester.path).trials) == 6
+    log = lines(pytester.path / "order.log")
+    assert log.count("up narrow") == log.count("down narrow")
+    assert log[-1] == "down session"
+
+
+NOTE_ENDS = """
+import os, signal, pytest
+from pytest_llmeval.engine.trials import CaseTrials
+
+landed = CaseTrials.landed
+
+def noting(self, trial):
+    line = f"{self.item.nodeid} {trial.index}\\n"
+    landed(self, trial)
+    with open("ended.log", "a") as log: log.write(line)
+
+CaseTrials.landed = noting
+"""
+INTERRUPTING = """
+@pytest.hookimpl({moment}=True)
+def pytest_runtest_logreport(report):
+    if hasattr(report, "llm_eval"):
+        os.kill(os.getpid(), signal.SIGINT)
+"""
+MANY = """
+import pytest, time
+from pytest_llmeval import llm_eval
+
+@pytest.mark.parametrize("n", range(60))
+@llm_eval(repeats=4)
+def test_it(llm, n):
+    time.sleep(0.005)
+    llm.ask(f"fast {n}")
+"""
+
+
+def trials_recorded(folder: Path) -> set[str]:
+    return {f"{trial.case} {trial.index}" for trial in recorded(folder).trials}
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("moment", ["tryfirst", "trylast"])
+def test_ctrl_c_while_a_case_is_reported_loses_none_of_its_trials(
+    pytester: pytest.Pytester, start: Session, workers: str, moment: str
+) -> None:
+    pytester.makeconftest(NOTE_ENDS + INTERRUPTING.replace("{moment}", moment))
+    process = start("-n", workers, evals=MANY, calls=1)
+    _, output = ended(process)
+
+    assert process.returncode == 2, output
+    assert trials_recorded(pytester.path) >= set(lines(pytester.path / "ended.log"))
+
+
+@pytest.mark.parametrize("seconds", [0.15, 0.7])
+@pytest.mark.parametrize("whom", ["single process", "group", "controller"])
+def test_every_trial_that_had_ended_is_recorded_whenever_ctrl_c_comes(
+    pytester: pytest.Pytester, start: Session, whom: str, seconds: float
+) -> None:
+    pytester.makeconftest(NOTE_ENDS)
+    workers = "0" if whom == "single process" else "2"
+    process = start("-n", workers, evals=MANY, calls=1)
+    time.sleep(seconds)
+    interrupt(process, whom)
+    _, output = ended(process)
+
+    assert process.returncode in (2, -signal.SIGINT), output
+    assert trials_recorded(pytester.path) >= set(lines(pytester.path / "ended.log"))
+
+
+@pytest.mark.parametrize("whom", ["group", "controller"])
+def test_a_second_ctrl_c_under_xdist_ends_the_session_at_once(start: Session, whom: str) -> None:
+    process = start("-n", "2", at_the_end="import time; time.sleep(30)", calls=8)
+    interrupt(process, whom)
+    time.sleep(1)
+    interrupt(process, whom)
+    begin = time.monotonic()
+    process.wait(timeout=25)
+
+    assert time.monotonic() - begin < 3
+    assert process.returncode in (2, -signal.SIGINT)
 
 
 EXITING = """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -464,3 +466,30 @@ def test_with_as_many_repeats_there_is_no_note(main: Project) -> None:
 
     result.stdout.fnmatch_lines(["llm evals: up to 100 calls to * (100 replies known)"])
     result.stdout.no_fnmatch_line("*fewer repeats*")
+
+
+def test_a_run_that_could_not_be_recorded_fails_the_session(project: Project) -> None:
+    (project.path / ".llmeval").mkdir()
+    (project.path / "theirs").mkdir()
+    (project.path / ".llmeval" / "runs").symlink_to(project.path / "theirs")
+
+    result = project.run()
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["this run could not be recorded: *", "!* llm evals: this run *"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_told"),
+    [(("-O", "-m", "pytest", "--assert=plain"), True), (("-O", "-m", "pytest"), False)],
+    ids=["plain", "rewritten"],
+)
+def test_the_section_says_that_nothing_was_asserted_under_python_o(
+    project: Project, arguments: tuple[str, ...], is_told: bool
+) -> None:
+    done = subprocess.run(
+        [sys.executable, *arguments, "-p", "no:cacheprovider", "--llm-repeats=1"],
+        cwd=project.path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert ("note: nothing was asserted: python -O" in done.stdout) is is_told, done.stdout
