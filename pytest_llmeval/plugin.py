@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -288,6 +289,7 @@ class SessionHooks:
         from pytest_llmeval.engine.install import install
         from pytest_llmeval.engine.marker import read_marker
         from pytest_llmeval.engine.opening import git_state, open_run
+        from pytest_llmeval.models.masking import masked_logs
         from pytest_llmeval.models.providers import Providers
         from pytest_llmeval.reports.progress import progress_line
         from pytest_llmeval.runs.store import refuse_tracked
@@ -297,6 +299,7 @@ class SessionHooks:
         if self._settings.model is not None:
             Providers().check(self._settings.model)
             self._check_price(self._settings.model)
+        self._config.add_cleanup(_entered(masked_logs()))
         evals = [read_marker(item, self._settings) for item in marked]
         if any(spec.intercept for spec in evals):
             from pytest_llmeval.models.intercept import check_seams
@@ -429,6 +432,13 @@ def _planned_session(config: pytest.Config, settings: Settings, retry: Retry | N
 
 def _bears_the_marker(item: pytest.Item) -> bool:
     return "llm_eval" in item.keywords
+
+
+def _entered(context: AbstractContextManager[None]) -> Callable[[], None]:
+    """Enter a context; return what leaves it."""
+    stack = contextlib.ExitStack()
+    stack.enter_context(context)
+    return stack.close
 
 
 def _worker_output(config: pytest.Config) -> dict[str, Any]:

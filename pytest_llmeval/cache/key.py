@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import attrgetter
 from urllib.parse import unquote_plus, urlsplit
@@ -57,7 +57,7 @@ class Canonical:
     origin: str
     path: str
     query: str
-    body: object
+    body: object = field(repr=False)
     beta: str | None
     source: str | None
 

@@ -11,6 +11,7 @@ from pytest_llmeval.models.base import Facts
 from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.exchange import PLACEHOLDER_KEY, Dialect, JsonObject
 from pytest_llmeval.models.facts import sensible
+from pytest_llmeval.models.masking import key_of_environment
 from pytest_llmeval.models.retries import RetryPolicy
 from pytest_llmeval.models.sdk import sdk_needed
 
@@ -148,11 +149,11 @@ def _headers() -> dict[str, str]:
 
 
 def _api_key() -> str:
-    return os.environ.get(KEY_VARIABLE, "").strip()  # empty, or with a line end, in many a CI
+    return key_of_environment(KEY_VARIABLE)
 
 
 def _token() -> str:
-    return os.environ.get(TOKEN_VARIABLE, "").strip()
+    return key_of_environment(TOKEN_VARIABLE)
 
 
 def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:

@@ -95,7 +95,8 @@ class _Asks:
         headers = {**form.headers(), "content-type": "application/json"}
         has_key = bool(form.key()) or not form.needs_key
         request = _request(url, body, headers=headers, has_key=has_key)
-        return request, partial(self._attempt, url, headers, body)
+        # Not a partial: a traceback would show its arguments, and so the key.
+        return request, lambda deadline: self._attempt(url, headers, body, deadline)
 
     def _attempt(
         self, url: str, headers: Mapping[str, str], body: JsonObject, deadline: Deadline
@@ -112,7 +113,7 @@ class _Asks:
             message = f"{self._name(model)} gave no reply: {self._status(exc.reply)}"
             raise ProviderFailed(message, failure=exc.failure, reason=exc.reason) from exc
         except NetworkFailed as exc:
-            message = f"{self._name(model)} gave no reply: {exc.error!r}"
+            message = f"{self._name(model)} gave no reply: {exc}"
             raise ProviderFailed(message, reason=exc.reason) from exc
 
     def _reply(self, model: str, body: bytes, *, cached: bool) -> Reply:

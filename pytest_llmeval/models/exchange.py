@@ -28,7 +28,7 @@ from pytest_llmeval.models.http_errors import (
     failure_of,
     is_success,
 )
-from pytest_llmeval.models.masking import masked
+from pytest_llmeval.models.masking import is_sendable, masked
 from pytest_llmeval.models.retries import (
     OWN_TYPE,
     Attempt,
@@ -104,8 +104,8 @@ class WireRequest:
     method: str
     origin: str
     path: str
-    query: str
-    body: JsonObject
+    query: str = field(repr=False)
+    body: JsonObject = field(repr=False)
     beta: str | None
     has_key: Callable[[], bool] = field(compare=False)
     secrets: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
@@ -286,6 +286,8 @@ def perform(
     """Make the call; whatever is no complete success is raised."""
     if not request.has_key():
         raise HttpFailed(_no_key(dialect.key_variable), is_refusal=True)
+    if not all(map(is_sendable, request.secrets())):
+        raise HttpFailed(_unsendable_key(dialect.key_variable), is_refusal=True)
     gate = retries.gates.of(dialect.provider, request.origin)
     is_streamed = bool(request.body.get("stream"))
     check = dialect.answer_check(request.path)
@@ -320,6 +322,14 @@ def _no_key(variable: str) -> WireReply:
     return own_failure(HTTPStatus.UNAUTHORIZED, message, code="llmeval_no_key")
 
 
+def _unsendable_key(variable: str) -> WireReply:
+    message = (
+        f"the key that goes with the request cannot be sent: it holds a line end, or another "
+        f"character that no HTTP header can have. See {variable}, and what else sets it"
+    )
+    return own_failure(HTTPStatus.UNAUTHORIZED, message, code="llmeval_no_key")
+
+
 def unreachable(failed: NetworkFailed) -> WireReply:
     """Say that no reply came as a gateway would.
 
@@ -328,8 +338,8 @@ def unreachable(failed: NetworkFailed) -> WireReply:
     """
     is_late = isinstance(failed, TimedOut)
     status = HTTPStatus.GATEWAY_TIMEOUT if is_late else HTTPStatus.BAD_GATEWAY
-    message = f"no reply: {failed.error if is_late else type(failed.error).__name__}"
-    return _for_the_sdk(own_failure(status, message, code=UNREACHABLE_CODE), "infrastructure")
+    unsent = own_failure(status, f"no reply: {failed}", code=UNREACHABLE_CODE)
+    return _for_the_sdk(unsent, "infrastructure")
 
 
 def without_wire_headers(reply: WireReply) -> WireReply:

@@ -286,6 +286,6 @@ def _wire_reply(response: Any, body: bytes, *, started: float, first: float | No
 def _error(library: Any, failed: NetworkFailed, request: Any) -> Exception:
     """Return what the client knows as an error of the network, or as a timeout."""
     if isinstance(failed, TimedOut):
-        error: Exception = library.ReadTimeout(str(failed.error), request=request)
+        error: Exception = library.ReadTimeout(str(failed), request=request)
         return error
     return failed.error

@@ -1,19 +1,24 @@
-"""A key that a server quotes as it refuses a request is shown to nobody.
+"""Keys are shown to nobody: not by a server that quotes one, not by what logs or refuses it.
 
 The message of a refusal ends in the SDK's exception, and so on the terminal and in CI's logs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
 from pytest_llmeval.cache.key import is_secret_name
+from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.retries import WireReply
 
 MASK = "***"
 SHORTEST = 8  # what is shorter is a word (EMPTY, ollama) that a local server is given
+LOGGERS = ("httpx", "httpx2")  # at level INFO they log each URL
 _ENDINGS = ("key", "token", "secret", "authorization", "cookie")
 
 
@@ -37,3 +42,64 @@ def masked(reply: WireReply, secrets: Iterable[str]) -> WireReply:
     for secret in secrets:
         body = body.replace(secret.encode(), MASK.encode())
     return replace(reply, body=body)
+
+
+def key_of_environment(variable: str) -> str:
+    """Read a key from an environment variable, without the line end of many a CI service.
+
+    Returns:
+        The key; "" if there is none, as where a CI service did not pass the secret on.
+
+    Raises:
+        SettingsError: it cannot be sent. The error of an HTTP library would quote it.
+    """
+    key = os.environ.get(variable, "").strip()
+    if key.isascii() and is_sendable(key):
+        return key
+    del key  # a traceback may show what is in a frame
+    raise SettingsError(
+        f"{variable} holds a character that no HTTP header can have: a line end, a typographic "
+        "quote or an invisible space, say. Copy the key again, and nothing else"
+    )
+
+
+def is_sendable(secret: str) -> bool:
+    """Whether a header can have this value."""
+    return secret.isprintable()
+
+
+@contextmanager
+def masked_logs() -> Iterator[None]:
+    """Mask what URLs hold of secrets in the lines that httpx and httpx2 log."""
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    for logger in loggers:
+        logger.addFilter(_mask_record)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(_mask_record)
+
+
+def masked_url(url: str) -> str:
+    """Put asterisks in the place of user, password and secret parameters of a URL."""
+    parts = urlsplit(url)
+    _, at, host = parts.netloc.rpartition("@")
+    query = "&".join(map(_masked_parameter, parts.query.split("&")))
+    return parts._replace(netloc=f"{MASK}@{host}" if at else host, query=query).geturl()
+
+
+def _masked_parameter(parameter: str) -> str:
+    name, _, _ = parameter.partition("=")
+    return f"{name}={MASK}" if is_secret_name(unquote_plus(name)) else parameter
+
+
+def _mask_record(record: logging.LogRecord) -> bool:
+    if isinstance(record.args, tuple):
+        record.args = tuple(map(_masked_argument, record.args))
+    return True
+
+
+def _masked_argument(argument: object) -> object:
+    text = str(argument)
+    return masked_url(text) if "://" in text else argument

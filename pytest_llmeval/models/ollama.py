@@ -14,6 +14,7 @@ from pytest_llmeval.models.base import Facts
 from pytest_llmeval.models.calls import SAMPLING_PARAMETERS, CachedCalls
 from pytest_llmeval.models.exchange import Dialect, JsonObject
 from pytest_llmeval.models.facts import sensible
+from pytest_llmeval.models.masking import key_of_environment
 from pytest_llmeval.models.retries import RetryPolicy
 from pytest_llmeval.models.sdk import sdk_needed
 
@@ -89,6 +90,7 @@ def client(
     """
     with sdk_needed("ollama", REQUIREMENT):
         import ollama
+    _key()  # the SDK reads it itself: see that it can be sent
     from pytest_llmeval.models.transport import CachingTransport
     from pytest_llmeval.models.transport_httpx import DEADLINES, HttpxTransport
 
@@ -102,6 +104,7 @@ def async_client(
     """Build the vendor's own awaitable client for one trial: as ``client``."""
     with sdk_needed("ollama", REQUIREMENT):
         import ollama
+    _key()  # as above
     from pytest_llmeval.models.transport import AsyncCachingTransport
     from pytest_llmeval.models.transport_httpx import DEADLINES, AsyncHttpxTransport
 
@@ -142,7 +145,7 @@ def _headers() -> dict[str, str]:
 
 
 def _key() -> str:
-    return os.environ.get(KEY_VARIABLE, "").strip()  # of ollama.com; a server of one's own has none
+    return key_of_environment(KEY_VARIABLE)  # of ollama.com; a server of one's own has none
 
 
 def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:

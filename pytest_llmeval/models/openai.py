@@ -11,6 +11,7 @@ from pytest_llmeval.models.base import Facts
 from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.exchange import PLACEHOLDER_KEY, Dialect, JsonObject
 from pytest_llmeval.models.facts import sensible
+from pytest_llmeval.models.masking import key_of_environment
 from pytest_llmeval.models.retries import RetryPolicy
 from pytest_llmeval.models.sdk import sdk_needed
 
@@ -147,9 +148,7 @@ def _headers() -> dict[str, str]:
 
 
 def _key() -> str:
-    # Set and empty where a CI service did not pass the secret on; a line end at its end
-    # would be quoted, key and all, by the error that it causes.
-    return os.environ.get(KEY_VARIABLE, "").strip()
+    return key_of_environment(KEY_VARIABLE)
 
 
 def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:

@@ -94,8 +94,10 @@ class NetworkFailed(ProviderFailed):
     """
 
     def __init__(self, error: Exception) -> None:
-        """Describe the error by its type: its text may name files and hosts."""
-        super().__init__(f"network: {type(error).__name__}")
+        """Describe the error by its type: its text may quote a key, or name files and hosts."""
+        kind, cause = type(error).__name__, getattr(error, "strerror", None)
+        told = f"{kind}: {cause}" if isinstance(error, OSError) and cause else kind
+        super().__init__(told, reason=f"network: {kind}")
         self.error = error
 
 
@@ -104,12 +106,12 @@ class TimedOut(NetworkFailed):
 
     def __init__(self, seconds: float) -> None:
         """Say how long it was waited for, and what to do about it."""
-        super().__init__(
-            TimeoutError(
-                f"nothing came within {seconds:g} s, retries included; if the model needs "
-                "longer, raise --llm-timeout"
-            )
+        error = TimeoutError()
+        error.strerror = (
+            f"nothing came within {seconds:g} s, retries included; if the model needs "
+            "longer, raise --llm-timeout"
         )
+        super().__init__(error)
         self.reason = f"no reply within {seconds:g} s (--llm-timeout)"
 
 

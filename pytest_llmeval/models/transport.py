@@ -242,7 +242,7 @@ class Connections:
 def _error(failed: NetworkFailed, request: httpx2.Request) -> Exception:
     """Return what the SDK knows as an error of the network, or as a timeout."""
     if isinstance(failed, TimedOut):
-        return httpx2.ReadTimeout(str(failed.error), request=request)
+        return httpx2.ReadTimeout(str(failed), request=request)
     return failed.error
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from pytest_llmeval.models.masking import masked, secrets_of
+from pytest_llmeval.models.masking import masked, masked_logs, masked_url, secrets_of
 from pytest_llmeval.models.retries import WireReply
 from tests.servers.openai_server import OpenAIServer, Scripted
 
@@ -77,3 +78,39 @@ def test_an_answer_is_handed_over_as_it_came(
         reply = send(library, f"{server.url}/chat/completions", json=ASKED, headers=headers)
 
     assert json.loads(reply.content)["said"] == SECRET
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        (
+            "https://me:sk-1@api.com:8/v1?api-key=sk-1&a=b",
+            "https://***@api.com:8/v1?api-key=***&a=b",
+        ),
+        ("https://sk-1@api.com/", "https://***@api.com/"),
+        ("https://api.com/v1?a=key&key%5f=1", "https://api.com/v1?a=key&key%5f=1"),
+        ("https://api.com/v1", "https://api.com/v1"),
+    ],
+)
+def test_a_url_is_shown_without_password_and_secret_parameters(url: str, shown: str) -> None:
+    assert masked_url(url) == shown
+
+
+@posts
+@libraries
+def test_the_lines_that_a_library_logs_are_masked_until_the_session_ends(
+    *,
+    server: OpenAIServer,
+    caplog: pytest.LogCaptureFixture,
+    library: ModuleType,
+    send: Callable[..., Any],
+) -> None:
+    caplog.set_level(logging.INFO)
+    url = f"{server.url.replace('://', f'://me:{SECRET}@')}/models?key={SECRET}&limit=5"
+    with masked_logs():
+        send(library, url)
+        logging.getLogger(library.__name__).info("of %(kind)s", {"kind": "another sort"})
+
+    shown = f"{server.url.replace('://', '://***@')}/models?key=***&limit=5"
+    assert caplog.messages == [f'HTTP Request: POST {shown} "HTTP/1.1 200 OK"', "of another sort"]
+    assert not logging.getLogger(library.__name__).filters

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_llmeval.errors import ProviderFailed
+from pytest_llmeval.errors import ProviderFailed, SettingsError
 from tests.leaks import files_with
 from tests.servers.openai_server import OpenAIServer, Scripted
 
 from .conftest import SECRET, CountingTrial, Session
+from .test_interception import ASKED, Place, libraries, posts
 from .vendors import ANTHROPIC, OPENAI, VENDORS, Vendor, done
 
 ECHOES = {"error": {"message": f"bad key {SECRET}", "type": "t"}}
@@ -185,3 +188,91 @@ def test_headers_of_a_reply_are_in_no_file(
 
     assert files_with(PROMPT, directory)
     assert files_with(SECRET, directory) == []
+
+
+UNSENDABLE = pytest.mark.parametrize(
+    "mistake", ["\nsecond", "\u201d", "\u200b", "\u00e9", "\x00x"], ids=ascii
+)
+
+
+def assert_names(variable: str, error: BaseException) -> None:
+    shown = "".join(traceback.format_exception(error))
+    assert str(error).startswith(f"{variable} holds a character that no HTTP header can have")
+    assert SECRET not in shown
+
+
+@UNSENDABLE
+@BOTH
+@EVERY_VENDOR
+def test_a_key_that_cannot_be_sent_is_refused_by_the_name_of_its_variable(
+    *,
+    session: Session,
+    serving: OpenAIServer,
+    monkeypatch: pytest.MonkeyPatch,
+    vendor: Vendor,
+    is_async: bool,
+    mistake: str,
+) -> None:
+    key = f"{SECRET}{mistake}"
+    monkeypatch.setattr(os, "environ", {**os.environ, vendor.key_variable: key})  # also a NUL
+    trial = CountingTrial(0)
+    with pytest.raises(SettingsError) as caught:
+        vendor.client(session, trial, is_async=is_async)
+    assert_names(vendor.key_variable, caught.value)
+
+    model = session.async_model if is_async else session.model
+    with pytest.raises(SettingsError) as caught:
+        done(model(f"{vendor.name}/m", trial).ask(PROMPT))
+    assert_names(vendor.key_variable, caught.value)
+    assert len(trial.refusals) == 1
+    assert serving.requests == []
+
+
+@BOTH
+def test_a_token_that_cannot_be_sent_is_refused_likewise(
+    session: Session, monkeypatch: pytest.MonkeyPatch, *, is_async: bool
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", f"{SECRET}\u2019")
+    with pytest.raises(SettingsError) as caught:
+        ANTHROPIC.client(session, CountingTrial(0), is_async=is_async)
+    assert_names("ANTHROPIC_AUTH_TOKEN", caught.value)
+
+
+@posts
+@libraries
+def test_a_key_of_the_application_that_cannot_be_sent_is_not_quoted(
+    session: Session, server: OpenAIServer, *, library: Any, send: Callable[..., Any]
+) -> None:
+    headers = {"authorization": f"Bearer {SECRET}\nsecond"}
+    with Place(session).trial() as trial:
+        reply = send(library, f"{server.url}/chat/completions", json=ASKED, headers=headers)
+
+    assert reply.status_code == 401
+    assert "OPENAI_API_KEY" in reply.json()["error"]["message"]
+    assert SECRET not in reply.text + repr(trial.refusals)
+    assert [call.failure for call in trial.calls] == ["infrastructure"]
+    assert server.requests == []
+
+
+def test_what_fails_a_call_is_told_by_its_kind_and_not_in_its_own_words(
+    session: Session, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_args: object, **_kwargs: object) -> None:
+        raise ValueError(f"Invalid header value b'{SECRET}'")
+
+    monkeypatch.setattr("http.client.HTTPConnection.request", fail)
+    with pytest.raises(ProviderFailed) as caught:
+        session.model("openai/m", CountingTrial(0)).ask(PROMPT)
+
+    assert str(caught.value) == "openai/m gave no reply: ValueError"
+    assert server.requests == []
+
+
+def test_an_error_of_the_system_is_told_in_its_words(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    with pytest.raises(ProviderFailed, match=r": ConnectionRefusedError: Connection refused$"):
+        session.model("openai/m", CountingTrial(0)).ask(PROMPT)

@@ -139,3 +139,70 @@ def test_a_refusal_that_quotes_the_key_shows_it_nowhere(
     shown = str(result.stdout) + str(result.stderr)
     assert "the key *** is not known" in shown
     assert SECRET not in shown
+
+
+@pytest.mark.parametrize("mistake", ["\nsecond", "\u201d", "\u200b"], ids=ascii)
+def test_a_key_that_cannot_be_sent_errs_the_trials_and_is_shown_nowhere(
+    pytester: pytest.Pytester,
+    servers: list[OpenAIServer],
+    monkeypatch: pytest.MonkeyPatch,
+    mistake: str,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", f"{SECRET}{mistake}")
+    evals = """
+    from pytest_llmeval import llm_eval
+
+    @llm_eval(repeats=2)
+    def test_llm(llm): llm.ask("Hello", model="openai/gpt")
+
+    @llm_eval(repeats=2)
+    async def test_async_llm(async_llm): await async_llm.ask("Hello", model="openai/gpt")
+
+    @llm_eval(repeats=2)
+    def test_client(openai_client): pass
+    """
+    result = run(pytester, evals, "-vvv", "-l", "--junitxml=.llmeval/junit.xml")
+
+    assert result.ret == 1
+    shown = str(result.stdout) + str(result.stderr)
+    assert "SettingsError: OPENAI_API_KEY holds a character" in shown
+    assert SECRET not in shown
+    result.stdout.fnmatch_lines(
+        [f"test_{name} *2 errored" for name in ("llm", "async_llm", "client")]
+    )
+    assert files_with(SECRET, pytester.path / ".llmeval") == []
+    assert servers[0].requests == []
+
+
+def test_what_clients_log_and_tracebacks_show_holds_no_secret(
+    pytester: pytest.Pytester, servers: list[OpenAIServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "sk-of-the-url"  # noqa: S105 - the test greps for it
+    url = servers[0].url.replace("://", f"://me:{secret}@")
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    # Of what is no loss a traceback is shown.
+    servers[0].then(Scripted(), Scripted(), Scripted(status=400))
+    pytester.makefile(".txt", secret=secret)
+    evals = """
+    from pathlib import Path
+    from pytest_llmeval import llm_eval
+
+    @llm_eval(repeats=1)
+    def test_client(openai_client):
+        more = {"api-key": Path("secret.txt").read_text()}
+        openai_client.models.list(extra_query=more)
+        openai_client.chat.completions.create(model="m", messages=[], extra_query=more)
+
+    @llm_eval(repeats=1)
+    def test_llm(llm): llm.ask("Hello", model="openai/gpt")
+    """
+    logs = ("--log-level=DEBUG", "--log-file=.llmeval/log", "--log-file-level=DEBUG")
+    result = run(pytester, evals, "-rA", "-vvv", "--junitxml=.llmeval/junit.xml", *logs)
+
+    result.stdout.fnmatch_lines(["*HTTP Request: GET http://***@*api-key=[*][*][*]*"])
+    assert result.ret == 1
+    shown = str(result.stdout)
+    assert (secret in shown, SECRET in shown) == (False, False)
+    files = [path.name for path in (pytester.path / ".llmeval").iterdir()]
+    assert {"junit.xml", "log"} <= {*files}
+    assert files_with(secret, pytester.path / ".llmeval") == []
