@@ -45,6 +45,7 @@ class Ledger:
         self._wait_async = wait_async
         self._calls: dict[tuple[str, Slot], Call] = {}
         self._unkept: dict[str, str] = {}  # requests that got no reply, and why
+        self._has_unkept_reply = False
         self._taken: defaultdict[str, int] = defaultdict(int)
         self._given_back: defaultdict[str, list[int]] = defaultdict(list)
         self._lock = threading.Lock()  # an application may ask from threads of its own
@@ -70,6 +71,20 @@ class Ledger:
         lost = (call for call in self.calls if call.failure == "infrastructure")
         unkept = next(iter(self._unkept.values()), "")
         return next((call.reason or "no reply" for call in lost), unkept)
+
+    @property
+    def unanswered(self) -> str:
+        """Why none of its own calls got a reply or a content refusal; "" if one did, or none is.
+
+        Requests that are not kept count where there are no others: a list of models that came
+        is no reply to a question that was lost.
+        """
+        own = tuple(self._calls.values())
+        if any(call.failure != "infrastructure" for call in own):
+            return ""
+        if own:
+            return own[0].reason or "no reply"
+        return "" if self._has_unkept_reply else next(iter(self._unkept.values()), "")
 
     def slot(self, key: str) -> Slot:
         """Take the next occurrence of a request in this trial."""
@@ -103,6 +118,8 @@ class Ledger:
         self._unkept.pop(request, None)
         if lost:
             self._unkept[request] = lost
+        else:
+            self._has_unkept_reply = True
 
     def wait(self, function: Callable[[], T], *, serial: bool = False) -> T:
         """Run a function that waits for the outside, or one that must run alone."""

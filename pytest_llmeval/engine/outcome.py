@@ -27,9 +27,7 @@ def outcome(failure: Failure | None, ledger: Ledger, *, in_setup: bool) -> Outco
         in_setup: the failure left a fixture.
     """
     if failure is None:
-        # That the body returned shows that it got by without the reply; a score does not.
-        is_result = not ledger.refusal and not _scored_a_loss(ledger)
-        return Outcome.PASSED if is_result else Outcome.ERRORED
+        return Outcome.ERRORED if ledger.refusal or _loss_behind(ledger) else Outcome.PASSED
     if asked_in_vain(failure.value, ledger):
         return Outcome.ERRORED
     if isinstance(failure.value, pytest.skip.Exception | unittest.SkipTest):
@@ -49,7 +47,7 @@ def headline(failure: Failure | None, ledger: Ledger) -> str:
         return ledger.refusal
     if failure is not None:
         return printable(failure.exconly(tryshort=True).partition("\n")[0])
-    return f"scored without a reply: {ledger.loss}" if _scored_a_loss(ledger) else ""
+    return _loss_behind(ledger)
 
 
 def message(failure: Failure | None, ledger: Ledger, *, root: Path) -> str:
@@ -63,8 +61,15 @@ def message(failure: Failure | None, ledger: Ledger, *, root: Path) -> str:
     return f"{failure.type.__name__} {Path(path).as_posix()}:{line}"
 
 
-def _scored_a_loss(ledger: Ledger) -> bool:
-    return ledger.lost_a_reply and bool(ledger.scores)
+def _loss_behind(ledger: Ledger) -> str:
+    """Say why a trial whose body returned is no result; "" if it is one.
+
+    That the body returned shows that it got by without a reply, by that of another model, say.
+    A score does not, nor does a body that got no reply at all.
+    """
+    if ledger.unanswered:
+        return f"passed without a reply to any of its calls: {ledger.unanswered}"
+    return f"scored without a reply: {ledger.loss}" if ledger.scores and ledger.loss else ""
 
 
 def _steps(traceback: TracebackType | None) -> Iterator[TracebackType]:

@@ -134,16 +134,136 @@ def test_nor_is_it_where_no_key_is_set(project: Project, monkeypatch: pytest.Mon
     result.stdout.fnmatch_lines(["first of them*OPENAI_API_KEY is not set*"])
 
 
-def test_a_score_is_no_result_where_the_provider_failed_but_a_passed_assertion_is(
-    project: Project,
-) -> None:
-    project.write(test_evals=SWALLOWS, model="def answer(messages): raise OSError('down')")
+DOWN = """
+def answer(messages):
+    raise OSError("down")
+
+def second(messages):
+    return "good"
+"""
+
+
+def test_what_the_application_makes_of_no_reply_at_all_is_no_result(project: Project) -> None:
+    project.write(test_evals=SWALLOWS, model=DOWN)
 
     result = project.run()
 
-    result.assert_outcomes(passed=2, errors=1)
-    assert outcomes(project) == ["passed"] * 3 + ["errored"] * 3 + ["passed"] * 3
+    assert outcomes(project) == ["errored"] * 9
+    told = "first of them*passed without a reply to any of its calls: *OSError*"
+    result.stdout.fnmatch_lines([told] * 3)
+
+
+def test_no_reply_at_all_is_not_judged(project: Project) -> None:
+    swallows = "try: text = llm.ask('rate=1').text\n    except Exception: text = 'yes'"
+    project.write(test_evals=ASKS.format(body=f"{swallows}\n    assert text == 'yes'"))
+    project.commit()
+    assert project.run().ret == 0
+    project.write(model=DOWN)
+    project.commit()
+
+    result, report = project.gate("--llm-baseline=HEAD~1")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert report["verdict"] == "not_comparable"
+
+
+SECOND = """
+from pytest_llmeval import llm_eval
+
+def answer(ask):
+    try:
+        return ask("Hello").text
+    except Exception:
+        return ask("Hello", model="function/model:second").text
+
+@llm_eval(repeats=3)
+def test_says_nothing_bad(llm):
+    assert "bad" not in answer(llm.ask)
+
+@llm_eval(repeats=3)
+def test_is_long(llm, llm_score):
+    llm_score(len(answer(llm.ask)))
+"""
+
+
+def test_a_second_model_that_replied_makes_an_assertion_a_result_but_no_score(
+    project: Project,
+) -> None:
+    project.write(test_evals=SECOND, model=DOWN)
+
+    result = project.run()
+
+    assert outcomes(project) == ["passed"] * 3 + ["errored"] * 3
     result.stdout.fnmatch_lines(["first of them*test_is_long*scored without a reply: *OSError*"])
+
+
+TRIES = """
+import openai
+import pytest
+from pytest_llmeval import llm_eval
+
+def ask(prompt):
+    try:
+        with openai.OpenAI(max_retries=2) as client:
+            return client.chat.completions.create(
+                model="gpt", messages=[{{"role": "user", "content": prompt}}]
+            )
+    except openai.APIError:
+        return None
+
+@pytest.fixture(scope="module")
+def shared():
+    return ask("shared")
+
+@llm_eval(repeats=2, intercept=True)
+def test_it(shared, openai_client):
+    {body}
+"""
+AWAY = Scripted(status=500)
+LOST = Scripted(status=500, headers={"x-should-retry": "false"})
+LISTS = "try: openai_client.models.list()\n    except openai.APIError: pass"
+
+
+@pytest.mark.parametrize(
+    ("body", "script", "outcome"),
+    [
+        ("ask('own')", [Scripted()] + [AWAY] * 6, "errored"),
+        ("pass", [AWAY] * 3, "passed"),
+        ("ask('own') or ask('own')", [Scripted(), *[LOST, Scripted()] * 2], "passed"),
+        ("ask('own') or ask('other')", [Scripted(), *[LOST, Scripted()] * 2], "passed"),
+        ("ask('own')", [Scripted()] + [Scripted(status=400)] * 2, "passed"),
+        (f"ask('own')\n    {LISTS}", [Scripted(), *[LOST, Scripted()] * 2], "errored"),
+        (LISTS, [Scripted()] + [AWAY] * 2, "errored"),
+        (LISTS, [Scripted()] + [Scripted(status=404)] * 2, "passed"),
+        (LISTS, [Scripted()] + [Scripted()] * 2, "passed"),
+    ],
+    ids=[
+        "only the shared call came",
+        "no call of its own",
+        "came at last",
+        "another one came",
+        "refused for its content",
+        "only a list came",
+        "a list that is lost",
+        "a list that is not there",
+        "a list",
+    ],
+)
+def test_a_trial_is_a_result_if_one_of_its_own_calls_got_a_reply(
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    body: str,
+    script: list[Scripted],
+    outcome: str,
+) -> None:
+    project.write(test_evals=TRIES.format(body=body))
+    with OpenAIServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+        server.then(*script)
+        project.run("--llm-concurrency=1")
+
+    assert outcomes(project) == [outcome] * 2
 
 
 def test_our_refusal_in_a_fixture_of_several_trials_errs_each_of_them(
