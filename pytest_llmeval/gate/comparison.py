@@ -104,6 +104,9 @@ class FunctionComparison:
         baseline_mean_interval: of the mean by itself, for cases like these, at level
             1 - 2 alpha; None where chance cannot be judged. ``mean_interval`` likewise.
         smallest_detectable_drop: the drop beyond the margin found in 4 of 5 builds.
+        statistic: of the test ``method``: t, z, chi-square, or the total of a permutation
+            test; ``t`` is that of a t-test over cases alone. ``dof`` are its degrees of
+            freedom, None where it has none.
         ruled_out_by: which half of row 10 held, else None.
         wordings: in how many wordings the common cases put their questions, 0 where the
             test names none. With the method ``crossed`` the claim is one about wordings in
@@ -142,6 +145,7 @@ class FunctionComparison:
     baseline_mean_interval: tuple[float, float] | None = None
     mean_interval: tuple[float, float] | None = None
     t: float | None = None
+    statistic: float | None = None
     dof: float | None = None
     p: float | None = None
     p_improved: float | None = None

@@ -117,6 +117,7 @@ def conclude_tested(
         written,
         method=found.method,
         t=found.t,
+        statistic=found.statistic,
         dof=found.dof,
         p=found.p,
         p_improved=found.p_improved,

@@ -104,7 +104,7 @@ def sensitivity(
         share=extent.share,
         whole_units=extent.whole_units,
         standard_error=found.standard_error,
-        dof=found.dof,
+        dof=found.error_dof,
         plan=PlannedTest(
             there=np.array([float(len(case.there)) for case in changed]),
             here=np.array([float(len(case.here)) for case in changed]),

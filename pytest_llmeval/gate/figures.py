@@ -89,8 +89,10 @@ class Significance:
         p: one-sided, for a drop: beyond the margin with a t-test, else for any.
         p_improved: one-sided, for any improvement.
         interval: from the spread of 6 units or more, or of a table of wordings;
-            ``standard_error`` and its degrees of freedom ``dof`` likewise.
-        t: of a t-test only.
+            ``standard_error`` and its degrees of freedom ``error_dof`` likewise.
+        t: of a t-test over cases only.
+        statistic: of the test: t, z, chi-square, or the total of a permutation test; None
+            where there is none. ``dof`` are its degrees of freedom, None without any.
         extent: the measures of what was tested.
         samples: what the exact test and the formula of the smallest drop look at.
         p_within_case: the exact test's p for a drop, None where units hold several cases.
@@ -102,8 +104,10 @@ class Significance:
     p: float
     p_improved: float
     t: float | None = None
+    statistic: float | None = None
     dof: float | None = None
     standard_error: float | None = None
+    error_dof: float | None = None
     interval: tuple[float, float] | None = None
     p_within_case: float | None = None
 
@@ -203,8 +207,10 @@ def _by_spread(
         p=found.p_worse,
         p_improved=found.p_better,
         t=found.t,
+        statistic=found.t,
         dof=found.dof,
         standard_error=share * found.standard_error if ends else None,
+        error_dof=found.dof,
         interval=(share * ends[0], share * ends[1]) if ends else None,
     )
 
@@ -229,7 +235,15 @@ def _as_chosen(found: Significance, test: AnyTest, *, sign: int) -> Significance
         return replace(found, method=test)
     sample = Sample(cases=found.samples.cases, units=found.extent.unit_labels, sign=sign)
     result = TESTS[test].run(sample)
-    return replace(found, method=test, t=None, p=result.p_worse, p_improved=result.p_improved)
+    return replace(
+        found,
+        method=test,
+        t=None,
+        statistic=result.statistic,
+        dof=result.dof,
+        p=result.p_worse,
+        p_improved=result.p_improved,
+    )
 
 
 def _by_wordings(
@@ -248,8 +262,10 @@ def _by_wordings(
         p=beyond.tails.worse,
         p_improved=found.tails.better,
         t=beyond.t,
+        statistic=beyond.t,
         dof=found.dof,
         standard_error=share * found.standard_error if ends else None,
+        error_dof=found.dof,
         interval=(share * ends[0], share * ends[1]) if ends else None,
     )
 
@@ -265,6 +281,7 @@ def _by_permutation(
         samples=samples,
         p=tails.worse,
         p_improved=tails.better,
+        statistic=math.fsum(differences),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pytest_llmeval.gate.comparison import Comparison, FunctionComparison, Verdict
+from pytest_llmeval.gate.comparison import Comparison, FunctionComparison, Method, Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports import words
 from pytest_llmeval.reports.errored import first_reason
@@ -16,6 +16,19 @@ _LISTED_CASES = 3
 _LISTED_LOST = 20
 _NAME_WIDTH = 12
 _BAD = (Verdict.REGRESSED, Verdict.NOT_COMPARABLE)
+# what the statistic of each test that can be chosen is called
+_STATISTICS: Mapping[Method, str] = {
+    "sign-flip": "summed difference",
+    "exact-within-case": "summed difference",
+    "mcnemar": "chi-square",
+    "mcnemar-exact": "draws that rose less those that fell",
+    "mcnemar-mid-p": "draws that rose less those that fell",
+    "welch": "t",
+    "cmh": "chi-square",
+    "chi-square": "chi-square",
+    "chi-square-plain": "chi-square",
+    "two-proportion-z": "z",
+}
 _UNSURE = (Verdict.INCONCLUSIVE, Verdict.GONE)
 
 
@@ -181,6 +194,8 @@ def _remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str
         yield f"{function.changed_kinds['unseen']} cases made no call that was seen here"
     if function.identical_repeats:
         yield "all repeats are identical: they are one draw"
+    if function.method == judgement.settings.gate.test in _STATISTICS:
+        yield _chosen_test(function)
     remark = words.within_case_remark(function, judgement.settings.gate)
     if remark:
         yield remark
@@ -198,6 +213,15 @@ def _changed_part(function: FunctionComparison) -> str:
     before = sum(case.baseline_mean for case in changed) / len(changed)
     after = sum(case.mean for case in changed) / len(changed)
     return f"the {len(changed)} changed cases: {before:.2f} -> {after:.2f}"
+
+
+def _chosen_test(function: FunctionComparison) -> str:
+    """Write the statistic of a test that was chosen; the interval beside it is the t-test's."""
+    name = _STATISTICS[function.method]
+    if function.statistic is None:
+        return f"{function.method}: no {name}, as nothing varies"
+    text = f"{function.method}: {name} = {function.statistic:.4g}"
+    return text if function.dof is None else f"{text}, degrees of freedom = {function.dof:.4g}"
 
 
 def _moved_cases(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:

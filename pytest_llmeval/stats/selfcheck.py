@@ -12,6 +12,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +26,11 @@ from pytest_llmeval.stats.repeats import Drift, repeat_drift
 FloatArray = NDArray[np.float64]
 # the cases that share their chance: the scores of each
 Unit = list[list[float]]
+Test = Literal["paired-t", "exact-within-case", "sign-flip"]
 
 DEALS = 2000
+# before a suite is called ill; of healthy ones the first look alone calls 1 in 40 so
+DEALS_BEFORE_AN_ALARM = 5000
 # a permutation test is run anew for every deal
 EXACT_DEALS = 200
 SHUFFLED_DEALS = 100
@@ -53,7 +57,7 @@ class SelfCheck:
         drift: whether repeats differ by more than chance; None if it cannot be told.
     """
 
-    method: str
+    method: Test
     cases: int
     left_out: int
     deals: int
@@ -78,7 +82,8 @@ def self_check(
 
     Nothing differs between the two, so alarms should be as rare as the level says. Cases
     of one unit are dealt alike, so that what their trials of one index share stays shared.
-    The deals are seeded by the scores: the same run gives the same answer.
+    The deals are seeded by the scores: the same run gives the same answer. Where alarms
+    look more frequent than the level, 5,000 new deals take the place of the first.
 
     Args:
         samples: the scores of each case by trial index, finite.
@@ -86,7 +91,7 @@ def self_check(
         alpha: one-sided level of the test, in (0, 0.5).
         deals: how many at most with the t-test, >= 1. Fewer, but 200 at least, where that
             would deal more than 10 million trials; 200 at most with a permutation test, 100
-            where that must shuffle.
+            where that must shuffle; 5,000 where those show too many alarms.
 
     Returns:
         The check; None if no case has two trials.
@@ -99,10 +104,16 @@ def self_check(
     if not by_unit:
         return None
     dealt = sorted(map(_regardless_of_order, by_unit.values()))
-    method, deals, alarms = _alarms(dealt, alpha=alpha, deals=deals)
+    random = _seeded(itertools.chain.from_iterable(dealt))
+    test = _test_of(dealt)
+    deals = min(deals, _affordable(dealt, test))
+    alarms = _alarms(dealt, test, random, alpha=alpha, deals=deals)
+    if wilson_interval(alarms, deals, alpha=BEYOND)[0] > alpha:
+        deals = DEALS_BEFORE_AN_ALARM
+        alarms = _alarms(dealt, test, random, alpha=alpha, deals=deals)
     cases = sum(map(len, dealt))
     return SelfCheck(
-        method=method,
+        method=test,
         cases=cases,
         left_out=len(samples) - cases,
         deals=deals,
@@ -123,24 +134,44 @@ def _in_step(units: Sequence[Unit]) -> FloatArray:
     return np.array([np.sum([sample[:fewest] for sample in unit], axis=0) for unit in units])
 
 
-def _alarms(units: Sequence[Unit], *, alpha: float, deals: int) -> tuple[str, int, int]:
-    """Run the test that the gate would take: its name, the deals and the alarms."""
-    random = _seeded(itertools.chain.from_iterable(units))
+def _test_of(units: Sequence[Unit]) -> Test:
+    """Return the test that the gate would take."""
     sizes = [len(unit) for unit in units]
-    few = dof_of_units(sizes) + 1 < FEWEST_UNITS_FOR_T
-    affordable = MOST_DEALT // sum(len(sample) for unit in units for sample in unit)
-    deals = min(deals, EXACT_DEALS if few else max(EXACT_DEALS, affordable))
-    if few and max(sizes) == 1:
+    if dof_of_units(sizes) + 1 >= FEWEST_UNITS_FOR_T:
+        return "paired-t"
+    return "exact-within-case" if max(sizes) == 1 else "sign-flip"
+
+
+def _affordable(units: Sequence[Unit], test: Test) -> int:
+    """Return how many deals are made at first."""
+    trials = [score for unit in units for sample in unit for score in sample]
+    if test == "paired-t":
+        return max(EXACT_DEALS, MOST_DEALT // len(trials))
+    shuffled = test == "exact-within-case" and not HITS.issuperset(trials)
+    return SHUFFLED_DEALS if shuffled else EXACT_DEALS
+
+
+def _alarms(
+    units: Sequence[Unit], test: Test, random: np.random.Generator, *, alpha: float, deals: int
+) -> int:
+    """Count the deals whose first run the test calls worse, a bounded number at a time."""
+    most = _affordable(units, test)
+    parts = [min(most, deals - done) for done in range(0, deals, most)]
+    return sum(_alarms_of(units, test, random, alpha=alpha, deals=part) for part in parts)
+
+
+def _alarms_of(
+    units: Sequence[Unit], test: Test, random: np.random.Generator, *, alpha: float, deals: int
+) -> int:
+    if test == "exact-within-case":
         samples = [unit[0] for unit in units]
-        if not HITS.issuperset(itertools.chain.from_iterable(samples)):
-            deals = min(deals, SHUFFLED_DEALS)
-        alarms = sum(_exact_alarm(samples, random, alpha=alpha) for _ in range(deals))
-        return "exact-within-case", deals, alarms
+        return sum(_exact_alarm(samples, random, alpha=alpha) for _ in range(deals))
+    sizes = [len(unit) for unit in units]
     differences = _differences(units, random, deals=deals)
-    if not few:
-        return "paired-t", deals, _t_alarms(differences, sizes, alpha=alpha)
+    if test == "paired-t":
+        return _t_alarms(differences, sizes, alpha=alpha)
     sums = np.add.reduceat(differences, _starts(sizes), axis=1)
-    return "sign-flip", deals, sum(sign_flip(row).worse < alpha for row in sums)
+    return sum(sign_flip(row).worse < alpha for row in sums)
 
 
 def _exact_alarm(

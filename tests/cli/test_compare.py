@@ -373,3 +373,26 @@ def test_a_test_that_is_not_for_a_gate_is_taken_and_told() -> None:
     result = compare(before, after, "--test=chi-square")
     assert result.stdout.splitlines()[-1].endswith("(if all trials were independent)")
     assert figures(before, after, "--test=two-proportion-z")["method"] == "two-proportion-z"
+
+
+def test_a_chosen_test_tells_its_own_statistic_and_degrees_of_freedom() -> None:
+    # of 20 single draws 9 fell and 1 rose: (|9 - 1| - 1)^2 / 10
+    sides = [[1] * 9 + [0] + [1] * 10, [0] * 9 + [1] + [1] * 10]
+    for name, scores in zip(("a.csv", "b.csv"), sides, strict=True):
+        write_rows(name, *(f"c{at},0,{score}" for at, score in enumerate(scores)))
+    result = compare("a.csv", "b.csv", "--test=mcnemar")
+    assert "  mcnemar: chi-square = 4.9, degrees of freedom = 1" in result.stdout
+    mcnemar = figures("a.csv", "b.csv", "--test=mcnemar")
+    assert (mcnemar["statistic"], mcnemar["dof"], mcnemar["t"]) == (pytest.approx(4.9), 1, None)
+    exact = compare("a.csv", "b.csv", "--test=mcnemar-exact")
+    assert "  mcnemar-exact: draws that rose less those that fell = -8\n" in exact.stdout
+    assert "mcnemar" not in compare("a.csv", "b.csv").stdout
+
+
+def test_repeats_that_never_vary_have_no_statistic() -> None:
+    before, after = write_table("a.csv", 0.8), write_table("b.csv", 0.4)
+    result = compare(before, after, "--test=welch")
+    assert "  welch: t = -1.265, degrees of freedom = 7.692" in result.stdout
+    for name, score in (("a.csv", 1), ("b.csv", 0)):
+        write_rows(name, *(f"c{case},{n},{score}" for case in range(8) for n in range(3)))
+    assert "  welch: no t, as nothing varies" in compare("a.csv", "b.csv", "--test=welch").stdout

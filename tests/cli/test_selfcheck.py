@@ -172,5 +172,5 @@ def test_seconds_are_checked_as_ratios() -> None:
 
     result = selfcheck(a_run(*cases))
 
-    assert f"2000    {check.rate:.1%}" in result.stdout
+    assert f"{check.deals}    {check.rate:.1%}" in result.stdout
     assert "test_f (seconds)" in result.stdout

@@ -37,6 +37,7 @@ def test_the_chosen_test_decides_and_the_interval_stays(test: GateTest) -> None:
 
     assert (found.method, found.t) == (test, None)
     assert (found.p, found.p_improved) == pytest.approx((expected.p_worse, expected.p_improved))
+    assert (found.statistic, found.dof) == (pytest.approx(expected.statistic), expected.dof)
     assert found.verdict is Verdict.REGRESSED
     assert found.interval == default.interval
     assert found.smallest_detectable_drop == default.smallest_detectable_drop
@@ -131,9 +132,14 @@ def test_a_test_of_these_cases_is_run_at_any_number_of_them(test: FixedTest, cas
     sample = [CaseScores(there=a, here=b) for a, b in zip(there, here, strict=True)]
     expected = TESTS[test].run(Sample(cases=sample))
 
+    default = compared(*runs(some))
     assert (found.method, found.t) == (test, None)
     assert (found.p, found.p_improved) == pytest.approx((expected.p_worse, expected.p_improved))
-    assert found.interval == compared(*runs(some)).interval
+    assert (found.statistic, found.dof) == (pytest.approx(expected.statistic), expected.dof)
+    assert found.interval == default.interval
+    if cases == len(DRIFTED):
+        assert found.smallest_detectable_drop == default.smallest_detectable_drop
+        assert default.statistic == default.t is not None
 
 
 def test_every_test_can_be_chosen_by_hand() -> None:

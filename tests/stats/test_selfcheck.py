@@ -84,6 +84,22 @@ def test_small_healthy_suites_are_not_called_ill() -> None:
     assert len(ill) <= 6  # split into halves, 25 of these were
 
 
+def test_a_healthy_suite_that_looks_ill_is_dealt_again_5000_times() -> None:
+    # of 200 such suites the first 2,000 deals call these ill
+    for seed in (6, 38, 76, 103, 164, 169):
+        found = self_check(suite(40, 6, seed=seed))
+        assert found is not None
+        assert found.deals == 5000
+        assert found.interval[0] <= 0.05
+
+
+def test_a_suite_that_is_ill_stays_ill_when_it_is_dealt_again() -> None:
+    # 8 cases of two draws each: so few outcomes that the t-test has .013 for .01
+    found = self_check([[1.0, 0.0]] * 8, alpha=0.01, deals=20_000)
+    assert found is not None
+    assert (found.deals, found.interval[0] > 0.01) == (5000, True)
+
+
 def test_scores_that_must_be_shuffled_are_dealt_less_often() -> None:
     found = self_check([[0.1, 0.5, 0.3, 0.9], [0.2, 0.4, 0.4, 0.8]])
     assert found is not None
