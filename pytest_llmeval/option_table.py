@@ -176,6 +176,12 @@ INI_ONLY = (
         "test functions, or function:metric, that the baseline gates and this branch gives up",
     ),
     (
+        "llm_renamed",
+        "linelist",
+        "lines of 'evals/test_old.py -> evals/test_new.py': beginnings of node ids in the baseline "
+        "and here",
+    ),
+    (
         "llm_origin_alias",
         "linelist",
         "lines of 'http://127.0.0.1:8001 = https://api.example.com': two origins, one key",

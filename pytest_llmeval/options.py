@@ -28,6 +28,7 @@ from pytest_llmeval.records import (
 T = TypeVar("T")
 
 SETTINGS = pytest.StashKey[Settings]()
+PARSER = pytest.StashKey[pytest.Parser]()
 SESSION_KEY = "llmeval_session"  # xdist's own id can be given by hand, the same every day
 
 REPORT_ENDINGS = (".json",)
@@ -86,6 +87,7 @@ def resolve(config: pytest.Config) -> Settings:
         max_cost=read("max-cost", ranges.dollars, None),
         prices=ranges.prices(read.ini("llm_prices") or ()),
         origin_aliases=ranges.aliases(read.ini("llm_origin_alias") or ()),
+        renamed=ranges.renamed(read.ini("llm_renamed") or ()),
         intercept=bool(read.ini("llm_intercept")),
         intercept_hosts=ranges.hosts(read.ini("llm_intercept_hosts") or ()),
         gate=GateRules(

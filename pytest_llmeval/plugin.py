@@ -33,7 +33,7 @@ from pytest_llmeval.fixtures import (  # noqa: F401 - pytest finds fixtures by t
     ollama_client,
     openai_client,
 )
-from pytest_llmeval.options import SESSION_KEY, SETTINGS, add_options, resolve
+from pytest_llmeval.options import PARSER, SESSION_KEY, SETTINGS, add_options, resolve
 from pytest_llmeval.records import Run, Settings
 
 if TYPE_CHECKING:
@@ -55,6 +55,11 @@ _UNREPORTED_KEY = "llmeval_unreported"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options and their ini twins."""
     add_options(parser)
+
+
+def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> None:
+    """Keep the parser, which can tell what was typed from what stands in addopts."""
+    early_config.stash[PARSER] = parser
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -407,6 +412,8 @@ def _asks_only(config: pytest.Config) -> bool:
 def _planned_session(config: pytest.Config, settings: Settings, retry: Retry | None) -> EvalSession:
     """Find the baseline now, before anything is run or paid for."""
     from pytest_llmeval.engine.earlier import anchor_of, baseline_of
+    from pytest_llmeval.engine.opening import typed_selection
+    from pytest_llmeval.runs.renaming import renames_of_nothing, under_new_names
     from pytest_llmeval.session import EvalSession
 
     found: dict[str, Baseline | None] = {"baseline": None, "anchor": None}
@@ -420,13 +427,21 @@ def _planned_session(config: pytest.Config, settings: Settings, retry: Retry | N
             if settings.on_missing == "error":
                 raise
             missing[name] = str(exc)
+    runs = [one.run for one in found.values() if one is not None]
+    notes = renames_of_nothing(runs, settings.renamed)
+    named = {
+        name: None if one is None else under_new_names(one, settings.renamed)
+        for name, one in found.items()
+    }
     return EvalSession(
         settings,
-        baseline=found["baseline"],
-        anchor=found["anchor"],
+        baseline=named["baseline"],
+        anchor=named["anchor"],
         not_gated=missing.get("baseline", ""),
         not_anchored=missing.get("anchor", ""),
         retry=retry,
+        typed=typed_selection(config, config.stash.get(PARSER, None)),
+        notes=notes,
     )
 
 

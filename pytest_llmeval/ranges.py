@@ -170,6 +170,26 @@ def gone(entries: Sequence[str]) -> tuple[str, ...]:
     return tuple(entries)
 
 
+def renamed(lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Read what is called otherwise than in the baseline."""
+    pairs: list[tuple[str, str]] = []
+    for line in lines:
+        old, arrow, new = (part.strip() for part in line.partition("->"))
+        if not (arrow and old and new) or old == new:
+            raise SettingsError(
+                f"llm_renamed in the ini file: {line!r} is no new name; write beginnings of node "
+                "ids, as in  evals/test_a.py::test_old -> evals/test_a.py::test_new"
+            )
+        for first in pairs:
+            if old == first[0] or new == first[1]:
+                raise SettingsError(
+                    f"llm_renamed in the ini file: {' -> '.join(first)} and {line}: one name "
+                    "stands for one; remove a line"
+                )
+        pairs.append((old, new))
+    return tuple(pairs)
+
+
 def hosts(names: Sequence[str]) -> tuple[str, ...]:
     """Read names of hosts."""
     for name in names:

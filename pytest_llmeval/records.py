@@ -333,6 +333,7 @@ class Settings:
         max_calls: the most calls of the session, over all workers; None for any number.
         max_cost: the most dollars likewise.
         prices: the user's own, by ``provider/model``.
+        renamed: beginnings of node ids in the baseline, each with what stands for it here.
         intercept: whether clients of the application are intercepted where no marker says.
         intercept_hosts: hosts whose services speak the language of a vendor.
         session: id that all processes of the session share.
@@ -356,6 +357,7 @@ class Settings:
     max_calls: int | None = None
     max_cost: Decimal | None = None
     prices: Mapping[str, TokenPrice] = field(default_factory=dict)
+    renamed: tuple[tuple[str, str], ...] = ()
     intercept: bool = False
     intercept_hosts: tuple[str, ...] = ()
     gate: GateRules = field(default_factory=GateRules)

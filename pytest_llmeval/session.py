@@ -7,7 +7,7 @@ this process or from workers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,6 +42,8 @@ class EvalSession:
         not_gated: str = "",
         not_anchored: str = "",
         retry: Retry | None = None,
+        typed: Sequence[str] | None = None,
+        notes: Sequence[str] = (),
     ) -> None:
         self.settings = settings
         self.baseline = baseline
@@ -54,7 +56,8 @@ class EvalSession:
         self._recorded = {} if retry is None else retry.recorded
         self._trials: dict[str, tuple[Trial, ...]] = dict(self._recorded)
         self._headlines: dict[str, str] = {}
-        self._notes: list[str] = [f"no anchor: {not_anchored}"] if not_anchored else []
+        self._typed = typed
+        self._notes = [*([f"no anchor: {not_anchored}"] if not_anchored else []), *notes]
         self._serial: dict[str, str] = {}
         self._slowdowns: dict[str, Slowdown] = {}
         self._outside_calls = 0
@@ -116,7 +119,7 @@ class EvalSession:
         )
         if run is None:
             return self._nothing_ran(judgement)
-        return compared(self._saved(judgement, run), run)
+        return compared(self._saved(judgement, run), run, typed=self._typed)
 
     def _slow_down(self, more: Slowdown) -> None:
         known = self._slowdowns.get(more.provider, more)
@@ -157,25 +160,34 @@ class EvalSession:
             return judgement
         if self.retry is not None and is_done:  # what was asked for is there already
             run = self.retry.taken_over
-            return compared(replace(judgement, run=run), run)
+            return compared(replace(judgement, run=run), run, typed=self._typed)
         reason = "nothing was compared: no eval case finished in this session"
         return replace(judgement, could_not_judge=reason)
 
 
-def compared(judgement: Judgement, run: Run) -> Judgement:
-    """Hold a run against what a judgement names, or describe it if there is no baseline."""
+def compared(judgement: Judgement, run: Run, *, typed: Sequence[str] | None = None) -> Judgement:
+    """Hold a run against what a judgement names, or describe it if there is no baseline.
+
+    Args:
+        judgement: with the baseline and the anchor, if any.
+        run: the run that is judged.
+        typed: what the user typed of its selection, see ``gate.compare``.
+    """
     rules, cost_of = judgement.settings.gate, pricing(judgement.settings.prices)
     try:
         judgement = replace(judgement, notes=(*judgement.notes, *oddities(run)))
         if judgement.anchor is not None:
             # Another question, so a family of its own: both answers must hold.
-            anchored = compare(judgement.anchor.run, run, rules, cost_of=cost_of)
+            main = None if judgement.baseline is None else judgement.baseline.run
+            anchored = compare(
+                judgement.anchor.run, run, rules, cost_of=cost_of, typed=typed, main=main
+            )
             judgement = replace(judgement, anchored=anchored)
         if judgement.baseline is None:
             described = describe(run, alpha=rules.alpha, cost_of=cost_of)
             why = next((one.why for one in described if one.why), "")
             return replace(judgement, descriptions=described, could_not_judge=why)
-        comparison = compare(judgement.baseline.run, run, rules, cost_of=cost_of)
+        comparison = compare(judgement.baseline.run, run, rules, cost_of=cost_of, typed=typed)
         return replace(judgement, comparison=comparison)
     except Exception as exc:
         return replace(judgement, could_not_judge=f"{type(exc).__name__}: {exc}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import metadata
@@ -87,19 +88,42 @@ def selection(config: pytest.Config) -> tuple[str, ...]:
         rootpath), then options as they can be typed, wherever they were set.
     """
     from_ini = config.args_source is config.ArgsSource.TESTPATHS
-    paths = () if from_ini else (_relative(argument, config) for argument in config.args)
-    return (*(path for path in paths if path != "."), *_filters(config))
+    return _selected(config, config.option, paths=() if from_ini else config.args)
 
 
-def _filters(config: pytest.Config) -> Iterator[str]:
+def typed_selection(config: pytest.Config, parser: pytest.Parser | None) -> tuple[str, ...]:
+    """Return what the user typed of a selection, ``--lf`` and ``--stepwise`` included.
+
+    All else that leaves tests out stands in files or in the environment, which a branch, or
+    a job that judges it, may change unseen: addopts, other ini keys, a conftest.
+
+    Args:
+        config: of the session.
+        parser: of its command line; None where a conftest loaded the plugin too late for it.
+    """
+    if parser is None:
+        return ()
+    typed = parser.parse_known_args(list(config.invocation_params.args))
+    by_last = (f"--{name}" for name in _BY_LAST_SESSION if getattr(typed, name, None))
+    return (*_selected(config, typed, paths=getattr(typed, "file_or_dir", ())), *by_last)
+
+
+def _selected(
+    config: pytest.Config, options: argparse.Namespace, *, paths: Iterable[str]
+) -> tuple[str, ...]:
+    relative = (_relative(path, config) for path in paths)
+    return (*(path for path in relative if path != "."), *_filters(config, options))
+
+
+def _filters(config: pytest.Config, options: argparse.Namespace) -> Iterator[str]:
     for option, name in (("-k", "keyword"), ("-m", "markexpr")):
-        expression = " ".join((config.getoption(name, None) or "").split())
+        expression = " ".join((getattr(options, name, None) or "").split())
         if expression:
             yield f"{option} {expression}"
-    for prefix in config.getoption("deselect", None) or ():
+    for prefix in getattr(options, "deselect", None) or ():
         yield f"--deselect={prefix}"
     for option in ("ignore", "ignore-glob"):
-        for path in config.getoption(option.replace("-", "_"), None) or ():
+        for path in getattr(options, option.replace("-", "_"), None) or ():
             yield f"--{option}={_relative(path, config)}"
 
 

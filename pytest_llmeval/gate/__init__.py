@@ -6,12 +6,15 @@ every pytest session of an environment imports this package.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pytest_llmeval.gate.comparison import (
     CaseComparison,
     ChangeKind,
     Comparison,
     FunctionComparison,
     Method,
+    NotJudged,
     RuledOutBy,
     TrialCounts,
     UngatedComparison,
@@ -32,6 +35,7 @@ __all__ = [
     "FunctionComparison",
     "FunctionDescription",
     "Method",
+    "NotJudged",
     "RuledOutBy",
     "TrialCounts",
     "UngatedComparison",
@@ -43,7 +47,13 @@ __all__ = [
 
 
 def compare(
-    baseline: Run, run: Run, rules: GateRules, *, cost_of: CostOf | None = None
+    baseline: Run,
+    run: Run,
+    rules: GateRules,
+    *,
+    cost_of: CostOf | None = None,
+    typed: Sequence[str] | None = None,
+    main: Run | None = None,
 ) -> Comparison:
     """Hold a run against a baseline.
 
@@ -54,13 +64,17 @@ def compare(
         run: the run that is judged; may be partial.
         rules: level, margin, target and strictness, checked for their ranges.
         cost_of: dollars of a call, for the metric ``cost``; None for no prices.
+        typed: what the user typed of the run's selection, ``--lf`` and ``--stepwise`` too;
+            None if whatever it left out was meant.
+        main: where the baseline is an anchor, the baseline proper: what is gone from that
+            as well was given up before this branch.
 
     Returns:
         A comparison for each test function and gated metric, and the verdict on all.
     """
     from pytest_llmeval.gate.judge import judge
 
-    return judge(baseline, run, rules, cost_of=cost_of)
+    return judge(baseline, run, rules, cost_of=cost_of, typed=typed, main=main)
 
 
 def describe(

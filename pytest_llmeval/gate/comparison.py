@@ -195,6 +195,20 @@ class UngatedComparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NotJudged:
+    """A test function of the baseline of which nothing was run here.
+
+    Attributes:
+        cases: how many the baseline has.
+        why: ``deselected`` by what the user typed; ``not run`` before the session ended.
+    """
+
+    function: str
+    cases: int
+    why: Literal["deselected", "not run"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """A run held against a baseline.
 
@@ -205,6 +219,7 @@ class Comparison:
             (nothing was compared), else "".
         functions: in the order of collection, those only in the baseline last.
         ungated: the metrics that are described beside them, in the same order.
+        not_judged: the functions of the baseline that did not run, in its order.
         notes: what is odd about the rules.
     """
 
@@ -213,4 +228,5 @@ class Comparison:
     why: str = ""
     functions: tuple[FunctionComparison, ...] = ()
     ungated: tuple[UngatedComparison, ...] = ()
+    not_judged: tuple[NotJudged, ...] = ()
     notes: tuple[str, ...] = ()

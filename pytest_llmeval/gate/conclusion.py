@@ -48,18 +48,24 @@ def conclude_new(function: str, metric: str, *, here: Side, partial: bool) -> Fu
     )
 
 
-def conclude_gone(
-    function: str, metric: str, *, there: Side, rules: GateRules
-) -> FunctionComparison:
-    """Write down a function that only the baseline has."""
+def conclude_gone(function: str, metric: str, *, there: Side, why: str) -> FunctionComparison:
+    """Write down a function that only the baseline has.
+
+    Args:
+        function: its name.
+        metric: that the baseline gates.
+        there: the function in the baseline.
+        why: what to do about it; empty if it was given up.
+    """
     scores = score(there, metric, better=there.better(metric))
     return FunctionComparison(
         function=function,
         metric=metric,
         better=there.better(metric),
-        verdict=Verdict.GONE,
+        verdict=Verdict.NOT_COMPARABLE if why else Verdict.GONE,
         row=2,
-        fails=rules.strict,
+        why=why,
+        fails=bool(why),
         changed_kinds={},
         baseline_cases=len(there.cases),
         baseline_trials=count_trials(there, scores, cases=there.cases),

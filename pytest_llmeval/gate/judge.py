@@ -20,12 +20,12 @@ from pytest_llmeval.gate.conclusion import (
 from pytest_llmeval.gate.examination import Examination, examine
 from pytest_llmeval.gate.family import stand_together, unknown_names
 from pytest_llmeval.gate.figures import Significance
-from pytest_llmeval.gate.gone import accepts, matching_nothing
+from pytest_llmeval.gate.gone import Absent, absent_here, left_out, why_gone
 from pytest_llmeval.gate.measuring import CostOf, measured
 from pytest_llmeval.gate.scoring import gated_metrics, records, ungated_metrics
 from pytest_llmeval.gate.sides import Side, Subject, sides_of
 from pytest_llmeval.gate.ungated import describe_ungated
-from pytest_llmeval.records import MEASURED_METRICS, GateRules, Run, filters_of, paths_of
+from pytest_llmeval.records import MEASURED_METRICS, GateRules, Run, filters_of
 
 # the rows of the decision table in which something was compared
 COMPARED = range(6, 12)
@@ -35,7 +35,13 @@ Entry = FunctionComparison | Examination
 
 
 def judge(
-    baseline: Run, run: Run, rules: GateRules, *, cost_of: CostOf | None = None
+    baseline: Run,
+    run: Run,
+    rules: GateRules,
+    *,
+    cost_of: CostOf | None = None,
+    typed: Sequence[str] | None = None,
+    main: Run | None = None,
 ) -> Comparison:
     """Compare a run with its baseline; see ``pytest_llmeval.gate.compare``."""
     there = sides_of(measured(baseline, cost_of=cost_of))
@@ -45,13 +51,18 @@ def judge(
         for function in here
         if function in there
     }
+    not_judged = left_out(there, here, baseline=baseline, run=run, typed=typed)
+    absent = absent_here(there, here, not_judged, entries=rules.accept_gone, main=main)
+    partial = _in_part(baseline, run)
     entries = [
-        *_collected_here(there, here, calls, partial=_in_part(baseline, run), rules=rules),
-        *_only_in_baseline(there, here, baseline=baseline, run=run, rules=rules),
+        *_collected_here(there, here, calls, partial=partial, absent=absent, rules=rules),
+        *_gone(there, here, absent),
     ]
     functions = tuple(_concluded(entries, rules))
     gated = {(one.function, one.metric) for one in functions}
     why = _why_nothing_was_compared(functions)
+    if not why and rules.strict and not_judged:
+        why = f"{len(not_judged)} test functions of the baseline were not judged (--llm-strict)"
     verdicts = {one.verdict for one in functions}
     return Comparison(
         verdict=next((v for v in Verdict if v in verdicts), Verdict.NOT_COMPARABLE),
@@ -59,7 +70,8 @@ def judge(
         why=why,
         functions=functions,
         ungated=tuple(_ungated(there, here, calls, gated=gated, rules=rules)),
-        notes=(*_notes(there, here, rules), *_odd_names(functions, rules)),
+        not_judged=not_judged,
+        notes=(*_notes(there, here, absent), *_odd_names(functions, rules)),
     )
 
 
@@ -76,6 +88,7 @@ def _collected_here(
     calls: Mapping[str, CallsOfBoth],
     *,
     partial: Collection[str],
+    absent: Absent,
     rules: GateRules,
 ) -> Iterator[Entry]:
     for function, here in all_here.items():
@@ -85,7 +98,7 @@ def _collected_here(
         there = all_there.get(function)
         own, gated_there = gated_metrics(here), () if there is None else gated_metrics(there)
         for metric in dict.fromkeys((*own, *gated_there)):
-            if metric not in own and accepts(rules.accept_gone, function, metric):
+            if (function, metric) in absent.given_up:
                 continue
             if there is None or not (metric in gated_there or records(there, metric)):
                 in_part = not (in_full and here.ran_in_full)
@@ -104,52 +117,34 @@ def _collected_here(
             yield examine(subject, rules=rules)
 
 
-def _notes(all_there: Sides, all_here: Sides, rules: GateRules) -> Iterator[str]:
+def _gone(all_there: Sides, all_here: Sides, absent: Absent) -> Iterator[Entry]:
+    for function in absent.functions:
+        is_meant = (function, "") in absent.given_up
+        why = "" if is_meant else why_gone(function, baseline=all_there, current=all_here)
+        for metric in gated_metrics(all_there[function]):
+            yield conclude_gone(function, metric, there=all_there[function], why=why)
+
+
+def _notes(all_there: Sides, all_here: Sides, absent: Absent) -> Iterator[str]:
     """Say where the markers of the two runs disagree, and which entries give nothing up."""
-    gone = []
-    for function, here in all_here.items():
-        if function not in all_there:
-            continue
-        there, own = all_there[function], gated_metrics(here)
-        for metric in gated_metrics(there):
-            name = f"{function}:{metric}"
-            if metric not in own:
-                gone.append((function, metric))
-                given_up = accepts(rules.accept_gone, function, metric)
-                yield (
-                    f"{name} is gated no more, as llm_accept_gone says"
-                    if given_up
-                    else (
-                        f"{name} is gated in the baseline and not here: it stays gated, unless the "
-                        f"ini file gives it up by  llm_accept_gone = {name}"
-                    )
-                )
-            elif there.better(metric) != here.better(metric):
-                yield (
-                    f"{name} is judged as in the baseline, {there.better(metric)} is better; "
-                    f'here the marker says better="{here.better(metric)}"'
-                )
-    for entry in matching_nothing(rules.accept_gone, gone):
-        yield f"llm_accept_gone names {entry!r}, and nothing of that name is gone: remove the line"
-
-
-def _only_in_baseline(
-    all_there: Sides, all_here: Sides, *, baseline: Run, run: Run, rules: GateRules
-) -> Iterator[Entry]:
-    left_out = filters_of(run.selection) - filters_of(baseline.selection)
+    for function, metric in absent.metrics:
+        name = f"{function}:{metric}"
+        if (function, metric) in absent.given_up:
+            yield f"{name} is gated no more, as llm_accept_gone says"
+        else:
+            yield (
+                f"{name} is gated in the baseline and not here: it stays gated, unless the ini "
+                f"file gives it up by  llm_accept_gone = {name}"
+            )
     for function, there in all_there.items():
-        if function not in all_here and not left_out and _would_have_collected(run, function):
-            for metric in gated_metrics(there):
-                yield conclude_gone(function, metric, there=there, rules=rules)
-
-
-def _would_have_collected(run: Run, function: str) -> bool:
-    """Tell whether a function would be in this run if it still existed."""
-    path = function.partition("::")[0]
-    paths = paths_of(run.selection)
-    asked_for = (path == asked or path.startswith(f"{asked}/") for asked in paths)
-    everything = not paths or "." in paths
-    return run.complete and (everything or any(asked_for))
+        for metric in gated_metrics(there) if function in all_here else ():
+            if there.better(metric) != all_here[function].better(metric):
+                yield (
+                    f"{function}:{metric} is judged as in the baseline, {there.better(metric)} is "
+                    f'better; here the marker says better="{all_here[function].better(metric)}"'
+                )
+    for entry in absent.idle:
+        yield f"llm_accept_gone names {entry!r}, and nothing of that name is gone: remove the line"
 
 
 def _concluded(entries: Sequence[Entry], rules: GateRules) -> Iterator[FunctionComparison]:

@@ -30,7 +30,6 @@ MOST_UNSCORED = 0.10
 ROUNDING = 1e-9
 
 ALWAYS_FAILS = (Verdict.REGRESSED, Verdict.NOT_COMPARABLE)
-FAILS_IF_STRICT = (Verdict.INCONCLUSIVE, Verdict.GONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +47,9 @@ class Decision:
 
     def fails(self, rules: GateRules) -> bool:
         """Tell whether the build is to be turned red."""
-        return self.verdict in ALWAYS_FAILS or (rules.strict and self.verdict in FAILS_IF_STRICT)
+        return self.verdict in ALWAYS_FAILS or (
+            rules.strict and self.verdict is Verdict.INCONCLUSIVE
+        )
 
 
 def nothing_in_common(pairing: Pairing) -> Decision:
@@ -222,7 +223,8 @@ def _why_nothing_in_common(pairing: Pairing) -> str:
     if not set(there.cases) & set(here.cases):
         return (
             f"no id of the {len(here.cases)} cases here is among the {len(there.cases)} of "
-            "the baseline: record a new one if they were renamed"
+            "the baseline: if they were renamed say so in the ini file, a line each, as in "
+            f"llm_renamed = {min(there.cases)} -> {min(here.cases)}"
         )
     metric = pairing.subject.metric
     if metric in MEASURED_METRICS:
@@ -288,7 +290,7 @@ def _why_cases_lost(pairing: Pairing, *, rules: GateRules) -> str:
         return (
             f"{len(pairing.lost)} of the {scored_there} cases scored in the baseline are gone or "
             f"skipped here, more than the {100 * rules.max_gone:g} % of llm_max_gone: "
-            "record a new baseline if that is meant"
+            "raise it in the ini file if that is meant"
         )
     unscored = [id_ for id_ in pairing.touched if not pairing.scores_here[id_]]
     if len(unscored) > MOST_UNSCORED * len(pairing.touched) + ROUNDING:

@@ -29,7 +29,7 @@ _STATISTICS: Mapping[Method, str] = {
     "chi-square-plain": "chi-square",
     "two-proportion-z": "z",
 }
-_UNSURE = (Verdict.INCONCLUSIVE, Verdict.GONE)
+_UNSURE = (Verdict.INCONCLUSIVE,)
 
 
 def gated_lines(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
@@ -40,6 +40,8 @@ def gated_lines(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
     for function in comparison.functions:
         yield from _about(judgement, function)
     yield from _ungated(comparison)
+    if comparison.not_judged:
+        yield Line(words.not_judged(comparison.not_judged), YELLOW)
     if _nothing_matched(comparison) and not _is_one_run(judgement):
         yield Line(
             "no request matched the baseline's: does the prompt contain a date or a random id?",

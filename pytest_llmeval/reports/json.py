@@ -46,6 +46,7 @@ def _document(judgement: Judgement) -> dict[str, Any]:
         "differences": _differences(judgement),
         "functions": functions,
         "ungated": [asdict(one) for one in comparison.ungated] if comparison else [],
+        "not_judged": [asdict(one) for one in comparison.not_judged] if comparison else [],
         "anchor": _anchor(judgement, prices),
         "notes": [*judgement.notes, *(comparison.notes if comparison else ())],
     }

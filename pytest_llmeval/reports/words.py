@@ -12,10 +12,13 @@ from pytest_llmeval.gate.comparison import (
     CaseComparison,
     Comparison,
     FunctionComparison,
+    NotJudged,
     UngatedComparison,
     Verdict,
 )
 from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, GateRules
+
+_LISTED = 5
 
 VERDICTS = {
     Verdict.REGRESSED: "REGRESSED",
@@ -148,7 +151,17 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:  # noqa: 
         case Verdict.NEW:
             return "new: the baseline has no case of it"
         case Verdict.GONE:
-            return "gone: the baseline has it, this complete run does not"
+            return "gone: the baseline has it, and it was given up by llm_accept_gone"
+
+
+def not_judged(functions: Sequence[NotJudged]) -> str:
+    """Name the functions of the baseline that did not run."""
+    told = [
+        f"{bare(one.function)} ({counted(one.cases, 'case')}, {one.why})"
+        for one in functions[:_LISTED]
+    ]
+    more = len(functions) - len(told)
+    return f"not judged: {', '.join(told)}" + (f" and {more} more" if more else "")
 
 
 def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pytest_llmeval.cli import main
+from tests.cli.recording import record
+from tests.gate.builders import a_case, a_run
 from tests.project import Project
 
 
@@ -244,6 +247,21 @@ def compare_order(project: Project) -> list[Path]:
     """The run files, main's first: ids of one second are in no order."""
     main_commit = project.git("rev-parse", "main")
     return sorted(project.runs(), key=lambda path: path.parent.name != main_commit)
+
+
+def test_what_the_session_was_let_off_is_not_missed_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    same, old = a_case("x", "pm"), a_case("a", "pp", function="test_old")
+    ids = [f"20261121T08410{n}-1a2b3c" for n in range(3)]
+    rules = {"accept_gone": ("test_old",)}
+    record(replace(a_run(same, old), id=ids[0]))
+    record(replace(a_run(same), id=ids[1]))
+    record(replace(a_run(same), id=ids[2], rules=rules))
+
+    assert compare(ids[0], ids[1]).exit_code == 1
+    assert compare(ids[0], ids[2]).exit_code == 0
 
 
 CONDITIONS = """

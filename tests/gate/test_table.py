@@ -9,6 +9,7 @@ import pytest
 
 from pytest_llmeval.gate import Comparison, FunctionComparison, Verdict, compare
 from pytest_llmeval.records import GateRules, Run
+from pytest_llmeval.reports import words
 from tests.gate.builders import CaseAndTrials, a_case, a_run, compared, joined, runs
 
 STRICT = GateRules(strict=True)
@@ -49,59 +50,160 @@ def test_row_1_function_that_the_baseline_does_not_have_is_new() -> None:
 
 # row 2: gone
 
+SAME = a_case("x", "pm")
+OLD = a_case("a", "pp", function="test_old")
 
-def test_row_2_function_only_in_the_baseline_is_gone() -> None:
-    old = a_case("a", "pp", function="test_old")
-    _, gone = compare(
-        a_run(a_case("x", "pm"), old), a_run(a_case("x", "pm")), GateRules()
-    ).functions
-    assert outcome(gone) == (2, "gone", False)
+
+def test_row_2_a_function_that_is_gone_is_not_comparable() -> None:
+    # it passed: a gate that one could leave by renaming its tests
+    _, gone = compare(a_run(SAME, OLD), a_run(SAME), GateRules()).functions
+    assert outcome(gone) == (2, "not_comparable", True)
     assert gone.function == "test_suite.py::test_old"
     assert (gone.baseline_cases, gone.baseline_trials.scored) == (1, 2)
     assert gone.only_in_baseline == ("test_suite.py::test_old[a]",)
 
 
-def test_row_2_gone_function_fails_a_strict_gate() -> None:
-    same = a_case("x", "pm")
-    gone = a_case("a", "pp", function="test_old")
-    assert compare(a_run(same, gone), a_run(same), STRICT).fails
-    assert not compare(a_run(same, gone), a_run(same), GateRules()).fails
+def test_row_2_names_both_ways_to_say_that_it_was_meant() -> None:
+    renamed = a_case("a", "pp", function="test_new")
+    for run, new in (
+        (a_run(SAME), "NEW_NODE_ID"),
+        (a_run(SAME, renamed), "test_suite.py::test_new"),
+    ):
+        gone = compare(a_run(SAME, OLD), run, GateRules()).functions[-1]
+        assert gone.why.startswith("the baseline has it (cases: 1), and it was not collected here")
+        assert f"llm_renamed = test_suite.py::test_old -> {new} " in gone.why
+        assert "llm_accept_gone = test_suite.py::test_old " in gone.why
 
 
 @pytest.mark.parametrize(
-    ("selection", "is_gone"),
+    "entry", ["test_old", "test_suite.py::test_old", "test_o*", "*::test_old", "test_suite.py"]
+)
+@pytest.mark.parametrize("strict", [False, True])
+def test_row_2_a_function_that_was_given_up_is_gone(entry: str, strict: bool) -> None:
+    rules = GateRules(accept_gone=(entry,), strict=strict)
+    found = compare(a_run(SAME, OLD), a_run(SAME), rules)
+    assert outcome(found.functions[1]) == (2, "gone", False)
+    assert (found.fails, found.notes) == (False, ())
+
+
+@pytest.mark.parametrize("entry", ["test_ol", "old", "test_suite", "test_old:pass", "test_f"])
+def test_row_2_another_name_gives_nothing_up_and_is_told(entry: str) -> None:
+    found = compare(a_run(SAME, OLD), a_run(SAME), GateRules(accept_gone=(entry,)))
+    assert outcome(found.functions[1]) == (2, "not_comparable", True)
+    assert found.notes == (
+        f"llm_accept_gone names '{entry}', and nothing of that name is gone: remove the line",
+    )
+
+
+def test_row_2_what_main_gave_up_before_is_not_asked_of_an_anchor() -> None:
+    release, tone = a_run(SAME, OLD), {"scores": [0.5], "metric": "tone"}
+    assert (
+        compare(release, a_run(SAME), GateRules(), main=a_run(SAME)).functions[1].verdict == "gone"
+    )
+    assert compare(release, a_run(SAME), GateRules(), main=release).fails
+    gated, not_gated = (a_run(a_case("a", **tone, gate=gate)) for gate in (("tone", "pass"), ()))
+    for main, metrics in ((not_gated, ["pass"]), (gated, ["pass", "tone"])):
+        found = compare(gated, not_gated, GateRules(), main=main).functions
+        assert [one.metric for one in found] == metrics
+
+
+def not_judged(
+    run: Run, typed: Sequence[str] | None, *, selection: tuple[str, ...] = ()
+) -> list[tuple[str, int, str]]:
+    """What is not judged of a baseline with test_f and test_old."""
+    baseline = a_run(SAME, OLD, selection=selection)
+    found = compare(baseline, run, GateRules(), typed=typed)
+    assert found.fails is (not found.not_judged)
+    return [(words.bare(one.function), one.cases, one.why) for one in found.not_judged]
+
+
+DESELECTED = [("test_old", 1, "deselected")]
+
+
+@pytest.mark.parametrize(
+    ("paths", "missing"),
     [
-        ((), True),
-        ((".",), True),
-        (("test_suite.py",), True),
-        (("other",), False),
-        (("other", "test_suite.py"), True),
-        (("test_su",), False),
+        ((), []),
+        ((".",), []),
+        (("test_suite.py",), []),
+        (("test_suite.py::test_old",), []),
+        (("test_suite.py::test_old[a]",), []),
+        (("test_suite.py::test_f",), DESELECTED),
+        (("other",), DESELECTED),
+        (("other", "test_suite.py"), []),
+        (("test_su",), DESELECTED),
     ],
 )
-def test_row_2_only_what_this_session_would_have_collected_is_gone(
-    selection: tuple[str, ...], is_gone: bool
+def test_row_2_what_typed_paths_leave_out_is_not_judged(
+    paths: tuple[str, ...], missing: list[tuple[str, int, str]]
 ) -> None:
-    same = a_case("x", "pm")
-    baseline = a_run(same, a_case("a", "pp", function="test_old"))
-    found = compare(baseline, a_run(same, selection=selection), GateRules()).functions
-    assert (len(found) == 2) is is_gone
+    run = a_run(SAME, selection=paths)
+    assert not_judged(run, paths) == missing
+    assert not_judged(run, None) == missing
+    assert not_judged(run, ()) == []  # they stand in addopts
 
 
 def test_row_2_path_of_a_folder_selects_what_is_in_it() -> None:
-    same = a_case("x", "pm")
-    old = a_case("a", "pp", function="test_old")
-    moved = dataclasses.replace(old.case, function="evals/test_a.py::test_old")
-    baseline = a_run(same, CaseAndTrials(moved, old.trials))
+    moved = dataclasses.replace(OLD.case, function="evals/test_a.py::test_old")
+    baseline = a_run(SAME, CaseAndTrials(moved, OLD.trials))
     for selection, expected in (("evals",), 2), (("eval",), 1):
-        run = a_run(same, selection=selection)
+        run = a_run(SAME, selection=selection)
         assert len(compare(baseline, run, GateRules()).functions) == expected
 
 
-def test_row_2_nothing_is_gone_from_an_incomplete_run() -> None:
-    same = a_case("x", "pm")
-    baseline = a_run(same, a_case("a", "pp", function="test_old"))
-    assert len(compare(baseline, a_run(same, complete=False), GateRules()).functions) == 1
+@pytest.mark.parametrize("option", ["-k test_f", "-m not slow", "--deselect=test_suite.py::test_o"])
+def test_row_2_what_typed_options_deselect_is_not_judged(option: str) -> None:
+    run = dataclasses.replace(
+        a_run(SAME, selection=(option,)), partial=("test_suite.py::test_old",)
+    )
+    assert not_judged(run, (option,)) == DESELECTED
+    assert not_judged(run, ()) == []  # they stand in addopts
+    # nor may a function be missing that the same option let through in the baseline
+    assert not_judged(run, (option,), selection=(option,)) == []
+    # one that is not even there to be deselected was removed
+    assert not_judged(a_run(SAME, selection=(option,)), (option,)) == []
+
+
+@pytest.mark.parametrize(
+    ("option", "missing"),
+    [
+        ("--ignore=test_suite.py", DESELECTED),
+        ("--ignore-glob=*_suite.py", DESELECTED),
+        ("--ignore-glob=other*", []),
+    ],
+)
+def test_row_2_what_typed_options_ignore_is_not_judged(
+    option: str, missing: list[tuple[str, int, str]]
+) -> None:
+    assert not_judged(a_run(SAME, selection=(option,)), (option,)) == missing
+
+
+@pytest.mark.parametrize("option", ["--lf", "--stepwise"])
+def test_row_2_what_failed_last_is_all_that_was_asked_for(option: str) -> None:
+    assert not_judged(a_run(SAME, complete=False), (option,)) == DESELECTED
+    assert not_judged(a_run(SAME, complete=False), ()) == []
+
+
+def test_row_2_of_a_recorded_run_all_that_it_left_out_was_meant() -> None:
+    assert not_judged(a_run(SAME, complete=False), None) == DESELECTED
+
+
+def test_row_2_a_stopped_session_names_what_it_never_came_to() -> None:
+    run = a_run(SAME, a_case("a", "", function="test_old"), complete=False)
+    assert not_judged(run, ()) == [("test_old", 1, "not run")]
+
+
+def test_row_2_what_is_not_judged_fails_a_strict_gate() -> None:
+    baseline, run = a_run(SAME, OLD), a_run(SAME, selection=("test_suite.py::test_f",))
+    found = compare(baseline, run, STRICT, typed=run.selection)
+    assert (found.fails, found.verdict) == (True, "unchanged")
+    assert found.why == "1 test functions of the baseline were not judged (--llm-strict)"
+
+
+def test_row_2_an_entry_for_what_was_not_judged_may_still_be_needed() -> None:
+    baseline, run = a_run(SAME, OLD), a_run(SAME, selection=("test_suite.py::test_f",))
+    for entry in ("test_old", "test_old:pass"):
+        assert compare(baseline, run, GateRules(accept_gone=(entry,))).notes == ()
 
 
 # row 3: no common case
@@ -544,7 +646,7 @@ def verdicts(**there_and_here: tuple[str | None, str | None, str]) -> Comparison
         for f, (_, other, request) in there_and_here.items()
         if other
     ]
-    return compare(a_run(*there), a_run(*here), GateRules())
+    return compare(a_run(*there), a_run(*here), GateRules(accept_gone=("test_gone",)))
 
 
 REGRESSED = ("p" * 6, "m" * 6, "v2")
@@ -597,7 +699,7 @@ def test_nothing_compared_fails() -> None:
 
 
 def test_only_new_functions_beside_one_that_is_gone_fail() -> None:
-    found = verdicts(test_a=NEW, test_b=GONE)
+    found = verdicts(test_a=NEW, test_gone=GONE)
     assert (found.fails, found.verdict) == (True, Verdict.GONE)
     assert found.why == "nothing was compared: 1 new, 1 gone"
 

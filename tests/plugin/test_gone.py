@@ -1,0 +1,154 @@
+"""Functions that the baseline has and the session does not: named, and whose doing it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.plugin.test_selection import MARKED, TWO, WORKERS, begin, configure
+from tests.project import Project, made_once
+
+TYPED = [
+    ("-k", "test_two or test_three or test_four"),
+    ("--deselect=test_evals.py::test_one",),
+    ("test_evals.py::test_two", "evals"),
+]
+
+
+def record(project: Project) -> None:
+    begin(project)
+    assert project.run().ret == 0
+    project.git("switch", "-qc", "branch")
+
+
+@pytest.fixture
+def main(pytester: pytest.Pytester, originals: Path) -> Project:
+    """Four functions of evals in two files, recorded, and a branch begun."""
+    return made_once(originals / "gone", pytester, record)
+
+
+@pytest.mark.parametrize("typed", TYPED, ids=["k", "deselect", "paths"])
+def test_what_the_user_left_out_is_named_and_fails_a_strict_gate(
+    main: Project, typed: tuple[str, ...]
+) -> None:
+    result, report = main.gate("--llm-baseline=main", *typed)
+
+    assert (result.ret, report["verdict"]) == (0, "unchanged")
+    one = {"function": "test_evals.py::test_one", "cases": 4, "why": "deselected"}
+    assert report["not_judged"] == [one]
+    result.stdout.fnmatch_lines(["not judged: test_one (4 cases, deselected)"])
+    assert main.run("--llm-baseline=main", "--llm-strict", *typed).ret == 1
+
+
+LEFT_OUT = {
+    "addopts": {"pytest_ini": f"{MARKED}addopts = -k 'not test_one'\n"},
+    "testpaths": {"pytest_ini": f"{MARKED}testpaths = evals\n"},
+    "conftest": {"conftest": "collect_ignore = ['test_evals.py']\n"},
+    "hook": {
+        "conftest": "def pytest_collection_modifyitems(items):\n"
+        "    items[:] = [item for item in items if 'test_one' not in item.nodeid]\n"
+    },
+    "removed": {"test_evals": TWO.replace("def test_one", "def one")},
+}
+
+
+@WORKERS
+@pytest.mark.parametrize("how", LEFT_OUT)
+def test_what_the_branch_left_out_is_not_comparable(
+    main: Project, how: str, workers: tuple[str, ...]
+) -> None:
+    main.write(**LEFT_OUT[how])
+    main.commit()
+
+    result, report = main.gate("--llm-baseline=main", *workers)
+
+    assert result.ret == 1
+    verdicts = {one["function"]: one["verdict"] for one in report["functions"]}
+    assert verdicts["test_evals.py::test_one"] == "not_comparable"
+    assert report["not_judged"] == []
+    result.stdout.fnmatch_lines(
+        [
+            "test_one * NOT COMPARABLE",
+            "test_one: not comparable: * llm_renamed = test_evals.py::test_one -> NEW_NODE_ID * "
+            "llm_accept_gone = test_evals.py::test_one *",
+        ]
+    )
+
+
+def test_what_the_environment_left_out_was_not_typed(
+    main: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--ignore=evals")
+
+    result, report = main.gate("--llm-baseline=main")
+
+    assert (result.ret, report["verdict"]) == (1, "not_comparable")
+
+
+def test_a_session_that_stopped_names_what_it_never_came_to(main: Project) -> None:
+    main.write(test_evals=TWO.replace("    assert", "    raise RuntimeError\n    assert", 1))
+
+    result, _ = main.gate("--llm-baseline=main", "-x")
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["not judged: *test_two (2 cases, not run)*"])
+
+
+def test_a_renamed_function_is_paired_case_by_case(main: Project) -> None:
+    main.write(test_evals=TWO.replace("test_one", "test_first"))
+    main.commit()
+    result = main.run("--llm-baseline=main")
+    assert result.ret == 1
+    renamed = "llm_renamed = test_evals.py::test_one -> test_evals.py::test_first"
+    result.stdout.fnmatch_lines([f"test_one: not comparable: *{renamed}  if it was renamed*"])
+
+    configure(main, renamed)
+    result, report = main.gate("--llm-baseline=main")
+
+    assert (result.ret, report["verdict"]) == (0, "unchanged")
+    assert len(report["functions"]) == 4
+    result.stdout.fnmatch_lines(
+        ["note: 4 cases are paired under new names, as llm_renamed says", "test_first *0/4*"]
+    )
+
+
+def test_a_file_that_moved_is_paired_too(main: Project) -> None:
+    (main.path / "evals").rename(main.path / "checks")
+    configure(main, "llm_renamed = evals -> checks")
+
+    _, report = main.gate("--llm-baseline=main")
+
+    assert report["verdict"] == "unchanged"
+    assert {one["verdict"] for one in report["functions"]} == {"unchanged"}
+
+
+def test_a_function_that_was_given_up_is_gone(main: Project) -> None:
+    main.write(test_evals=TWO.replace("def test_one", "def one"))
+    configure(main, "llm_accept_gone =\n    test_one\n    test_other")
+
+    result, report = main.gate("--llm-baseline=main", "--llm-strict")
+
+    assert result.ret == 0
+    assert report["functions"][-1]["verdict"] == "gone"
+    result.stdout.fnmatch_lines(
+        ["note: llm_accept_gone names 'test_other', and nothing of that name is gone*"]
+    )
+
+
+def test_a_new_name_for_nothing_is_told(main: Project) -> None:
+    configure(main, "llm_renamed = test_evals.py::test_on -> test_evals.py::test_off")
+
+    result = main.run("--llm-baseline=main")
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["note: llm_renamed names 'test_evals.py::test_on', and no case*"])
+
+
+def test_two_cases_of_one_name_are_a_mistake(main: Project) -> None:
+    configure(main, "llm_renamed = test_evals.py::test_two[e] -> test_evals.py::test_one[a]")
+
+    result = main.run("--llm-baseline=main")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: llm_renamed in the ini file: *would both be *"])
