@@ -7,9 +7,11 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pytest_llmeval.cache.commits import Commits, NewRow
 from pytest_llmeval.cache.directory import (
@@ -34,6 +36,53 @@ READ_ONLY = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
 NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)  # which of them depends on the file
 
 
+class ForkGuard:
+    """Makes a fork wait until no thread is inside SQLite, and threads until the fork is done.
+
+    The child has SQLite's own locks as they are at that moment. One that another thread held
+    is never given back there: every statement of the child found the database locked.
+    """
+
+    def __init__(self) -> None:
+        self._turn = threading.Condition()
+        self._inside = 0
+        self._is_forking = False
+        register: Callable[..., object] = getattr(os, "register_at_fork", partial)  # not on Windows
+        # It cannot be undone, and must not keep what it calls alive.
+        hold, release = weakref.WeakMethod(self.hold), weakref.WeakMethod(self.release)
+        after = partial(_call, release)
+        register(before=partial(_call, hold), after_in_parent=after, after_in_child=after)
+
+    def __enter__(self) -> None:
+        """Go inside."""
+        with self._turn:
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        """Come out."""
+        with self._turn:
+            self._inside -= 1
+            self._turn.notify_all()
+
+    def hold(self) -> None:
+        """Let nobody in, once everybody is out."""
+        self._turn.acquire()
+        self._turn.wait_for(lambda: not self._inside)
+        self._is_forking = True
+
+    def release(self) -> None:
+        """Let everybody in, in the parent as in the child."""
+        if self._is_forking:  # else it was made after the fork had begun
+            self._is_forking = False
+            self._turn.release()
+
+
+def _call(method: weakref.WeakMethod[Callable[[], Any]]) -> None:
+    function = method()
+    if function is not None:
+        function()
+
+
 class Store:
     """Values that are written once and never changed, for all threads and processes.
 
@@ -55,6 +104,7 @@ class Store:
         self._database = self._folder / DBNAME
         self._warn = warn
         self._inherited: list[object] = []
+        self._inside = ForkGuard()
         self._begin()
 
     def get(self, name: str) -> bytes | None:
@@ -78,7 +128,7 @@ class Store:
         self._turn()  # a forked child has no connection yet
         lookups = self._lookups
         if lookups is not None and self._is_in_place():
-            with contextlib.suppress(sqlite3.Error):
+            with self._inside, contextlib.suppress(sqlite3.Error):
                 return lookups.find(*names)
         return self._attempt(lambda cache: cache.find(*names))
 
@@ -123,7 +173,7 @@ class Store:
 
     def close(self) -> None:
         """Close the database."""
-        with self._turn():
+        with self._turn(), self._inside:
             self._drop()
 
     def _begin(self) -> None:
@@ -143,7 +193,7 @@ class Store:
         return self._lock
 
     def _attempt(self, work: Callable[[AnyCache], T]) -> T:
-        with self._turn():
+        with self._turn(), self._inside:
             for _ in range(ATTEMPTS):
                 try:
                     return self._work(work)

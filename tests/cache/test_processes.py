@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -174,3 +175,67 @@ def test_a_forked_child_leaves_the_connections_of_its_parent_alone(
     assert looking[0].find("other") == [None]
     looking[0].close()
     opened[0].close()
+
+
+FORK_WITHIN = """
+import os, pathlib, sys, threading, time
+from pytest_llmeval.cache.paging import Change
+from pytest_llmeval.cache.store import Store
+store = Store(pathlib.Path(sys.argv[1]), warn=print)
+store.add("name", b"value")
+begun = threading.Event()
+def plan(rows):
+    begun.set()
+    time.sleep(0.5)
+    return Change()
+writer = threading.Thread(target=store.rewrite, args=(plan,))
+writer.start()
+begun.wait()
+child = os.fork()
+if child == 0:
+    try:
+        store.add("other", b"value")
+    finally:
+        os._exit(0)
+begin = time.monotonic()
+os.waitpid(child, 0)
+assert time.monotonic() - begin < 20
+writer.join()
+print(store.get("other").decode())
+store.close()
+"""
+
+
+def test_a_child_that_is_forked_while_a_thread_writes_finds_no_lock_that_nobody_gives_back(
+    start: Start, home: Path
+) -> None:
+    assert start(FORK_WITHIN, home).communicate(timeout=100)[0].strip() == "value"
+
+
+def test_nobody_enters_the_cache_while_a_process_forks() -> None:
+    guard = store.ForkGuard()
+    order: list[str] = []
+
+    def enter() -> None:
+        with guard:
+            order.append("entered")
+
+    thread = threading.Thread(target=enter)
+    guard.hold()
+    thread.start()
+    thread.join(0.1)
+    order.append("forked")
+    guard.release()
+    thread.join()
+    guard.release()  # one that was made after the fork had begun
+    assert order == ["forked", "entered"]
+
+
+def test_a_fork_after_a_cache_is_gone_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: dict[str, Callable[[], None]] = {}
+    monkeypatch.setattr(store.os, "register_at_fork", lambda **hooks: called.update(hooks))
+    guard = store.ForkGuard()
+    called["before"]()
+    called["after_in_child"]()
+    del guard
+    called["before"]()
