@@ -103,6 +103,7 @@ def _replies(config: pytest.Config) -> Replies:
             mode=settings.cache,
             session=settings.session,
             warn=config.stash.setdefault(NOTES, []).append,
+            patience=settings.timeout,
         )
         config.add_cleanup(config.stash[REPLIES].close)
     return config.stash[REPLIES]

@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import struct
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pytest_llmeval.cache.directory import prepare_directory
@@ -23,9 +25,9 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 FILE = "flights.lock"
-PATIENCE = 900.0  # seconds; whoever has not paid by then is stopped, not slow
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.05
 LAST_BYTE = 2**62
+FLOCK = "hhqqi4x"  # Linux: type, whence, start, length, process
 
 
 class Claims:
@@ -36,10 +38,14 @@ class Claims:
 
     Args:
         directory: ``.llmeval``; the file lies there from the first claim to ``close``.
+        patience: seconds to wait for another process, which may be stopped.
+        warn: is told of one that was waited for in vain.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, patience: float, warn: Callable[[str], None]) -> None:
         self._directory = directory
+        self._patience = patience
+        self._warn = warn
         self._path = directory / FILE
         self._lock = threading.Lock()
         self._descriptors: list[int] = []  # the last is the one in use
@@ -47,7 +53,10 @@ class Claims:
 
     @contextlib.contextmanager
     def claimed(self, name: str) -> Iterator[None]:
-        """Claim a draw, once no other process does, until the end of the block."""
+        """Claim a draw, once no other process does, until the end of the block.
+
+        Who has waited for too long goes on without a claim.
+        """
         digest = hashlib.sha256(name.encode()).digest()
         place = int.from_bytes(digest[:8], "big") % LAST_BYTE
         descriptor = self._claim(place)
@@ -70,23 +79,32 @@ class Claims:
                 os.close(self._descriptors.pop())
 
     def _claim(self, place: int) -> int | None:
-        pause, end = SHORTEST_PAUSE, time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            descriptor = self._opened()
-            if descriptor is None:
-                return None
+        pause, end = SHORTEST_PAUSE, time.monotonic() + self._patience
+        while (descriptor := self._opened()) is not None:
             try:
                 fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
             except (BlockingIOError, PermissionError):  # another process has it
-                time.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+                pass
             except OSError:  # such a file system has no locks
                 self._is_usable = False
+                continue
             else:
                 if self._is_in_place(descriptor):
                     return descriptor
                 self._retire(descriptor)
+            if time.monotonic() >= end:
+                self._warn_of(_holder(descriptor, place))
+                return None
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
         return None
+
+    def _warn_of(self, holder: str) -> None:
+        self._warn(
+            f"{holder} has a draw under way that did not come within {self._patience:g} s "
+            "(--llm-timeout): it may be stopped. So the draw was paid for here as well, and of the "
+            "two replies the first to be stored is kept as the draw. Others are not reported"
+        )
 
     def _opened(self) -> int | None:
         with self._lock:
@@ -117,3 +135,13 @@ class Claims:
             if self._descriptors and self._descriptors[-1] == descriptor:
                 with contextlib.suppress(OSError):
                     self._descriptors.append(self._open())
+
+
+def _holder(descriptor: int, place: int) -> str:
+    """Name the process that has a claim, as far as the system tells."""
+    pid = 0
+    if sys.platform == "linux":
+        asked = struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0)
+        with contextlib.suppress(OSError):
+            *_, pid = struct.unpack(FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+    return f"process {pid}" if pid > 0 else "another process"

@@ -53,11 +53,19 @@ class Replies:
         directory: ``.llmeval``; replies lie in its folder ``cache``.
         mode: what to do with a hit and with a miss.
         session: name of this session, the same in all its worker processes.
-        warn: is told of refused rows and of a cache that is damaged or cannot be used.
+        warn: is told of refused rows, of a cache that is damaged or cannot be used, and of a
+            process that was waited for in vain.
+        patience: seconds to wait for a draw that another process is paying for.
     """
 
     def __init__(
-        self, directory: Path, *, mode: CacheMode, session: str, warn: Callable[[str], None]
+        self,
+        directory: Path,
+        *,
+        mode: CacheMode,
+        session: str,
+        warn: Callable[[str], None],
+        patience: float = 600.0,
     ) -> None:
         self._directory = directory
         self._mode = mode
@@ -68,7 +76,8 @@ class Replies:
         self._is_closed = False
         self._lock = threading.Lock()
         self._flights = Flights()
-        self._claims = Claims(directory)
+        warn_late = partial(self._warn_once, "late")
+        self._claims = Claims(directory, patience=patience, warn=warn_late)
         self._telling = Telling(session)
 
     @property

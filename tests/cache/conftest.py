@@ -44,8 +44,8 @@ def make_replies(home: Path, warned: list[str]) -> Iterator[Callable[..., Replie
     """Open replies on the one directory, as often as a test likes."""
     opened = []
 
-    def make(mode: str = "auto", *, session: str = "s1") -> Replies:
-        opened.append(Replies(home, mode=mode, session=session, warn=warned.append))  # type: ignore[arg-type]
+    def make(mode: str = "auto", *, session: str = "s1", **more: float) -> Replies:
+        opened.append(Replies(home, mode=mode, session=session, warn=warned.append, **more))  # type: ignore[arg-type]
         return opened[-1]
 
     yield make

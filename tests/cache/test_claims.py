@@ -23,8 +23,12 @@ def test_where_the_system_has_no_such_locks_nothing_is_claimed(
     elsewhere: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(elsewhere)
 
-    with elsewhere.Claims(tmp_path).claimed("draw"):
+    with elsewhere.Claims(tmp_path, patience=1, warn=print).claimed("draw"):
         assert not (tmp_path / FILE).exists()
+
+
+def make_claims(directory: Path) -> Claims:
+    return Claims(directory, patience=30, warn=sys.exit)
 
 
 def test_what_another_process_claims_is_tried_again(
@@ -38,23 +42,35 @@ def test_what_another_process_claims_is_tried_again(
         lockf(*arguments)
 
     monkeypatch.setattr(claims.fcntl, "lockf", refuse_twice)
-    own = Claims(tmp_path)
+    own = make_claims(tmp_path)
 
     with own.claimed("draw"):
         assert refusals == []
     own.close()
 
 
-def test_who_has_waited_too_long_goes_on_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("unknown", ["to this system", "to us"])
+def test_who_has_waited_too_long_for_somebody_unknown_goes_on_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unknown: str
 ) -> None:
-    monkeypatch.setattr(claims, "PATIENCE", 0.0)
+    def refuse(*_arguments: Any) -> None:
+        raise BlockingIOError
 
-    assert Claims(tmp_path)._claim(1) is None
+    warned: list[str] = []
+    monkeypatch.setattr(claims.fcntl, "lockf", refuse)
+    if unknown == "to us":
+        monkeypatch.setattr(claims.sys, "platform", "elsewhere")
+    own = Claims(tmp_path, patience=0.01, warn=warned.append)
+
+    with own.claimed("draw"):
+        pass
+    own.close()
+
+    assert [line.partition(" has")[0] for line in warned] == ["another process"]
 
 
 def test_a_file_that_another_thread_has_replaced_is_not_replaced_again(tmp_path: Path) -> None:
-    own = Claims(tmp_path)
+    own = make_claims(tmp_path)
     with own.claimed("draw"):
         before = list(own._descriptors)
         own._retire(-1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -260,11 +261,32 @@ def test_who_waits_for_a_process_that_is_killed_pays(start: Start, home: Path) -
     assert not (home / claims.FILE).exists()
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="there is no such signal")
+def test_who_waits_for_a_process_that_is_stopped_pays_after_a_while_and_names_it(
+    start: Start, home: Path, warned: list[str], make_replies: Callable[..., Replies]
+) -> None:
+    stopped = start(ASKER, home, "auto", "a", KEY, 0.3, 1)
+    tell(stopped)
+    assert stopped.stdout is not None
+    assert stopped.stdout.readline() == "paid 0\n"
+    stopped.send_signal(signal.SIGSTOP)
+    replies = make_replies(patience=0.5)
+    mine = [replies.get_or_call(KEY, SLOT, says("Lima")) for _ in range(2)]
+    stopped.send_signal(signal.SIGCONT)
+    output, _ = stopped.communicate(timeout=PATIENCE)
+
+    assert [reply.replayed for reply in mine] == [False, True]
+    assert output == f"got 0 {mine[0].draw}\n"  # the first to be stored
+    (line,) = warned
+    assert line.startswith(f"process {stopped.pid} has a draw under way")
+    assert "0.5 s (--llm-timeout)" in line
+
+
 # Claims
 
 
 def test_a_claim_outlives_the_removal_of_the_file(home: Path, start: Start) -> None:
-    holder = Claims(home)
+    holder = Claims(home, patience=PATIENCE, warn=sys.exit)
     with holder.claimed("first"):
         (home / claims.FILE).unlink()
         with holder.claimed("second"):
@@ -278,7 +300,7 @@ def test_a_file_in_which_another_process_has_a_claim_is_left(home: Path, start: 
     tell(other)
     assert other.stdout is not None
     assert other.stdout.readline() == "paid 0\n"
-    mine = Claims(home)
+    mine = Claims(home, patience=PATIENCE, warn=sys.exit)
     with mine.claimed("mine"):
         pass
     mine.close()

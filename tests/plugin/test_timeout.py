@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import time
+
 import pytest
 
 from pytest_llmeval.records import Outcome, Run
@@ -122,3 +127,42 @@ def test_cases_that_ask_for_one_draw_at_once_pay_for_it_once(pytester: pytest.Py
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n", "2", timeout=60)
     result.stdout.fnmatch_lines(["*2 calls made, 14 replayed*"])
     assert (pytester.path / "calls.log").read_text() == "xx"
+
+
+STOPPED = """
+import os, pathlib, time
+
+def answer(messages):
+    if "SLOW" in os.environ:
+        pathlib.Path("asked").touch()
+        time.sleep(600)
+    return "yes"
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="there is no such signal")
+def test_a_session_that_is_stopped_holds_no_other_up_for_longer_than_one_call_may_take(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(model=STOPPED, test_it=EVALS["llm"])
+    pytester.makeini("[pytest]\nllm_model = function/model:answer\npythonpath = .\n")
+    options = ("-p", "no:cacheprovider", "--llm-timeout=1")
+    monkeypatch.setenv("SLOW", "1")
+    other = pytester.popen([sys.executable, "-m", "pytest", *options[:2]])
+    try:
+        deadline = time.monotonic() + 30
+        while not (pytester.path / "asked").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        time.sleep(0.2)  # until all three trials have asked
+        os.kill(other.pid, signal.SIGSTOP)
+        monkeypatch.delenv("SLOW")
+        result = pytester.runpytest_subprocess(*options, timeout=60)
+    finally:
+        with other:  # its pipes are closed at the end
+            other.kill()
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["*3 calls made, 0 replayed*", f"note: process {other.pid} has a draw under way *"]
+    )
