@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 
 from pytest_llmeval.records import Call, GateRules, Run, Setting
+from pytest_llmeval.reports.words import bare
 
 _FACTS = ("model", "served", "fingerprint", "host")
 _PARAMETERS = ("temperature", "seed", "top_p")
@@ -22,15 +23,19 @@ class Difference:
         fact: ``model``, ``served``, ``fingerprint``, ``host``, a sampling parameter, or
             ``version of openai`` and the like, or an option such as ``llm_alpha``.
         baseline: its values there, sorted; ``here`` likewise.
+        functions: those of which it is true, in the order of the baseline; empty if it is
+            true of every function that both runs have.
     """
 
     fact: str
     baseline: tuple[str, ...]
     here: tuple[str, ...]
+    functions: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Put it in a line: ``model: openai/a -> openai/b``."""
-        return f"{self.fact}: {_listed(self.baseline)} -> {_listed(self.here)}"
+        """Put it in a line: ``model: openai/a -> openai/b (test_a)``."""
+        where = f" ({_listed(tuple(map(bare, self.functions)))})" if self.functions else ""
+        return f"{self.fact}: {_listed(self.baseline)} -> {_listed(self.here)}{where}"
 
 
 def differences(baseline: Run, run: Run, *, rules: GateRules) -> tuple[Difference, ...]:
@@ -49,10 +54,28 @@ def differences(baseline: Run, run: Run, *, rules: GateRules) -> tuple[Differenc
 
 
 def _of_calls(baseline: Run, run: Run) -> Iterator[Difference]:
+    """Hold the calls of the trials that both runs have against each other, by function."""
+    before, here = _calls_in_common(baseline, run), _calls_in_common(run, baseline)
     for fact in (*_FACTS, *_PARAMETERS):
-        before, here = _values(baseline, fact), _values(run, fact)
-        if before != here and before and here:
-            yield Difference(fact, before, here)
+        found: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+        for function, calls in before.items():
+            values = _values(calls, fact), _values(here[function], fact)
+            if values[0] != values[1] and all(values):
+                found.setdefault(values, []).append(function)
+        for values, functions in found.items():
+            true_of_all = len(functions) == len(before)
+            yield Difference(fact, *values, () if true_of_all else tuple(functions))
+
+
+def _calls_in_common(one: Run, other: Run) -> dict[str, list[Call]]:
+    """Return the calls of a run, by function, of the trials that the other one has too."""
+    common = {(trial.case, trial.index) for trial in other.trials}
+    functions = {case.id: case.function for case in one.cases}
+    calls: dict[str, list[Call]] = {}
+    for trial in one.trials:
+        if (trial.case, trial.index) in common:
+            calls.setdefault(functions[trial.case], []).extend(trial.calls)
+    return calls
 
 
 def _of_versions(baseline: Run, run: Run) -> Iterator[Difference]:
@@ -75,8 +98,8 @@ def _setting(value: Setting) -> tuple[str, ...]:
     return (f"{value:g}" if isinstance(value, float) else str(value).lower(),)
 
 
-def _values(run: Run, fact: str) -> tuple[str, ...]:
-    values = {_value(call, fact) for trial in run.trials for call in trial.calls}
+def _values(calls: Iterable[Call], fact: str) -> tuple[str, ...]:
+    values = {_value(call, fact) for call in calls}
     return tuple(sorted(values - {""}))
 
 

@@ -103,6 +103,50 @@ def test_what_one_run_does_not_know_is_no_difference() -> None:
     assert told(a_run(), a_run(calls=0)) == ()
 
 
+def of_functions(models: dict[str, str], *, trials: int = 1) -> Run:
+    """A run of functions with one case each, which ask one model each."""
+    return replace(
+        a_run(),
+        cases=tuple(Case(id=name, function=f"t.py::{name}", repeats=1) for name in models),
+        trials=tuple(
+            Trial(
+                case=name,
+                index=at,
+                outcome=Outcome.PASSED,
+                calls=(
+                    Call(key="k", slot=Slot(at, 0), draw="d", **{**FACTS, "model": f"{model}{at}"}),
+                ),
+            )
+            for name, model in models.items()
+            for at in range(trials)
+        ),
+    )
+
+
+def test_what_did_not_run_here_is_no_difference() -> None:
+    # three false lines in every partial session of a project with two models
+    baseline = of_functions({"test_a": "openai/a", "test_b": "openai/b"}, trials=3)
+    assert told(baseline, of_functions({"test_a": "openai/a"}, trials=2)) == ()
+    assert told(of_functions({"test_a": "openai/a"}), baseline) == ()
+
+
+def test_a_difference_of_some_functions_names_them() -> None:
+    baseline = of_functions({"test_a": "openai/a", "test_b": "openai/a", "test_c": "openai/c"})
+    run = of_functions({"test_a": "openai/b", "test_b": "openai/b", "test_c": "openai/c"})
+    (one,) = told(baseline, run)
+    assert str(one) == "model: openai/a0 -> openai/b0 (test_a, test_b)"
+    assert one.functions == ("t.py::test_a", "t.py::test_b")
+
+
+def test_models_that_two_functions_exchange_are_a_difference() -> None:
+    baseline = of_functions({"test_a": "openai/a", "test_b": "openai/b"})
+    run = of_functions({"test_a": "openai/b", "test_b": "openai/a"})
+    assert [str(one) for one in told(baseline, run)] == [
+        "model: openai/a0 -> openai/b0 (test_a)",
+        "model: openai/b0 -> openai/a0 (test_b)",
+    ]
+
+
 def test_many_values_are_counted() -> None:
     many = a_run()
     calls = [
@@ -141,8 +185,13 @@ def test_the_report_names_them(judgement: Judgement) -> None:
     report = json.loads(render(judgement))
 
     assert report["differences"] == [
-        {"fact": "served", "baseline": ["gpt-2026-01-01"], "here": ["gpt-2026-02-02"]},
-        {"fact": "version of openai", "baseline": ["3.1"], "here": ["3.2"]},
+        {
+            "fact": "served",
+            "baseline": ["gpt-2026-01-01"],
+            "here": ["gpt-2026-02-02"],
+            "functions": [],
+        },
+        {"fact": "version of openai", "baseline": ["3.1"], "here": ["3.2"], "functions": []},
     ]
     assert report["run"]["served"] == ["gpt-2026-02-02"]
     assert report["run"]["fingerprints"] == ["fp_1"]
