@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -49,6 +50,7 @@ MARKER_HELP = (
     "run the test repeats times as one case, and gate on its mean"
 )
 _USAGE_KEY = "llmeval_usage_error"
+_FILES_KEY = "llmeval_files"
 _UNREPORTED_KEY = "llmeval_unreported"
 
 
@@ -226,6 +228,7 @@ class SessionHooks:
         except KeyboardInterrupt:
             if self._session is not None and not self._is_worker:
                 self._take_unreported()
+                self._session.untracked = self._untracked()
                 self._session.record()
             raise
 
@@ -235,8 +238,11 @@ class SessionHooks:
         self._take_unreported()
         if self._usage_error:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
-        elif self._session is not None and not self._is_worker:
+        elif self._is_worker:
+            self._tell_files()
+        elif self._session is not None:
             seconds = time.perf_counter() - self._started
+            self._session.untracked = self._untracked()
             self._session.saw_collection_error = self._collection_failed
             self._judgement = self._session.judge(seconds=seconds)
             self._write_reports(self._judgement)
@@ -281,6 +287,23 @@ class SessionHooks:
             self._take_all(list(self._arrived.values()))
             for node in self._nodes:
                 self._take_all((getattr(node, "workeroutput", None) or {}).get(_UNREPORTED_KEY, ()))
+
+    def _tell_files(self) -> None:
+        """Let the controller know what was imported here; modules may be imported to the last."""
+        if self._config.pluginmanager.has_plugin("llmeval-engine"):
+            from pytest_llmeval.engine.opening import files_used
+
+            files = [str(path) for path in files_used(self._config)]
+            _worker_output(self._config)[_FILES_KEY] = files
+
+    def _untracked(self) -> tuple[str, ...]:
+        from pytest_llmeval.engine.opening import files_used, git_state
+        from pytest_llmeval.runs.git import unknown_files
+
+        outputs = (getattr(node, "workeroutput", None) or {} for node in self._nodes)
+        theirs = (Path(file) for output in outputs for file in output.get(_FILES_KEY, ()))
+        files = {*files_used(self._config), *theirs}
+        return unknown_files(files, top=git_state(self._config).top)
 
     def _install(
         self,

@@ -237,7 +237,7 @@ class Run:
         id: UTC seconds and six hex digits, ``20261121T084100-1a2b3c``.
         created: UTC, ISO 8601 with seconds.
         commit: full hash, None outside git. ``tree`` is its tree.
-        dirty: a tracked file differed from the commit at session start.
+        dirty: a tracked file differed from the commit at session start, or files are ``unseen``.
         ref: name of the branch, None if HEAD was detached.
         root: pytest's rootpath relative to git's top level, ``.`` for the same.
         versions: of python, of this plugin, of pytest and of the SDKs in use.
@@ -253,6 +253,9 @@ class Run:
             trials were taken over; None for a run of its own.
         attempts: how many calls were sent to models, those that were retried or lost and
             those of trials that did not end included; None if that was not counted.
+        unseen: files that may be otherwise than the commit says without git's noticing, relative
+            to its top level: modules, conftest.py and ini files that the session used and git
+            neither tracks nor ignores, and tracked ones that it was told not to look at.
         rules: the settings of the gate that the session had, by their names in
             ``GateRules``; those that its version did not know are missing.
     """
@@ -273,6 +276,7 @@ class Run:
     outside_calls: int = 0
     completes: str | None = None
     attempts: int | None = None
+    unseen: tuple[str, ...] = ()
     rules: Mapping[str, Setting] = field(default_factory=dict)
 
 

@@ -30,6 +30,7 @@ class EvalSession:
             says why.
         anchor: a second, older baseline, None without one.
         retry: the run that this one completes, None for a run of its own.
+        untracked: files that the session used and that git neither tracks nor ignores.
         saw_collection_error: some file could not be collected, so the run is incomplete.
     """
 
@@ -51,6 +52,7 @@ class EvalSession:
         self.not_gated = not_gated
         self.retry = retry
         self.saw_collection_error = False
+        self.untracked: tuple[str, ...] = ()
         self._opening: Run | None = None
         self._functions: dict[str, str] = {}
         self._recorded = {} if retry is None else retry.recorded
@@ -140,6 +142,8 @@ class EvalSession:
         return replace(
             self._opening,
             complete=self._opening.complete and ended and not self.saw_collection_error,
+            dirty=self._opening.dirty or bool(self.untracked),
+            unseen=(*self._opening.unseen, *self.untracked),
             outside_calls=self._outside_calls,
             attempts=self._attempts,
             trials=tuple(trial for case in cases for trial in self._trials.get(case.id, ())),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import platform
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import metadata
-from types import SimpleNamespace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +23,7 @@ from pytest_llmeval.runs.store import new_run_id
 
 GIT = pytest.StashKey[GitState]()
 
+_INSTALLED = (f"{os.sep}site-packages", f"{os.sep}dist-packages")
 _SDKS = ("openai", "anthropic", "ollama")
 # What they leave out depends on the session before, so it is no selection to be had again.
 _BY_LAST_SESSION = ("lf", "stepwise")
@@ -60,6 +64,7 @@ def open_run(
         commit=git.commit,
         tree=git.tree,
         dirty=git.dirty,
+        unseen=git.hidden,
         ref=git.branch,
         root=relative_root(config.rootpath, top=git.top),
         versions=_versions(),
@@ -71,6 +76,36 @@ def open_run(
         completes=completes,
         rules=asdict(rules),
     )
+
+
+def files_used(config: pytest.Config) -> list[Path]:
+    """List the files of the working tree that this process imported or was configured by.
+
+    Returns:
+        Paths whose folders are no links. What is installed is not among them, nor is a
+        virtualenv that lies in the working tree.
+    """
+    top = git_state(config).top
+    if top is None:
+        return []
+    top = Path(os.path.realpath(top))
+    modules = (*sys.modules.values(), *config.pluginmanager.get_plugins())
+    # Not by getattr, at which a lazy module would be imported.
+    spaces = (object.__getattribute__(m, "__dict__") for m in modules if isinstance(m, ModuleType))
+    names = {str(space.get("__file__")) for space in spaces} | {str(config.inipath)}
+    by_folder: dict[str, list[str]] = {}
+    for name in filter(os.path.isabs, names):
+        folder, file = os.path.split(name)
+        if not any(part in folder for part in _INSTALLED):
+            by_folder.setdefault(os.path.realpath(folder), []).append(file)
+    environments = [path for path in map(Path, (sys.prefix, sys.base_prefix)) if path != top]
+    return [
+        Path(folder, file)
+        for folder, files in by_folder.items()
+        if Path(folder).is_relative_to(top)
+        and not any(e.is_relative_to(top) and Path(folder).is_relative_to(e) for e in environments)
+        for file in files
+    ]
 
 
 def git_state(config: pytest.Config) -> GitState:

@@ -16,6 +16,7 @@ from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.ungated import ungated_lines
 from pytest_llmeval.runs.baseline import Baseline
 from pytest_llmeval.runs.retry import Retry
+from pytest_llmeval.runs.store import first_of
 
 
 def section(judgement: Judgement) -> list[Line]:
@@ -156,6 +157,12 @@ def _recorded(run: Run) -> str:
     if run.commit is None:
         return f"recorded {name} outside git: name it by its id, or with last"
     bars = ["incomplete"] if not run.complete else []
-    bars += ["of a dirty tree"] if run.dirty else []
+    if run.unseen:
+        bars.append(
+            f"of a tree where git does not look at {first_of(run.unseen)}: git add it, name it in "
+            ".gitignore, or git update-index --no-assume-unchanged --no-skip-worktree"
+        )
+    elif run.dirty:
+        bars.append("of a dirty tree")
     bar = f" (no baseline for it: the run is {' and '.join(bars)})" if bars else ""
     return f"recorded {name} for {run.commit[:7]}{bar}"

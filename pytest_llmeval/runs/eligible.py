@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from pytest_llmeval.records import Run, filters_of, paths_of
-from pytest_llmeval.runs.store import ahead, dated_ahead
+from pytest_llmeval.runs.store import ahead, dated_ahead, first_of
 
 # The gate refuses a comparison when more of either side's trials errored than this: a
 # baseline beyond it most likely met a provider that was down, and settles nothing.
@@ -57,7 +57,9 @@ def shortcomings(run: Run, *, trials: int) -> tuple[str, ...]:
         trials: how many trials it has.
     """
     found = []
-    if run.dirty:
+    if run.unseen:
+        found.append(f"dirty: git did not look at {first_of(run.unseen)}")
+    elif run.dirty:
         found.append("dirty: tracked files differed from the commit")
     if not run.complete:
         wanted = sum(case.repeats for case in run.cases)

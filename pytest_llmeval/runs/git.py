@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +33,9 @@ class GitState:
         absent: why there is none, as the end of a sentence; None if there is one.
         commit: full hash of HEAD; None before the first commit. ``tree`` is its tree.
         branch: None if HEAD is detached.
-        dirty: a tracked file differs from the commit, or is staged.
+        dirty: a tracked file differs from the commit, or is staged, or is ``hidden``.
+        hidden: tracked files in which git looks for no changes (``assume-unchanged``, and
+            ``skip-worktree`` where the file is there all the same), relative to the top.
         shallow: the history was cut when the repository was cloned.
     """
 
@@ -43,6 +45,7 @@ class GitState:
     tree: str | None = None
     branch: str | None = None
     dirty: bool = False
+    hidden: tuple[str, ...] = ()
     shallow: bool = False
 
 
@@ -85,13 +88,25 @@ def read_state(folder: Path) -> GitState:
     commit, tree = head.text.split("\n") if head.succeeded else (None, None)
     branch = _git(folder, "symbolic-ref", "--quiet", "HEAD")
     status = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    hidden = _hidden(Path(top))
     return GitState(
         top=Path(top),
         commit=commit,
         tree=tree,
         branch=branch.text.removeprefix("refs/heads/") if branch.succeeded else None,
-        dirty=not status.succeeded or status.text != "",
+        dirty=not status.succeeded or status.text != "" or hidden != (),
+        hidden=hidden,
         shallow=shallow == "true",
+    )
+
+
+def _hidden(top: Path) -> tuple[str, ...]:
+    """List the tracked files of which status says nothing, whatever is in them."""
+    tagged = _names(top, "ls-files", "-v")  # "S name" is skip-worktree, lower case assume-unchanged
+    return tuple(
+        name
+        for tag, _, name in (line.partition(" ") for line in tagged)
+        if tag.islower() or (tag == "S" and os.path.lexists(top / name))
     )
 
 
@@ -186,13 +201,37 @@ def tracked_below(folders: Sequence[Path], *, top: Path | None) -> tuple[tuple[s
         return ()
     # Without regard to case: .LLMEVAL is the same folder on some disks.
     specs = [f":(top,literal,icase){place}" for place in inside]
-    tracked = [name for name in _git(top, "ls-files", "-z", "--", *specs).text.split("\0") if name]
+    tracked = _names(top, "ls-files", "--", *specs)
     return tuple(
         (os.path.relpath(place), os.path.relpath(real_top / name))
         for name in tracked
         for inner, place in inside.items()
         if Path(name.lower()).is_relative_to(inner.lower())
     )
+
+
+def unknown_files(files: Iterable[Path], *, top: Path | None) -> tuple[str, ...]:
+    """List the files that git neither tracks nor ignores, relative to its top, sorted.
+
+    Args:
+        files: absolute, without links; those outside of the working tree do not matter.
+        top: folder of the working tree, None where there is none.
+    """
+    if top is None:
+        return ()
+    real_top = _real(top)
+    inside = {f.relative_to(real_top) for f in files if f.is_relative_to(real_top)}
+    tracked = set(_names(top, "ls-files")) if inside else set()
+    # What lies in a submodule is the submodule's business, and status has asked it.
+    unknown = [
+        file.as_posix()
+        for file in sorted(inside)
+        if tracked.isdisjoint(path.as_posix() for path in (file, *file.parents))
+    ]
+    if not unknown:
+        return ()
+    ignored = _names(top, "check-ignore", "--stdin", given="\0".join(unknown))
+    return tuple(name for name in unknown if name not in ignored)
 
 
 def _places_of(folder: Path, *, top: Path) -> Iterator[Path]:
@@ -223,8 +262,14 @@ class _Answer:
     complaint: str
 
 
-def _git(folder: Path, *arguments: str) -> _Answer:
-    """Run git in a folder; raises OSError if it cannot be run."""
+def _names(top: Path, command: str, *arguments: str, given: str | None = None) -> list[str]:
+    """Ask git for names as they are, without quotes."""
+    answer = _git(top, command, "-z", *arguments, given=given)
+    return [name for name in answer.text.split("\0") if name]
+
+
+def _git(folder: Path, *arguments: str, given: str | None = None) -> _Answer:
+    """Run git in a folder, on what is given to it; raises OSError if it cannot be run."""
     program = shutil.which("git")
     if program is None:
         raise FileNotFoundError("not installed, or not on the PATH")
@@ -232,7 +277,7 @@ def _git(folder: Path, *arguments: str) -> _Answer:
     done = subprocess.run(  # noqa: S603 - no shell, and no argument can become an option
         [program, "-C", str(folder), *arguments],
         env={**environment, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
-        stdin=subprocess.DEVNULL,
+        input=os.fsencode(given or ""),
         capture_output=True,
         check=False,
     )

@@ -142,6 +142,7 @@ def header_line(run: Run) -> Line:
         "outside_calls": run.outside_calls,
         **({} if run.attempts is None else {"attempts": run.attempts}),
         **({} if run.completes is None else {"completes": run.completes}),
+        **({} if not run.unseen else {"unseen": run.unseen}),
         **({} if not run.rules else {"gate": dict(sorted(run.rules.items()))}),
         "trials": len(run.trials),
         "errored": ended[Outcome.ERRORED],
@@ -191,6 +192,7 @@ def _read_run(line: Line) -> Run:
         outside_calls=need(line, "outside_calls", count),
         completes=maybe(line, "completes", like(RUN_ID, "a run id"), None),
         attempts=maybe(line, "attempts", count, None),
+        unseen=maybe(line, "unseen", many(text), ()),
         rules=maybe(line, "gate", table(_setting), {}),
     )
 

@@ -131,7 +131,10 @@ def find_retry(
     asked = {use.model for use in model_uses(run.trials) if use.model is not None}
     facts = (
         (f"rootdir {run.root!r}", f"rootdir {root!r}"),
-        (_stand(run.commit, dirty=run.dirty), _stand(git.commit, dirty=git.dirty)),
+        (
+            _stand(run.commit, dirty=run.dirty),
+            _stand(git.commit, dirty=git.dirty or bool(run.unseen)),
+        ),
         (_selected(run.selection), _selected(tuple(selection))),
         (
             f"model {', '.join(sorted(asked))}",

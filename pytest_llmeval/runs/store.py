@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -49,6 +49,11 @@ def ahead(run_id: str) -> str:
     return f"dated {run_id[:4]}-{run_id[4:6]}-{run_id[6:8]}, ahead of this machine's clock"
 
 
+def first_of(names: Sequence[str]) -> str:
+    """Write the first of some names, and how many there are more."""
+    return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
+
+
 def refuse_tracked(directory: Path, *, git: GitState) -> None:
     """Take nothing from a store that a commit can write to.
 
@@ -61,11 +66,10 @@ def refuse_tracked(directory: Path, *, git: GitState) -> None:
     """
     tracked = tracked_below((directory / "runs", directory / "cache"), top=git.top)
     if tracked:
-        more = f" and {len(tracked) - 1} more" if len(tracked) > 1 else ""
         places = " ".join(dict.fromkeys(place for place, _ in tracked))
         raise SettingsError(
-            f"git tracks {tracked[0][1]}{more}: what a commit brings along is no record of what "
-            f"was measured. Take it out of the commit, it stays on the disk:  "
+            f"git tracks {first_of([name for _, name in tracked])}: what a commit brings along is "
+            "no record of what was measured. Take it out of the commit, it stays on the disk:  "
             f"git rm -r --cached {places}"
         )
 

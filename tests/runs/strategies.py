@@ -85,5 +85,6 @@ def runs(draw):
         trials=tuple(trial for case in collected for trial in draw(trials_of(case))),
         outside_calls=draw(counts),
         attempts=draw(maybe(counts)),
+        unseen=draw(st.sampled_from([(), ("conftest.py",), ("a b.py", "ä.py")])),
         rules=draw(st.dictionaries(texts, finite | texts | st.lists(texts).map(tuple), max_size=2)),
     )

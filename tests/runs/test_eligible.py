@@ -61,6 +61,11 @@ def test_what_is_short_is_said():
     assert incomplete == "incomplete: 3 of 4 trials"
 
 
+def test_files_that_git_did_not_look_at_are_named():
+    (dirty,) = shortcomings(make_run(dirty=True, unseen=("a.py", "b.py")), trials=4)
+    assert dirty == "dirty: git did not look at a.py and 1 more"
+
+
 def test_a_run_from_the_future_says_so():
     (ahead,) = shortcomings(make_run(id="20991231T000000-fffaaa"), trials=4)
     assert ahead == "dated 2099-12-31, ahead of this machine's clock"

@@ -14,6 +14,7 @@ from pytest_llmeval.runs.git import (
     read_state,
     relative_root,
     resolve,
+    unknown_files,
 )
 
 from .conftest import Project
@@ -67,6 +68,22 @@ def test_a_staged_file_is_dirty(project):
 
 def test_an_untracked_file_is_not_dirty(project):
     (project.top / "new.txt").write_text("new\n")
+    assert not project.state.dirty
+
+
+@pytest.mark.parametrize("flag", ["assume-unchanged", "skip-worktree"])
+def test_a_file_that_git_is_not_to_look_at_is_dirty(project, flag):
+    (project.top / "pä per.txt").touch()
+    project.commit()
+    project.git("update-index", f"--{flag}", "pä per.txt")
+    assert project.state.hidden == ("pä per.txt",)
+    assert project.state.dirty
+
+
+def test_a_file_that_a_sparse_checkout_leaves_out_is_not_dirty(project):
+    (project.top / "prompt.txt").unlink()
+    project.git("update-index", "--skip-worktree", "prompt.txt")
+    assert project.state.hidden == ()
     assert not project.state.dirty
 
 
@@ -334,3 +351,37 @@ def test_near_names(project):
     assert near_names("mian", top=project.top) == ("main",)
     assert set(near_names("relase-1", top=project.top)) == {"release-1", "release-2"}
     assert near_names("zzz", top=project.top) == ()
+
+
+# --- files that git does not know ---------------------------------------------------------
+
+
+def test_files_that_are_tracked_or_ignored_are_known(project, tmp_path):
+    project.commit()
+    (project.top / ".git" / "info" / "exclude").write_text("ignored.py\n")
+    known = [project.top / "prompt.txt", project.top / "ignored.py", tmp_path / "elsewhere.py"]
+    assert unknown_files(known, top=project.top) == ()
+
+
+def test_other_files_are_unknown_whatever_their_names(project):
+    new = [project.top / "b.py", project.top / "tools" / "pä per\n.py"]
+    assert unknown_files([*new, project.top / "prompt.txt"], top=project.top) == (
+        "b.py",
+        "tools/pä per\n.py",
+    )
+
+
+def test_files_of_a_submodule_are_its_own_business(project):
+    inner = Project(project.top / "vendor" / "inner")
+    inner.top.mkdir(parents=True)
+    inner.git("init", "--quiet")
+    inner.commit()
+    new = [inner.top / "new.py"]
+    assert unknown_files(new, top=project.top) == ("vendor/inner/new.py",)
+    project.git("add", "vendor/inner")
+    assert unknown_files(new, top=project.top) == ()
+
+
+def test_outside_git_no_file_is_unknown(tmp_path):
+    assert unknown_files([tmp_path / "a.py"], top=None) == ()
+    assert unknown_files([], top=tmp_path) == ()
