@@ -117,6 +117,7 @@ class FunctionComparison:
         settle_cases: about how many more cases would settle an inconclusive comparison.
         settle_repeats: about how many repeats a case would settle it instead.
         only_here: ids collected here and not in the baseline; ``only_in_baseline`` the reverse.
+        only_here_mean: mean of those that have a value, with its interval as ``mean_interval``.
         mismatched: ids on both sides that are made from positions and whose parameters differ.
         compared: one for each common case, in the order of the baseline.
     """
@@ -166,6 +167,8 @@ class FunctionComparison:
     baseline_trials: TrialCounts = TrialCounts()
     trials: TrialCounts = TrialCounts()
     only_here: tuple[str, ...] = ()
+    only_here_mean: float | None = None
+    only_here_interval: tuple[float, float] | None = None
     only_in_baseline: tuple[str, ...] = ()
     mismatched: tuple[str, ...] = ()
     compared: tuple[CaseComparison, ...] = ()

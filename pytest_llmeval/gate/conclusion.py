@@ -17,7 +17,7 @@ from pytest_llmeval.gate.drops import Sensitivity, sensitivity, too_few_draws
 from pytest_llmeval.gate.examination import Examination
 from pytest_llmeval.gate.family import Standing
 from pytest_llmeval.gate.figures import Significance
-from pytest_llmeval.gate.means import intervals_of_sides
+from pytest_llmeval.gate.means import Ends, intervals_of_sides, mean_of_cases
 from pytest_llmeval.gate.pairing import Pair, Pairing
 from pytest_llmeval.gate.ratios import ratio, ratios
 from pytest_llmeval.gate.scoring import off_scale, score
@@ -29,9 +29,12 @@ from pytest_llmeval.records import GateRules
 CHANGE_KINDS: tuple[ChangeKind, ...] = ("request", "redrawn", "score", "unseen")
 
 
-def conclude_new(function: str, metric: str, *, here: Side, partial: bool) -> FunctionComparison:
+def conclude_new(
+    function: str, metric: str, *, here: Side, partial: bool, rules: GateRules
+) -> FunctionComparison:
     """Write down a function, or a gated metric of it, that the baseline does not have."""
     scores = score(here, metric, better=here.better(metric))
+    found = mean_of_cases(here, scores, here.cases, metric=metric, alpha=rules.alpha)
     decision = never_recorded([here], metric) or Decision(row=1, verdict=Verdict.NEW)
     return FunctionComparison(
         function=function,
@@ -43,6 +46,8 @@ def conclude_new(function: str, metric: str, *, here: Side, partial: bool) -> Fu
         fails=bool(decision.why),
         partial=partial,
         changed_kinds={},
+        mean=found.mean if found else None,
+        mean_interval=found.interval if found else None,
         trials=count_trials(here, scores, cases=here.cases),
         only_here=tuple(here.cases),
     )
@@ -166,6 +171,11 @@ def _written(examined: Examination, decision: Decision, *, rules: GateRules) -> 
     pairing, extent = examined.pairing, examined.extent
     subject = pairing.subject
     there, here = subject.there.cases, subject.here.cases
+    only_here = tuple(id_ for id_ in here if id_ not in there)
+    ran = [id_ for id_ in only_here if id_ in pairing.here.cases]
+    new = mean_of_cases(
+        pairing.here, pairing.scores_here, ran, metric=subject.metric, alpha=rules.alpha
+    )
     kinds = Counter(pair.kind for pair in pairing.changed)
     sides = intervals_of_sides(pairing, alpha=rules.alpha) if extent else (None, None)
     return FunctionComparison(
@@ -196,11 +206,17 @@ def _written(examined: Examination, decision: Decision, *, rules: GateRules) -> 
         ruled_out_by=decision.ruled_out_by,
         baseline_trials=pairing.counts_there(),
         trials=pairing.counts_here(),
-        only_here=tuple(id_ for id_ in here if id_ not in there),
+        only_here=only_here,
+        only_here_mean=off_scale(new.mean, subject.scale) if new else None,
+        only_here_interval=_ends_off_scale(new.interval, subject.scale) if new else None,
         only_in_baseline=tuple(id_ for id_ in there if id_ not in here),
         mismatched=pairing.mismatched,
         compared=_compared(pairing),
     )
+
+
+def _ends_off_scale(ends: Ends | None, scale: Scale) -> Ends | None:
+    return None if ends is None else (off_scale(ends[0], scale), off_scale(ends[1], scale))
 
 
 def _compared(pairing: Pairing) -> tuple[CaseComparison, ...]:

@@ -6,14 +6,13 @@ from dataclasses import replace
 
 from pytest_llmeval.gate.counts import count_trials
 from pytest_llmeval.gate.description import CaseDescription, FunctionDescription
-from pytest_llmeval.gate.means import interval_of_mean
-from pytest_llmeval.gate.samples import units_within
+from pytest_llmeval.gate.means import mean_of_cases
 from pytest_llmeval.gate.scoring import Scores, gated_metrics, score
 from pytest_llmeval.gate.sides import Side, sides_of
 from pytest_llmeval.gate.verdict import never_recorded
 from pytest_llmeval.records import PASS_METRIC, Better, Run
 from pytest_llmeval.stats.expected import expect_mean
-from pytest_llmeval.stats.intervals import MeanInterval, wilson_interval
+from pytest_llmeval.stats.intervals import wilson_interval
 
 MOST_WORST = 5
 
@@ -31,7 +30,7 @@ def _describe(function: str, metric: str, side: Side, *, alpha: float) -> Functi
     better = side.better(metric)
     scores = score(side, metric, better=better)
     scored = sorted(id_ for id_, values in scores.items() if values)
-    found = _interval(side, scores, scored, metric=metric, alpha=alpha) if scored else None
+    found = mean_of_cases(side, scores, scored, metric=metric, alpha=alpha)
     samples = [scores[id_].values for id_ in scored]
     later = expect_mean(samples, confidence=1 - 2 * alpha) if samples else None
     lacking = never_recorded([side], metric)
@@ -53,15 +52,6 @@ def _describe(function: str, metric: str, side: Side, *, alpha: float) -> Functi
         drifts=bool(later and later.drifts),
         why=f"{function}: {lacking.why}" if lacking else "",
     )
-
-
-def _interval(
-    side: Side, scores: Scores, scored: list[str], *, metric: str, alpha: float
-) -> MeanInterval:
-    means = [scores[id_].mean for id_ in scored]
-    units = units_within(side, scores, scored)
-    trials = sum(len(scores[id_]) for id_ in scored)
-    return interval_of_mean(means, units, trials=trials, metric=metric, alpha=alpha)
 
 
 def _worst(

@@ -102,7 +102,7 @@ def _collected_here(
                 continue
             if there is None or not (metric in gated_there or records(there, metric)):
                 in_part = not (in_full and here.ran_in_full)
-                yield conclude_new(function, metric, here=here, partial=in_part)
+                yield conclude_new(function, metric, here=here, partial=in_part, rules=rules)
                 continue
             subject = Subject(
                 function=function,

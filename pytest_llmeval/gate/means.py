@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pytest_llmeval.gate.changes import draws_of
 from pytest_llmeval.gate.pairing import Pair, Pairing
-from pytest_llmeval.gate.scoring import Scored, off_scale
+from pytest_llmeval.gate.samples import units_within
+from pytest_llmeval.gate.scoring import Scored, Scores, off_scale
+from pytest_llmeval.gate.sides import Side
 from pytest_llmeval.gate.units import chained
 from pytest_llmeval.records import PASS_METRIC
 from pytest_llmeval.stats.intervals import MeanInterval, mean_interval, pass_rate_interval
@@ -29,6 +31,30 @@ def interval_of_mean(
     if metric == PASS_METRIC:
         return pass_rate_interval(means, units, trials=trials, alpha=alpha)
     return mean_interval(means, units, alpha=alpha)
+
+
+def mean_of_cases(
+    side: Side, scores: Scores, cases: Iterable[str], *, metric: str, alpha: float
+) -> MeanInterval | None:
+    """Estimate the mean over some cases of one run, None if none of them has a value.
+
+    Args:
+        side: the function in the run.
+        scores: its trials with a value.
+        cases: ids of which the mean is wanted.
+        metric: what is scored.
+        alpha: what may lie beyond each end, in (0, 0.5).
+    """
+    scored = sorted(id_ for id_ in cases if scores[id_])
+    if not scored:
+        return None
+    return interval_of_mean(
+        [scores[id_].mean for id_ in scored],
+        units_within(side, scores, scored),
+        trials=sum(len(scores[id_]) for id_ in scored),
+        metric=metric,
+        alpha=alpha,
+    )
 
 
 def intervals_of_sides(pairing: Pairing, *, alpha: float) -> tuple[Ends | None, Ends | None]:

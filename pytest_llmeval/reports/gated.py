@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from pytest_llmeval.gate.comparison import Comparison, FunctionComparison, Method, Verdict
 from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.records import MEASURED_METRICS
 from pytest_llmeval.reports import words
 from pytest_llmeval.reports.errored import first_reason
 from pytest_llmeval.reports.lines import BOLD, GREEN, RED, YELLOW, Line
 from pytest_llmeval.reports.table import aligned
+from pytest_llmeval.reports.words import mean_cell
 from pytest_llmeval.runs.baseline import Baseline
 
 _LISTED_CASES = 3
@@ -98,17 +100,19 @@ def _table(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
 
 
 def _row(function: FunctionComparison) -> list[str]:
-    log = function.scale == "log"
+    log = function.scale == "log" or function.metric in MEASURED_METRICS
+    same_replies = words.scored_otherwise(function)  # chance has no part in it
 
     def cell(value: float | None, *, signed: bool = False) -> str:
         if value is None:
             return ""
         return f"{value:.3g}" if log else words.number(value, signed=signed)
 
+    same = function.changed_kinds.get("score", 0)
     improved = function.verdict is Verdict.IMPROVED
     p = function.p_improved_adjusted if improved else function.p_adjusted
     interval = ""
-    if function.interval is not None and function.method != "none":
+    if function.interval is not None and function.method != "none" and not same_replies:
         interval = words.interval(function.interval, function.ratio_interval)
     difference = cell(function.difference, signed=True)
     drop = cell(function.smallest_detectable_drop)
@@ -119,26 +123,15 @@ def _row(function: FunctionComparison) -> list[str]:
         drop = words.detectable_factor(function) or drop
     return [
         words.label(function),
-        f"{function.changed}/{function.cases}" if function.cases else "",
+        f"{function.changed - same}/{function.cases}" if function.cases else "",
         mean_cell(function.baseline_mean, function.baseline_mean_interval, log=log),
         mean_cell(function.mean, function.mean_interval, log=log),
         difference,
         interval,
-        "" if p is None else words.p_value(p),
-        drop,
+        "" if p is None or same_replies else words.p_value(p),
+        "" if same_replies else drop,
         words.VERDICTS[function.verdict],
     ]
-
-
-def mean_cell(value: float | None, ends: tuple[float, float] | None, *, log: bool) -> str:
-    """Write a mean with its own interval: ``0.861 [0.82, 0.89]``."""
-    if value is None:
-        return ""
-    text = f"{value:.3g}" if log else words.number(value)
-    if ends is None:
-        return text
-    low, high = (f"{end:.3g}" if log else f"{end:.2f}" for end in ends)
-    return f"{text} [{low}, {high}]"
 
 
 def _scope(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
@@ -194,6 +187,11 @@ def _remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str
         )
     if function.changed_kinds.get("unseen", 0) and not _is_table(judgement):
         yield f"{function.changed_kinds['unseen']} cases made no call that was seen here"
+    if 0 < function.changed_kinds.get("score", 0) < function.changed:
+        yield (
+            f"{words.counted(function.changed_kinds['score'], 'case')} of the same replies, scored "
+            f"otherwise: there {words.NOT_THE_MODEL}"
+        )
     if function.identical_repeats:
         yield "all repeats are identical: they are one draw"
     if function.method == judgement.settings.gate.test in _STATISTICS:
@@ -247,7 +245,8 @@ def _moved_cases(judgement: Judgement, function: FunctionComparison) -> Iterator
 def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
     here, gone = len(function.only_here), len(function.only_in_baseline)
     if (here or gone) and function.verdict is not Verdict.UNCHANGED and function.cases:
-        parts = [f"{words.counted(here, 'case')} new here"] if here else []
+        mean = words.new_mean(function)
+        parts = [f"{words.counted(here, 'case')} new here{mean}"] if here else []
         parts += [f"{words.counted(gone, 'case')} only in the baseline"] if gone else []
         yield f"not compared: {', '.join(parts)}"
     if function.mismatched:

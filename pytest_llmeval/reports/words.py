@@ -18,6 +18,7 @@ from pytest_llmeval.gate.comparison import (
 )
 from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, GateRules
 
+NOT_THE_MODEL = "the test or the application changed, not the model"
 _LISTED = 5
 
 VERDICTS = {
@@ -133,8 +134,26 @@ def chance(p: float) -> str:
     return f"1 of {round(1 / p)} comparisons"
 
 
+def scored_otherwise(comparison: FunctionComparison) -> bool:
+    """Tell whether nothing changed but the scores of the very same replies."""
+    return comparison.changed > 0 and comparison.changed_kinds.get("score") == comparison.changed
+
+
+def _of_same_replies(comparison: FunctionComparison, rules: GateRules) -> str:
+    """Say what a verdict means in which no reply has a part: no chance, nothing to settle."""
+    change = _moved(comparison) if comparison.difference else "no change on the whole"
+    said = f"{VERDICTS[comparison.verdict]}: {change}"
+    if comparison.verdict in (Verdict.REGRESSED, Verdict.IMPROVED):
+        beyond = _beyond(rules) if comparison.verdict is Verdict.REGRESSED else ""
+        said = f"{label(comparison)} {change}{beyond}"
+    cases = counted(comparison.changed, "case")
+    return f"{said}; the same replies are scored otherwise ({cases}): {NOT_THE_MODEL}"
+
+
 def sentence(comparison: FunctionComparison, rules: GateRules) -> str:  # noqa: PLR0911 - one each
     """Say what the verdict on one function means."""
+    if scored_otherwise(comparison) and comparison.verdict is not Verdict.NOT_COMPARABLE:
+        return _of_same_replies(comparison, rules)
     match comparison.verdict:
         case Verdict.REGRESSED:
             return f"{label(comparison)} {_moved(comparison)}{_beyond(rules)}; {_odds(comparison)}"
@@ -149,7 +168,7 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:  # noqa: 
         case Verdict.NOT_COMPARABLE:
             return f"not comparable: {comparison.why}"
         case Verdict.NEW:
-            return "new: the baseline has no case of it"
+            return "new: the baseline has nothing of it"
         case Verdict.GONE:
             return "gone: the baseline has it, and it was given up by llm_accept_gone"
 
@@ -168,6 +187,8 @@ def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
     """Point at cases that fell beyond chance where the suite as a whole did not."""
     p = comparison.p_within_case
     if p is None or p >= rules.alpha or comparison.verdict is Verdict.REGRESSED:
+        return ""
+    if scored_otherwise(comparison):
         return ""
     worst = most_fallen(comparison, 1)
     mostly = f", mostly {moved(worst[0], metric=comparison.metric)}" if worst else ""
@@ -256,7 +277,29 @@ def _uncompared(comparison: FunctionComparison) -> str:
     here, gone = len(comparison.only_here), len(comparison.only_in_baseline)
     if not here and not gone:
         return ""
-    return f", with {counted(here, 'case')} only here, {gone} only in the baseline: not compared"
+    mean = new_mean(comparison)
+    return (
+        f", with {counted(here, 'case')} only here{mean}, {gone} only in the baseline: not compared"
+    )
+
+
+def new_mean(comparison: FunctionComparison) -> str:
+    """Write the mean of the cases that only this run has: `` (mean 0.800 [0.61, 0.91])``."""
+    mean, ends = comparison.only_here_mean, comparison.only_here_interval
+    if mean is None:
+        return ""
+    return f" (mean {mean_cell(mean, ends, log=comparison.scale == 'log')})"
+
+
+def mean_cell(value: float | None, ends: tuple[float, float] | None, *, log: bool) -> str:
+    """Write a mean with its own interval: ``0.861 [0.82, 0.89]``."""
+    if value is None:
+        return ""
+    text = f"{value:.3g}" if log else number(value)
+    if ends is None:
+        return text
+    low, high = (f"{end:.3g}" if log else f"{end:.2f}" for end in ends)
+    return f"{text} [{low}, {high}]"
 
 
 def _ruled_out(comparison: FunctionComparison, rules: GateRules) -> str:

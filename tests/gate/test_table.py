@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_llmeval.gate import Comparison, FunctionComparison, Verdict, compare
+from pytest_llmeval.gate import Comparison, FunctionComparison, Verdict, compare, describe
 from pytest_llmeval.records import GateRules, Run
 from pytest_llmeval.reports import words
 from tests.gate.builders import CaseAndTrials, a_case, a_run, compared, joined, runs
@@ -46,6 +46,27 @@ def test_row_1_function_that_the_baseline_does_not_have_is_new() -> None:
     assert (new.cases, new.baseline_cases, new.difference) == (0, 0, None)
     assert (new.trials.scored, new.trials.missed) == (2, 1)
     assert new.only_here == ("test_suite.py::test_f[x]",)
+
+
+def test_row_1_a_new_function_shows_its_mean_as_without_a_baseline() -> None:
+    new = compared(a_run(), a_run(a_case("x", "pm"), a_case("y", "pp")), STRICT)
+    (alone,) = describe(a_run(a_case("x", "pm"), a_case("y", "pp")))
+    assert new.mean == alone.mean == 0.75
+    assert new.mean_interval == alone.interval
+    skipped = compared(a_run(), a_run(a_case("x", "ss")), STRICT)
+    assert (skipped.mean, skipped.mean_interval) == (None, None)
+
+
+def test_new_cases_of_a_function_show_their_mean_too() -> None:
+    old, new = a_case("a", "pp"), [a_case("x", "pm"), a_case("y", "pp")]
+    found = compared(a_run(old), a_run(old, *new))
+    (alone,) = describe(a_run(*new))
+    assert (found.only_here_mean, found.only_here_interval) == (alone.mean, alone.interval)
+    scored = [a_case(name, scores=[0.5]) for name in "ab"]
+    one = compared(a_run(scored[0]), a_run(*scored))
+    assert (one.only_here_mean, one.only_here_interval) == (0.5, None)
+    assert compared(a_run(old), a_run(old)).only_here_mean is None
+    assert compared(a_run(old), a_run(old, a_case("z", "ss"))).only_here_mean is None
 
 
 # row 2: gone

@@ -73,3 +73,40 @@ def test_a_gated_metric_that_is_never_recorded_fails_without_a_baseline_too(
             'only pass, tune: record it in every trial, by llm_score(value, "tone")*',
         ]
     )
+
+
+def test_a_changed_scorer_is_told_as_such(main: Project) -> None:
+    # a looser assertion read "improved", "asked anew", "chance alone would do this in ..."
+    main.write(test_evals=EVALS.replace('== "yes"', 'in ("yes", "no")'))
+    main.commit()
+
+    result, report = main.gate("--llm-baseline=main")
+
+    (function,) = report["functions"]
+    assert (result.ret, function["verdict"], main.calls()) == (0, "improved", 0)
+    assert set(function["changed_kinds"]) == {"score"}
+    result.stdout.fnmatch_lines(
+        [
+            "test_says_yes * 0/20 * improved",
+            "test_says_yes rose by 0.* (0.* -> 0.*); the same replies are scored otherwise "
+            "(* cases): "
+            "the test or the application changed, not the model",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*chance alone*")
+
+
+def test_a_new_function_and_new_cases_show_their_means(main: Project) -> None:
+    more = EVALS.replace("range(20)", "range(25)").replace("test_says_yes", "test_new")
+    main.write(test_evals=EVALS.replace("range(20)", "range(22)") + more.partition("PROMPT\n")[2])
+    main.commit()
+
+    result, _ = main.gate("--llm-baseline=main")
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "test_new *0.??? [[]0.??, 0.??[]]*new",
+            "*with 2 cases only here (mean *), 0 only in the baseline: not compared",
+        ]
+    )

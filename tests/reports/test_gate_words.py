@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
-from pytest_llmeval.gate import Comparison, FunctionComparison, Verdict
+from pytest_llmeval.gate import Comparison, FunctionComparison, NotJudged, Verdict
 from pytest_llmeval.records import GateRules
 from pytest_llmeval.reports import words
-from pytest_llmeval.reports.gated import mean_cell
+from pytest_llmeval.reports.words import mean_cell
 
 RULES = GateRules()
 SECONDS = FunctionComparison(
@@ -172,3 +172,72 @@ def test_what_calls_took_has_no_usual_size() -> None:
     assert words.figure(0.000184, "seconds") == "0.000184"
     assert words.figure(1234.5678, "tokens") == "1235"
     assert words.figure(0.1234, "score") == "0.123"
+
+
+RESCORED = dataclasses.replace(
+    SECONDS,
+    metric="pass",
+    better="higher",
+    scale="linear",
+    verdict=Verdict.IMPROVED,
+    changed_kinds={"score": 9},
+    method="paired-t",
+    difference=0.03,
+    baseline_mean=0.84,
+    mean=0.87,
+    ratio=None,
+    ratio_interval=None,
+    interval=(0.01, 0.05),
+    p_improved_adjusted=0.0001,
+    p_within_case=0.001,
+)
+OTHERWISE = (
+    "the same replies are scored otherwise (9 cases): the test or the application changed, "
+    "not the model"
+)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "difference", "expected"),
+    [
+        (Verdict.IMPROVED, 0.03, "test_it rose by 0.030 (0.840 -> 0.870)"),
+        (Verdict.REGRESSED, -0.03, "test_it fell by 0.030 (0.840 -> 0.870)"),
+        (Verdict.INCONCLUSIVE, -0.03, "inconclusive: fell by 0.030 (0.840 -> 0.870)"),
+        (Verdict.NO_SIGNIFICANT_CHANGE, 0.0, "no significant change: no change on the whole"),
+    ],
+)
+def test_a_changed_scorer_is_no_changed_model_and_no_chance(
+    verdict: Verdict, difference: float, expected: str
+) -> None:
+    found = dataclasses.replace(RESCORED, verdict=verdict, difference=difference)
+    assert words.sentence(found, RULES) == f"{expected}; {OTHERWISE}"
+    assert words.within_case_remark(found, RULES) == ""
+
+
+def test_one_case_that_was_asked_anew_brings_chance_back() -> None:
+    found = dataclasses.replace(RESCORED, changed_kinds={"score": 8, "request": 1})
+    assert words.sentence(found, RULES) == (
+        "test_it rose by 0.030 (0.840 -> 0.870); "
+        "chance alone would do this in fewer than 1 of 1000 comparisons"
+    )
+
+
+def test_functions_that_were_not_judged_are_counted_from_the_sixth_on() -> None:
+    functions = [NotJudged(function=f"t.py::t{n}", cases=n, why="not run") for n in range(1, 8)]
+    assert words.not_judged(functions[:1]) == "not judged: t1 (1 case, not run)"
+    assert words.not_judged(functions).endswith("t5 (5 cases, not run) and 2 more")
+
+
+def test_new_cases_show_their_mean() -> None:
+    found = dataclasses.replace(
+        RESCORED,
+        verdict=Verdict.UNCHANGED,
+        changed=0,
+        changed_kinds={},
+        only_here=("a", "b", "c"),
+        only_here_mean=0.8,
+        only_here_interval=(0.61, 0.91),
+    )
+    assert words.sentence(found, RULES).endswith(
+        "with 3 cases only here (mean 0.800 [0.61, 0.91]), 0 only in the baseline: not compared"
+    )
