@@ -12,12 +12,12 @@ import hashlib
 import os
 import struct
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pytest_llmeval.cache.directory import prepare_directory
+from pytest_llmeval.cache.locks import ForkSafeLock
 
 try:
     import fcntl
@@ -47,7 +47,7 @@ class Claims:
         self._patience = patience
         self._warn = warn
         self._path = directory / FILE
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._descriptors: list[int] = []  # the last is the one in use
         self._is_usable = fcntl is not None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 from pytest_llmeval.cache.claims import Claims
 from pytest_llmeval.cache.failures import CacheUnusable, RowRefused
 from pytest_llmeval.cache.flights import Flights
+from pytest_llmeval.cache.locks import ForkSafeLock
 from pytest_llmeval.cache.reply import (
     Accepts,
     Answer,
@@ -74,7 +74,7 @@ class Replies:
         self._warned: set[str] = set()
         self._store: Store | None = None
         self._is_closed = False
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._flights = Flights()
         warn_late = partial(self._warn_once, "late")
         self._claims = Claims(directory, patience=patience, warn=warn_late)

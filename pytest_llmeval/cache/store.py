@@ -7,11 +7,9 @@ import os
 import sqlite3
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pytest_llmeval.cache.commits import Commits, NewRow
 from pytest_llmeval.cache.directory import (
@@ -23,6 +21,7 @@ from pytest_llmeval.cache.directory import (
 )
 from pytest_llmeval.cache.disk import DBNAME, SharedCache, Timeout, open_cache
 from pytest_llmeval.cache.failures import CacheUnusable, RowRefused
+from pytest_llmeval.cache.locks import ForkGuard
 from pytest_llmeval.cache.paging import Found, Plan, StoredRow, all_pages
 from pytest_llmeval.cache.reading import Lookups, ReadOnlyCache
 from pytest_llmeval.errors import CacheError
@@ -34,53 +33,6 @@ ATTEMPTS = 100
 PAUSE = 0.01  # seconds; another process needs far less to set a damaged cache aside
 READ_ONLY = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
 NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)  # which of them depends on the file
-
-
-class ForkGuard:
-    """Makes a fork wait until no thread is inside SQLite, and threads until the fork is done.
-
-    The child has SQLite's own locks as they are at that moment. One that another thread held
-    is never given back there: every statement of the child found the database locked.
-    """
-
-    def __init__(self) -> None:
-        self._turn = threading.Condition()
-        self._inside = 0
-        self._is_forking = False
-        register: Callable[..., object] = getattr(os, "register_at_fork", partial)  # not on Windows
-        # It cannot be undone, and must not keep what it calls alive.
-        hold, release = weakref.WeakMethod(self.hold), weakref.WeakMethod(self.release)
-        after = partial(_call, release)
-        register(before=partial(_call, hold), after_in_parent=after, after_in_child=after)
-
-    def __enter__(self) -> None:
-        """Go inside."""
-        with self._turn:
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        """Come out."""
-        with self._turn:
-            self._inside -= 1
-            self._turn.notify_all()
-
-    def hold(self) -> None:
-        """Let nobody in, once everybody is out."""
-        self._turn.acquire()
-        self._turn.wait_for(lambda: not self._inside)
-        self._is_forking = True
-
-    def release(self) -> None:
-        """Let everybody in, in the parent as in the child."""
-        if self._is_forking:  # else it was made after the fork had begun
-            self._is_forking = False
-            self._turn.release()
-
-
-def _call(method: weakref.WeakMethod[Callable[[], Any]]) -> None:
-    function = method()
-    if function is not None:
-        function()
 
 
 class Store:

@@ -7,7 +7,6 @@ logs is kept for its own trial, and shown to the handlers when that goes on.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -17,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.cache.locks import ForkSafeLock
 from pytest_llmeval.engine.fiber import check_in
 from pytest_llmeval.engine.patches import Patches
 from pytest_llmeval.engine.places import Level
@@ -74,7 +74,7 @@ class Logs:
             handler.addFilter(partial(self._is_for_now, handler))
         self._ear = _Ear(self._hear)
         self._listeners = 0
-        self._counting = threading.Lock()
+        self._counting = ForkSafeLock()
 
     def save(self) -> LogState:
         """Look at everything."""

@@ -17,6 +17,7 @@ from itertools import count
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from pytest_llmeval.cache.locks import ForkSafeLock
 from pytest_llmeval.errors import CAP_REASON, BudgetExceeded
 from pytest_llmeval.models.bounds import most_input_tokens, most_output_tokens
 from pytest_llmeval.models.deadline import Deadline, Watched
@@ -82,9 +83,9 @@ class Budget:
         self._process = process or str(os.getpid())
         self._tally = Tally(max_calls=max_calls, max_cost=max_cost)
         self._numbers = count()
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._sent = 0
-        self._counting = threading.Lock()  # the other one is held while the journal is read
+        self._counting = ForkSafeLock()  # the other one is held while the journal is read
         self._is_closed = threading.Event()
 
     def meter(self, model: str | None, body: Mapping[str, Any]) -> Meter:

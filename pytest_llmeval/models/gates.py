@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from pytest_llmeval.cache.locks import ForkSafeLock
 from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.bulletin import Bulletin, Refusal
 from pytest_llmeval.models.pacing import Pace
@@ -58,7 +59,7 @@ class Gate:
         self._clock = clock
         self._listen = listen
         self._tell = tell
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(ForkSafeLock())  # type: ignore[arg-type]  # as good as a lock
         self._is_closed = False
         self._times = 0
         self._lowest = pace.limit

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from pytest_llmeval.cache.locks import ForkSafeLock
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.async_base import AsyncModel, AsyncProvider
 from pytest_llmeval.models.base import (
@@ -51,7 +51,7 @@ class Providers:
         self._functions: dict[str, LoadedFunction] = {}
         self._connections: Connections | None = None
         self._wire: Wire | None = None
-        self._opening = threading.Lock()
+        self._opening = ForkSafeLock()
 
     @property
     def retries(self) -> RetryPolicy:

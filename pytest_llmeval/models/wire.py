@@ -19,11 +19,12 @@ from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from io import BufferedReader, RawIOBase
 from socket import socket
-from threading import TIMEOUT_MAX, Event, Lock
+from threading import TIMEOUT_MAX, Event
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 from pytest_llmeval import __version__
+from pytest_llmeval.cache.locks import ForkSafeLock
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS, Deadline, TimeIsUp
 from pytest_llmeval.models.retries import NetworkFailed, WireReply
 
@@ -46,7 +47,7 @@ class Wire:
         # By scheme and host; the last used first. append and pop are atomic.
         self._idle: defaultdict[tuple[str, str], list[HTTPConnection]] = defaultdict(list)
         self._tls: ssl.SSLContext | None = None
-        self._tls_lock = Lock()
+        self._tls_lock = ForkSafeLock()
         self._is_closed = False
 
     def post(

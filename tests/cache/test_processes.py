@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache import store
+from pytest_llmeval.cache import locks, store
 from pytest_llmeval.cache.disk import SharedCache, open_cache
 from pytest_llmeval.cache.reading import Lookups
 from pytest_llmeval.cache.replies import Replies
@@ -213,7 +213,7 @@ def test_a_child_that_is_forked_while_a_thread_writes_finds_no_lock_that_nobody_
 
 
 def test_nobody_enters_the_cache_while_a_process_forks() -> None:
-    guard = store.ForkGuard()
+    guard = locks.ForkGuard()
     order: list[str] = []
 
     def enter() -> None:
@@ -233,9 +233,21 @@ def test_nobody_enters_the_cache_while_a_process_forks() -> None:
 
 def test_a_fork_after_a_cache_is_gone_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     called: dict[str, Callable[[], None]] = {}
-    monkeypatch.setattr(store.os, "register_at_fork", lambda **hooks: called.update(hooks))
-    guard = store.ForkGuard()
+    monkeypatch.setattr(locks.os, "register_at_fork", lambda **hooks: called.update(hooks))
+    guard = locks.ForkGuard()
     called["before"]()
     called["after_in_child"]()
     del guard
     called["before"]()
+
+
+def test_a_lock_that_a_thread_of_the_parent_held_is_free_in_a_forked_child(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lock = locks.ForkSafeLock()
+    with lock:
+        assert not lock.acquire(blocking=False)
+        monkeypatch.setattr(locks.os, "getpid", lambda: -1)
+        with lock:
+            assert not lock.acquire(blocking=False)
+        assert lock.acquire(blocking=False)
