@@ -121,8 +121,9 @@ def _providers(config: pytest.Config) -> Providers:
         limit = TimeLimit(config.stash[SETTINGS].timeout)
         config.stash[SLOWDOWNS] = gates.take_slowdowns
         config.stash[SENT] = budget.take_sent
-        providers = Providers(retries=RetryPolicy(gates=gates, limit=limit, budget=budget))
-        config.stash[PROVIDERS] = providers
+        most = config.stash[SETTINGS].max_reply_mb * 2**20
+        policy = RetryPolicy(gates=gates, limit=limit, budget=budget, max_reply_bytes=most)
+        config.stash[PROVIDERS] = providers = Providers(retries=policy)
         config.add_cleanup(providers.close)
     return config.stash[PROVIDERS]
 

@@ -80,6 +80,12 @@ def resolve(config: pytest.Config) -> Settings:
         default_repeats=_whole_from(read.ini("llm_repeats"), "llm_repeats in the ini file") or 5,
         concurrency=read("concurrency", ranges.whole, 32),
         timeout=read("timeout", ranges.seconds, 600.0),
+        max_reply_mb=_checked(
+            read.ini("llm_max_reply_mb"),
+            "llm_max_reply_mb in the ini file",
+            ranges.mebibytes,
+            default=128,
+        ),
         serial_fixtures=tuple(read.ini("llm_serial_fixtures") or ()),
         cache=read("cache", ranges.one_of(CacheMode), "auto"),
         reports=tuple(read("report", _report_paths(config), ())),

@@ -17,6 +17,7 @@ from pytest_llmeval.records import AnyTest, FixedTest, GateTest, TokenPrice
 if TYPE_CHECKING:
     from decimal import Decimal
 
+LARGEST_REPLY = 256  # MiB
 # those that can hold a margin against a spread
 MARGIN_TESTS: tuple[GateTest, ...] = ("paired-t", "log-ratio")
 
@@ -91,6 +92,14 @@ def whole(value: object) -> int:
 def count_of_calls(value: object) -> int:
     """Read a number to count from 0."""
     return _whole_from(0, value, example=500)
+
+
+def mebibytes(value: object) -> int:
+    """Read how large a reply may be; the cache holds none above 256 MiB."""
+    found = whole(value)
+    if found > LARGEST_REPLY:
+        raise ValueError(f"must be a whole number of 1 to {LARGEST_REPLY}, such as 128")
+    return found
 
 
 def _whole_from(least: int, value: object, *, example: int) -> int:

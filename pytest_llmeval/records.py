@@ -330,6 +330,7 @@ class Settings:
         default_repeats: for cases whose marker names no number.
         concurrency: how many trials may be in flight, over all workers.
         timeout: seconds that one call may take, its retries included.
+        max_reply_mb: mebibytes, decoded, that are read of a reply.
         serial_fixtures: cases that use one of these run alone.
         reports: files to write, by ending.
         origin_aliases: pairs of origins; a request to the first has the key of the second.
@@ -354,6 +355,7 @@ class Settings:
     default_repeats: int = 5
     concurrency: int = 32
     timeout: float = 600.0
+    max_reply_mb: int = 128
     serial_fixtures: tuple[str, ...] = ()
     cache: CacheMode = "auto"
     reports: tuple[Path, ...] = ()

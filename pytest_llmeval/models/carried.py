@@ -10,6 +10,9 @@ from typing import Any
 from pytest_llmeval.models.exchange import PLACEHOLDER_KEY, Dialect, JsonObject, WireRequest
 from pytest_llmeval.models.masking import secrets_of
 from pytest_llmeval.models.retries import WireReply
+from pytest_llmeval.models.streams import Reading
+
+PIECE = 64  # bytes that are unpacked at a time, as nothing bounds what a library makes of more
 
 
 def wire_request(request: Any, dialect: Dialect, body: JsonObject) -> WireRequest:
@@ -32,6 +35,26 @@ def wire_request(request: Any, dialect: Dialect, body: JsonObject) -> WireReques
         has_key=lambda: not any(PLACEHOLDER_KEY in text for text in request.headers.values()),
         secrets=lambda: secrets_of(request.headers.items(), query=query),
     )
+
+
+def unpacked(library: Any, response: Any, packed: bytes, *, most: int) -> bytes:
+    """Undo the packing of a reply as its library does, but no further than a bound.
+
+    Args:
+        library: the module ``httpx`` or ``httpx2``.
+        response: whose headers tell how it is packed.
+        packed: its body as it came.
+        most: so many bytes may be in it.
+
+    Raises:
+        ReplyTooLarge: there are more.
+    """
+    packing = response.headers.get("content-encoding")
+    if packing is None:
+        return packed
+    pieces = (packed[start : start + PIECE] for start in range(0, len(packed), PIECE))
+    again = library.Response(200, headers={"content-encoding": packing}, content=pieces)
+    return Reading(most=most).add_all(again.iter_bytes())
 
 
 def response(library: Any, reply: WireReply) -> Any:

@@ -33,6 +33,7 @@ from pytest_llmeval.models.retries import (
     OWN_TYPE,
     Attempt,
     NetworkFailed,
+    ReplyTooLarge,
     RetryPolicy,
     TimedOut,
     WireReply,
@@ -293,7 +294,11 @@ def perform(
     check = dialect.answer_check(request.path)
 
     def send(deadline: Deadline) -> WireReply:
-        return settled(attempt(deadline), was_asked_for=is_streamed, answers=check)
+        try:
+            reply = attempt(deadline)
+        except ReplyTooLarge as exc:
+            return exc.reply
+        return settled(reply, was_asked_for=is_streamed, answers=check)
 
     with retries.budget.meter(_asked(request, dialect), request.body) as meter:
         metered = meter.metered(send, partial(_bill, dialect))

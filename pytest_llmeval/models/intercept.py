@@ -24,11 +24,11 @@ import httpx2
 
 from pytest_llmeval.errors import ProviderFailed, SettingsError
 from pytest_llmeval.models.async_exchange import exchange_async
-from pytest_llmeval.models.carried import response
+from pytest_llmeval.models.carried import response, unpacked
 from pytest_llmeval.models.exchange import exchange, unreachable
 from pytest_llmeval.models.questions import Interception, Question
-from pytest_llmeval.models.retries import NetworkFailed, TimedOut, WireReply
-from pytest_llmeval.models.streams import read_chunks
+from pytest_llmeval.models.retries import NetworkFailed, ReplyTooLarge, TimedOut, WireReply
+from pytest_llmeval.models.streams import Reading
 from pytest_llmeval.models.unkept import note_error, note_status
 
 LIBRARIES = (httpx2, httpx)
@@ -108,15 +108,20 @@ class _Blocking:
 
     def _sent(self, send: Callable[[Any], Any], request: Any) -> WireReply:
         started = time.perf_counter()
+        most = self._interception.retries.max_reply_bytes
+        reading = Reading(started=started, most=most)
         try:
             response = send(request)
             try:
-                body, first = read_chunks(response.iter_bytes(), started=started)
+                packed = reading.add_all(response.iter_raw())
             finally:
                 response.close()
+            body = unpacked(self._library, response, packed, most=most)
+        except ReplyTooLarge:
+            raise
         except Exception as exc:  # a TLS error can come as it is
             raise NetworkFailed(exc) from exc
-        return _wire_reply(response, body, started=started, first=first)
+        return _wire_reply(response, body, started=started, first=reading.first)
 
 
 class _Awaitable:
@@ -182,19 +187,21 @@ class _Awaitable:
 
     async def _sent(self, send: Callable[[Any], Awaitable[Any]], request: Any) -> WireReply:
         started = time.perf_counter()
-        first = None
-        chunks = []
+        most = self._interception.retries.max_reply_bytes
+        reading = Reading(started=started, most=most)
         try:
             response = await send(request)
             try:
-                async for chunk in response.aiter_bytes():
-                    first = time.perf_counter() - started if first is None else first
-                    chunks.append(chunk)
+                async for chunk in response.aiter_raw():
+                    reading.add(chunk)
             finally:
                 await response.aclose()
+            body = unpacked(self._library, response, reading.body, most=most)
+        except ReplyTooLarge:
+            raise
         except Exception as exc:  # a RuntimeError, too, where a connection is another loop's
             raise NetworkFailed(exc) from exc
-        return _wire_reply(response, b"".join(chunks), started=started, first=first)
+        return _wire_reply(response, body, started=started, first=reading.first)
 
 
 def _seam(library: Any, kind: str, name: str) -> tuple[type, Callable[..., Any]]:

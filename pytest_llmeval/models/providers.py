@@ -179,7 +179,7 @@ class Providers:
 
         with self._opening:
             if self._wire is None and not getproxies():
-                self._wire = Wire(self._retries.limit.seconds)
+                self._wire = Wire(self._retries.limit.seconds, most=self._retries.max_reply_bytes)
             wire = self._wire
         return self.connections() if wire is None else wire
 
@@ -189,7 +189,9 @@ class Providers:
             if self._connections is None:
                 from pytest_llmeval.models.transport import Connections
 
-                self._connections = Connections(self._retries.limit.seconds)
+                self._connections = Connections(
+                    self._retries.limit.seconds, most=self._retries.max_reply_bytes
+                )
             return self._connections
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -37,6 +37,7 @@ from pytest_llmeval.models.http_errors import (
 from pytest_llmeval.models.pacing import growing_pause
 
 OWN_TYPE = "llmeval"  # of errors that we word ourselves
+MAX_REPLY_BYTES = 128 * 2**20
 MOST_REFUSALS = 20  # of one call: what is too large for the limit itself never gets through
 
 
@@ -76,6 +77,24 @@ def own_failure(status: int, message: str, *, code: str) -> WireReply:
         headers={"content-type": "application/json"},
         body=json.dumps({"error": error}).encode(),
     )
+
+
+class ReplyTooLarge(Exception):
+    """A reply was not read to its end, as it is larger than may be.
+
+    Attributes:
+        reply: what is handed on in its place; it is not asked for again.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Say how many bytes may be read, and where that is set."""
+        message = (
+            f"the reply is larger than {most / 2**20:g} MiB and was not read to its end. "
+            "If it is meant to be so large, set llm_max_reply_mb in the ini file"
+        )
+        super().__init__(message)
+        own = own_failure(HTTPStatus.BAD_GATEWAY, message, code="llmeval_reply_too_large")
+        self.reply = replace(own, headers={**own.headers, "x-should-retry": "false"})
 
 
 GAVE_UP = own_failure(
@@ -127,6 +146,7 @@ class RetryPolicy:
         budget: from which every attempt is paid.
         limit: for all attempts of one call and the waits between them; those at a gate, for
             the provider's sake, do not count.
+        max_reply_bytes: decoded, that are read of a reply.
     """
 
     retries: int = 2
@@ -135,6 +155,7 @@ class RetryPolicy:
     gates: Gates = field(default_factory=Gates)
     budget: Budget = field(default_factory=Budget)
     limit: TimeLimit = field(default_factory=TimeLimit)
+    max_reply_bytes: int = MAX_REPLY_BYTES
 
 
 class Tries:

@@ -20,7 +20,7 @@ from http import HTTPStatus
 from typing import cast
 
 from pytest_llmeval.models.http_errors import is_success, status_of
-from pytest_llmeval.models.retries import OWN_TYPE, WireReply
+from pytest_llmeval.models.retries import MAX_REPLY_BYTES, OWN_TYPE, ReplyTooLarge, WireReply
 
 JsonObject = Mapping[str, object]
 AnswerCheck = Callable[[JsonObject], bool]
@@ -59,23 +59,47 @@ class StreamFailed(Exception):
         self.error = error
 
 
-def read_chunks(chunks: Iterable[bytes], *, started: float) -> tuple[bytes, float | None]:
-    """Read a reply to its end.
+class Reading:
+    """A reply that is read chunk by chunk, to a bound.
 
     Args:
-        chunks: decoded bytes, as they come.
         started: when it was asked for, on ``time.perf_counter``.
+        most: so many bytes may come.
 
-    Returns:
-        All bytes, and after how many seconds the first came; None if none did.
+    Attributes:
+        first: after how many seconds the first chunk came; None if none did.
     """
-    came: list[bytes] = []
-    first = None
-    for chunk in chunks:
-        if first is None:
-            first = time.perf_counter() - started
-        came.append(chunk)
-    return b"".join(came), first
+
+    def __init__(self, *, started: float = 0.0, most: int = MAX_REPLY_BYTES) -> None:
+        self.first: float | None = None
+        self._started = started
+        self._most = most
+        self._size = 0
+        self._chunks: list[bytes] = []
+
+    @property
+    def body(self) -> bytes:
+        """All that came."""
+        return b"".join(self._chunks)
+
+    def add(self, chunk: bytes) -> None:
+        """Take the next chunk.
+
+        Raises:
+            ReplyTooLarge: more came than may be read.
+        """
+        if self.first is None:
+            self.first = time.perf_counter() - self._started
+        self._size += len(chunk)
+        if self._size > self._most:
+            raise ReplyTooLarge(self._most)
+        self._chunks.append(chunk)
+
+    def add_all(self, chunks: Iterable[bytes]) -> bytes:
+        """Take all chunks and return what came; raises as ``add``."""
+        for chunk in chunks:
+            self.add(chunk)
+        return self.body
 
 
 def settled(

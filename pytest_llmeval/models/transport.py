@@ -14,7 +14,7 @@ import httpx2
 
 from pytest_llmeval.models.async_exchange import exchange_async
 from pytest_llmeval.models.calls import CachedCalls
-from pytest_llmeval.models.carried import response, wire_request
+from pytest_llmeval.models.carried import response, unpacked, wire_request
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS, Deadline
 from pytest_llmeval.models.exchange import (
     WIRE_HEADERS,
@@ -24,8 +24,14 @@ from pytest_llmeval.models.exchange import (
     exchange,
 )
 from pytest_llmeval.models.masking import secrets_of
-from pytest_llmeval.models.retries import NetworkFailed, RetryPolicy, TimedOut, WireReply
-from pytest_llmeval.models.streams import read_chunks
+from pytest_llmeval.models.retries import (
+    MAX_REPLY_BYTES,
+    NetworkFailed,
+    RetryPolicy,
+    TimedOut,
+    WireReply,
+)
+from pytest_llmeval.models.streams import Reading
 from pytest_llmeval.models.unkept import note_error, note_status, refusal, shown
 
 CONNECT_SECONDS = 5.0  # the vendors' own
@@ -172,9 +178,11 @@ class Connections:
 
     Args:
         seconds: for how long a connection may be silent.
+        most: bytes that are read of a reply.
     """
 
-    def __init__(self, seconds: float = DEFAULT_SECONDS) -> None:
+    def __init__(self, seconds: float = DEFAULT_SECONDS, *, most: int = MAX_REPLY_BYTES) -> None:
+        self._most = most
         self._timeouts = httpx2.Timeout(seconds, connect=CONNECT_SECONDS)
         self._tls = httpx2.create_ssl_context()
         self._untouched = self._open()
@@ -198,18 +206,21 @@ class Connections:
 
         Raises:
             NetworkFailed: there was none, or it broke off.
+            ReplyTooLarge: it has more bytes than are read.
         """
         try:
             client = self._idle.pop()
         except IndexError:
             client = self._open()
         started = time.perf_counter()
+        reading = Reading(started=started, most=self._most)
         try:
             response = _send(client, request)
             try:
-                body, first = read_chunks(response.iter_bytes(), started=started)
+                packed = reading.add_all(response.iter_raw())
             finally:
                 response.close()
+            body = unpacked(httpx2, response, packed, most=self._most)
         except (httpx2.RequestError, OSError) as exc:  # a TLS error can come as it is
             raise NetworkFailed(exc) from exc
         finally:
@@ -221,7 +232,7 @@ class Connections:
             headers=dict(response.headers),
             body=body,
             seconds=time.perf_counter() - started,
-            first_chunk_seconds=first,
+            first_chunk_seconds=reading.first,
         )
 
     def pass_through(self, request: httpx2.Request) -> httpx2.Response:

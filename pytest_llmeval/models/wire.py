@@ -8,7 +8,6 @@ a proxy, ``transport`` sends.
 
 from __future__ import annotations
 
-import gzip
 import select
 import time
 import zlib
@@ -26,12 +25,21 @@ from urllib.parse import SplitResult, urlsplit
 from pytest_llmeval import __version__
 from pytest_llmeval.cache.locks import ForkSafeLock
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS, Deadline, TimeIsUp
-from pytest_llmeval.models.retries import NetworkFailed, WireReply
+from pytest_llmeval.models.retries import (
+    MAX_REPLY_BYTES,
+    NetworkFailed,
+    ReplyTooLarge,
+    WireReply,
+)
+from pytest_llmeval.models.streams import Reading
 
 if TYPE_CHECKING:
     import ssl
 
 CONNECT_SECONDS = 5.0  # the vendors' own
+PIECE = 2**16  # bytes that are read or unpacked at a time
+GZIP = 31  # what zlib calls it
+_FAILURES = (HTTPException, OSError, zlib.error, EOFError, ValueError)
 _HEADERS = {"accept": "application/json", "user-agent": f"pytest-llm-baseline/{__version__}"}
 
 
@@ -40,10 +48,12 @@ class Wire:
 
     Args:
         seconds: for how long a connection may be silent.
+        most: bytes that are read of a reply.
     """
 
-    def __init__(self, seconds: float = DEFAULT_SECONDS) -> None:
+    def __init__(self, seconds: float = DEFAULT_SECONDS, *, most: int = MAX_REPLY_BYTES) -> None:
         self._seconds = seconds
+        self._most = most
         # By scheme and host; the last used first. append and pop are atomic.
         self._idle: defaultdict[tuple[str, str], list[HTTPConnection]] = defaultdict(list)
         self._tls: ssl.SSLContext | None = None
@@ -64,6 +74,7 @@ class Wire:
         Raises:
             NetworkFailed: there was no reply, or it broke off.
             TimeIsUp: it was not complete in time.
+            ReplyTooLarge: it has more bytes than are read.
         """
         parts = urlsplit(url)
         idle = self._idle[parts.scheme, parts.netloc]
@@ -75,10 +86,12 @@ class Wire:
             with _until(deadline, connection, silence=self._seconds):
                 connection.request("POST", target, body=content, headers={**_HEADERS, **headers})
                 response = connection.getresponse()
-                body = _decoded(response)
-        except (HTTPException, OSError, zlib.error, EOFError, ValueError) as exc:
+                body = _decoded(response, most=self._most)
+        except (*_FAILURES, ReplyTooLarge) as exc:
             if connection is not None:
                 connection.close()
+            if isinstance(exc, ReplyTooLarge):
+                raise
             raise NetworkFailed(exc) from exc
         reply_headers = {name.lower(): value for name, value in response.getheaders()}
         self._keep(connection, idle)
@@ -245,12 +258,34 @@ def _is_alive(connection: HTTPConnection) -> bool:
     return not waits.poll(0)
 
 
-def _decoded(response: HTTPResponse) -> bytes:
-    """Read a reply to its end, packed though it was not asked to be."""
-    body = response.read()
+def _decoded(response: HTTPResponse, *, most: int) -> bytes:
+    """Read a reply to its end, packed though it was not asked to be; raises ReplyTooLarge."""
+    body = _read(response, most)
     packing = (response.getheader("content-encoding") or "identity").lower()
     if packing in ("gzip", "x-gzip"):
-        return gzip.decompress(body)
+        return Reading(most=most).add_all(_inflated(body))
     if packing != "identity":
         raise ValueError(f"the reply is packed as {packing!r}, which was not asked for")
     return body
+
+
+def _read(response: HTTPResponse, most: int) -> bytes:
+    """Read a reply as it came."""
+    if response.length is not None:  # only if it reads to the end it tells that bytes are missing
+        if response.length > most:
+            raise ReplyTooLarge(most)
+        return response.read()
+    return Reading(most=most).add_all(iter(lambda: response.read(PIECE), b""))
+
+
+def _inflated(packed: bytes) -> Iterator[bytes]:
+    """Unpack gzip, of which there may be several one after the other, piece by piece."""
+    while packed:
+        member = zlib.decompressobj(wbits=GZIP)
+        while not member.eof:
+            piece = member.decompress(packed, PIECE)
+            packed = member.unconsumed_tail
+            if not (piece or packed or member.eof):
+                raise EOFError("the packed reply is cut off")
+            yield piece
+        packed = member.unused_data.lstrip(b"\0")

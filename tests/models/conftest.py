@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import openai
 import pytest
@@ -21,7 +21,7 @@ from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS, TimeLimit
 from pytest_llmeval.models.gates import Clock, Gates
 from pytest_llmeval.models.providers import Providers
-from pytest_llmeval.models.retries import RetryPolicy
+from pytest_llmeval.models.retries import MAX_REPLY_BYTES, RetryPolicy
 from pytest_llmeval.records import CacheMode, Call, Slot
 from tests.servers.openai_server import OpenAIServer
 
@@ -85,7 +85,12 @@ class Session:
     """One session over a cache directory; begin another one to see what was kept."""
 
     def __init__(
-        self, directory: Path, *, mode: CacheMode = "auto", timeout: float = DEFAULT_SECONDS
+        self,
+        directory: Path,
+        *,
+        mode: CacheMode = "auto",
+        timeout: float = DEFAULT_SECONDS,
+        most: int = MAX_REPLY_BYTES,
     ) -> None:
         time = Time()
         self.slept = time.slept
@@ -97,6 +102,7 @@ class Session:
                 jitter=lambda: 0.5,
                 gates=self.gates,
                 limit=TimeLimit(timeout),
+                max_reply_bytes=most,
             )
         )
         self.aliases: tuple[tuple[str, str], ...] = ()
@@ -134,8 +140,8 @@ def directory(tmp_path: Path) -> Path:
 def begin(directory: Path) -> Iterator[Callable[..., Session]]:
     begun: list[Session] = []
 
-    def begin_session(*, mode: CacheMode = "auto", timeout: float = DEFAULT_SECONDS) -> Session:
-        begun.append(Session(directory, mode=mode, timeout=timeout))
+    def begin_session(**options: Any) -> Session:
+        begun.append(Session(directory, **options))
         return begun[-1]
 
     yield begin_session

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pytest_llmeval.models.openai import read_facts
 from pytest_llmeval.models.retries import WireReply
 from pytest_llmeval.models.streams import (
+    Reading,
     StreamFailed,
-    read_chunks,
     read_stream,
     settled,
     times,
@@ -326,7 +326,7 @@ def test_where_chunks_are_cut_makes_no_difference(kind: str, data: st.DataObject
     places = sorted(data.draw(st.lists(st.integers(0, len(whole)))))
     edges = zip([0, *places], [*places, len(whole)], strict=True)
 
-    body, _ = read_chunks((whole[start:end] for start, end in edges), started=0.0)
+    body = Reading().add_all(whole[start:end] for start, end in edges)
     reply = settled(WireReply(status=200, body=body), was_asked_for=True)
 
     assert reply.body == whole
@@ -419,15 +419,17 @@ def test_pieces_of_a_choice_are_put_together() -> None:
 
 
 def test_the_time_of_the_first_chunk_is_noted() -> None:
-    body, first = read_chunks(iter([b"a", b"", b"b"]), started=time.perf_counter() - 100)
+    reading = Reading(started=time.perf_counter() - 100)
 
-    assert body == b"ab"
-    assert first is not None
-    assert 100 <= first < 200
+    assert reading.add_all([b"a", b"", b"b"]) == b"ab"
+    assert reading.first is not None
+    assert 100 <= reading.first < 200
 
 
 def test_nothing_has_no_first_chunk() -> None:
-    assert read_chunks(iter([]), started=0.0) == (b"", None)
+    reading = Reading()
+
+    assert (reading.add_all([]), reading.first) == (b"", None)
 
 
 def test_only_a_stream_has_a_first_chunk_to_tell_of() -> None:

@@ -120,7 +120,7 @@ def test_whatever_the_status_it_is_a_reply(line: Wire, server: OpenAIServer, sta
 def test_a_reply_that_breaks_off_is_none(line: Wire, server: OpenAIServer, drop: str) -> None:
     server.then(Scripted(drop=drop))  # type: ignore[arg-type]  # one of two
 
-    with pytest.raises(NetworkFailed, match="network: "):
+    with pytest.raises(NetworkFailed, match=r"RemoteDisconnected|IncompleteRead"):
         post(line, server)
 
     assert post(line, server).status == 200
@@ -144,7 +144,7 @@ def test_a_connection_may_not_be_silent_for_longer_than_a_call_may_take(
 
     with (
         contextlib.closing(Wire(0.05)) as impatient,
-        pytest.raises(NetworkFailed, match="network: TimeoutError"),
+        pytest.raises(NetworkFailed, match=r"TimeoutError|timed out"),
     ):
         post(impatient, server)
 

@@ -361,3 +361,19 @@ def test_a_trial_is_scored_where_the_content_is_at_fault_alone(
         project.run()
 
     assert outcomes(project) == [outcome] * 3
+
+
+def test_a_reply_that_is_larger_than_the_ini_file_allows_errs_its_trial(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = "assert llm.ask('Hello', model='openai/gpt').text"
+    ini = f"{INI}llm_max_reply_mb = 1\n"
+    project.write(test_evals=ASKS.format(body=body), pytest_ini=ini)
+    with OpenAIServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+        server.then(*[Scripted(body={"choices": [], "more": "x" * 2**20})] * 3)
+        result = project.run()
+
+    assert outcomes(project) == ["errored"] * 3
+    result.stdout.fnmatch_lines(["first of them*larger than 1 MiB*llm_max_reply_mb*"])

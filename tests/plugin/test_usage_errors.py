@@ -138,6 +138,8 @@ def test_an_unknown_option_value(pytester: pytest.Pytester, option: str, expecte
         ("llm_repeats = five", "llm_repeats in the ini file"),
         ("llm_alpha = 2", "llm_alpha in the ini file=2.0: must lie above 0 and below 0.5"),
         ("llm_cache = on", "llm_cache in the ini file=on: must be one of auto"),
+        ("llm_max_reply_mb = 0", "llm_max_reply_mb in the ini file=0: must be a whole number of 1"),
+        ("llm_max_reply_mb = 257", "must be a whole number of 1 to 256, such as 128"),
         ("llm_max_gone = 2", "llm_max_gone in the ini file=2.0: must lie between 0 and 1"),
         ("llm_accept_gone = *", "'*' gives everything up; name what is gone"),
         ("llm_accept_gone = **::*:*", "gives everything up"),
