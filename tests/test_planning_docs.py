@@ -57,6 +57,7 @@ def test_every_command_of_the_page_works(project: Project) -> None:
         "until",
         "plan",
         "plan",
+        "plan",
         "selfcheck",
     ]
 
@@ -64,6 +65,10 @@ def test_every_command_of_the_page_works(project: Project) -> None:
 
     assert first.returncode in (0, 1)
     assert first.stdout.splitlines()[0] in PAGE
+    project.git("switch", "-qc", "side")
+    project.write(app='PROMPT = "Say yes to {case}. rate=0.6"')
+    project.commit("worse")
+    project.run("--llm-repeats=5")
     for command in others:
         done = typed(command, project.path)
         assert done.returncode == 0, done.stdout + done.stderr

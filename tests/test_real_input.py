@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from scipy.special import stdtr
 
 from pytest_llmeval.cli import main
+from pytest_llmeval.runs.tables import read_table
+from pytest_llmeval.stats.paired import paired_test
 from tests.project import Project
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -239,3 +243,47 @@ def test_a_collapse_with_many_failed_calls_is_not_judged_by_what_is_left(data: P
 
     assert function["trials"]["errored"] > 0.05 * 1000
     assert function["verdict"] == "not_comparable"
+
+
+# --- llmeval plan --like -----------------------------------------------------------------
+
+
+def scores_of(data: Path, condition: str) -> dict[str, list[float]]:
+    table = read_table(data / AQUA, reference=AQUA, condition=condition)
+    return {
+        case: [score for score in trials.values() if score is not None]
+        for case, trials in table.scores[None].items()
+    }
+
+
+def share_found(before: dict[str, list[float]], after: dict[str, list[float]], cases: int) -> float:
+    """Draw cases at random, and 5 of their 10 recorded repeats on each side."""
+    ids = [case for case in before if min(len(before[case]), len(after[case])) == 10]
+    random = np.random.default_rng(0)
+    found = 0
+    for _ in range(1000):
+        differences = [
+            random.choice(after[case], 5, replace=False).mean()
+            - random.choice(before[case], 5, replace=False).mean()
+            for case in random.choice(ids, cases)
+        ]
+        found += paired_test(differences).p_worse < 0.05
+    return found / 1000
+
+
+@pytest.mark.parametrize(
+    ("branch", "cases", "drop"),
+    [("concise", 20, 0.154333), ("concise", 30, 0.154333), ("baseline", 15, 0.243333)],
+)
+def test_a_plan_like_a_real_change_finds_what_it_says(
+    data: Path, branch: str, cases: int, drop: float
+) -> None:
+    def planned(*more: str) -> int:
+        options = [f"--drop={drop}", f"--cases={cases}", "--repeats=5", "--baseline-repeats=5"]
+        result = CliRunner().invoke(main, ["plan", f"{data / AQUA}::{CHAIN}", *options, *more])
+        return int(re.findall(r"is found in (\d+) %", result.stdout)[0])
+
+    found = 100 * share_found(scores_of(data, CHAIN), scores_of(data, f"{GPT_35}|{branch}"), cases)
+    like = planned(f"--like={data / AQUA}::{GPT_35}|{branch}")
+    assert like == pytest.approx(found, abs=4)
+    assert planned() > like + 7

@@ -1,19 +1,35 @@
-"""What the commands share: where runs and replies are kept, and how lines are written."""
+"""What the commands share: which runs a name means, and how lines are written."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.errors import SettingsError, TableError
 from pytest_llmeval.gate.samples import FunctionSamples
 from pytest_llmeval.printable import printable
+from pytest_llmeval.records import Better, Run
 from pytest_llmeval.reports.words import short
+from pytest_llmeval.runs.baseline import Baseline
+from pytest_llmeval.runs.conditions import (
+    Selection,
+    conditions,
+    gated_on,
+    parse_selection,
+    recording,
+)
+from pytest_llmeval.runs.git import read_state
+from pytest_llmeval.runs.references import find_candidate, find_reference
+from pytest_llmeval.runs.store import RunStore
+from pytest_llmeval.runs.table_runs import runs_of
+from pytest_llmeval.runs.tables import ScoreTable, read_table, table_named
 
 HOME = ".llmeval"
+SAME = "A and B are the very same scores: nothing can differ"
 
 directory_option = click.option(
     "--dir",
@@ -79,6 +95,111 @@ def home_of_runs(given: Path | None) -> Path:
     """Tell where runs are looked for; there may be none."""
     here = Path.cwd()
     return (given or nearest_home(here) or here / HOME).absolute()
+
+
+def find_run(reference: str, *, home: Path) -> Baseline:
+    """Find what a name means to ``llmeval compare`` as B: a run, a condition of it, or a table.
+
+    Raises:
+        LLMEvalError: there is none of that name, or it cannot be read.
+    """
+    table = table_named(reference)
+    if table is not None:
+        path, condition = table
+        read = read_table(path, reference=reference, condition=condition)
+        return _as_found(read, runs_of(read, read)[1])
+    name, selection = _split(reference)
+    found = find_candidate(name, store=RunStore(home), git=read_state(Path.cwd()))
+    if selection is None:
+        return found
+    run, _ = conditions(found.run, found.run, (selection, selection))
+    return replace(found, run=run, reference=reference)
+
+
+def find_pair(
+    baseline: str,
+    candidate: str,
+    *,
+    home: Path,
+    metric: str | None = None,
+    better: Better | None = None,
+) -> tuple[Baseline, Baseline]:
+    """Find two runs, conditions of runs or score tables that are held against each other.
+
+    Args:
+        baseline: what was typed for A.
+        candidate: what was typed for B.
+        home: where runs are kept.
+        metric: the only one to compare; None for those that are gated.
+        better: which direction is good; None for that of each metric.
+
+    Raises:
+        LLMEvalError: there is none of that name, it cannot be read, or the two are unlike.
+    """
+    there, here = table_named(baseline), table_named(candidate)
+    if there is None and here is None:
+        return _recorded(baseline, candidate, home=home, metric=metric, better=better)
+    if there is None or here is None:
+        table, other = (baseline, candidate) if there else (candidate, baseline)
+        raise TableError(
+            f"{table} is a score table and {other} is none: compare two tables, or two runs"
+        )
+    tables = [
+        read_table(path, reference=typed, condition=condition, metric=metric)
+        for typed, (path, condition) in ((baseline, there), (candidate, here))
+    ]
+    first, second = map(_as_found, tables, runs_of(*tables, better=better or "higher"))
+    if there[1] == here[1] and there[0].samefile(here[0]):
+        return replace(first, notes=(SAME,)), second
+    return first, second
+
+
+def _as_found(table: ScoreTable, run: Run) -> Baseline:
+    return Baseline(run=run, path=table.path, reference=table.reference, commit=None, how="table")
+
+
+def _recorded(
+    baseline: str, candidate: str, *, home: Path, metric: str | None, better: Better | None
+) -> tuple[Baseline, Baseline]:
+    store, git = RunStore(home), read_state(Path.cwd())
+    (first, there), (second, here) = _split(baseline), _split(candidate)
+    found = find_candidate(second, store=store, git=git)
+    if there is not None and first == second:  # two conditions of one run
+        against = found
+    else:
+        against = find_reference(first, candidate=found.run, store=store, git=git)
+    runs, notes = (against.run, found.run), against.notes
+    if against.run.id == found.run.id and there == here:
+        notes += (SAME,)
+    if there is not None and here is not None:
+        runs = conditions(*runs, (there, here))
+        notes += _position_notes(*runs)
+    elif there is not None or here is not None:
+        raise SettingsError(
+            f"{baseline} {candidate}: name a test of both, as in RUN::test[a] RUN::test[b]"
+        )
+    old, new = (gated_on(run, metric=metric, better=better) for run in runs)
+    if metric is not None:
+        old, new = recording(metric, old, new)
+    return (
+        replace(against, run=old, reference=baseline, notes=notes),
+        replace(found, run=new, reference=candidate),
+    )
+
+
+def _split(reference: str) -> tuple[str, Selection | None]:
+    """Tell a run from the condition that is meant of it."""
+    name, separator, test = reference.partition("::")
+    if not separator or Path(reference).is_file():
+        return reference, None
+    return name, parse_selection(test)
+
+
+def _position_notes(baseline: Run, candidate: Run) -> tuple[str, ...]:
+    counted = any(case.positional for case in (*baseline.cases, *candidate.cases))
+    if not counted or baseline.id == candidate.id:
+        return ()
+    return ("ids are made from positions: where the two runs hold other cases, give ids=",)
 
 
 def echo(lines: Iterable[str]) -> None:

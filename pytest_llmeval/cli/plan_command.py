@@ -14,16 +14,16 @@ from pytest_llmeval.cli.common import (
     chosen,
     directory_option,
     echo,
+    find_pair,
+    find_run,
     function_option,
     home_of_runs,
     ranged,
 )
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.gate.samples import FunctionSamples, samples_of
+from pytest_llmeval.gate.samples import ChangedCases, FunctionSamples, changed_cases, samples_of
 from pytest_llmeval.records import GateRules, Run
 from pytest_llmeval.reports import planned
-from pytest_llmeval.runs.git import read_state
-from pytest_llmeval.runs.references import find_candidate
 from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.session import pricing
 
@@ -57,6 +57,10 @@ class _Wanted:
     "--rates", metavar="P,P,...",
     help="Before the first run: assumed pass rates, each of an equal share of the cases.",
 )  # fmt: skip
+@click.option(
+    "--like", metavar="BRANCH",
+    help="A run that changed: its changes act as unlike on cases as those to be found.",
+)  # fmt: skip
 @function_option
 @directory_option
 def plan_command(
@@ -70,12 +74,15 @@ def plan_command(
     repeats: int | None,
     baseline_repeats: int | None,
     rates: str | None,
+    like: str | None,
     name: str | None,
 ) -> None:
     """Say what a suite finds, and what more cases or more repeats would buy.
 
-    From a recorded RUN (last, a run id, a run file, a branch, tag or commit; last if not
-    given), or from --rates before there is one.
+    From a recorded RUN (what compare takes for B; last if not given), or from --rates before
+    there is one. A single run does not tell how unlike a change acts on its cases: then the
+    plan is one for changes that act alike. With --like BRANCH, RUN and BRANCH are the A and B
+    of compare.
     """
     wanted = _Wanted(
         drop=drop or DROP,
@@ -86,29 +93,34 @@ def plan_command(
         baseline_repeats=baseline_repeats,
     )
     if rates is not None:
-        if reference is not None or name is not None:
-            raise click.UsageError("--rates stands for a run: leave RUN and --function out")
+        if reference is not None or name is not None or like is not None:
+            raise click.UsageError("--rates stands for a run: leave RUN, --like and --function out")
         echo(_assumed(_rates(rates), wanted))
         return
-    run = _run(reference, directory=directory)
+    run, changed = _runs(reference, like=like, home=home_of_runs(directory))
     functions = chosen(samples_of(run, cost_of=pricing({})), name, run=run.id)
     if len(functions) == 1 and functions[0].is_pass and functions[0].samples:
         _check_drop(wanted.drop, _mean(functions[0].gains))
     click.echo(f"run {run.id}")
+    acted = None if changed is None else changed_cases(run, changed, cost_of=pricing({}))
     for function in functions:
-        echo(_recorded(function, wanted))
+        echo(_recorded(function, wanted, acted))
     if len(functions) > 1:
         click.echo(f"each of {len(functions)} functions by itself: Holm over them asks for more")
 
 
-def _run(reference: str | None, *, directory: Path | None) -> Run:
-    store = RunStore(home_of_runs(directory))
+def _runs(reference: str | None, *, like: str | None, home: Path) -> tuple[Run, Run | None]:
+    """Find the run to plan with, and the one that tells how a change acts."""
+    store = RunStore(home)
     if reference is None and not store.ids():
         raise click.UsageError(
             f"last: no run in {store.folder}. Record one: pytest. Or plan before there is one, "
             "from assumed pass rates: llmeval plan --rates 0.5,0.9"
         )
-    return find_candidate(reference or "last", store=store, git=read_state(Path.cwd())).run
+    if like is None:
+        return find_run(reference or "last", home=home).run, None
+    there, here = find_pair(reference or "last", like, home=home)
+    return there.run, here.run
 
 
 def _assumed(rates: list[float], wanted: _Wanted) -> list[str]:
@@ -129,8 +141,8 @@ def _assumed(rates: list[float], wanted: _Wanted) -> list[str]:
     return planned.lines(made, name="assumed rates", mean=mean, calls=0.0, sign=-1)
 
 
-def _recorded(function: FunctionSamples, wanted: _Wanted) -> list[str]:
-    from pytest_llmeval.stats.planning import Design
+def _recorded(function: FunctionSamples, wanted: _Wanted, acted: ChangedCases | None) -> list[str]:
+    from pytest_llmeval.stats.planning import Design, estimated_components
     from pytest_llmeval.stats.plans import plan, recorded_components
 
     name = planned.name_of(function)
@@ -140,7 +152,13 @@ def _recorded(function: FunctionSamples, wanted: _Wanted) -> list[str]:
     drop = math.log1p(wanted.drop) if log else wanted.drop
     if function.is_pass and drop >= mean:
         return [f"{name}: its mean pass rate, {mean:.3f}, cannot fall by {drop:g}"]
-    found = recorded_components(function.gains, drop=drop, pass_scores=function.is_pass)
+    if acted is None:
+        found = recorded_components(function.gains, drop=drop, pass_scores=function.is_pass)
+    else:
+        cases = acted.get((function.function, function.metric), ())
+        if not cases:
+            return [f"{name}: --like: no case of it is on both sides with other replies"]
+        found = estimated_components(cases)
     if found is None:
         return [
             f"{name}: planning needs two cases and repeats of them. "
@@ -150,13 +168,22 @@ def _recorded(function: FunctionSamples, wanted: _Wanted) -> list[str]:
         cases=wanted.cases or len(function.samples),
         there=wanted.baseline_repeats or function.repeats,
         here=wanted.repeats or function.repeats,
-        components=replace(found, between=0.0) if log else found,  # one factor for all cases
+        # of a single run: one factor for all cases
+        components=replace(found, between=0.0) if log and acted is None else found,
         alpha=wanted.alpha,
     )
     made = plan(design, drop=drop, power=wanted.power)
     shown = math.exp(-mean) if log else _mean(function.samples)
     sign = -1 if function.better == "higher" else 1
-    lines = planned.lines(made, name=name, mean=shown, calls=function.calls, sign=sign, log=log)
+    lines = planned.lines(
+        made,
+        name=name,
+        mean=shown,
+        calls=function.calls,
+        sign=sign,
+        log=log,
+        alike=acted is None,
+    )
     if function.independent < len(function.samples):
         lines += [
             f"  (its {len(function.samples)} cases are {function.independent} independent ones, "

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import click
 
-from pytest_llmeval.cli.common import directory_option, echo, home_of_runs
+from pytest_llmeval.cli.common import directory_option, echo, find_run, home_of_runs
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Settings
 from pytest_llmeval.reports.compared import listed, shown_lines
-from pytest_llmeval.runs.git import read_state
-from pytest_llmeval.runs.references import find_candidate
 from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.session import compared
 
@@ -33,9 +31,9 @@ def list_runs(directory: Path | None) -> None:
 @click.argument("reference", metavar="RUN")
 @directory_option
 def show(reference: str, directory: Path | None) -> None:
-    """Show the means, intervals and worst cases of a run."""
+    """Show the means, intervals and worst cases of what compare takes for B."""
     home = home_of_runs(directory)
-    run = find_candidate(reference, store=RunStore(home), git=read_state(Path.cwd())).run
+    run = find_run(reference, home=home).run
     settings = Settings(directory=home, session="")
     judged = compared(
         Judgement(settings=settings, run=run, not_gated="compare it: llmeval compare A B"), run

@@ -11,6 +11,7 @@ from pytest_llmeval.cli.common import (
     chosen,
     directory_option,
     echo,
+    find_run,
     function_option,
     home_of_runs,
     ranged,
@@ -18,9 +19,6 @@ from pytest_llmeval.cli.common import (
 from pytest_llmeval.gate.samples import samples_of
 from pytest_llmeval.records import GateRules
 from pytest_llmeval.reports import selfchecked
-from pytest_llmeval.runs.git import read_state
-from pytest_llmeval.runs.references import find_candidate
-from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.session import pricing
 
 ALPHA = GateRules().alpha
@@ -38,14 +36,13 @@ def selfcheck_command(
 
     Two runs are dealt at random from the repeats of each case, again and again, and the
     first half of them is held against the second. Exit 1 if alarms are more frequent than
-    the level says, or if the repeats drift.
+    the level says, or if the repeats drift. RUN is what compare takes for B.
     """
     from pytest_llmeval.gate.halves import compare_halves
     from pytest_llmeval.stats.selfcheck import self_check
 
     level = alpha or ALPHA
-    home = home_of_runs(directory)
-    run = find_candidate(reference, store=RunStore(home), git=read_state(Path.cwd())).run
+    run = find_run(reference, home=home_of_runs(directory)).run
     cost_of = pricing({})
     functions = chosen(samples_of(run, cost_of=cost_of), name, run=run.id)
     halves = {

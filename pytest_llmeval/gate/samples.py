@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pytest_llmeval.gate.changes import draws_of
 from pytest_llmeval.gate.comparison import Scale
@@ -11,7 +13,13 @@ from pytest_llmeval.gate.measuring import CostOf, measured
 from pytest_llmeval.gate.scoring import Scores, gated_metrics, score
 from pytest_llmeval.gate.sides import Side, sides_of
 from pytest_llmeval.gate.units import chained
-from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Better, Run
+from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Better, GateRules, Run
+
+if TYPE_CHECKING:
+    from pytest_llmeval.stats.exact import CaseScores
+
+# by function and metric
+ChangedCases = Mapping[tuple[str, str], "tuple[CaseScores, ...]"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +85,35 @@ def samples_of(run: Run, *, cost_of: CostOf | None = None) -> tuple[FunctionSamp
         for function, side in sides_of(run).items()
         for metric in gated_metrics(side)
     )
+
+
+def changed_cases(baseline: Run, run: Run, *, cost_of: CostOf | None = None) -> ChangedCases:
+    """Return the scores of every changed case on both sides, on the scale of comparison.
+
+    Args:
+        baseline: what is compared with.
+        run: what changed.
+        cost_of: dollars of a call, for the metric ``cost``; None for no prices.
+    """
+    from pytest_llmeval.gate.judge import judge
+    from pytest_llmeval.stats.exact import CaseScores
+
+    functions = judge(baseline, run, GateRules(), cost_of=cost_of).functions
+    return {
+        (one.function, one.metric): tuple(
+            CaseScores(
+                there=_on_scale(case.baseline_scores, one.scale),
+                here=_on_scale(case.scores, one.scale),
+            )
+            for case in one.compared
+            if case.kind is not None
+        )
+        for one in functions
+    }
+
+
+def _on_scale(values: tuple[float, ...], scale: Scale) -> tuple[float, ...]:
+    return tuple(map(math.log, values)) if scale == "log" else values
 
 
 def _samples(function: str, metric: str, side: Side) -> FunctionSamples:

@@ -25,7 +25,14 @@ def name_of(function: FunctionSamples) -> str:
 
 
 def lines(
-    made: Plan, *, name: str, mean: float, calls: float, sign: int, log: bool = False
+    made: Plan,
+    *,
+    name: str,
+    mean: float,
+    calls: float,
+    sign: int,
+    log: bool = False,
+    alike: bool = True,
 ) -> list[str]:
     """Word a plan.
 
@@ -36,15 +43,16 @@ def lines(
         calls: that a trial makes on average; 0 if that is not known.
         sign: -1 if a drop lowers the mean, 1 if it raises it.
         log: the drops are of logarithms, where lower is better: they are told as factors.
+        alike: the change is taken to act alike on all cases; else as unlike as one did.
     """
     return [
-        *_now(made, name=name, mean=mean, sign=sign, log=log),
+        *_now(made, name=name, mean=mean, sign=sign, log=log, alike=alike),
         *_needed(made, calls),
         *_curves(made, calls, log=log),
     ]
 
 
-def _now(made: Plan, *, name: str, mean: float, sign: int, log: bool) -> Iterator[str]:
+def _now(made: Plan, *, name: str, mean: float, sign: int, log: bool, alike: bool) -> Iterator[str]:
     design = made.design
     worse, share = f"a drop of {made.drop:g}", "loses the same share of its score"
     after = mean + sign * made.drop
@@ -57,12 +65,19 @@ def _now(made: Plan, *, name: str, mean: float, sign: int, log: bool) -> Iterato
         f"{words.counted(int(design.here), 'repeat')}, baseline "
         f"{words.counted(int(design.there), 'repeat')}, mean {texts[0]}"
     )
-    yield f"  if every case is asked anew, and each {share}:"
+    if alike:
+        yield f"  if every case is asked anew, and each {share}:"
+    else:
+        spread = f"standard deviation {math.sqrt(design.components.between):.3f}"
+        spread += " of logarithms" if log else ""
+        yield f"  if every case is asked anew, and falls as unlike others as --like did ({spread}):"
     yield f"  {worse} ({texts[0]} -> {texts[1]}) is found in {_percent(made.power)} of builds"
     if made.smallest_drop is not None:
         what = "factor" if log else "drop"
         smallest = _drop(made.smallest_drop, log=log)
         yield f"  the smallest {what} found in 80 % of builds is {smallest}"
+    if alike:
+        yield "  (holds if the change acts alike on all cases)"
     if design.cases < FEWEST_FOR_T:
         yield "  (with fewer than 6 cases the gate's test is an exact one, which finds less)"
 

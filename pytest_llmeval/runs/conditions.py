@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 
 from pytest_llmeval.errors import SettingsError
@@ -111,6 +111,29 @@ def gated_on(run: Run, *, metric: str | None, better: Better | None) -> Run:
     )
 
 
+def recording(metric: str, baseline: Run, candidate: Run) -> tuple[Run, Run]:
+    """Leave out the functions of two runs that recorded a metric on neither side.
+
+    Args:
+        metric: any; ``pass`` is one of every function.
+        baseline: what is compared with.
+        candidate: what is judged.
+    """
+    runs = baseline, candidate
+    owners = [{case.id: case.function for case in run.cases} for run in runs]
+    having = {
+        of_case[trial.case]
+        for run, of_case in zip(runs, owners, strict=True)
+        for trial in run.trials
+        if metric == PASS_METRIC or metric in trial.scores
+    }
+    old, new = (
+        _kept(run, {id_ for id_, function in of_case.items() if function in having})
+        for run, of_case in zip(runs, owners, strict=True)
+    )
+    return old, new
+
+
 def _function(run: Run, selection: Selection) -> str:
     """Find the one function that is meant."""
     functions = dict.fromkeys(case.function for case in run.cases)
@@ -167,11 +190,11 @@ def _without(parameters: str, part: str) -> str | None:
     return (parameters[: match.start()] + parameters[match.end() :]).removeprefix("-")
 
 
-def _kept(run: Run, rests: Mapping[str, str]) -> Run:
+def _kept(run: Run, ids: Container[str]) -> Run:
     return replace(
         run,
-        cases=tuple(case for case in run.cases if case.id in rests),
-        trials=tuple(trial for trial in run.trials if trial.case in rests),
+        cases=tuple(case for case in run.cases if case.id in ids),
+        trials=tuple(trial for trial in run.trials if trial.case in ids),
     )
 
 

@@ -324,6 +324,34 @@ def test_a_run_that_is_not_there_is_one_line_and_exit_4(
     assert_refused(compare("main", "mian"), "mian: no table, run file or run id", "main")
 
 
+SCORED = """
+from pytest_llmeval import llm_eval
+
+
+@llm_eval(repeats=3)
+@pytest.mark.parametrize("case", range(8), ids=str)
+def test_tone(llm, llm_score, case):
+    llm_score(len(llm.ask(f"Say yes to {case}. rate=0.5").text), "tone")
+"""
+
+
+def test_functions_that_record_a_metric_on_neither_side_are_left_out(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.path)
+    project.write(test_scored="import pytest" + SCORED)
+    project.run()
+    project.run("--llm-cache=refresh")
+    newest = str(project.runs()[1])
+
+    both = compare(str(project.runs()[0]), newest)
+    assert {"test_says_yes", "test_tone"} <= set(both.stdout.split())
+    result = compare(str(project.runs()[0]), newest, "--metric=tone")
+    assert result.exit_code == 0
+    assert "test_says_yes" not in result.stdout
+    assert "NOT COMPARABLE" not in result.stdout
+
+
 # --- odd tables --------------------------------------------------------------------------
 
 

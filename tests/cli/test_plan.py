@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -13,11 +14,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pytest_llmeval.cli import main
-from pytest_llmeval.records import Run
+from pytest_llmeval.records import Run, Trial
+from pytest_llmeval.stats.exact import CaseScores
 from pytest_llmeval.stats.planning import (
     Design,
     assumed_components,
     cases_needed,
+    estimated_components,
     fallen,
     power_of,
     smallest_drop,
@@ -206,6 +209,98 @@ def test_a_run_without_repeats_or_scores_cannot_be_planned_with() -> None:
     assert "test_g: no trial has a score" in result.stdout
 
 
+def test_a_plan_from_one_run_holds_if_the_change_acts_alike() -> None:
+    record(mixed())
+    sentence = "holds if the change acts alike on all cases"
+    assert sentence in plan().stdout
+    assert sentence in plan("--rates=0.5,0.9").stdout
+
+
+def unlike(cases: int = 12) -> Run:
+    """A run after a change that acts on every second case alone."""
+    return dataclasses.replace(
+        a_run(
+            *(a_case(f"c{at}", ("pppmp", "mmmpm")[at % 2], request="v2") for at in range(cases)),
+            *(a_case(f"r{at}", "ppmpp") for at in range(cases)),
+        ),
+        id="20261121T094100-1a2b3d",
+    )
+
+
+def test_a_plan_like_a_change_takes_over_how_unlike_it_acted() -> None:
+    before = a_run(*(a_case(f"{name}{at}", "ppmpp") for name in "cr" for at in range(12)))
+    record(before)
+    record(unlike())
+    cases = [
+        CaseScores(there=(1, 1, 0, 1, 1), here=((1, 1, 1, 0, 1), (0, 0, 0, 1, 0))[at % 2])
+        for at in range(12)
+    ]
+    parts = estimated_components(cases)  # of the changed cases alone
+    assert parts is not None
+    design = Design(cases=24, there=5, here=5, components=parts)
+
+    result = plan(before.id, "--like=last")
+
+    assert result.exit_code == 0
+    assert f"run {before.id}" in result.stdout
+    assert "acts alike" not in result.stdout
+    spread = math.sqrt(parts.between)
+    assert f"as unlike others as --like did (standard deviation {spread:.3f})" in result.stdout
+    power = f"{power_of(design, drop=0.05):.0%}".replace("%", " %")
+    assert f"(0.800 -> 0.750) is found in {power} of builds" in result.stdout
+
+
+def test_a_plan_like_a_change_that_asked_nothing_anew_cannot_be_made() -> None:
+    record(mixed())
+    record(dataclasses.replace(mixed(), id="20261121T094100-1a2b3d"))
+    result = plan("20261121T084100-1a2b3c", "--like=last")
+    assert result.exit_code == 0
+    assert "test_f: --like: no case of it is on both sides with other replies" in result.stdout
+
+
+def test_ratios_are_planned_like_a_change_too() -> None:
+    def slower(by: float) -> Run:
+        cases = [
+            a_case(
+                f"c{at}", "pmp", calls=taking((1 + at) * (by if at % 2 else 1)), gate=("seconds",)
+            )
+            for at in range(8)
+        ]
+        return a_run(*cases)
+
+    record(slower(1))
+    draws = dataclasses.replace(slower(2), id="20261121T094100-1a2b3d")
+    record(dataclasses.replace(draws, trials=tuple(map(redrawn, draws.trials))))
+    result = plan("20261121T084100-1a2b3c", "--like=last")
+    # of logarithms: half of the cases by log 2, half by nothing
+    noise = 2 / 3 * statistics.variance([math.log(1 + index / 10) for index in range(3)])
+    spread = math.sqrt(8 / 7 * (math.log(2) / 2) ** 2 - noise)
+    assert f"standard deviation {spread:.3f} of logarithms" in result.stdout
+
+
+def redrawn(trial: Trial) -> Trial:
+    calls = tuple(dataclasses.replace(call, draw=f"{call.draw} again") for call in trial.calls)
+    return dataclasses.replace(trial, calls=calls)
+
+
+def test_tables_and_conditions_are_planned_with() -> None:
+    rows = [
+        f"c{case},{repeat},{int(repeat < hits)},{name}"
+        for name, hits in (("old", 4), ("new", 2))
+        for case in range(9)
+        for repeat in range(5)
+    ]
+    Path("t.csv").write_text("\n".join(["case_id,repeat,score,condition", *rows]))
+    assert (
+        "scores: 9 cases x 5 repeats, baseline 5 repeats, mean 0.800" in plan("t.csv::old").stdout
+    )
+    assert "as --like did" in plan("t.csv::old", "--like=t.csv::new").stdout
+    assert_refused(plan("t.csv"), "holds 2 conditions")
+    assert_refused(
+        plan("last", "--like=t.csv::new"), "t.csv::new is a score table and last is none"
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
@@ -218,6 +313,9 @@ def test_a_run_without_repeats_or_scores_cannot_be_planned_with() -> None:
         (["--rates=0.5,x"], "--rates=0.5,x: each must be a number"),
         (["--rates=0.5,1.5"], "between 0 and 1"),
         (["last", "--rates=0.5"], "leave RUN"),
+        (["--like=last", "--rates=0.5"], "leave RUN, --like"),
+        (["--like=no-such-run"], "no-such-run"),
+        (["last", "--like=last"], "no run besides"),
         (["--function=test_x"], "has test_f"),
         (["no-such-run"], "no-such-run"),
     ],

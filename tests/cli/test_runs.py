@@ -64,3 +64,31 @@ def test_where_nothing_is_recorded_that_is_told(
         result = llmeval(*command)
         assert result.exit_code == 4
         assert "Record one: pytest" in result.stderr
+
+
+def test_a_name_means_the_run_that_it_means_as_what_is_compared(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.path)
+    project.run()
+    everything = project.runs()[0].name.removesuffix(".jsonl.gz")
+    project.run("-k", "case-3")
+    for command in ("show", "plan", "selfcheck"):
+        assert llmeval(command, "main").stdout.startswith(f"run {everything}")
+    assert (
+        f"here main@{project.git('rev-parse', '--short=7', 'main')}"
+        in llmeval("compare", everything, "main").stdout
+    )
+    part = llmeval("show", "main::test_says_yes[case-3]").stdout
+    assert part.startswith(f"run {everything}, 1 case, 5 trials")
+
+
+def test_a_score_table_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [f"c{case},{repeat},{repeat % 2}" for case in range(8) for repeat in range(4)]
+    Path("t.csv").write_text("\n".join(["case_id,repeat,score", *rows]))
+    shown = llmeval("show", "t.csv")
+    assert shown.exit_code == 0
+    assert shown.stdout.startswith("run t.csv, 8 cases, 32 trials\n")
+    assert "0.500" in shown.stdout
+    assert llmeval("show", "u.csv").exit_code == 4

@@ -174,3 +174,16 @@ def test_seconds_are_checked_as_ratios() -> None:
 
     assert f"{check.deals}    {check.rate:.1%}" in result.stdout
     assert "test_f (seconds)" in result.stdout
+
+
+def test_a_score_table_is_checked() -> None:
+    rows = [f"c{at},{n},{int(hit)}" for at, one in enumerate(steady()) for n, hit in hits_of(one)]
+    Path("t.csv").write_text("\n".join(["case_id,repeat,score", *rows]))
+    result = CliRunner().invoke(main, ["selfcheck", "t.csv"], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("run t.csv\n")
+    assert "scores" in result.stdout
+
+
+def hits_of(one: CaseAndTrials) -> list[tuple[int, float]]:
+    return [(trial.index, trial.scores["pass"]) for trial in one.trials]

@@ -3,7 +3,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from pytest_llmeval.gate.samples import FunctionSamples, samples_of
+from pytest_llmeval.gate.samples import FunctionSamples, changed_cases, samples_of
+from pytest_llmeval.stats.exact import CaseScores
 from tests.gate.builders import CallsOfTrial, CaseAndTrials, a_call, a_case, a_run
 
 
@@ -71,3 +72,23 @@ def test_what_calls_took_is_a_metric_like_others() -> None:
     assert seconds.gains == tuple(
         tuple(-math.log(value) for value in sample) for sample in seconds.samples
     )
+
+
+def test_changed_cases_have_their_scores_on_both_sides() -> None:
+    there = a_run(a_case("a", "pmp"), a_case("b", "ppp"), a_case("gone", "p"))
+    here = a_run(a_case("a", "mm", request="v2"), a_case("b", "ppp"), a_case("new", "p"))
+    assert changed_cases(there, here) == {
+        ("test_suite.py::test_f", "pass"): (CaseScores(there=(1, 0, 1), here=(0, 0)),)
+    }
+
+
+def test_changed_cases_of_what_calls_took_are_logarithms() -> None:
+    def calls(seconds: float, draw: str) -> CallsOfTrial:
+        return lambda index: [replace(a_call("A", f"{draw}{index}"), seconds=seconds)]
+
+    there, here = (
+        a_run(a_case("a", "p", calls=calls(seconds, str(seconds)), gate=("seconds",)))
+        for seconds in (0.5, 2.0)
+    )
+    [[found]] = changed_cases(there, here).values()
+    assert found == CaseScores(there=(math.log(0.5),), here=(math.log(2.0),))

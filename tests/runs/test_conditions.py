@@ -6,7 +6,7 @@ import pytest
 
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Case, Outcome, Run, Trial
-from pytest_llmeval.runs.conditions import conditions, gated_on, parse_selection
+from pytest_llmeval.runs.conditions import conditions, gated_on, parse_selection, recording
 
 from .builders import make_run
 
@@ -123,3 +123,19 @@ def test_a_run_can_be_gated_on_another_metric_and_direction() -> None:
         gated_on(run, metric="tune", better=None)
     with pytest.raises(SettingsError, match=r"--better=lower has nothing to turn: pass of run"):
         gated_on(run, metric="pass", better="lower")
+
+
+def test_functions_that_record_a_metric_on_a_side_stay_on_both() -> None:
+    bare = replace(run_of("f[a]", "f[b]"), trials=())
+    there, here = recording("tone", run_of("f[a]"), bare)
+    assert [case.id for case in here.cases] == [case.id for case in bare.cases]
+    assert len(there.trials) == 1
+
+
+def test_functions_that_record_a_metric_on_neither_side_are_left_out() -> None:
+    run = run_of("f[a]", "g[a]")
+    silent = replace(run, trials=(run.trials[0], replace(run.trials[1], scores={"pass": 1.0})))
+    for side in recording("tone", silent, silent):
+        assert [case.id for case in side.cases] == [trial.case for trial in side.trials]
+        assert [case.id for case in side.cases] == [f"{PATH}::f[a]"]
+    assert recording("pass", silent, silent) == (silent, silent)
