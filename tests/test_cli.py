@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from pytest_llmeval.cache.failures import CacheUnusable
 from pytest_llmeval.cache.key import PARTS
 from pytest_llmeval.cache.paging import Change
 from pytest_llmeval.cache.replies import Answer, Replies
@@ -170,11 +171,25 @@ def test_a_malformed_file_is_refused_by_its_line(home: Path) -> None:
     assert_refused(llmeval("cache", "import", "x.jsonl"), "x.jsonl, line 1", "Nothing was imported")
 
 
-def test_clear_asks_first(home: Path) -> None:
-    assert llmeval("cache", "clear", answers="").exit_code == 4
-    assert (home / "cache").exists()
+def test_clear_removes_a_cache_that_cannot_be_written(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_store: Store) -> None:
+        raise CacheUnusable("database or disk is full")
+
+    monkeypatch.setattr(Store, "clear", fail)
     assert llmeval("cache", "clear", "--yes").exit_code == 0
     assert not (home / "cache").exists()
+
+
+def test_clear_asks_first(home: Path) -> None:
+    pay(home, trial=1, text=os.urandom(100_000))
+    assert llmeval("cache", "clear", answers="").exit_code == 4
+    assert (home / "cache").exists()
+    before = (home / "cache" / "cache.db").stat().st_size
+    assert llmeval("cache", "clear", "--yes").exit_code == 0
+    assert "0 draws to replay" in llmeval("cache", "stats").stdout
+    assert (home / "cache" / "cache.db").stat().st_size < before
 
 
 @pytest.mark.parametrize(

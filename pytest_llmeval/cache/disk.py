@@ -184,6 +184,17 @@ class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
             for name, value in change.added:
                 self.add(name, value)
 
+    def delete_all(self) -> None:
+        """Delete every row in one transaction, and the room that they took if nobody is in the way.
+
+        Raises:
+            sqlite3.DatabaseError, Timeout: none was deleted.
+        """
+        with self.transact():
+            self._con.execute("DELETE FROM Cache")
+        with contextlib.suppress(sqlite3.OperationalError):
+            self._con.execute("VACUUM")
+
     def _insert(self, rows: Sequence[tuple[str, bytes]]) -> bool:
         """Write rows that are all new in one statement; say whether they were.
 

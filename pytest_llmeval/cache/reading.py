@@ -92,6 +92,10 @@ class ReadOnlyCache:
         """Refuse to write: as ``add_all``."""
         self.add_all(plan)
 
+    def delete_all(self) -> NoReturn:
+        """Refuse to write: as ``add_all``."""
+        self.add_all(())
+
     def close(self) -> None:
         """Do nothing: no connection outlives its query."""
 

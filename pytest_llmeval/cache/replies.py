@@ -295,7 +295,10 @@ class Replies:
             row_name = f"{name}/{generation}"
             try:
                 if self._opened().add(row_name, value, beside=beside):
-                    return None
+                    if self._is_found(name, generation):
+                        return None
+                    generation = 0  # all was cleared since the generation before was seen
+                    continue
                 row = self._read(row_name)
             except RowRefused:
                 generation += 1
@@ -304,6 +307,10 @@ class Replies:
                 return row
             if row is not None:  # else the cache was set aside meanwhile: leave no gap in the new
                 generation += 1
+
+    def _is_found(self, name: str, generation: int) -> bool:
+        """Whether a lookup gets as far as this generation: it ends at the first that is missing."""
+        return not generation or self._opened().find(f"{name}/{generation - 1}") != [None]
 
     def _opened(self) -> Store:
         with self._lock:

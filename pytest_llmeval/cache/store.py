@@ -123,6 +123,14 @@ class Store:
         """
         self._attempt(lambda cache: cache.rewrite(plan))
 
+    def clear(self) -> None:
+        """Delete every row. The file stays, as sessions that have it open go on writing to it.
+
+        Raises:
+            CacheUnusable: the database cannot be written; nothing was deleted.
+        """
+        self._attempt(lambda cache: cache.delete_all())
+
     def close(self) -> None:
         """Close the database."""
         with self._turn(), self._inside:

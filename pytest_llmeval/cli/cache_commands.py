@@ -20,6 +20,7 @@ from pytest_llmeval.cache.paging import Change, StoredRow
 from pytest_llmeval.cache.reply import TIME
 from pytest_llmeval.cache.store import Store
 from pytest_llmeval.cli.common import HOME, directory_option, echo, nearest_home
+from pytest_llmeval.errors import CacheError
 from pytest_llmeval.records import Run, Trial
 from pytest_llmeval.reports import cached
 from pytest_llmeval.runs.git import read_state
@@ -124,8 +125,12 @@ def clear(directory: Path | None, *, yes: bool) -> None:
     size = cached.size((folder / DBNAME).stat().st_size)
     if not yes:
         click.confirm(f"Delete every reply in {folder} ({size}) for good?", abort=True)
-    shutil.rmtree(folder)
-    click.echo(f"{folder} was deleted")
+    try:
+        with _opened(folder.parent) as store:
+            store.clear()
+    except CacheError:  # on a full disk, say, where no session can store anything either
+        shutil.rmtree(folder)
+    click.echo(f"every reply in {folder} was deleted")
 
 
 def _home(given: Path | None, *, must_exist: bool = True) -> Path:

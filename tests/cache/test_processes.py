@@ -6,18 +6,22 @@ import json
 import signal
 import subprocess
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from pytest_llmeval.cache import locks, store
 from pytest_llmeval.cache.disk import SharedCache, open_cache
 from pytest_llmeval.cache.reading import Lookups
 from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.cache.reply import decode
+from pytest_llmeval.cli import main
 from pytest_llmeval.records import Slot
 
 from .calls import KEY, never, says
@@ -117,6 +121,55 @@ def test_a_killed_writer_loses_no_acknowledged_reply(
             trial, draw = line.split()
             assert replies.get_or_call(key, Slot(int(trial), 0), never).draw == draw
         replies.close()
+
+
+# Buys in four threads until it is told to stop; says of each reply whether it was bought after
+# all has been cleared for the last time.
+BUYER = """
+import pathlib, sys
+from concurrent.futures import ThreadPoolExecutor
+from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.records import Slot
+home, key, first = pathlib.Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+replies = Replies(home, mode="auto", session=f"s{first}", warn=lambda text: print("!", text))
+def buy(thread):
+    for trial in range(first + thread, 10**6, 16):
+        if (home.parent / "stop").exists():
+            break
+        is_last = (home.parent / "cleared").exists()
+        draw = replies.get_or_call(key, Slot(trial, 0), lambda: Answer(b"x" * 2000)).draw
+        sys.stdout.write(f"{int(is_last)} {trial} {draw}\\n")
+with ThreadPoolExecutor(4) as pool:
+    list(pool.map(buy, range(4)))
+replies.close()
+"""
+
+
+def test_what_sessions_buy_while_all_is_cleared_is_kept_without_an_error(
+    start: Start, home: Path, make_replies: Make
+) -> None:
+    make_replies().get_or_call("first", Slot(0, 0), says("x"))
+    buyers = [start(BUYER, home, KEY, first) for first in (0, 4, 8, 12)]
+    with ThreadPoolExecutor(len(buyers)) as pool:
+        readers = [pool.submit(buyer.communicate) for buyer in buyers]
+        try:
+            for _ in range(12):
+                time.sleep(0.15)
+                result = CliRunner().invoke(main, ["cache", "clear", "--yes", f"--dir={home}"])
+                assert result.exit_code == 0, result.output
+            (home.parent / "cleared").touch()
+            time.sleep(0.5)
+        finally:
+            (home.parent / "stop").touch()
+        lines = [line for reader in readers for line in reader.result()[0].splitlines()]
+
+    assert [line for line in lines if line.startswith("!")] == []
+    bought = [line.split() for line in lines]
+    last = [(int(trial), draw) for is_last, trial, draw in bought if is_last == "1"]
+    assert len(bought) > len(last) > 20
+    replies = make_replies("replay")
+    for trial, draw in last:
+        assert replies.get_or_call(KEY, Slot(trial, 0), never).draw == draw
 
 
 FORK = """

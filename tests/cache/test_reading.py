@@ -122,3 +122,5 @@ def test_a_read_only_cache_is_read_page_by_page_and_not_rewritten(
     assert read_only.page("x*", before=2**63 - 1) == []
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         read_only.rewrite(None)
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        read_only.delete_all()

@@ -7,12 +7,14 @@ import threading
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.cache.replies import Accepts, Answer, Replies
+from pytest_llmeval.cache.reply import Row
 from pytest_llmeval.errors import CacheError, ReplayMiss
 from pytest_llmeval.records import Slot
 
@@ -164,6 +166,45 @@ def test_lookups_take_the_newest_generation(make_replies: Make) -> None:
         newest = make_replies("refresh", session=f"s{day}").get_or_call(KEY, SLOT, says("Lima"))
     assert make_replies("auto", session="s9").get_or_call(KEY, SLOT, never).draw == newest.draw
     assert make_replies("replay", session="s0").get_or_call(KEY, SLOT, never).draw == newest.draw
+
+
+def test_a_reply_is_kept_though_all_is_cleared_between_its_payment_and_its_commit(
+    make_replies: Make, home: Path, warned: list[str]
+) -> None:
+    other = make_replies()
+    other.get_or_call(KEY, SLOT, says("Quito"))
+    slot = Slot(1, 0)
+
+    def cleared_meanwhile() -> Answer:
+        other._opened().clear()
+        return Answer(b"Lima")
+
+    bought = make_replies().get_or_call(KEY, slot, cleared_meanwhile)
+
+    replies = make_replies()
+    assert replies.lookup(KEY, slot) == replace(bought, replayed=True)
+    assert replies.lookup(KEY, SLOT) is None
+    assert warned == []
+
+
+def test_a_refreshed_draw_is_found_though_all_is_cleared_as_it_is_stored(
+    make_replies: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_replies().get_or_call(KEY, SLOT, says("Quito"))
+    refreshing = make_replies("refresh", session="s2")
+    may_replay, asked = refreshing._may_replay, []
+
+    def clears_at_last(row: Row, accepts: Accepts) -> bool:
+        asked.append(row)
+        if len(asked) == 3:  # once it was looked up, claimed, and found to be there
+            refreshing._opened().clear()
+        return may_replay(row, accepts)
+
+    monkeypatch.setattr(refreshing, "_may_replay", clears_at_last)
+    drawn = refreshing.get_or_call(KEY, SLOT, says("Lima"))
+
+    assert len(asked) == 3
+    assert make_replies("replay").get_or_call(KEY, SLOT, never).draw == drawn.draw
 
 
 def test_refresh_replays_what_this_very_session_drew(make_replies: Make) -> None:
