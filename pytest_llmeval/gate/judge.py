@@ -53,7 +53,7 @@ def judge(
     }
     not_judged = left_out(there, here, baseline=baseline, run=run, typed=typed)
     absent = absent_here(there, here, not_judged, entries=rules.accept_gone, main=main)
-    partial = _in_part(baseline, run)
+    partial = _in_part(baseline, run, typed=typed)
     entries = [
         *_collected_here(there, here, calls, partial=partial, absent=absent, rules=rules),
         *_gone(there, here, absent),
@@ -62,7 +62,7 @@ def judge(
     gated = {(one.function, one.metric) for one in functions}
     why = _why_nothing_was_compared(functions)
     if not why and rules.strict and not_judged:
-        why = f"{len(not_judged)} test functions of the baseline were not judged (--llm-strict)"
+        why = f"test functions of the baseline not judged: {len(not_judged)} (--llm-strict)"
     verdicts = {one.verdict for one in functions}
     return Comparison(
         verdict=next((v for v in Verdict if v in verdicts), Verdict.NOT_COMPARABLE),
@@ -75,11 +75,11 @@ def judge(
     )
 
 
-def _in_part(baseline: Run, run: Run) -> Collection[str]:
-    """Tell of which functions this run has less than the baseline's selection asks for."""
-    filters = filters_of(run.selection)
-    is_alike = run.complete and filters == filters_of(baseline.selection)
-    return () if is_alike else run.partial
+def _in_part(baseline: Run, run: Run, *, typed: Sequence[str] | None) -> Collection[str]:
+    """Tell of which functions this run has less because the user asked for less."""
+    further = filters_of(run.selection) - filters_of(baseline.selection)
+    meant = further if typed is None else further & filters_of(typed)
+    return () if run.complete and not meant else run.partial
 
 
 def _collected_here(

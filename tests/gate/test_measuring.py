@@ -62,6 +62,15 @@ def judged(there: Run, here: Run, rules: GateRules | None = None) -> FunctionCom
     return function
 
 
+def test_what_only_the_baseline_could_measure_is_in_no_case_of_both() -> None:
+    unseen = [[None, None] for _ in SEEN]
+    found = judged(timed(BEFORE), timed(unseen, request="v2"))
+    assert (found.verdict, found.row) == ("not_comparable", 3)
+    assert found.why.startswith("no case has seconds on both sides: it is that of calls which")
+    never = judged(timed(unseen), timed(unseen, request="v2"))
+    assert never.why.startswith("seconds is gated and was never recorded, only pass: it is that")
+
+
 def test_a_slower_function_regresses_and_the_ratio_says_by_how_much() -> None:
     found = judged(timed(BEFORE), timed(slower(1.3), request="v2"))
 

@@ -218,7 +218,7 @@ def test_row_2_what_is_not_judged_fails_a_strict_gate() -> None:
     baseline, run = a_run(SAME, OLD), a_run(SAME, selection=("test_suite.py::test_f",))
     found = compare(baseline, run, STRICT, typed=run.selection)
     assert (found.fails, found.verdict) == (True, "unchanged")
-    assert found.why == "1 test functions of the baseline were not judged (--llm-strict)"
+    assert found.why == "test functions of the baseline not judged: 1 (--llm-strict)"
 
 
 def test_row_2_an_entry_for_what_was_not_judged_may_still_be_needed() -> None:
@@ -421,6 +421,18 @@ def test_row_5_touched_cases_that_all_time_out_are_not_unchanged() -> None:
     found = compared(baseline, a_run(*replays, a_case("x", "e", request="v2")))
     assert outcome(found) == (5, "not_comparable", True)
     assert (found.changed, found.touched) == (0, 1)
+
+
+@pytest.mark.parametrize(("typed", "row"), [(None, 6), (("-k c0",), 6), ((), 5)])
+def test_row_5_cases_that_addopts_leave_out_are_gone(
+    typed: tuple[str, ...] | None, row: int
+) -> None:
+    full = many(["pp"] * 10)
+    here = dataclasses.replace(
+        a_run(*full[:1], selection=("-k c0",)), partial=("test_suite.py::test_f",)
+    )
+    (found,) = compare(a_run(*full), here, GateRules(), typed=typed).functions
+    assert (found.row, found.partial) == (row, row == 6)
 
 
 # row 6: unchanged

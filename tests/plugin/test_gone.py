@@ -152,3 +152,15 @@ def test_two_cases_of_one_name_are_a_mistake(main: Project) -> None:
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: llm_renamed in the ini file: *would both be *"])
+
+
+def test_cases_that_addopts_of_the_branch_leave_out_are_gone(main: Project) -> None:
+    configure(main, "addopts = -k 'not b]'")
+
+    result, report = main.gate("--llm-baseline=main")
+
+    assert (result.ret, report["verdict"]) == (1, "not_comparable")
+    result.stdout.fnmatch_lines(
+        ["test_one: not comparable: 1 of the 4 cases scored *llm_max_gone*"]
+    )
+    assert main.run("--llm-baseline=main", "-k", "not b]").ret == 0
