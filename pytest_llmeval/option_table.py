@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, get_args
 
 from pytest_llmeval.records import GateTest
@@ -199,3 +200,17 @@ INI_ONLY = (
         "hosts, or host:port, of gateways that speak the language of openai, anthropic or ollama",
     ),
 )
+
+
+def default_directory(rootpath: Path, *, has_ini: bool) -> Path:
+    """Tell where cache and runs lie unless a place is named.
+
+    Args:
+        rootpath: pytest's.
+        has_ini: pytest found an ini file; it lies in rootpath.
+
+    Returns:
+        Beside the ini file, else at git's top, else in rootpath; it need not exist.
+    """
+    tops = (top for top in (rootpath, *rootpath.parents) if (top / ".git").exists())
+    return (rootpath if has_ini else next(tops, rootpath)) / DIRECTORY

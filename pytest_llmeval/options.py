@@ -15,7 +15,7 @@ import pytest
 
 from pytest_llmeval import ranges
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.option_table import DIRECTORY, INI_ONLY, OPTIONS, IniType
+from pytest_llmeval.option_table import INI_ONLY, OPTIONS, IniType, default_directory
 from pytest_llmeval.records import (
     CacheMode,
     GateRules,
@@ -70,6 +70,7 @@ def resolve(config: pytest.Config) -> Settings:
     ranges.check_margin(margin, target=target, given=read.is_given("target"), prefix="--llm-")
     return Settings(
         directory=_directory(config, read),
+        directory_is_named=read.is_given("dir"),
         session=_session_id(config),
         baseline=read("baseline", _text, None),
         anchor=_anchor(read),
@@ -201,16 +202,13 @@ def _report_paths(config: pytest.Config) -> Callable[[Sequence[str]], list[Path]
 
 
 def _directory(config: pytest.Config, read: _Reader) -> Path:
-    """Where cache and runs live: beside the ini file, else at git's top, else at rootpath."""
+    """Where cache and runs live: where the user says, else see ``default_directory``."""
     given = read("dir", _text, None)
     if given is not None:
         from_command_line = read.command_line("dir") is not None
         base = config.invocation_params.dir if from_command_line else config.rootpath
         return (base / given).absolute()
-    if config.inipath is not None:
-        return config.rootpath / DIRECTORY
-    tops = (top for top in (config.rootpath, *config.rootpath.parents) if (top / ".git").exists())
-    return next(tops, config.rootpath) / DIRECTORY
+    return default_directory(config.rootpath, has_ini=config.inipath is not None)
 
 
 def _session_id(config: pytest.Config) -> str:

@@ -107,6 +107,8 @@ class SessionHooks:
         self._asks_only = _asks_only(config)
         if self._asks_only:
             return
+        if settings.baseline is not None or settings.retry_errors:
+            self._refuse_foreign()
         if settings.retry_errors:
             from pytest_llmeval.engine.earlier import retry_of
 
@@ -288,6 +290,12 @@ class SessionHooks:
             for node in self._nodes:
                 self._take_all((getattr(node, "workeroutput", None) or {}).get(_UNREPORTED_KEY, ()))
 
+    def _refuse_foreign(self) -> None:
+        from pytest_llmeval.cache.directory import refuse_foreign
+
+        if not self._settings.directory_is_named:
+            refuse_foreign(self._settings.directory, rootpath=self._config.rootpath)
+
     def _tell_files(self) -> None:
         """Let the controller know what was imported here; modules may be imported to the last."""
         if self._config.pluginmanager.has_plugin("llmeval-engine"):
@@ -323,6 +331,7 @@ class SessionHooks:
         from pytest_llmeval.runs.store import refuse_tracked
 
         if not self._asks_only:
+            self._refuse_foreign()
             refuse_tracked(self._settings.directory, git=git_state(self._config))
         if self._settings.model is not None:
             Providers().check(self._settings.model)

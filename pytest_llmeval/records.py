@@ -324,6 +324,7 @@ class Settings:
 
     Attributes:
         directory: where cache and runs live, absolute.
+        directory_is_named: an option or the ini file says so; else it was found.
         baseline: what ``--llm-baseline`` named; None for an ungated session.
         anchor: what ``--llm-anchor`` named: a second, older baseline.
         repeats: from the command line, None if not given there.
@@ -347,6 +348,7 @@ class Settings:
     directory: Path
     session: str
     baseline: str | None = None
+    directory_is_named: bool = False
     anchor: str | None = None
     on_missing: OnMissing = "error"
     retry_errors: bool = False

@@ -56,6 +56,7 @@ def test_the_directory_is_found_from_a_folder_below(
 ) -> None:
     below = home.parent / "tests" / "evals"
     below.mkdir(parents=True)
+    (home.parent / "pytest.ini").touch()
     monkeypatch.chdir(below)
 
     result = llmeval("cache", "stats")

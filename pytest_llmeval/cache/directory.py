@@ -1,4 +1,4 @@
-"""The directory ``.llmeval``: making it, and setting a damaged cache aside."""
+"""The directory ``.llmeval``: whose it is, making it, and setting a damaged cache aside."""
 
 from __future__ import annotations
 
@@ -8,7 +8,40 @@ import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pytest_llmeval.errors import SettingsError
+
 Identity = tuple[int, int]
+
+
+def refuse_foreign(directory: Path, *, rootpath: Path) -> None:
+    """Read nothing that another user may have put in the way.
+
+    Args:
+        directory: ``.llmeval``, found and not named.
+        rootpath: whoever owns it may own the directory, too.
+
+    Raises:
+        SettingsError: it belongs to neither this user, root nor the owner of rootpath.
+    """
+    if os.name == "nt" or not os.path.lexists(directory):
+        return
+    known = {os.getuid(), 0, rootpath.stat().st_uid}
+    looks = (directory.lstat(), directory.stat() if directory.exists() else directory.lstat())
+    strangers = [look.st_uid for look in looks if look.st_uid not in known]
+    if strangers:
+        raise SettingsError(
+            f"{directory} belongs to {_user(strangers[0])}, not to you, root or the owner of "
+            f"{rootpath}. If it is to be trusted, name it with --llm-dir (--dir of llmeval)"
+        )
+
+
+def _user(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
 
 
 def prepare_directory(directory: Path) -> None:

@@ -19,7 +19,8 @@ from pytest_llmeval.cache.disk import DBNAME
 from pytest_llmeval.cache.paging import Change, StoredRow
 from pytest_llmeval.cache.reply import TIME
 from pytest_llmeval.cache.store import Store
-from pytest_llmeval.cli.common import HOME, directory_option, echo, nearest_home
+from pytest_llmeval.cli.common import echo
+from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.records import Run, Trial
 from pytest_llmeval.reports import cached
@@ -135,13 +136,16 @@ def clear(directory: Path | None, *, yes: bool) -> None:
 
 def _home(given: Path | None, *, must_exist: bool = True) -> Path:
     """Find the directory that sessions know as --llm-dir."""
-    here = Path.cwd()
-    home = given or nearest_home(here)
-    if home is None:
-        raise click.UsageError(f"no {HOME} in {here} nor above. Name it with --dir, or run pytest")
+    home = home_of(given)
+    if given is None and not home.is_dir():
+        raise click.UsageError(
+            f"no {home.name} in {home.parent}. Name it with --dir, or run pytest"
+        )
     if must_exist and not (home / "cache" / DBNAME).is_file():
-        raise click.UsageError(f"no replies are kept in {home}. Name another one with --dir")
-    return home.absolute()
+        raise click.UsageError(
+            f"no replies are kept in {given or home}. Name another one with --dir"
+        )
+    return home
 
 
 @contextmanager

@@ -28,15 +28,7 @@ from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.runs.table_runs import runs_of
 from pytest_llmeval.runs.tables import ScoreTable, read_table, table_named
 
-HOME = ".llmeval"
 SAME = "A and B are the very same scores: nothing can differ"
-
-directory_option = click.option(
-    "--dir",
-    "directory",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The directory that sessions know as --llm-dir; else .llmeval, sought from here upwards.",
-)
 
 function_option = click.option(
     "--function", "name", metavar="NAME", help="Of this test function alone."
@@ -83,18 +75,6 @@ def chosen(
         names = ", ".join(dict.fromkeys(short(each.function) for each in found)) or "no eval"
         raise click.UsageError(f"--function={name}: run {run} has {names}")
     return tuple(like)
-
-
-def nearest_home(here: Path) -> Path | None:
-    """Find the nearest ``.llmeval`` in a folder or above it."""
-    sought = [folder / HOME for folder in (here, *here.parents)]
-    return next((home for home in sought if home.is_dir()), None)
-
-
-def home_of_runs(given: Path | None) -> Path:
-    """Tell where runs are looked for; there may be none."""
-    here = Path.cwd()
-    return (given or nearest_home(here) or here / HOME).absolute()
 
 
 def find_run(reference: str, *, home: Path) -> Baseline:

@@ -9,7 +9,8 @@ from typing import Any, get_args
 import click
 
 from pytest_llmeval import ranges
-from pytest_llmeval.cli.common import directory_option, echo, find_pair, home_of_runs, ranged
+from pytest_llmeval.cli.common import echo, find_pair, ranged
+from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import AnyTest, Better, FixedTest, GateRules, Settings
 from pytest_llmeval.reports.compared import compared_lines
@@ -57,7 +58,7 @@ def compare(
     .gz, with case_id, repeat and score; FILE::CONDITION picks rows by the column condition).
     """
     rules = _rules(alpha=alpha, margin=margin, target=target, strict=strict, test=test)
-    home = home_of_runs(directory)
+    home = home_of(directory)
     there, here = find_pair(baseline, candidate, home=home, metric=metric, better=better)
     if rules.test in get_args(FixedTest):
         there = replace(there, notes=(*there.notes, NO_GATE.format(rules.test)))

@@ -10,16 +10,8 @@ from pathlib import Path
 import click
 
 from pytest_llmeval import ranges
-from pytest_llmeval.cli.common import (
-    chosen,
-    directory_option,
-    echo,
-    find_pair,
-    find_run,
-    function_option,
-    home_of_runs,
-    ranged,
-)
+from pytest_llmeval.cli.common import chosen, echo, find_pair, find_run, function_option, ranged
+from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.gate.samples import ChangedCases, FunctionSamples, changed_cases, samples_of
 from pytest_llmeval.records import GateRules, Run
@@ -97,7 +89,7 @@ def plan_command(
             raise click.UsageError("--rates stands for a run: leave RUN, --like and --function out")
         echo(_assumed(_rates(rates), wanted))
         return
-    run, changed = _runs(reference, like=like, home=home_of_runs(directory))
+    run, changed = _runs(reference, like=like, home=home_of(directory))
     functions = chosen(samples_of(run, cost_of=pricing({})), name, run=run.id)
     if len(functions) == 1 and functions[0].is_pass and functions[0].samples:
         _check_drop(wanted.drop, _mean(functions[0].gains))

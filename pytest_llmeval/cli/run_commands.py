@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from pytest_llmeval.cli.common import directory_option, echo, find_run, home_of_runs
+from pytest_llmeval.cli.common import echo, find_run
+from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Settings
 from pytest_llmeval.reports.compared import listed, shown_lines
@@ -18,7 +19,7 @@ from pytest_llmeval.session import compared
 @directory_option
 def list_runs(directory: Path | None) -> None:
     """List the recorded runs, newest first."""
-    store = RunStore(home_of_runs(directory))
+    store = RunStore(home_of(directory))
     listing = store.every()
     for note in listing.notes:
         click.echo(f"warning: {note}", err=True)
@@ -32,7 +33,7 @@ def list_runs(directory: Path | None) -> None:
 @directory_option
 def show(reference: str, directory: Path | None) -> None:
     """Show the means, intervals and worst cases of what compare takes for B."""
-    home = home_of_runs(directory)
+    home = home_of(directory)
     run = find_run(reference, home=home).run
     settings = Settings(directory=home, session="")
     judged = compared(

@@ -7,15 +7,8 @@ from pathlib import Path
 import click
 
 from pytest_llmeval import ranges
-from pytest_llmeval.cli.common import (
-    chosen,
-    directory_option,
-    echo,
-    find_run,
-    function_option,
-    home_of_runs,
-    ranged,
-)
+from pytest_llmeval.cli.common import chosen, echo, find_run, function_option, ranged
+from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.gate.samples import samples_of
 from pytest_llmeval.records import GateRules
 from pytest_llmeval.reports import selfchecked
@@ -42,7 +35,7 @@ def selfcheck_command(
     from pytest_llmeval.stats.selfcheck import self_check
 
     level = alpha or ALPHA
-    run = find_run(reference, home=home_of_runs(directory)).run
+    run = find_run(reference, home=home_of(directory)).run
     cost_of = pricing({})
     functions = chosen(samples_of(run, cost_of=cost_of), name, run=run.id)
     halves = {

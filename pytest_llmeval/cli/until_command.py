@@ -12,14 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from pytest_llmeval import ranges
-from pytest_llmeval.cli.common import (
-    chosen,
-    directory_option,
-    echo,
-    function_option,
-    home_of_runs,
-    ranged,
-)
+from pytest_llmeval.cli.common import chosen, echo, function_option, ranged
+from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.gate.samples import FunctionSamples, samples_of
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports import looks
@@ -107,7 +101,7 @@ def _refuse(arguments: Sequence[str]) -> None:
 
 def _look(repeats: int, arguments: Sequence[str], *, directory: Path | None) -> tuple[str, Run]:
     """Run pytest once and read what it recorded."""
-    before = RunStore(home_of_runs(directory)).ids()
+    before = RunStore(home_of(directory)).ids()
     command = [sys.executable, "-m", "pytest", *arguments, f"--llm-repeats={repeats}"]
     if directory is not None:
         command.append(f"--llm-dir={directory.absolute()}")
@@ -115,7 +109,7 @@ def _look(repeats: int, arguments: Sequence[str], *, directory: Path | None) -> 
     if code not in RECORDED:
         click.echo(output)
         raise SystemExit(code)
-    store = RunStore(home_of_runs(directory))
+    store = RunStore(home_of(directory))
     new = store.ids() - before
     if not new:
         click.echo(output)
