@@ -12,7 +12,7 @@ import click
 from pytest_llmeval.errors import SettingsError, TableError
 from pytest_llmeval.gate.samples import FunctionSamples
 from pytest_llmeval.printable import printable
-from pytest_llmeval.records import Better, Run
+from pytest_llmeval.records import OWN_DIRECTIONS, Better, Run
 from pytest_llmeval.reports.words import short
 from pytest_llmeval.runs.baseline import Baseline
 from pytest_llmeval.runs.conditions import (
@@ -128,10 +128,23 @@ def find_pair(
         read_table(path, reference=typed, condition=condition, metric=metric)
         for typed, (path, condition) in ((baseline, there), (candidate, here))
     ]
-    first, second = map(_as_found, tables, runs_of(*tables, better=better or "higher"))
+    runs = runs_of(*tables, better=better or "higher")
+    if better is not None:
+        _check_direction(better, runs)
+    first, second = map(_as_found, tables, runs)
     if there[1] == here[1] and there[0].samefile(here[0]):
         return replace(first, notes=(SAME,)), second
     return first, second
+
+
+def _check_direction(better: Better, runs: Iterable[Run]) -> None:
+    """Refuse to turn tables whose metrics all have a direction of their own, and another one."""
+    metrics = dict.fromkeys(name for run in runs for case in run.cases for name in case.gate)
+    if all(OWN_DIRECTIONS.get(name, better) != better for name in metrics):
+        raise SettingsError(
+            f"--better={better} has nothing to turn: {' and '.join(metrics)} has a direction of "
+            "its own; leave it out"
+        )
 
 
 def _as_found(table: ScoreTable, run: Run) -> Baseline:

@@ -112,6 +112,7 @@ def _runs(reference: str | None, *, like: str | None, home: Path) -> tuple[Run, 
     if like is None:
         return find_run(reference or "last", home=home).run, None
     there, here = find_pair(reference or "last", like, home=home)
+    echo(f"note: {note}" for note in (*there.notes, *here.notes))
     return there.run, here.run
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from pytest_llmeval.records import Run, filters_of, paths_of
-from pytest_llmeval.runs.store import ahead, dated_ahead, first_of
+from pytest_llmeval.runs.store import ahead, dated_ahead, first_of, is_run_id
 
 # The gate refuses a comparison when more of either side's trials errored than this: a
 # baseline beyond it most likely met a provider that was down, and settles nothing.
@@ -67,7 +67,7 @@ def shortcomings(run: Run, *, trials: int) -> tuple[str, ...]:
             f"{trials} of {wanted} trials" if trials < wanted else "not everything was collected"
         )
         found.append(f"incomplete: {cause}")
-    if dated_ahead(run.id):
+    if is_run_id(run.id) and dated_ahead(run.id):  # the name of a score table tells no time
         found.append(ahead(run.id))
     return tuple(found)
 

@@ -135,7 +135,25 @@ def test_each_metric_is_gated_and_one_can_be_chosen() -> None:
 def test_where_lower_is_better_a_rise_is_a_regression() -> None:
     first, second = write_table("a.csv", 0.4), write_table("b.csv", 0.8)
     assert compare(first, second, "--better=lower").exit_code == 1
-    assert figures(first, second, "--better=lower")["difference"] == pytest.approx(-0.4)
+    found = figures(first, second, "--better=lower")
+    # a nameless metric is a score then: passes have a direction of their own
+    assert (found["metric"], found["better"]) == ("score", "lower")
+    assert found["difference"] == pytest.approx(-0.4)
+    assert figures(first, second)["metric"] == "pass"
+
+
+@pytest.mark.parametrize(("metric", "better"), [("pass", "lower"), ("seconds", "higher")])
+def test_a_table_of_metrics_with_another_direction_of_their_own_is_not_turned(
+    metric: str, better: str
+) -> None:
+    for name in ("a.csv", "b.csv"):
+        rows = [f"c{case},0,{metric},1" for case in range(8)]
+        write_rows(name, *rows, header="case_id,repeat,metric,score")
+    refused = compare("a.csv", "b.csv", f"--better={better}")
+    assert_refused(refused, f"--better={better} has nothing to turn: {metric} has a direction")
+    rows = [f"c{case},0,tone,1" for case in range(8)]
+    write_rows("b.csv", *rows, header="case_id,repeat,metric,score")
+    assert "nothing to turn" not in compare("a.csv", "b.csv", f"--better={better}").output
 
 
 def test_rules_are_those_of_a_session() -> None:

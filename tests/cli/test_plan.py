@@ -295,6 +295,8 @@ def test_tables_and_conditions_are_planned_with() -> None:
         "scores: 9 cases x 5 repeats, baseline 5 repeats, mean 0.800" in plan("t.csv::old").stdout
     )
     assert "as --like did" in plan("t.csv::old", "--like=t.csv::new").stdout
+    alike = plan("t.csv::old", "--like=t.csv::old").stdout
+    assert alike.startswith("note: A and B are the very same scores: nothing can differ\n")
     assert_refused(plan("t.csv"), "holds 2 conditions")
     assert_refused(
         plan("last", "--like=t.csv::new"), "t.csv::new is a score table and last is none"
