@@ -7,6 +7,7 @@ here, not by argparse, so that a mistake is one line with exit code 4.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -32,6 +33,7 @@ PARSER = pytest.StashKey[pytest.Parser]()
 SESSION_KEY = "llmeval_session"  # xdist's own id can be given by hand, the same every day
 
 REPORT_ENDINGS = (".json",)
+_QUOTED = re.compile(r"'([^']*)'$")  # what pytest could not read ends its message
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -95,7 +97,9 @@ def resolve(config: pytest.Config) -> Settings:
         prices=ranges.prices(read.ini("llm_prices") or ()),
         origin_aliases=ranges.aliases(read.ini("llm_origin_alias") or ()),
         renamed=ranges.renamed(read.ini("llm_renamed") or ()),
-        intercept=bool(read.ini("llm_intercept")),
+        intercept=_checked(
+            read.ini("llm_intercept"), "llm_intercept in the ini file", _flag, default=False
+        ),
         intercept_hosts=ranges.hosts(read.ini("llm_intercept_hosts") or ()),
         gate=GateRules(
             alpha=read("alpha", ranges.alpha, 0.05),
@@ -154,13 +158,18 @@ class _Reader:
     def ini(self, key: str) -> Any:
         """Return what the ini file says, None if it does not.
 
+        A text that is not of the key's type is returned as it is, for the check of the key.
+
         Raises:
-            SettingsError: the text there is not of the key's type.
+            SettingsError: what is there is no text either.
         """
         try:
             value = self._config.getini(key)
         except (TypeError, ValueError, pytest.UsageError) as exc:  # older and newer pytest
-            raise SettingsError(f"{key} in the ini file: {exc}") from None
+            typed = _QUOTED.search(str(exc))
+            if typed is None:
+                raise SettingsError(f"{key} in the ini file: {exc}") from None
+            return typed[1]
         return None if value in ("", []) else value
 
 
@@ -181,6 +190,8 @@ def _text(value: str) -> str:
 
 
 def _flag(value: object) -> bool:
+    if isinstance(value, str):  # pytest could not read it as one
+        raise ValueError("must be true or false")  # noqa: TRY004 - as every check
     return bool(value)
 
 

@@ -179,7 +179,7 @@ class SessionHooks:
         return report
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
-        """Show a case as ``4/5``, a yellow ``m`` if a trial fell short, ``E`` if all erred."""
+        """Show a case as ``4/5 passed``, a yellow ``m`` if one fell short, ``E`` if all erred."""
         payload = getattr(report, "llm_eval", None)
         if payload is None or hasattr(report, "wasxfail"):
             return None
@@ -187,7 +187,7 @@ class SessionHooks:
             return "error", "E", "ERROR"
         if not report.passed:
             return None
-        word = f"PASSED {payload['score']}"
+        word = payload["score"]
         if payload["fell_short"]:
             return "passed", "m", (word, {"yellow": True})
         return "passed", ".", word

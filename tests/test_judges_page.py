@@ -65,7 +65,7 @@ def test_the_example_runs_and_its_verdicts_are_the_scores(judged: Project) -> No
     result = judged.run("-v")
 
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["*PASSED 5/5 score 1.000*"])
+    result.stdout.fnmatch_lines(["*5/5 passed, score 1.000*"])
 
 
 def test_a_verdict_is_the_draw_of_the_trial_that_asks(judged: Project) -> None:

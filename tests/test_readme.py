@@ -45,7 +45,7 @@ def test_every_eval_of_the_readme_runs(project: Project, block: str) -> None:
     result = project.run("-v")
 
     assert result.ret == 0
-    assert "PASSED 5/5" in str(result.stdout)
+    assert "5/5 passed" in str(result.stdout)
 
 
 def test_the_three_commands_of_the_readme_work(project: Project) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pytest_llmeval.cache.claims import Claims
 from pytest_llmeval.cache.failures import CacheUnusable, RowRefused
 from pytest_llmeval.cache.flights import Flights
-from pytest_llmeval.cache.locks import ForkSafeLock
+from pytest_llmeval.cache.locks import ForkGuard, ForkSafeLock
 from pytest_llmeval.cache.reply import (
     Accepts,
     Answer,
@@ -75,6 +75,7 @@ class Replies:
         self._store: Store | None = None
         self._is_closed = False
         self._lock = ForkSafeLock()
+        self._begins = ForkGuard()
         self._flights = Flights()
         warn_late = partial(self._warn_once, "late")
         self._claims = Claims(directory, patience=patience, warn=warn_late)
@@ -315,9 +316,10 @@ class Replies:
     def _opened(self) -> Store:
         with self._lock:
             if self._store is None:
-                from pytest_llmeval.cache.store import Store
+                with self._begins:  # a child forked meanwhile would wait for the import for ever
+                    from pytest_llmeval.cache.store import Store
 
-                self._store = Store(self._directory, warn=self._warn)
+                    self._store = Store(self._directory, warn=self._warn)
             return self._store
 
     def _miss(self, key: str, slot: Slot, request: Canonical | None) -> str:

@@ -6,6 +6,7 @@ baton. So nothing of pytest, and nothing of a test, is ever entered from two thr
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -40,6 +41,9 @@ class Fiber(Protocol):
     def resume(self) -> None:
         """Run the trial until it waits or ends."""
 
+    def holds_up_loop(self) -> bool:
+        """Whether who asks to wait here is a coroutine on the loop of all trials."""
+
     def block(self, function: Callable[[], T]) -> T:
         """Run a function that waits for the outside; return what it returns."""
 
@@ -66,6 +70,10 @@ class InlineFiber:
         """Run the trial to its end."""
         self._body()
         self.done = True
+
+    def holds_up_loop(self) -> bool:
+        """Say no: no other trial waits there."""
+        return False
 
     def block(self, function: Callable[[], T]) -> T:
         """Call the function."""
@@ -159,6 +167,11 @@ class ThreadFiber:
             self._to_fiber.acquire()
             if not self.in_teardown:
                 self.raise_if_cancelled()
+
+    def holds_up_loop(self) -> bool:
+        """Whether who asks to wait here is a coroutine on the loop of all trials."""
+        asyncio = sys.modules.get("asyncio")
+        return not self._is_entered() and bool(asyncio and asyncio._get_running_loop())
 
     def block(self, function: Callable[[], T]) -> T:
         """Hand the baton back, wait elsewhere, and go on with the baton."""

@@ -73,7 +73,7 @@ def failures(ended: Sequence[Ended]) -> str:
 
 
 def shown_score(trials: Sequence[Trial], case: Case) -> str:
-    """Write what a case came to: ``4/5``, and the mean of a score of its own."""
+    """Write what a case came to: ``4/5 passed``, and the mean of a score of its own."""
     scored = [trial for trial in trials if trial.outcome.is_scored]
     passed = sum(trial.outcome is Outcome.PASSED for trial in scored)
     means = _gated_means(trials, case).items()
@@ -82,7 +82,7 @@ def shown_score(trials: Sequence[Trial], case: Case) -> str:
         for metric, mean in means
         if metric != PASS_METRIC and mean is not None
     ]
-    return " ".join([f"{passed}/{len(scored)}", *own])
+    return ", ".join([f"{passed}/{len(scored)} passed", *own])
 
 
 def _held_against_min_score(trials: Sequence[Trial], spec: Eval) -> Fold:

@@ -143,6 +143,7 @@ class Ledger:
         Raises:
             ScoreError: the value is no finite number, or the metric has one already.
         """
+        __tracebackhide__ = True
         if not isinstance(metric, str) or not metric:
             raise ScoreError(f"the name of a metric must be a text, not {metric!r}")
         if not isinstance(value, Real) or not abs(float(value)) <= _LARGEST:

@@ -65,6 +65,7 @@ class Ended:
 
 
 SERIAL_MODEL = "llm_serial"
+BLOCKING_IN_ASYNC = "llm in async def, where await async_llm.ask(...) would overlap"
 TRIAL = pytest.StashKey["RunningTrial"]()
 
 
@@ -212,7 +213,11 @@ class RunningTrial:
         return bool(held_for)
 
     def _give_way(self, function: Callable[[], T]) -> T:
-        return function() if self.widening or self.holding else self.fiber.block(function)
+        if self.widening or self.holding:
+            return function()
+        if self.fiber.holds_up_loop():
+            self._held_for = self._held_for or BLOCKING_IN_ASYNC
+        return self.fiber.block(function)
 
     def _hold(self, function: Callable[[], T]) -> T:
         self.fiber.check_in()

@@ -40,7 +40,9 @@ class FunctionDescription:
             is expected, two-sided, at ``prediction_level``; None where nothing can be said.
         prediction_by_repeats: the same from the means of whole repeats alone (equation 3 of
             Blackwell et al.); None without any spread.
-        drifts: the repeats differ by more than chance explains; then equation 3 holds.
+        drift_p: chance that the repeats differ as much without drift, None where that cannot
+            be told. Below .01 the prediction is by repeats.
+        drifts: it is below .01 also when adjusted for all functions and metrics of the run.
         why: one plain sentence where the gate could never judge the metric, else "".
         worst: the scored cases that fell short, worst first: for ``pass`` those that did
             not pass every time, for other scores those worse than the best one.
@@ -60,5 +62,6 @@ class FunctionDescription:
     prediction: tuple[float, float] | None = None
     prediction_by_repeats: tuple[float, float] | None = None
     prediction_level: float | None = None
+    drift_p: float | None = None
     drifts: bool = False
     why: str = ""

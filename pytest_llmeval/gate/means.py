@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from pytest_llmeval.gate.changes import draws_of
+from pytest_llmeval.gate.comparison import Scale
 from pytest_llmeval.gate.pairing import Pair, Pairing
 from pytest_llmeval.gate.samples import units_within
 from pytest_llmeval.gate.scoring import Scored, Scores, off_scale
 from pytest_llmeval.gate.sides import Side
 from pytest_llmeval.gate.units import chained
 from pytest_llmeval.records import PASS_METRIC
-from pytest_llmeval.stats.intervals import MeanInterval, mean_interval, pass_rate_interval
+from pytest_llmeval.stats.intervals import (
+    MeanInterval,
+    mean_interval,
+    pass_rate_interval,
+    within_share,
+)
 
 Ends = tuple[float, float]
 
 
-def interval_of_mean(
-    means: Sequence[float], units: Sequence[int], *, trials: int, metric: str, alpha: float
+def _interval_of_mean(
+    scored: Sequence[Scored], units: Sequence[int], *, metric: str, alpha: float, scale: Scale
 ) -> MeanInterval:
-    """Estimate the mean over some cases of one run.
-
-    Args:
-        means: of each case, at least one.
-        units: the unit of each case.
-        trials: of all cases.
-        metric: ``pass`` has an interval of its own.
-        alpha: what may lie beyond each end, in (0, 0.5).
-    """
+    """Estimate the mean over some cases of one run, on the scale of their values."""
+    means = [each.mean for each in scored]
     if metric == PASS_METRIC:
-        return pass_rate_interval(means, units, trials=trials, alpha=alpha)
-    return mean_interval(means, units, alpha=alpha)
+        return pass_rate_interval(means, units, trials=sum(map(len, scored)), alpha=alpha)
+    found = mean_interval(means, units, alpha=alpha)
+    if found.interval is None or scale != "linear":
+        return found
+    return replace(found, interval=within_share(found.interval, [each.values for each in scored]))
 
 
 def mean_of_cases(
@@ -48,13 +51,9 @@ def mean_of_cases(
     scored = sorted(id_ for id_ in cases if scores[id_])
     if not scored:
         return None
-    return interval_of_mean(
-        [scores[id_].mean for id_ in scored],
-        units_within(side, scores, scored),
-        trials=sum(len(scores[id_]) for id_ in scored),
-        metric=metric,
-        alpha=alpha,
-    )
+    units = units_within(side, scores, scored)
+    values = [scores[id_] for id_ in scored]
+    return _interval_of_mean(values, units, metric=metric, alpha=alpha, scale="linear")
 
 
 def intervals_of_sides(pairing: Pairing, *, alpha: float) -> tuple[Ends | None, Ends | None]:
@@ -78,12 +77,9 @@ def intervals_of_sides(pairing: Pairing, *, alpha: float) -> tuple[Ends | None, 
 
 def _interval(pairing: Pairing, scored: Sequence[Scored], *, alpha: float) -> Ends | None:
     subject = pairing.subject
-    found = interval_of_mean(
-        [each.mean for each in scored],
-        _units(pairing.pairs, scored, shared=subject.calls.shared),
-        trials=sum(map(len, scored)),
-        metric=subject.metric,
-        alpha=alpha,
+    units = _units(pairing.pairs, scored, shared=subject.calls.shared)
+    found = _interval_of_mean(
+        scored, units, metric=subject.metric, alpha=alpha, scale=subject.scale
     )
     if found.interval is None:
         return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pytest_llmeval.cache.locks import ForkSafeLock
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.async_base import AsyncModel, AsyncProvider
+from pytest_llmeval.models.async_base import AsyncModel, AsyncProvider, PendingReply
 from pytest_llmeval.models.base import (
     CurrentTrial,
     Messages,
@@ -273,16 +273,21 @@ class TrialModel(_Prepared[Provider]):
 class AsyncTrialModel(_Prepared[AsyncProvider]):
     """The same, to be awaited."""
 
-    async def ask(
+    def ask(
         self, prompt: str, *, system: str | None = None, model: str | None = None, **params: object
-    ) -> Reply:
+    ) -> PendingReply:
         """Ask one question; see ``AsyncModel``."""
-        return await self.chat(_question(prompt, system), model=model, **params)
+        return self.chat(_question(prompt, system), model=model, **params)
 
-    async def chat(
+    def chat(
         self, messages: Messages, *, model: str | None = None, **params: object
-    ) -> Reply:
+    ) -> PendingReply:
         """Continue a conversation; see ``AsyncModel``."""
+        return PendingReply(self._chat(messages, model, params))
+
+    async def _chat(
+        self, messages: Messages, model: str | None, params: Mapping[str, object]
+    ) -> Reply:
         with self._mistakes_noted():
             name, provider = self._find(model)
             return await provider.chat(name, messages, params=params)

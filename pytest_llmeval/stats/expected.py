@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
+from pytest_llmeval.stats.intervals import within_share
 from pytest_llmeval.stats.power import fewest
 from pytest_llmeval.stats.prediction import PredictionInterval, predict
 
@@ -29,6 +30,7 @@ class Expected:
         interval: None without a source. A point is never shown as certainty.
         by_repeats: equation 3 alone, to be shown beside it; None without any spread.
         drifts: the repeats differ by more than chance; then equation 3 is what holds.
+        drift_p: chance that they differ as much without drift; None if it cannot be told.
         repeats: the fewest scored trials of a case.
         confidence: of the intervals, two-sided.
     """
@@ -38,6 +40,7 @@ class Expected:
     interval: tuple[float, float] | None
     by_repeats: tuple[float, float] | None
     drifts: bool
+    drift_p: float | None
     repeats: int
     confidence: float
     spread: PredictionInterval | None
@@ -81,7 +84,7 @@ def expect_mean(samples: Sequence[Sequence[float]], *, confidence: float = 0.95)
     interval = None
     if best is not None:
         source = "pooled" if best is found.pooled else "repeats"
-        interval = _within_range(best.interval, binary=binary)
+        interval = within_share(best.interval, samples)
     elif binary and repeats >= 2 and _are_unanimous(samples):  # noqa: PLR2004 - else unknown
         source, interval = "unanimous", _unanimous(samples, confidence=confidence)
     whole = found.by_repeats
@@ -89,8 +92,11 @@ def expect_mean(samples: Sequence[Sequence[float]], *, confidence: float = 0.95)
         mean=float(np.mean([np.mean(sample) for sample in samples])),
         source=source,
         interval=interval,
-        by_repeats=whole.interval if whole and whole.standard_deviation else None,
+        by_repeats=(
+            within_share(whole.interval, samples) if whole and whole.standard_deviation else None
+        ),
         drifts=found.drifts,
+        drift_p=found.drift.p if found.drift else None,
         repeats=repeats,
         confidence=confidence,
         spread=best,
@@ -128,8 +134,4 @@ def _unanimous(samples: Sequence[Sequence[float]], *, confidence: float) -> tupl
     turned = math.ceil(math.log2(2 / (1 - confidence))) - 1
     shift = turned / (len(samples) * min(map(len, samples)))
     mean = float(np.mean([sample[0] for sample in samples]))
-    return _within_range((mean - shift, mean + shift), binary=True)
-
-
-def _within_range(ends: tuple[float, float], *, binary: bool) -> tuple[float, float]:
-    return (max(0.0, ends[0]), min(1.0, ends[1])) if binary else ends
+    return max(0.0, mean - shift), min(1.0, mean + shift)

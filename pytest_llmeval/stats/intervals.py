@@ -27,6 +27,24 @@ class MeanInterval:
     units: int
 
 
+def within_share(
+    ends: tuple[float, float], scores: Sequence[Sequence[float]]
+) -> tuple[float, float]:
+    """Cut an interval of a mean where a share ends.
+
+    What a score can be is not declared. One that reaches 1 and leaves [0, 1] nowhere is taken
+    for a share at that end, likewise one that reaches 0.
+
+    Args:
+        ends: of the interval.
+        scores: of each case, at least one.
+    """
+    least, most = min(map(min, scores)), max(map(max, scores))
+    low = max(ends[0], 0.0) if least == 0 and most <= 1 else ends[0]
+    high = min(ends[1], 1.0) if most == 1 and least >= 0 else ends[1]
+    return low, high
+
+
 def mean_interval(
     values: ArrayLike, units: Sequence[int] | None = None, *, alpha: float
 ) -> MeanInterval:

@@ -115,7 +115,7 @@ def test_pytest_asyncio(asyncio_suite: pytest.Pytester, mode: tuple[str, ...]) -
     result = asyncio_suite.runpytest_subprocess(*PLAIN, "-v", "-W", "error", *mode, timeout=60)
 
     result.assert_outcomes(passed=8)
-    assert str(result.stdout).count("PASSED 3/3") == 5
+    assert str(result.stdout).count("3/3 passed") == 5
     assert str(result.stderr) == ""
 
 
@@ -150,7 +150,7 @@ def test_a_scope_that_our_loop_fulfils_pins_nothing(pytester: pytest.Pytester, s
 
     result = pytester.runpytest(*PLAIN, "-v")
 
-    result.stdout.fnmatch_lines(["*::test_it PASSED 2/2*"])
+    result.stdout.fnmatch_lines(["*::test_it 2/2 passed*"])
     result.stdout.no_fnmatch_line("*ran serially*")
 
 

@@ -160,7 +160,7 @@ def test_the_suite_passes_in_every_mode(pytester: pytest.Pytester, mode: tuple[s
     result = pytester.runpytest(*ALONE, "-v", *mode)
 
     result.assert_outcomes(passed=20)
-    assert str(result.stdout).count("PASSED 4/4") == 18
+    assert str(result.stdout).count("4/4 passed") == 18
 
 
 def test_output_is_that_of_its_own_trial_also_from_tasks(pytester: pytest.Pytester) -> None:
@@ -317,11 +317,11 @@ def test_outcomes_are_those_of_any_trial(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=2, failed=1, skipped=1, errors=1, xfailed=1)
     result.stdout.fnmatch_lines(
         [
-            "*::test_missed PASSED 0/2*",
+            "*::test_missed 0/2 passed*",
             "*::test_crashed FAILED*",
             "*::test_skipped SKIPPED*",
             "*::test_errored ERROR*",
-            "*::test_scored PASSED 2/2 score 0.500*",
+            "*::test_scored 2/2 passed, score 0.500*",
             "*::test_expected XFAIL*",
         ]
     )
@@ -736,3 +736,71 @@ def test_a_trial_sees_the_tasks_of_its_own_alone(
     result = pytester.runpytest_subprocess(*ALONE, *arguments, "-W", "error", timeout=60)
 
     result.assert_outcomes(passed=8)
+
+
+MIX_UPS = """
+import asyncio
+import pytest
+from pytest_llmeval import llm_eval
+
+@llm_eval(repeats=2)
+async def test_it({fixture}):
+    {body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("fixture", "body", "told"),
+    [
+        ("llm", "await llm.ask('x')", "llm answers without await: type llm.ask(...)"),
+        ("async_llm", "async_llm.ask('x').text", "was not awaited, so it has no 'text' yet: type"),
+    ],
+    ids=["awaits llm", "does not await async_llm"],
+)
+def test_a_mix_up_of_blocking_and_awaited_replies_says_what_to_type(
+    pytester: pytest.Pytester, fixture: str, body: str, told: str
+) -> None:
+    text = MIX_UPS.format(fixture=fixture, body=body)
+    if fixture == "async_llm":
+        text = text.replace("async def", "def")
+    pytester.makepyfile(bot=BOT, test_it=text)
+    pytester.makeini(INI + "filterwarnings = error\n")
+
+    result = pytester.runpytest_subprocess(*ALONE)
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([f"E * *{told}*"])
+    assert "never awaited" not in str(result.stdout)
+    assert "pytest_llmeval/models" not in str(result.stdout)
+
+
+@pytest.mark.parametrize(
+    "awaits", ["{}", "await asyncio.gather({})", "await asyncio.create_task({})"]
+)
+def test_a_pending_reply_is_a_coroutine_like_any_other(
+    pytester: pytest.Pytester, awaits: str
+) -> None:
+    body = awaits.format("async_llm.ask('x')")
+    body = f"await asyncio.wait_for({body}, 9)" if awaits == "{}" else body
+    pytester.makepyfile(bot=BOT, test_it=MIX_UPS.format(fixture="async_llm", body=body))
+    pytester.makeini(INI + "filterwarnings = error\n")
+
+    pytester.runpytest_subprocess(*ALONE).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_told"),
+    [("llm.ask('x')", True), ("await asyncio.to_thread(llm.ask, 'x')", False)],
+    ids=["on the loop", "in a thread"],
+)
+def test_llm_in_an_async_body_is_said_to_hold_up_the_others(
+    pytester: pytest.Pytester, body: str, is_told: bool
+) -> None:
+    pytester.makepyfile(bot=BOT, test_it=MIX_UPS.format(fixture="llm", body=body))
+    pytester.makeini(INI)
+
+    result = pytester.runpytest_subprocess(*ALONE)
+
+    result.assert_outcomes(passed=1)
+    told = "1 case ran serially: llm in async def, where await async_llm.ask(...) would overlap (1)"
+    assert (told in str(result.stdout)) is is_told

@@ -35,7 +35,7 @@ def test_a_missed_trial_does_not_fail_the_case(evals) -> None:
     result = evals(MIXED).runpytest("-v")
 
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*::test_mixed PASSED 4/5*"])
+    result.stdout.fnmatch_lines(["*::test_mixed 4/5 passed*"])
 
 
 def test_a_missed_trial_shows_as_m(evals) -> None:
@@ -54,13 +54,13 @@ def test_missing_in_every_trial_is_a_rate_of_zero_not_a_failure(evals) -> None:
     result = evals("@llm_eval(repeats=3)\ndef test_bad(): assert False").runpytest("-v")
 
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*PASSED 0/3*"])
+    result.stdout.fnmatch_lines(["*0/3 passed*"])
 
 
 def test_pytest_fail_is_a_miss(evals) -> None:
     result = evals("@llm_eval(repeats=3)\ndef test_bad(): pytest.fail('no')").runpytest("-v")
 
-    result.stdout.fnmatch_lines(["*PASSED 0/3*"])
+    result.stdout.fnmatch_lines(["*0/3 passed*"])
 
 
 def test_crashing_in_every_trial_fails(evals) -> None:
@@ -81,7 +81,7 @@ def test_crashing_in_some_trials_is_a_score_of_zero(evals) -> None:
     """
     result = evals("\n".join(line[4:] for line in body.splitlines())).runpytest("-v")
 
-    result.stdout.fnmatch_lines(["*PASSED 3/4*"])
+    result.stdout.fnmatch_lines(["*3/4 passed*"])
 
 
 @pytest.mark.parametrize(("minimum", "outcome"), [("0.8", "passed"), ("0.81", "failed")])
@@ -164,7 +164,7 @@ def test_uses(flaky): pass
     result = evals(body).runpytest("-v")
 
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*PASSED 2/3*"])
+    result.stdout.fnmatch_lines(["*2/3 passed*"])
 
 
 def test_a_teardown_error_keeps_the_scores(evals) -> None:
@@ -181,7 +181,7 @@ def test_uses(leaky): pass
     result = evals(body).runpytest("-v")
 
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*PASSED 3/3*", "*ERROR at teardown*", "*leak*"])
+    result.stdout.fnmatch_lines(["*3/3 passed*", "*ERROR at teardown*", "*leak*"])
 
 
 def test_several_teardown_errors_come_as_a_group(evals) -> None:
@@ -229,7 +229,7 @@ def test_some():
 """
     result = evals(body).runpytest("-v")
 
-    result.stdout.fnmatch_lines(["*PASSED 2/2*"])
+    result.stdout.fnmatch_lines(["*2/2 passed*"])
 
 
 @pytest.mark.parametrize(
@@ -365,3 +365,19 @@ def test_slow(): time.sleep(0.05)
     result = evals(body).runpytest("--durations=1", "--durations-min=0.19")
 
     result.stdout.fnmatch_lines(["*s call*test_slow"])
+
+
+def test_a_score_that_is_none_shows_no_frame_of_ours(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        from pytest_llmeval import llm_eval
+
+        @llm_eval
+        def test_it(llm_score): llm_score("high")
+        """
+    )
+
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+
+    result.stdout.fnmatch_lines(["E *ScoreError: llm_score('high'): a score must be a finite*"])
+    assert "ledger.py" not in str(result.stdout)

@@ -191,7 +191,7 @@ def test_the_suite_passes_in_every_mode(suite: pytest.Pytester, mode: tuple[str,
     result = suite.runpytest("-p", "no:cacheprovider", "-v", *mode)
 
     result.assert_outcomes(passed=27)
-    assert str(result.stdout).count("PASSED 5/5") == 24
+    assert str(result.stdout).count("5/5 passed") == 24
 
 
 def test_output_is_that_of_its_own_trial(pytester: pytest.Pytester) -> None:
@@ -554,7 +554,7 @@ def test_a_trial_that_failed_beside_others_is_run_again_alone(pytester: pytest.P
 
     result = pytester.runpytest("-p", "no:cacheprovider", "-v")
 
-    assert str(result.stdout).count("PASSED 2/2") == 4
+    assert str(result.stdout).count("2/2 passed") == 4
     assert len((pytester.path / "calls.log").read_text().splitlines()) == 8
     result.stdout.fnmatch_lines(["*8 calls made, 0 replayed*"])
 

@@ -34,7 +34,7 @@ def test_the_suite_passes_in_every_mode(project: pytest.Pytester, mode: tuple[st
     result = project.runpytest("-p", "no:cacheprovider", "-v", *mode)
 
     result.assert_outcomes(passed=CASES + 1)
-    assert str(result.stdout).count("PASSED 4/4") == CASES
+    assert str(result.stdout).count("4/4 passed") == CASES
 
 
 def test_patching_makes_no_case_serial(project: pytest.Pytester) -> None:
@@ -177,7 +177,7 @@ def test_a_blocked_trial_that_patches_is_run_again_alone(project: pytest.Pyteste
     result.stdout.fnmatch_lines(
         ["3 cases ran serially: a trial blocked without what it patched (3)"]
     )
-    assert str(result.stdout).count("PASSED 2/2") == 3
+    assert str(result.stdout).count("2/2 passed") == 3
 
 
 ENDS = """

@@ -95,17 +95,17 @@ def run(
 def outcomes(result: pytest.RunResult) -> list[str]:
     """What became of each case, and what was printed by the one that failed."""
     lines = [line.partition(" [")[0].partition("::")[2].rstrip() for line in result.outlines]
-    ended = [line for line in lines if line.partition(" ")[2].startswith(("PASSED", "FAILED"))]
+    ended = [line for line in lines if line.partition(" ")[2].startswith(("2/2 passed", "FAILED"))]
     return ended + [line for line in result.outlines if line.startswith("printed")]
 
 
 OUTCOMES = [
-    "test_monkeypatch[0] PASSED 2/2",
+    "test_monkeypatch[0] 2/2 passed",
     "test_monkeypatch[1] FAILED",
-    "test_monkeypatch[2] PASSED 2/2",
-    "test_caplog PASSED 2/2",
-    "test_warns PASSED 2/2",
-    "test_plain PASSED 2/2",
+    "test_monkeypatch[2] 2/2 passed",
+    "test_caplog 2/2 passed",
+    "test_warns 2/2 passed",
+    "test_plain 2/2 passed",
     "printed 1",
     "printed 1",
 ]

@@ -26,7 +26,7 @@ def test_interval_is_the_t_interval_over_case_means() -> None:
     cases = [a_case("a", scores=[0.5]), a_case("b", scores=[1.0, 1.0]), a_case("c", scores=[0.75])]
     found = described(*cases, alpha=0.1)
     expected = stats.ttest_1samp([0.5, 1.0, 0.75], 0).confidence_interval(0.8)
-    assert found.interval == pytest.approx((expected.low, expected.high))
+    assert found.interval == pytest.approx((expected.low, min(expected.high, 1.0)))
     assert found.interval_level == pytest.approx(0.8)
 
 
@@ -68,6 +68,14 @@ def test_next_run_is_expected_by_the_spread_within_cases() -> None:
 def test_repeats_that_differ_beyond_chance_drift() -> None:
     found = described(*(a_case(f"c{at}", "pm" * 2 + "m") for at in range(8)))
     assert found.drifts
+
+
+def test_drift_is_judged_by_all_functions_of_a_run() -> None:
+    drifting = [a_case(f"c{at}", "pm" * 2 + "m") for at in range(4)]
+    assert described(*drifting).drifts
+    others = [a_case(f"d{at}", "pmmpp"[at:] + "pmmpp"[:at], function=f"f{at}") for at in range(5)]
+    found = describe(a_run(*drifting, *others), alpha=0.05)
+    assert not any(one.drifts for one in found)
 
 
 def test_next_run_after_a_single_repeat_is_unknown() -> None:

@@ -240,7 +240,7 @@ def test_only_setting_up_records_nothing_and_claims_nothing(
     assert bare.runs() == []
     assert not (bare.path / "out").exists()
     assert "llm evals" not in str(result.stdout)
-    assert "PASSED" not in str(result.stdout)
+    assert " passed" not in str(result.stdout)
 
 
 def test_only_setting_up_looks_for_no_baseline(bare: Project) -> None:

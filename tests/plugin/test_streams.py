@@ -45,9 +45,9 @@ def test_streams_are_paid_for_once(pytester: pytest.Pytester, server: OpenAIServ
     paid = run(pytester)
     replayed = run(pytester, "--llm-cache=replay")
 
-    paid.stdout.fnmatch_lines(["*test_blocking PASSED 3/3*", "*test_awaiting PASSED 3/3*"])
+    paid.stdout.fnmatch_lines(["*test_blocking 3/3 passed*", "*test_awaiting 3/3 passed*"])
     paid.stdout.fnmatch_lines(["*6 calls made, 0 replayed*"])
-    replayed.stdout.fnmatch_lines(["*test_blocking PASSED 3/3*", "*test_awaiting PASSED 3/3*"])
+    replayed.stdout.fnmatch_lines(["*test_blocking 3/3 passed*", "*test_awaiting 3/3 passed*"])
     assert len(server.requests) == 6
 
 
@@ -66,7 +66,7 @@ def test_the_chunks_of_other_trials_come_in_meanwhile(
         monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
         result = run(pytester, "-k", "blocking")
 
-    result.stdout.fnmatch_lines(["*test_blocking PASSED 3/3*"])
+    result.stdout.fnmatch_lines(["*test_blocking 3/3 passed*"])
 
 
 def test_a_trial_whose_stream_was_cut_each_time_is_errored(
@@ -78,5 +78,5 @@ def test_a_trial_whose_stream_was_cut_each_time_is_errored(
     result = run(pytester, "-k", "blocking", "--llm-concurrency=1")
     again = run(pytester, "-k", "blocking")
 
-    result.stdout.fnmatch_lines(["*test_blocking PASSED 2/2*", "*1 errored*"])
-    again.stdout.fnmatch_lines(["*test_blocking PASSED 3/3*", "* 1 calls made, 2 replayed*"])
+    result.stdout.fnmatch_lines(["*test_blocking 2/2 passed*", "*1 errored*"])
+    again.stdout.fnmatch_lines(["*test_blocking 3/3 passed*", "* 1 calls made, 2 replayed*"])

@@ -135,7 +135,9 @@ def test_an_unknown_option_value(pytester: pytest.Pytester, option: str, expecte
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("llm_repeats = five", "llm_repeats in the ini file"),
+        ("llm_repeats = five", "llm_repeats in the ini file=five: must be a whole number of 1 or"),
+        ("llm_max_cost = $x", "llm_max_cost in the ini file=$x: must be"),
+        ("llm_intercept = maybe", "llm_intercept in the ini file=maybe: must be true or false"),
         ("llm_alpha = 2", "llm_alpha in the ini file=2.0: must lie above 0 and below 0.5"),
         ("llm_cache = on", "llm_cache in the ini file=on: must be one of auto"),
         ("llm_max_reply_mb = 0", "llm_max_reply_mb in the ini file=0: must be a whole number of 1"),
@@ -148,7 +150,7 @@ def test_an_unknown_option_value(pytester: pytest.Pytester, option: str, expecte
         ("llm_renamed =\n  a -> c\n  b -> c", "a -> c and b -> c: one name stands for one"),
         ("llm_renamed =\n  a -> b\n  a -> c", "a -> b and a -> c: one name stands for one"),
         ("llm_origin_alias = localhost", "'localhost' is no pair of origins"),
-        ("llm_strict = perhaps", "llm_strict in the ini file"),
+        ("llm_strict = perhaps", "llm_strict in the ini file=perhaps: must be true or false"),
     ],
 )
 def test_an_unknown_ini_value(pytester: pytest.Pytester, line: str, expected: str) -> None:
@@ -229,4 +231,4 @@ def test_marks_are_merged_argument_by_argument(pytester: pytest.Pytester) -> Non
 
     result = pytester.runpytest("-v")
 
-    result.stdout.fnmatch_lines(["*test_it?1? PASSED 4/4*", "*test_it?2? PASSED 8/8*"])
+    result.stdout.fnmatch_lines(["*test_it?1? 4/4 passed*", "*test_it?2? 8/8 passed*"])

@@ -6,7 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_llmeval.stats.intervals import mean_interval, pass_rate_interval, wilson_interval
+from pytest_llmeval.stats.intervals import (
+    mean_interval,
+    pass_rate_interval,
+    wilson_interval,
+    within_share,
+)
 
 quick = settings(deadline=None, max_examples=60)
 
@@ -105,3 +110,20 @@ def test_interval_of_pass_rates_covers_what_it_says_near_the_ceiling() -> None:
         by_t += plain is not None and plain[0] <= 20 / 21 <= plain[1]
     assert covered / 500 > 0.88
     assert by_t < covered
+
+
+@pytest.mark.parametrize(
+    ("scores", "ends"),
+    [
+        ([[0.5, 1.0], [0.9]], (-0.1, 1.0)),
+        ([[0.0, 0.5], [0.9]], (0.0, 1.1)),
+        ([[0.0], [1.0]], (0.0, 1.0)),
+        ([[0.2], [0.9]], (-0.1, 1.1)),
+        ([[0.0], [3.0]], (-0.1, 1.1)),
+        ([[-1.0], [1.0]], (-0.1, 1.1)),
+    ],
+)
+def test_interval_of_a_share_ends_where_a_share_does(
+    scores: list[list[float]], ends: tuple[float, float]
+) -> None:
+    assert within_share((-0.1, 1.1), scores) == ends
