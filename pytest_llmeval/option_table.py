@@ -125,7 +125,8 @@ OPTIONS = (
         metavar="",
         ini="bool",
         kind="flag",
-        help="an inconclusive comparison fails too",
+        help="an inconclusive comparison fails too, and a function of the baseline that was left "
+        "out",
     ),
     Option(
         name="cache",

@@ -298,7 +298,7 @@ class GateRules:
             Where ratios are compared 0.02 means a factor of 1.02; the target likewise.
         target: the drop that must be ruled out, or would have been caught; in (0, inf).
         max_gone: share of a function's baseline cases that may be gone or skipped, in [0, 1].
-        strict: an inconclusive comparison fails too.
+        strict: an inconclusive comparison fails too, and a function that was not judged.
         test: for 6 independent changed cases or more, one of ``FixedTest`` for any number;
             what is measured from calls is always compared by ratio.
         multiplicity: how the p-values of several comparisons are adjusted.
