@@ -107,6 +107,23 @@ def test_a_drop_too_small_for_a_million_cases_is_out_of_reach() -> None:
     assert cases_needed(design(), drop=1e-5) is None
 
 
+@quick
+@given(st.floats(0, 6), st.lists(st.floats(-9, 6), min_size=4, max_size=4), st.floats(-6, -0.31))
+def test_every_search_of_a_plan_ends(log_cases: float, logs: list[float], log_alpha: float) -> None:
+    there, here, between, drop = (10**log for log in logs)
+    parts = Components(within_there=there, within_here=here, between=between)
+    planned = Design(
+        cases=int(10**log_cases), there=5, here=5, components=parts, alpha=10**log_alpha
+    )
+    assert 0 <= power_of(planned, drop=drop) <= 1 + 1e-9
+    needed = cases_needed(planned, drop=drop)
+    assert needed is None or 1 < needed <= 1_000_000
+    repeats = repeats_needed(planned, drop=drop)
+    assert repeats is None or 1 <= repeats <= 1000
+    smallest = smallest_drop(planned)
+    assert smallest is None or 0 < smallest < np.inf
+
+
 def test_curve_gives_calls_power_and_smallest_drop() -> None:
     points = curve(design(100, there=10), drop=0.05, repeats=[1, 5, 20])
     assert [point.calls for point in points] == [100, 500, 2000]
