@@ -373,6 +373,8 @@ class SessionHooks:
         from pytest_llmeval.runs.store import RunStore
 
         baseline = None if self._session is None else self._session.baseline
+        if baseline is not None and not baseline.run.cases:
+            baseline = None
         source = None if baseline is None else baseline.run
         if baseline is None:
             with contextlib.suppress(BaselineError):

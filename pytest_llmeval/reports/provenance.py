@@ -46,6 +46,8 @@ def differences(baseline: Run, run: Run, *, rules: GateRules) -> tuple[Differenc
         run: the run that is judged.
         rules: what it is judged by; held against those of the baseline's own session.
     """
+    if not baseline.cases:  # it stands for a commit without evals
+        return ()
     return (
         *_of_calls(baseline, run),
         *_of_versions(baseline, run),

@@ -73,7 +73,7 @@ def side_line(found: Baseline, *, side: str = "baseline") -> str:
     run = found.run
     commit = f"@{run.commit[:7]}" if run.commit else ""
     facts: list[str] = [found.how] if found.how != found.reference else []
-    if found.how != "table":
+    if found.how not in ("table", "nothing yet"):
         facts.append(f"recorded {run.created[:16].replace('T', ' ')}")
     if found.how in ("file", "last", "run id"):
         facts.append(f"run {run.id}")

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from pytest_llmeval.errors import BaselineError, BaselineUnlike, BaselineUnreadable
+from pytest_llmeval.errors import (
+    BaselineError,
+    BaselineNotFound,
+    BaselineUnlike,
+    BaselineUnreadable,
+)
 from pytest_llmeval.records import Outcome, Run
 from pytest_llmeval.runs.eligible import Demand, peculiarities, too_many_errored
-from pytest_llmeval.runs.git import GitState, resolve, short
+from pytest_llmeval.runs.git import GitState, lacks, resolve, short
 from pytest_llmeval.runs.search import Search
-from pytest_llmeval.runs.store import FoundRun, RunStore
+from pytest_llmeval.runs.store import FoundRun, RunStore, new_run_id
 from pytest_llmeval.runs.trail import (
     DEEPEN,
     NEAREST,
@@ -25,10 +31,19 @@ from pytest_llmeval.runs.trail import (
     option,
 )
 
+MARKER = "llm_eval"
 MENTIONED = 3
 
 How = Literal[
-    "file", "last", "run id", "commit", "merge-base", "earlier commit", "this very commit", "table"
+    "file",
+    "last",
+    "run id",
+    "commit",
+    "merge-base",
+    "earlier commit",
+    "this very commit",
+    "table",
+    "nothing yet",
 ]
 
 
@@ -42,7 +57,8 @@ class Baseline:
         reference: what the user named.
         commit: the commit it was recorded for, None outside git.
         how: the way from the reference to the run. ``merge-base`` stands for its nearest
-            ancestors too, ``earlier commit`` for those of HEAD; ``table`` is a score table.
+            ancestors too, ``earlier commit`` for those of HEAD; ``table`` is a score table,
+            ``nothing yet`` a run without cases, for a commit without evals.
         distance: commits behind the wanted one: the commit or merge-base, or HEAD itself
             for ``earlier commit``; 0 for a run that was named.
         notes: sentences to print before anything is paid for.
@@ -94,7 +110,15 @@ def find_baseline(
         return _as_named(reference, found, how=how, demand=demand, git=git)
     trail = find_trail(reference, git=git)
     search = Search(store, demand=demand, excluding=excluding)
-    return _along(reference, trail, search=search, git=git, folder=store.folder)
+    recorded = _along(reference, trail, search=search, git=git)
+    if recorded is not None:
+        return recorded
+    missing = _nothing_recorded(reference, trail, search=search, git=git, folder=store.folder)
+    nearest = trail.steps[0].commit
+    may_be_first = isinstance(missing, BaselineNotFound)  # a shallow clone cannot tell
+    if may_be_first and git.top and lacks(MARKER, commit=nearest, folder=root, top=git.top):
+        return _nothing_yet(reference, nearest, demand=demand, folder=store.folder)
+    raise missing
 
 
 def _by_name(
@@ -172,9 +196,7 @@ def _worded(commit: str | None) -> str:
     return "no commit" if commit is None else f"commit {short(commit)}"
 
 
-def _along(
-    reference: str, trail: Trail, *, search: Search, git: GitState, folder: Path
-) -> Baseline:
+def _along(reference: str, trail: Trail, *, search: Search, git: GitState) -> Baseline | None:
     for step in trail.steps:
         found = search.best_at(step.commit)
         if found is not None:
@@ -194,7 +216,35 @@ def _along(
             )
     if search.unlike is not None:
         raise _unlike(reference, search.unlike)
-    raise _nothing_recorded(reference, trail, search=search, git=git, folder=folder)
+    return None
+
+
+def _nothing_yet(reference: str, commit: str, *, demand: Demand, folder: Path) -> Baseline:
+    now = datetime.now(UTC)
+    run = Run(
+        id=new_run_id(now),
+        created=now.isoformat(timespec="seconds"),
+        commit=commit,
+        tree=None,
+        dirty=False,
+        ref=None,
+        root=demand.root,
+        versions={},
+        selection=(),
+        complete=True,
+        partial=(),
+        cases=(),
+        trials=(),
+    )
+    note = f"nothing to compare with yet: {short(commit)} has no eval and no run"
+    return Baseline(
+        run=run,
+        path=folder,
+        reference=reference,
+        commit=commit,
+        how="nothing yet",
+        notes=(note,),
+    )
 
 
 def _mentioned(search: Search) -> list[str]:

@@ -255,11 +255,30 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))  # Path.resolve raises at a link that leads to itself
 
 
+def lacks(text: str, *, commit: str, folder: str, top: Path) -> bool:
+    """Whether no file of a commit has a text; false if the commit is not here.
+
+    Args:
+        text: taken literally.
+        commit: full hash.
+        folder: the files below it are looked at, ``.`` for all; it need not be in the commit.
+        top: folder of the working tree.
+    """
+    found = _git(
+        top, "grep", "--quiet", "--fixed-strings", "-e", text, commit, "--", f":(literal){folder}"
+    )
+    return found.code == 1  # not the 128 of a commit that is unknown
+
+
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    succeeded: bool
+    code: int
     text: str
     complaint: str
+
+    @property
+    def succeeded(self) -> bool:
+        return self.code == 0
 
 
 def _names(top: Path, command: str, *arguments: str, given: str | None = None) -> list[str]:
@@ -282,7 +301,7 @@ def _git(folder: Path, *arguments: str, given: str | None = None) -> _Answer:
         check=False,
     )
     return _Answer(
-        succeeded=done.returncode == 0,
+        code=done.returncode,
         text=os.fsdecode(done.stdout).rstrip("\n"),
         complaint=os.fsdecode(done.stderr),
     )

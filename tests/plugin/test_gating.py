@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.project import APP, EVALS, Project, made_once
+from tests.project import APP, EVALS, Project, made_once, make_project
 
 WORSE = APP.replace("rate=0.8", "rate=0.3")
 BETTER = APP.replace("rate=0.8", "rate=1.0")
@@ -493,3 +493,55 @@ def test_the_section_says_that_nothing_was_asserted_under_python_o(
     )  # fmt: skip
 
     assert ("note: nothing was asserted: python -O" in done.stdout) is is_told, done.stdout
+
+
+@pytest.fixture
+def before_evals(pytester: pytest.Pytester) -> Project:
+    """Main has no eval yet; a branch brings the first ones."""
+    project = make_project(pytester)
+    project.git("rm", "-q", "test_evals.py")
+    project.commit("no evals")
+    project.git("switch", "-qc", "branch")
+    project.write(test_evals=EVALS.replace("repeats=5", "repeats=2"))
+    project.commit("the first evals")
+    return project
+
+
+@WORKERS
+def test_the_session_that_introduces_evals_passes_with_everything_new(
+    before_evals: Project, workers: tuple[str, ...]
+) -> None:
+    result, report = before_evals.gate("--llm-baseline=main", *workers)
+
+    assert result.ret == 0
+    assert report["verdict"] == "new"
+    assert report["baseline"]["how"] == "nothing yet"
+    assert report["differences"] == []
+    assert "note: nothing to compare with yet: " in str(result.stdout)
+    assert "differs from the baseline" not in str(result.stdout)
+
+
+def test_an_eval_that_was_there_before_needs_its_run(before_evals: Project) -> None:
+    before_evals.git("switch", "-q", "main")
+    before_evals.write(test_other="from pytest_llmeval import llm_eval")
+    before_evals.commit("an eval of which nobody recorded a run")
+    before_evals.git("switch", "-q", "branch")
+    before_evals.git("rebase", "-q", "main")
+
+    result = before_evals.run("--llm-baseline=main")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_commit_that_is_not_here_is_no_first_session(before_evals: Project) -> None:
+    result = before_evals.run(f"--llm-baseline={'ab' * 20}", "--llm-cache=replay")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *no complete run recorded*"])
+
+
+def test_without_any_eval_nothing_to_compare_with_is_no_pass(before_evals: Project) -> None:
+    before_evals.git("rm", "-q", "test_evals.py")
+    before_evals.write(test_plain="def test_ordinary(): pass")
+
+    assert before_evals.run("--llm-baseline=main").ret == pytest.ExitCode.TESTS_FAILED

@@ -75,6 +75,7 @@ def project(tmp_path, monkeypatch):
     """A repository with one commit on main; the working directory is its top."""
     project = Project(tmp_path / "project").begin()
     (project.top / "prompt.txt").write_text("Name the capital.\n")
+    (project.top / "test_evals.py").write_text("from pytest_llmeval import llm_eval\n")
     project.commit()
     monkeypatch.chdir(project.top)
     return project

@@ -884,3 +884,67 @@ def test_a_named_run_of_a_selection_says_what_it_covers(project):
     run_id = project.record(selection=("-k a",), partial=("tests/a.py::test_x",))
     found = find(project, run_id, selection=("-k a",))
     assert found.notes == ("of '-k a' alone",)
+
+
+# --- the first evals ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def first(project):
+    """Main has no eval any more, and a branch brings one."""
+    (project.top / "test_evals.py").unlink()
+    project.commit()
+    branch_off(project)
+    (project.top / "test_evals.py").write_text("from pytest_llmeval import llm_eval\n")
+    project.commit()
+    return project
+
+
+@pytest.mark.parametrize("reference", ["main", "HEAD~1", "HEAD~2"])
+def test_a_commit_without_evals_has_nothing_to_compare_with(first, reference):
+    baseline = find(first, reference)
+    assert baseline.how == "nothing yet"
+    assert baseline.commit == first.git("rev-parse", reference)
+    assert baseline.run.cases == ()
+    (note,) = baseline.notes
+    assert note == f"nothing to compare with yet: {baseline.commit[:7]} has no eval and no run"
+
+
+def test_a_first_eval_on_main_itself_is_held_against_the_commit_before(first):
+    first.git("switch", "--quiet", "main")
+    first.git("merge", "--quiet", "--ff-only", "shorter-prompt")
+    assert find(first, "main").how == "nothing yet"
+
+
+def test_a_run_is_found_though_the_marker_comes_from_elsewhere(first):
+    run_id = first.record(first.git("rev-parse", "main"))
+    assert find(first, "main").run.id == run_id
+
+
+def test_evals_of_another_folder_are_not_this_ones(first):
+    first.git("switch", "--quiet", "main")
+    for name in ("one", "other"):
+        (first.top / name).mkdir()
+    (first.top / "one" / "test_evals.py").write_text("import llm_eval")
+    (first.top / "other" / "test_plain.py").write_text("import pytest")
+    first.commit()
+    branch_off(first, "next")
+    refusal(BaselineNotFound, first, "main", root="one")
+    assert find(first, "main", root="other").how == "nothing yet"
+    assert find(first, "main", root="third").how == "nothing yet"
+
+
+def test_a_commit_that_is_not_here_is_missing(first):
+    refusal(BaselineNotFound, first, "ab" * 20)
+
+
+def test_a_shallow_clone_cannot_tell_where_the_evals_began(first, tmp_path, monkeypatch):
+    path = tmp_path / "clone"
+    first.git("switch", "--quiet", "main")
+    first.git("clone", "--quiet", "--depth=1", f"file://{first.top}", str(path))
+    clone = Project(path)
+    clone.git("switch", "--quiet", "--create", "more")
+    clone.commit()
+    monkeypatch.chdir(path)
+    lines = refusal(BaselineError, clone, "main")
+    assert "This clone is shallow." in lines[0]

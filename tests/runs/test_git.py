@@ -300,7 +300,8 @@ def test_a_detached_head_is_a_ref(project):
 )
 def test_what_is_no_name_of_a_commit_is_nothing(name, project):
     assert resolve(name, top=project.top) is None
-    assert {entry.name for entry in project.top.iterdir()} == {".git", "prompt.txt"}
+    names = {entry.name for entry in project.top.iterdir()}
+    assert names == {".git", "prompt.txt", "test_evals.py"}
 
 
 def test_a_blob_is_no_commit(project):
