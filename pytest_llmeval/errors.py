@@ -41,7 +41,16 @@ class BaselineError(LLMEvalError):
 
 
 class BaselineNotFound(BaselineError):
-    """No stored run fits what was named."""
+    """No stored run fits what was named.
+
+    Attributes:
+        line: what is missing and how to record it, in one line, for a session that goes on.
+    """
+
+    def __init__(self, message: str, *, line: str | None = None) -> None:
+        """Keep the message and the line."""
+        super().__init__(message)
+        self.line = message if line is None else line
 
 
 class BaselineUnreadable(BaselineError):

@@ -191,7 +191,7 @@ INI_ONLY = (
     (
         "llm_prices",
         "linelist",
-        "lines of 'openai/model = 0.15, 0.60': dollars per million tokens, input and output",
+        "lines of 'openai/model = INPUT, OUTPUT': dollars per million tokens, input and output",
     ),
     ("llm_max_reply_mb", "int", "the most that is read of one reply, in MiB (default: 128)"),
     ("llm_intercept", "bool", "keep what clients of the application ask (default: false)"),

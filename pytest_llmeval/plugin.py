@@ -460,7 +460,7 @@ def _planned_session(config: pytest.Config, settings: Settings, retry: Retry | N
         except BaselineNotFound as exc:
             if settings.on_missing == "error":
                 raise
-            missing[name] = str(exc)
+            missing[name] = exc.line
     runs = [one.run for one in found.values() if one is not None]
     notes = renames_of_nothing(runs, settings.renamed)
     named = {

@@ -1,4 +1,4 @@
-"""What calls cost: the user's own prices first, then the tables of genai-prices, if installed.
+"""What calls cost: the user's own prices first, then the tables of genai-prices.
 
 A price is never guessed. Where there is none the cost is not known, which is not 0.
 """
@@ -15,7 +15,6 @@ from pytest_llmeval.records import TokenPrice
 
 LOCAL_PROVIDERS = ("function", "ollama")
 MILLION = 10**6
-EXTRA = 'pip install "pytest-llm-baseline[cost]"'
 
 FREE = TokenPrice(input=Decimal(0), output=Decimal(0))
 
@@ -75,8 +74,10 @@ class Prices:
 
     def remedy(self, model: str | None) -> str:
         """Say what to type where a model has no price."""
-        line = f"a line of llm_prices in the ini file:  {model or 'openai/model'} = 0.15, 0.60"
-        return f"Type {line}" if is_installed() else f"Type  {EXTRA}  or {line}"
+        return (
+            f"Type a line of llm_prices in the ini file:  {model or 'openai/model'} = INPUT, OUTPUT"
+            "  in dollars per million tokens"
+        )
 
     def check(self, model: str, *, cap: Decimal) -> None:
         """Find out, before anything is spent, whether a model has a price.
@@ -96,16 +97,6 @@ class Prices:
         if _provider(model) in LOCAL_PROVIDERS:
             return Tariff(price=FREE)
         return _listed(model)
-
-
-def is_installed() -> bool:
-    """Whether the extra ``cost`` is there; finding out imports nothing."""
-    from importlib.util import find_spec
-
-    try:
-        return find_spec("genai_prices") is not None
-    except ValueError:  # somebody has put something else in its place
-        return False
 
 
 def _provider(model: str) -> str:

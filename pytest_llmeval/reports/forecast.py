@@ -41,14 +41,8 @@ def _calls_line(opening: Run, source: Run | None, settings: Settings) -> str:
     most: dict[str, int] = {}
     for trial in source.trials:
         most[trial.case] = max(most.get(trial.case, 0), len(trial.calls))
-    repeats = {case.id: case.repeats for case in opening.cases}
     calls = sum(case.repeats * most.get(case.id, 1) for case in opening.cases)
-    known = sum(
-        sum(call.draw is not None for call in trial.calls)
-        for trial in source.trials
-        if trial.index < repeats.get(trial.case, 0) and settings.cache == "auto"
-    )
-    return f"up to {counted(calls, 'call')} to {asked} ({known} replies known)"
+    return f"up to {counted(calls, 'call')} to {asked}"
 
 
 def _note_on_repeats(opening: Run, baseline: Run) -> Iterator[str]:

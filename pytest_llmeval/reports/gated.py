@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from pytest_llmeval.gate.comparison import Comparison, FunctionComparison, Method, Verdict
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import MEASURED_METRICS
+from pytest_llmeval.records import MEASURED_METRICS, CacheMode
 from pytest_llmeval.reports import words
 from pytest_llmeval.reports.errored import first_reason
 from pytest_llmeval.reports.lines import BOLD, GREEN, RED, YELLOW, Line
@@ -32,6 +32,13 @@ _STATISTICS: Mapping[Method, str] = {
     "two-proportion-z": "z",
 }
 _UNSURE = (Verdict.INCONCLUSIVE,)
+_NOT_HERE = "the baseline's cache is not here"
+_WHY_REDRAWN: Mapping[CacheMode, str] = {
+    "auto": _NOT_HERE,
+    "replay": _NOT_HERE,
+    "refresh": "--llm-cache=refresh draws everything anew",
+    "off": "--llm-cache=off replays nothing",
+}
 
 
 def gated_lines(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
@@ -183,7 +190,7 @@ def _remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str
     if redrawn:
         yield (
             f"{redrawn} cases sent the same requests but got new replies "
-            "(the baseline's cache is not here)"
+            f"({_WHY_REDRAWN[judgement.settings.cache]})"
         )
     if function.changed_kinds.get("unseen", 0) and not _is_table(judgement):
         yield f"{function.changed_kinds['unseen']} cases made no call that was seen here"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from importlib import import_module
@@ -142,7 +143,8 @@ def test_a_missing_baseline_may_run_ungated(project: Project) -> None:
 
     assert result.ret == 0
     assert report["verdict"] == "not_gated"
-    result.stdout.fnmatch_lines(["not gated: --llm-baseline=main: no *"])
+    told = "not gated: --llm-baseline=main: no *. Record one: git switch main && pytest"
+    result.stdout.fnmatch_lines([told])
 
 
 def test_a_session_without_baseline_ends_with_its_section_too(project: Project) -> None:
@@ -377,7 +379,23 @@ def test_the_draws_of_a_refresh_are_new_and_kept(main: Project) -> None:
     assert function["changed_kinds"] == {"redrawn": 20}
     # The simulator gives the same text to the same draw, yet these are new draws.
     assert function["verdict"] == "no_significant_change"
-    result.stdout.fnmatch_lines(["*20 cases sent the same requests but got new replies*"])
+    told = "20 cases sent the same requests but got new replies (--llm-cache=refresh draws"
+    assert told in str(result.stdout)
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason"),
+    [("off", "--llm-cache=off replays nothing"), ("auto", "the baseline's cache is not here")],
+)
+def test_new_replies_to_the_same_requests_are_put_down_to_what_was_asked_for(
+    main: Project, mode: str, reason: str
+) -> None:
+    if mode == "auto":
+        shutil.rmtree(main.path / ".llmeval" / "cache")
+
+    result = main.run("--llm-baseline=main", f"--llm-cache={mode}")
+
+    assert f"but got new replies ({reason})" in str(result.stdout)
 
 
 def test_a_rerun_under_refresh_replays_the_draws_of_this_session(project: Project) -> None:
@@ -454,7 +472,7 @@ def test_the_most_it_may_cost_is_said_before_the_first_call(main: Project) -> No
 
     result.stdout.fnmatch_lines(
         [
-            "llm evals: up to 240 calls to function/model:answer (200 replies known)",
+            "llm evals: up to 240 calls to function/model:answer",
             "llm evals: note: the baseline has fewer repeats of 20 cases than this session *",
             "test_evals.py *",
         ]
@@ -464,7 +482,7 @@ def test_the_most_it_may_cost_is_said_before_the_first_call(main: Project) -> No
 def test_with_as_many_repeats_there_is_no_note(main: Project) -> None:
     result = main.run("--llm-baseline=main")
 
-    result.stdout.fnmatch_lines(["llm evals: up to 100 calls to * (100 replies known)"])
+    result.stdout.fnmatch_lines(["llm evals: up to 100 calls to *"])
     result.stdout.no_fnmatch_line("*fewer repeats*")
 
 

@@ -55,7 +55,7 @@ def test_the_most_is_what_the_dearest_trial_of_each_case_takes_in_every_repeat()
     lines = told(run_of(1000, 3000, 2000, 500), begins=opening(repeats=5))
 
     assert lines[:2] == [
-        "up to 10 calls to openai/foo (4 replies known)",
+        "up to 10 calls to openai/foo",
         "at most about $0.25 if every request is asked anew and no trial takes more than the "
         "dearest of its case in run 20261121T084100-1a2b3c",
     ]
@@ -65,7 +65,7 @@ def test_an_earlier_run_serves_where_there_is_no_baseline() -> None:
     lines = told(run_of(*[1000] * 4), is_baseline=False, begins=opening(repeats=5))
 
     assert [line.partition(" if ")[0] for line in lines] == [
-        "up to 10 calls to openai/foo (4 replies known)",
+        "up to 10 calls to openai/foo",
         "at most about $0.10",
     ]
 
@@ -120,6 +120,6 @@ def test_under_replay_nothing_can_be_spent() -> None:
     assert told(run_of(*[1] * 4), cache="replay") == []
 
 
-@pytest.mark.parametrize("mode", ["refresh", "off"])
-def test_what_is_drawn_anew_is_not_known(mode: str) -> None:
-    assert told(run_of(*[1] * 4), cache=mode)[0].endswith("(0 replies known)")
+@pytest.mark.parametrize("mode", ["auto", "refresh", "off"])
+def test_nothing_is_said_of_replies_before_requests_are_known(mode: str) -> None:
+    assert told(run_of(*[1] * 4), cache=mode)[0] == "up to 4 calls to openai/foo"
