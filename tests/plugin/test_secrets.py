@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -206,3 +207,4 @@ def test_what_clients_log_and_tracebacks_show_holds_no_secret(
     files = [path.name for path in (pytester.path / ".llmeval").iterdir()]
     assert {"junit.xml", "log"} <= {*files}
     assert files_with(secret, pytester.path / ".llmeval") == []
+    assert not logging.getLogger("httpx2").filters  # the session has taken it away
