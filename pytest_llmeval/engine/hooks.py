@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gc
 import inspect
-import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -71,7 +71,7 @@ class EngineHooks:
         self._told: set[pytest.Item] = set()  # cases that the session or controller knows of
         self._in_report: tuple[pytest.Item, dict[str, Any]] | None = None
         self._payloads = 0
-        self._process = os.getpid()
+        self._process = uuid4().hex  # workers may run on several machines
         self._has_warned = False
         self._opening = opening  # rides on the first report
         self._is_opened = False

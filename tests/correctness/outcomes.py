@@ -19,7 +19,7 @@ SUITE = Path(__file__).with_name("suite")
 # Times, where and how it ran, and what rides on whichever report comes first.
 _OF_ITS_OWN = (
     "duration", "start", "stop", "seconds", "draw", "opening", "total", "notes", "serial",
-    "attempts", "worker_id", "testrun_uid", "item_index",
+    "attempts", "id", "worker_id", "testrun_uid", "item_index",
 )  # fmt: skip
 
 
