@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import unittest
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,9 @@ from pytest_llmeval.printable import printable
 from pytest_llmeval.records import Outcome
 
 Failure = pytest.ExceptionInfo[BaseException]
+
+# "object Reply can't be used in 'await' expression", "'Reply' object can't be awaited"
+_AWAITED_REPLY = re.compile(r"(object Reply|'Reply' object) can't be .*await")
 
 
 def outcome(failure: Failure | None, ledger: Ledger, *, in_setup: bool) -> Outcome:
@@ -39,6 +43,19 @@ def outcome(failure: Failure | None, ledger: Ledger, *, in_setup: bool) -> Outco
 def asked_in_vain(error: BaseException, ledger: Ledger) -> bool:
     """Whether a trial failed that had no reply, or could ask no model: that is no miss."""
     return bool(ledger.refusal) or ledger.lost_a_reply or comes_of_settings(error)
+
+
+def explain(error: BaseException) -> None:
+    """Add what to type to the error of a test that awaits ``llm``.
+
+    A note, as a ``Reply`` that can be awaited in order to explain itself would pass for an
+    awaitable with everybody who asks ``inspect.isawaitable``.
+    """
+    if isinstance(error, TypeError) and _AWAITED_REPLY.match(str(error)):
+        error.add_note(
+            "llm answers without await: type llm.ask(...), or take the fixture async_llm and type "
+            "await async_llm.ask(...), so that other trials go on meanwhile"
+        )
 
 
 def headline(failure: Failure | None, ledger: Ledger) -> str:

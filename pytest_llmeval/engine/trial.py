@@ -17,7 +17,14 @@ from pytest_llmeval.engine.context import Context
 from pytest_llmeval.engine.fiber import Fiber, ThreadFiber
 from pytest_llmeval.engine.ledger import Ledger
 from pytest_llmeval.engine.marker import case_id
-from pytest_llmeval.engine.outcome import Failure, asked_in_vain, headline, message, outcome
+from pytest_llmeval.engine.outcome import (
+    Failure,
+    asked_in_vain,
+    explain,
+    headline,
+    message,
+    outcome,
+)
 from pytest_llmeval.engine.patches import Patches
 from pytest_llmeval.engine.threads import Threads
 from pytest_llmeval.models.asker import asking
@@ -129,6 +136,7 @@ class RunningTrial:
     def note(self, phase: Phase, failure: Failure | None) -> None:
         """Keep what left a phase; pytest's report would show an xfail as skipped."""
         if failure is not None:
+            explain(failure.value)
             self._raised[phase] = failure
 
     def ended(self) -> Ended:

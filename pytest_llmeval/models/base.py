@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NoReturn, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from pytest_llmeval.errors import LLMEvalError, SettingsError
 from pytest_llmeval.records import Call, Parameter, Slot
@@ -63,18 +63,6 @@ class Reply:
         takes half a second.
         """
         return self.parse()
-
-    def __await__(self) -> NoReturn:
-        """Explain, as this is no coroutine.
-
-        Raises:
-            TypeError: always.
-        """
-        __tracebackhide__ = True
-        raise TypeError(
-            "llm answers without await: type llm.ask(...), or take the fixture async_llm and type "
-            "await async_llm.ask(...), so that other trials go on meanwhile"
-        )
 
 
 class Model(Protocol):
