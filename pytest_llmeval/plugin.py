@@ -94,6 +94,7 @@ class SessionHooks:
         self._config = config
         self._settings = settings
         self._is_worker = hasattr(config, "workerinput")
+        self._deselected: set[pytest.Item] = set()
         self._usage_error = ""
         self._judgement: Judgement | None = None
         self._collection_failed = False
@@ -129,6 +130,10 @@ class SessionHooks:
             *retry_lines(self._session.retry),
         ]
         return [printable(f"llm evals: {line}") for line in lines]
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Note what is left out openly; what vanishes without a word counts as gone."""
+        self._deselected.update(items)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(
@@ -347,6 +352,7 @@ class SessionHooks:
             [spec.case for spec in evals],
             rules=self._settings.gate,
             left_out=left_out,
+            deselected=self._deselected,
             completes=self._retry.run.id if self._retry else None,
         )
         if self._retry is None and not self._is_worker and not self._asks_only:

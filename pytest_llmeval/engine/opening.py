@@ -6,7 +6,7 @@ import argparse
 import os
 import platform
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import metadata
@@ -35,6 +35,7 @@ def open_run(
     *,
     rules: GateRules,
     left_out: Sequence[pytest.Item],
+    deselected: Collection[pytest.Item],
     completes: str | None = None,
 ) -> Run:
     """Describe the run that begins, without its trials.
@@ -47,12 +48,13 @@ def open_run(
         cases: every case that will run, in order of collection.
         rules: of the gate, whether or not it is asked this time.
         left_out: eval items that were collected and will not run.
+        deselected: all items that were announced to be left out.
         completes: id of the run that this one completes.
     """
     now = datetime.now(UTC)
     git = git_state(config)
     chosen = selection(config)
-    in_part = {_function(item.nodeid) for item in left_out}
+    in_part = {_function(item.nodeid) for item in left_out if item in deselected}
     in_part |= {_function(path) for path in paths_of(chosen) if "[" in path}
     goes_by_last = any(config.getoption(name, None) for name in _BY_LAST_SESSION)
     if goes_by_last:  # pytest drops items of such sessions before anybody sees them
