@@ -179,6 +179,7 @@ def test_ignored(llm, n):
 @MANY
 @llm_eval(repeats=3, min_score=1)
 def test_an_error(llm, n):
+    llm.ask(f"answered {n}")  # a trial without any reply would be no result
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         with pytest.raises(Exception, match="UserWarning"):
