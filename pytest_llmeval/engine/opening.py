@@ -131,6 +131,7 @@ def selection(config: pytest.Config) -> tuple[str, ...]:
 def typed_selection(config: pytest.Config, parser: pytest.Parser | None) -> tuple[str, ...]:
     """Return what the user typed of a selection, ``--lf`` and ``--stepwise`` included.
 
+    The folder in which pytest was started counts as typed where pytest took it for want of paths.
     All else that leaves tests out stands in files or in the environment, which a branch, or
     a job that judges it, may change unseen: addopts, other ini keys, a conftest.
 
@@ -142,7 +143,9 @@ def typed_selection(config: pytest.Config, parser: pytest.Parser | None) -> tupl
         return ()
     typed = parser.parse_known_args(list(config.invocation_params.args))
     by_last = (f"--{name}" for name in _BY_LAST_SESSION if getattr(typed, name, None))
-    return (*_selected(config, typed, paths=getattr(typed, "file_or_dir", ())), *by_last)
+    by_folder = config.args_source is config.ArgsSource.INVOCATION_DIR
+    paths = config.args if by_folder else getattr(typed, "file_or_dir", ())
+    return (*_selected(config, typed, paths=paths), *by_last)
 
 
 def _selected(

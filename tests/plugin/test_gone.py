@@ -41,6 +41,20 @@ def test_what_the_user_left_out_is_named_and_fails_a_strict_gate(
     assert main.run("--llm-baseline=main", "--llm-strict", *typed).ret == 1
 
 
+@WORKERS
+def test_the_folder_where_pytest_was_started_counts_as_typed(
+    main: Project, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(main.path / "evals")
+
+    result = main.run("--llm-baseline=main", *workers)
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["not judged: *test_one (4 cases, deselected), *test_two (2 cases, deselected)"]
+    )
+
+
 LEFT_OUT = {
     "addopts": {"pytest_ini": f"{MARKED}addopts = -k 'not test_one'\n"},
     "testpaths": {"pytest_ini": f"{MARKED}testpaths = evals\n"},
