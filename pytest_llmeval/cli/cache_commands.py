@@ -59,7 +59,7 @@ def stats(directory: Path | None) -> None:
 def why(nodeid: str, reference: str, directory: Path | None) -> None:
     """Say which calls of a recorded case were replayed, and why others were asked anew."""
     home = _home(directory)
-    run = run_named(reference, store=RunStore(home))
+    run = run_named(reference, store=RunStore(home), git=read_state(Path.cwd()))
     calls = [call for trial in _trials_of(run, nodeid) for call in trial.calls]
     click.echo(f"run {run.id}  {nodeid}")
     if not calls:

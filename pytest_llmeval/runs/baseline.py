@@ -13,11 +13,11 @@ from pytest_llmeval.errors import (
     BaselineError,
     BaselineNotFound,
     BaselineUnlike,
-    BaselineUnreadable,
 )
 from pytest_llmeval.records import Outcome, Run
 from pytest_llmeval.runs.eligible import Demand, peculiarities, too_many_errored
-from pytest_llmeval.runs.git import GitState, lacks, resolve, short
+from pytest_llmeval.runs.git import GitState, lacks, short
+from pytest_llmeval.runs.named import find_by_name
 from pytest_llmeval.runs.search import Search
 from pytest_llmeval.runs.store import FoundRun, RunStore, new_run_id
 from pytest_llmeval.runs.trail import (
@@ -86,9 +86,10 @@ def find_baseline(
     """Find and read the run that a session is to be compared with.
 
     Args:
-        reference: a run file, ``last``, a run id, a commit, a branch or a tag; tried in
-            this order. Refs lead to complete, clean runs of their commits alone; a run
-            named by the first three may be of any kind, and the notes say of which.
+        reference: the path of a run file, ``last``, a run id, a branch, a tag or a commit;
+            tried in this order, and at last a file whose name does not look like a path.
+            Refs lead to complete, clean runs of their commits alone; a run that is named
+            otherwise may be of any kind, and the notes say of which.
         store: where runs are kept.
         git: the state at session start.
         root: rootpath relative to git's top level, ``.`` for the same.
@@ -102,12 +103,16 @@ def find_baseline(
         BaselineError: the name leads to no commit, or the history was cut off.
         BaselineUnreadable: the run that was named cannot be read.
         BaselineUnlike: the run is of another folder or of other tests.
+        SettingsError: a file that git tracks was named, and not by a path.
     """
     demand = Demand(root=root, selection=tuple(selection), models=models)
-    named = _by_name(reference, store=store, git=git, excluding=excluding)
+    named = find_by_name(reference, store=store, git=git, excluding=excluding)
     if named is not None:
         how, found = named
         return _as_named(reference, found, how=how, demand=demand, git=git)
+    if reference == "last":
+        what = f"no run is recorded in {_shown(store.folder)}."
+        raise not_found(reference, what, todo="Record one:  pytest")
     trail = find_trail(reference, git=git)
     search = Search(store, demand=demand, excluding=excluding)
     recorded = _along(reference, trail, search=search, git=git)
@@ -119,43 +124,6 @@ def find_baseline(
     if may_be_first and git.top and lacks(MARKER, commit=nearest, folder=root, top=git.top):
         return _nothing_yet(reference, nearest, demand=demand, folder=store.folder)
     raise missing
-
-
-def _by_name(
-    reference: str, *, store: RunStore, git: GitState, excluding: Collection[str]
-) -> tuple[How, FoundRun] | None:
-    path = Path(reference)
-    if _is_file(path):
-        return "file", FoundRun(path, _load_file(path, reference=reference, store=store, git=git))
-    if reference == "last":
-        newest = store.newest(excluding=excluding)
-        if newest is None:
-            raise not_found(
-                reference,
-                f"no run is recorded in {_shown(store.folder)}.",
-                todo="Record one:  pytest",
-            )
-        return "last", newest
-    stored = store.by_id(reference)
-    return None if stored is None else ("run id", FoundRun(stored, store.load(stored)))
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # such as a name too long to be one
-        return False
-
-
-def _load_file(path: Path, *, reference: str, store: RunStore, git: GitState) -> Run:
-    try:
-        return store.load(path)
-    except BaselineUnreadable as exc:
-        ref = resolve(reference, top=git.top) if git.top else None
-        if ref is None or ref.full_name is None:
-            raise
-        hint = f" If you meant the git ref of that name: {option(ref.full_name)}"
-        raise BaselineUnreadable(f"{exc}{hint}") from exc
 
 
 def _as_named(

@@ -1,34 +1,98 @@
-"""Recorded runs by name, for commands: no session, so nothing that a run must be alike to."""
+"""Recorded runs by a name of their own: a file, an id, or the newest."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+import re
+import shlex
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
-from pytest_llmeval.errors import BaselineError, BaselineNotFound
+from pytest_llmeval.errors import BaselineError, BaselineNotFound, SettingsError
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.git import GitState, first_parents, resolve
-from pytest_llmeval.runs.store import ENDING, RunStore
+from pytest_llmeval.runs.git import GitState, first_parents, resolve, tracked_below
+from pytest_llmeval.runs.header import FULL_HASH
+from pytest_llmeval.runs.store import ENDING, FoundRun, RunStore
 from pytest_llmeval.runs.trail import NEAREST
 
+ByName = Literal["file", "last", "run id"]
 
-def run_named(reference: str, *, store: RunStore) -> Run:
+_PATH = re.compile(rf"\.{{0,2}}[/\\]|~|[A-Za-z]:[/\\]|.*{re.escape(ENDING)}\Z", re.DOTALL)
+
+
+def find_by_name(
+    reference: str, *, store: RunStore, git: GitState, excluding: Collection[str] = ()
+) -> tuple[ByName, FoundRun] | None:
+    """Find the run that a name means by itself, and say how; None if it may be a commit's name.
+
+    A file is meant by a name that looks like a path. By any other it is meant only where
+    nothing else has that name, since a file of a commit must not take a branch's place.
+
+    Args:
+        reference: what was typed.
+        store: where runs are kept.
+        git: the state of the working tree.
+        excluding: ids of runs that are not the last one.
+
+    Raises:
+        BaselineUnreadable: the run is damaged.
+        SettingsError: the name is that of a file which git tracks, and does not look like a path.
+    """
+    path = Path(os.path.expanduser(reference))  # noqa: PTH111 - raises nothing
+    is_path, is_file = _PATH.match(reference) is not None, _is_file(path)
+    if is_file and is_path:
+        return "file", FoundRun(path, store.load(path))
+    if reference == "last":
+        newest = store.newest(excluding=excluding)
+        return None if newest is None else ("last", newest)
+    stored = store.by_id(reference)
+    if stored is not None:
+        return "run id", FoundRun(stored, store.load(stored))
+    if not is_file or _is_commit(reference, git=git):
+        return None
+    if tracked_below((path.absolute(),), top=git.top):
+        quoted = shlex.quote(reference)
+        raise SettingsError(
+            f"no branch, tag or commit {reference!r} is here, and the file of that name is tracked "
+            "by git: what a commit brings along is no record of what was measured. Fetch the "
+            f"branch, or take the file out of the commit:  git rm --cached {quoted}  "
+            f"To compare with the file all the same name its path:  .{os.sep}{quoted}"
+        )
+    return "file", FoundRun(path, store.load(path))
+
+
+def _is_commit(reference: str, *, git: GitState) -> bool:
+    if re.fullmatch(FULL_HASH, reference.lower()):
+        return True
+    return git.top is not None and resolve(reference, top=git.top) is not None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # such as a name too long to be one
+        return False
+
+
+def run_named(reference: str, *, store: RunStore, git: GitState) -> Run:
     """Read a run.
 
     Args:
         reference: a run file, ``last`` or a run id.
         store: where runs are kept.
+        git: the state of the working tree.
 
     Raises:
         BaselineNotFound: there is none of that name.
         BaselineUnreadable: it is damaged.
     """
-    run = _by_name(reference, store=store)
-    if run is None:
+    named = find_by_name(reference, store=store, git=git)
+    if named is None:
         raise BaselineNotFound(
             f"no run {reference!r} in {store.folder}. Name a run file, a run id, or last"
         )
-    return run
+    return named[1].run
 
 
 def draws_of_every_run(store: RunStore) -> frozenset[str]:
@@ -59,21 +123,10 @@ def draws_of_baselines(
     return _draws(run for name in references for run in _baselines(name, store=store, git=git))
 
 
-def _by_name(reference: str, *, store: RunStore) -> Run | None:
-    path = Path(reference)
-    if path.is_file():
-        return store.load(path)
-    if reference == "last":
-        newest = store.newest()
-        return None if newest is None else newest.run
-    stored = store.by_id(reference)
-    return None if stored is None else store.load(stored)
-
-
 def _baselines(reference: str, *, store: RunStore, git: GitState) -> list[Run]:
-    named = _by_name(reference, store=store)
+    named = find_by_name(reference, store=store, git=git)
     if named is not None:
-        return [named]
+        return [named[1].run]
     if git.top is None:
         raise BaselineError(f"no run {reference!r} in {store.folder}, and {git.absent}")
     ref = resolve(reference, top=git.top)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.records import Run
@@ -19,6 +18,7 @@ from pytest_llmeval.runs.git import (
     short,
 )
 from pytest_llmeval.runs.header import FULL_HASH
+from pytest_llmeval.runs.named import ByName, find_by_name
 from pytest_llmeval.runs.search import Search
 from pytest_llmeval.runs.store import FoundRun, RunStore, StoredRun, refuse_tracked
 from pytest_llmeval.runs.trail import NEAREST
@@ -38,7 +38,7 @@ def find_candidate(reference: str, *, store: RunStore, git: GitState) -> Baselin
         BaselineUnreadable: it is damaged.
         SettingsError: git tracks runs or replies of the store.
     """
-    named = _by_name(reference, store=store, git=git, excluding=None)
+    named = _by_name(reference, store=store, git=git)
     if named is not None:
         return _as_named(reference, named)
     commit = _resolved(reference, store=store, git=git).commit
@@ -96,23 +96,19 @@ def find_reference(reference: str, *, candidate: Run, store: RunStore, git: GitS
 
 
 def _by_name(
-    reference: str, *, store: RunStore, git: GitState, excluding: Run | None
-) -> tuple[How, FoundRun] | None:
-    path = Path(reference)
-    if path.is_file():
-        return "file", FoundRun(path, store.load(path))
-    refuse_tracked(store.directory, git=git)
-    if reference == "last":
-        newest = store.newest(excluding=excluding.id) if excluding else store.newest()
-        if newest is None:
-            other = f" besides {excluding.id}" if excluding else ""
-            raise BaselineNotFound(f"last: no run{other} in {store.folder}. Record one: pytest")
-        return "last", newest
-    stored = store.by_id(reference)
-    return None if stored is None else ("run id", FoundRun(stored, store.load(stored)))
+    reference: str, *, store: RunStore, git: GitState, excluding: Run | None = None
+) -> tuple[ByName, FoundRun] | None:
+    excluded = (excluding.id,) if excluding else ()
+    named = find_by_name(reference, store=store, git=git, excluding=excluded)
+    if named is None or named[0] != "file":
+        refuse_tracked(store.directory, git=git)
+    if named is None and reference == "last":
+        other = f" besides {excluding.id}" if excluding else ""
+        raise BaselineNotFound(f"last: no run{other} in {store.folder}. Record one: pytest")
+    return named
 
 
-def _as_named(reference: str, named: tuple[How, FoundRun]) -> Baseline:
+def _as_named(reference: str, named: tuple[ByName, FoundRun]) -> Baseline:
     how, found = named
     run = found.run
     odd = peculiarities(run, trials=len(run.trials))

@@ -303,6 +303,28 @@ def test_a_committed_run_is_no_baseline(branch: Project, workers: tuple[str, ...
     assert "INTERNALERROR" not in told
 
 
+@pytest.mark.parametrize("name", ["main", "v1"])
+def test_a_committed_file_of_a_refs_name_is_no_baseline(branch: Project, name: str) -> None:
+    branch.git("tag", "v1", "main")
+    forge(branch).rename(branch.path / name)
+    branch.git("add", name)
+    branch.git("commit", "-qm", "innocent")
+
+    result = branch.run("--llm-baseline=main", f"--llm-anchor={name}", "--llm-repeats=2")
+
+    told = ["baseline main@??????? (merge-base, *", f"anchor {name}@??????? (merge-base, *"]
+    result.stdout.fnmatch_lines(told)
+
+
+def test_a_committed_file_is_no_baseline_where_no_ref_has_its_name(branch: Project) -> None:
+    (branch.path / "origin").mkdir()
+    forge(branch).rename(branch.path / "origin" / "main")
+    branch.git("add", "origin/main")
+    branch.git("commit", "-qm", "innocent")
+
+    assert "git rm --cached origin/main" in refused(branch, "--llm-baseline=origin/main")
+
+
 def test_committed_replies_are_not_replayed(branch: Project) -> None:
     branch.git("add", "-f", ".llmeval/cache")
     branch.git("commit", "-qm", "innocent")

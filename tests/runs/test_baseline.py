@@ -11,6 +11,7 @@ from pytest_llmeval.errors import (
     BaselineNotFound,
     BaselineUnlike,
     BaselineUnreadable,
+    SettingsError,
 )
 from pytest_llmeval.runs.baseline import find_baseline
 from pytest_llmeval.runs.git import read_state
@@ -653,32 +654,69 @@ def test_a_damaged_run_that_was_named_is_the_error(reference, project):
     assert line.startswith(f"{path} is damaged")
 
 
-def test_a_file_goes_before_a_branch_of_its_name(project):
+def plant(project, name):
+    """Put a run of another commit into a file; returns its id."""
+    run_id = project.record("c" * 40)
+    (project.top / name).parent.mkdir(exist_ok=True)
+    shutil.copy(project.store.by_id(run_id), project.top / name)
+    project.store.by_id(run_id).unlink()
+    return run_id
+
+
+@pytest.mark.parametrize("reference", ["runs.jsonl.gz", "./main", "{top}/main", "../project/main"])
+def test_a_file_is_meant_by_a_name_that_looks_like_a_path(reference, project):
     project.git("branch", "runs.jsonl.gz")
-    run_id = project.record()
-    shutil.copy(project.store.by_id(run_id), project.top / "runs.jsonl.gz")
-    assert find(project, "runs.jsonl.gz").how == "file"
-
-
-def test_a_file_that_is_no_run_tells_how_to_name_the_branch(project):
-    project.git("branch", "prompt.txt")
     project.record()
-    (line,) = refusal(BaselineUnreadable, project, "prompt.txt")
-    assert "Not a gzipped file" in line
-    assert line.endswith("--llm-baseline=refs/heads/prompt.txt")
+    planted = plant(project, reference.replace("{top}/", "").replace("../project/", ""))
+    project.commit()  # that it is tracked does not matter then
+    baseline = find(project, reference.replace("{top}", str(project.top)))
+    assert (baseline.how, baseline.run.id) == ("file", planted)
 
 
-def test_a_file_named_like_a_commit_has_no_such_hint(project):
-    (project.top / project.head).write_text("no run")
-    (line,) = refusal(BaselineUnreadable, project, project.head)
-    assert line.endswith("or name another one with --llm-baseline.")
+def test_a_file_is_meant_by_a_path_from_the_home_directory(project, monkeypatch):
+    monkeypatch.setenv("HOME", str(project.top))
+    monkeypatch.setenv("USERPROFILE", str(project.top))
+    plant(project, "kept")
+    assert find(project, "~/kept").how == "file"
 
 
-def test_a_branch_named_like_a_file_can_be_named_in_full(project):
+@pytest.mark.parametrize("name", ["main", "v1", "origin/main", "upstream/main", "last", "{head}"])
+@pytest.mark.parametrize("is_tracked", [True, False])
+def test_no_file_takes_the_place_of_what_has_its_name(name, is_tracked, project):
+    own = project.record()
+    project.git("tag", "v1")
+    for remote in ("origin", "upstream"):
+        project.git("update-ref", f"refs/remotes/{remote}/main", "main")
+    name = name.format(head=project.head)
+    branch_off(project)
+    planted = plant(project, name)
+    if is_tracked:
+        project.commit()
+    baseline = find(project, name)
+    assert (baseline.run.id, baseline.how == "file") == (own, False)
+    assert planted != own
+
+
+def test_no_file_takes_the_place_of_a_run(project):
+    own, other = project.record(), plant(project, "other")
+    (project.top / "other").rename(project.top / own)
+    assert find(project, own).run.id == own != other
+
+
+def test_a_file_that_is_no_run_does_not_hide_a_branch_of_its_name(project):
     project.git("branch", "prompt.txt")
     run_id = project.record()
     branch_off(project)
-    assert find(project, "refs/heads/prompt.txt").run.id == run_id
+    assert find(project, "prompt.txt").run.id == run_id
+
+
+def test_a_file_by_any_other_name_is_refused_if_git_tracks_it(project):
+    project.record()
+    planted = plant(project, "origin/main")
+    assert find(project, "origin/main").run.id == planted
+    project.commit()
+    with pytest.raises(SettingsError, match=r"git rm --cached origin/main .* \./origin/main$"):
+        find(project, "origin/main")
 
 
 def test_a_folder_does_not_hide_a_branch_of_its_name(project):

@@ -26,15 +26,15 @@ def draw(index: int) -> str:
 def test_a_run_is_named_by_file_id_and_last(project: Project) -> None:
     first, last = record(project, 1), record(project, 2)
     file = project.store.by_id(first)
-    assert run_named(str(file), store=project.store).id == first
-    assert run_named(first, store=project.store).id == first
-    assert run_named("last", store=project.store).id == last
+    assert run_named(str(file), store=project.store, git=project.state).id == first
+    assert run_named(first, store=project.store, git=project.state).id == first
+    assert run_named("last", store=project.store, git=project.state).id == last
 
 
 @pytest.mark.parametrize("name", ["last", "main", "20261121T084100-000000"])
 def test_a_name_without_a_run_is_refused(project: Project, name: str) -> None:
     with pytest.raises(BaselineNotFound, match=f"no run '{name}'"):
-        run_named(name, store=project.store)
+        run_named(name, store=project.store, git=project.state)
 
 
 def test_the_draws_of_every_run_are_those_that_got_a_reply(project: Project) -> None:
@@ -63,6 +63,15 @@ def test_a_ref_keeps_every_run_of_its_commit_and_of_its_ancestors(project: Proje
     record(project, 4)
     found = draws_of_baselines(["main"], store=project.store, git=project.state)
     assert found == {draw(1), draw(2), draw(3)}
+
+
+def test_no_file_takes_the_place_of_a_ref(project: Project) -> None:
+    file = project.store.by_id(record(project, 1))
+    assert file is not None
+    file.rename(project.top / "main")
+    record(project, 2)
+    found = draws_of_baselines(["main"], store=project.store, git=project.state)
+    assert found == {draw(2)}
 
 
 def test_several_names_keep_what_each_keeps(project: Project) -> None:

@@ -54,6 +54,23 @@ def test_a_store_that_git_tracks_is_asked_for_files_alone(project: Project) -> N
     assert candidate(project, str(file)).how == "file"
 
 
+def test_no_file_takes_the_place_of_a_branch(project: Project) -> None:
+    own, other = project.record(), project.record(dirty=True)
+    file = project.store.by_id(other)
+    assert file is not None
+    for name in ("main", "other"):
+        (project.top / name).write_bytes(file.read_bytes())
+    project.commit()
+    project.git("reset", "--quiet", "--soft", "HEAD~1")
+
+    run = candidate(project, "main").run
+    assert run.id == own
+    assert against(project, "main", run).how == "commit"
+    assert candidate(project, "./main").run.id == other
+    with pytest.raises(SettingsError, match="git rm --cached other"):
+        candidate(project, "other")
+
+
 def test_a_candidate_is_of_that_very_commit(project: Project) -> None:
     project.record()
     project.commit()
