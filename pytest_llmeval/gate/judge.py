@@ -143,8 +143,23 @@ def _notes(all_there: Sides, all_here: Sides, absent: Absent) -> Iterator[str]:
                     f"{function}:{metric} is judged as in the baseline, {there.better(metric)} is "
                     f'better; here the marker says better="{all_here[function].better(metric)}"'
                 )
+    for function, there in all_there.items():
+        if function in all_here and _tied_otherwise(there, all_here[function]):
+            yield (
+                f"{function}: cases are tied as in the baseline; here the marker says another "
+                "cluster= or wording=, which counts once a baseline has it"
+            )
     for entry in absent.idle:
         yield f"llm_accept_gone names {entry!r}, and nothing of that name is gone: remove the line"
+
+
+def _tied_otherwise(there: Side, here: Side) -> bool:
+    """Tell whether the markers of the two runs put common cases into unlike units."""
+    return any(
+        (one.cluster, one.wording, one.topic) != (other.cluster, other.wording, other.topic)
+        for id_, one in there.cases.items()
+        if (other := here.cases.get(id_)) is not None
+    )
 
 
 def _concluded(entries: Sequence[Entry], rules: GateRules) -> Iterator[FunctionComparison]:

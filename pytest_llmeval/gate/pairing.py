@@ -18,7 +18,7 @@ class Pair:
     """One common case.
 
     Attributes:
-        cluster: label of the unit it belongs to, as this run has it; ``wording`` and
+        cluster: label of the unit it belongs to, as the baseline has it; ``wording`` and
             ``topic`` likewise.
         kind: what made it a changed case; None for an unchanged one.
         there: the trials of the baseline that enter the difference, index ascending.
@@ -159,13 +159,13 @@ def _pair(
         at_most=sum(t.outcome is not Outcome.SKIPPED for t in subject.there.trials[case]),
     )
     mean_there, mean_here = there.mean, here.mean
-    as_here = subject.here.cases[case]
+    in_baseline = subject.there.cases[case]
     gain = mean_here - mean_there if better == "higher" else mean_there - mean_here
     return Pair(
         case=case,
-        cluster=as_here.cluster,
-        wording=as_here.wording,
-        topic=as_here.topic,
+        cluster=in_baseline.cluster,
+        wording=in_baseline.wording,
+        topic=in_baseline.topic,
         kind=kind,
         there=there,
         here=here,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_llmeval.gate.comparison import RuledOutBy, TrialCounts, Verdict
@@ -19,11 +19,14 @@ from pytest_llmeval.records import (
     TOKENS_METRIC,
     AnyTest,
     GateRules,
+    Outcome,
+    Trial,
 )
 from pytest_llmeval.stats.power import chance_of_so_few
 
 # shares of trials and cases that may be lost before nothing can be said any more
 MOST_ERRORED = 0.05
+MOST_SKIPPED = 0.05
 MOST_WITHOUT_VALUE = 0.05
 MOST_UNSCORED = 0.10
 # 10 % of 30 is a little more than 3 in floating point
@@ -244,7 +247,12 @@ def _why_nothing_in_common(pairing: Pairing) -> str:
 
 
 def _why_trials_lost(pairing: Pairing) -> str:
-    """Check row 4, over all cases of each side and over those that were asked anew."""
+    """Check row 4: trials that errored, that have no value, that were skipped."""
+    return _why_errored_or_without_value(pairing) or _why_trials_skipped(pairing)
+
+
+def _why_errored_or_without_value(pairing: Pairing) -> str:
+    """Check both over all cases of each side, errors over those that were asked anew too."""
     sides = (
         ("here", pairing.counts_here, "run again, only what got no reply is asked anew"),
         ("in the baseline", pairing.counts_there, "record the baseline again"),
@@ -263,6 +271,34 @@ def _why_trials_lost(pairing: Pairing) -> str:
                 f"for {metric}, more than 5 %: {_how_to_have(metric)}"
             )
     return ""
+
+
+def _why_trials_skipped(pairing: Pairing) -> str:
+    """Check whether common cases skip trials that the baseline did not skip.
+
+    A trial that skips itself chooses by what its case is judged. Trials are counted that
+    both runs came to, so that more repeats on one side do not weigh.
+    """
+    there, here = pairing.there.trials, pairing.here.trials
+    ends = [
+        (baseline.outcome is Outcome.SKIPPED, current.outcome is Outcome.SKIPPED)
+        for pair in pairing.pairs
+        for baseline, current in _in_both(there[pair.case], here[pair.case])
+    ]
+    skipped_there, skipped_here = (sum(end[side] for end in ends) for side in (0, 1))
+    if skipped_here - skipped_there <= max(1, MOST_SKIPPED * len(ends) + ROUNDING):
+        return ""
+    return (
+        f"{skipped_here} of {len(ends)} trials of the common cases are skipped here and "
+        f"{skipped_there} in the baseline, over 5 % more: what is skipped is not judged, "
+        "so let such trials fail, or skip the whole case"
+    )
+
+
+def _in_both(there: Sequence[Trial], here: Sequence[Trial]) -> Iterator[tuple[Trial, Trial]]:
+    """Yield the trials of a case that both runs came to, however they ended."""
+    baseline = {trial.index: trial for trial in there}
+    return ((baseline[trial.index], trial) for trial in here if trial.index in baseline)
 
 
 def _how_to_have(metric: str) -> str:

@@ -145,7 +145,7 @@ def test_other_scores_without_repeats_have_no_drop() -> None:
 
 def test_sign_flips_have_no_drop() -> None:
     names = "abcde"
-    baseline = a_run(*(a_case(name, "ppppp") for name in names))
+    baseline = a_run(*(a_case(n, "ppppp", cluster=str(n < "c")) for n in names))
     run = a_run(*(a_case(n, "ppppm", request="v2", cluster=str(n < "c")) for n in names))
     found = compared(baseline, run)
     assert found.method == "sign-flip"

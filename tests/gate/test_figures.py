@@ -22,7 +22,7 @@ def in_clusters(sizes: Sequence[int], falls: Sequence[str]) -> FunctionCompariso
     for label, (size, outcomes) in enumerate(zip(sizes, falls, strict=True)):
         for at in range(size):
             name = f"{label}-{at}"
-            there.append(a_case(name, "ppppp"))
+            there.append(a_case(name, "ppppp", cluster=str(label)))
             here.append(a_case(name, outcomes, request="v2", cluster=str(label)))
     return compared(a_run(*there), a_run(*here))
 
@@ -114,7 +114,7 @@ def test_sign_flips_add_the_differences_within_a_unit() -> None:
     found = in_clusters([2, 1, 1], ["ppppm", "ppmmm", "ppmmm"])
     assert found.p == 0.5**3
     mixed = compared(
-        a_run(*(a_case(name, "pm") for name in "abcd")),
+        a_run(*(a_case(name, "pm", cluster="x" if name in "ab" else None) for name in "abcd")),
         a_run(
             a_case("a", "mm", request="v2", cluster="x"),
             a_case("b", "pp", request="v2", cluster="x"),

@@ -112,7 +112,7 @@ def turned_around(found: FunctionComparison) -> dict[str, object]:
     any_run(ends=st.sampled_from("pm"), repeats=3), any_run(ends=st.sampled_from("pm"), repeats=3)
 )
 def test_exchanging_sides_of_equal_repeats_mirrors_every_figure(baseline: Run, run: Run) -> None:
-    # clusters are named by the run that is judged, so both sides need the same
+    # clusters are those of the baseline, so both sides need the same
     unlabelled = [
         dataclasses.replace(
             side, cases=tuple(dataclasses.replace(case, cluster=None) for case in side.cases)

@@ -109,7 +109,7 @@ def test_no_number_of_cases_is_named_without_a_variance() -> None:
 
 def test_units_of_several_cases_name_no_remedy() -> None:
     names = "abcde"
-    baseline = a_run(*(a_case(name, "ppppp") for name in names))
+    baseline = a_run(*(a_case(n, "ppppp", cluster=str(n < "c")) for n in names))
     run = a_run(*(a_case(n, "ppppm", request="v2", cluster=str(n < "c")) for n in names))
     found = compared(baseline, run)
     assert (found.verdict, found.method) == (Verdict.INCONCLUSIVE, "sign-flip")

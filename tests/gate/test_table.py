@@ -337,6 +337,33 @@ def test_row_4_in_a_partial_run_looks_at_the_cases_that_ran() -> None:
     assert compared(baseline, run).row == 6
 
 
+@pytest.mark.parametrize(("skipped", "row"), [(2, 6), (3, 4)])
+def test_row_4_five_percent_of_the_trials_may_be_skipped_anew(skipped: int, row: int) -> None:
+    full = many(["ppppp"] * 8)
+    some = many(["pppps"] * skipped + ["ppppp"] * (8 - skipped))
+    assert compared(a_run(*full), a_run(*some)).row == row
+
+
+def test_row_4_trials_that_skip_themselves_hide_no_drop() -> None:
+    full = many(["ppppp"] * 10)
+    found = compared(a_run(*full), a_run(*many(["pppss"] * 10, request="v2")))
+    assert outcome(found) == (4, "not_comparable", True)
+    assert found.why.startswith(
+        "20 of 50 trials of the common cases are skipped here and 0 in the baseline"
+    )
+
+
+def test_row_4_trials_that_the_baseline_skips_as_often_count_for_nothing() -> None:
+    full = many(["ppsss"] * 10)
+    assert compared(a_run(*full), a_run(*many(["sspps"] * 10))).row != 4
+
+
+def test_row_4_more_repeats_that_skip_the_same_share_count_for_nothing() -> None:
+    first_alone = many(["pssss"] * 10)
+    assert compared(a_run(*first_alone), a_run(*many(["psssssssss"] * 10))).row == 6
+    assert compared(a_run(*many(["psssssssss"] * 10)), a_run(*first_alone)).row == 6
+
+
 # row 5: cases lost
 
 
@@ -454,7 +481,7 @@ def test_row_6_a_replayed_run_is_unchanged() -> None:
 
 
 def test_row_7_several_changed_cases_in_one_unit_are_inconclusive() -> None:
-    baseline = a_run(*many(["ppppp"] * 3))
+    baseline = a_run(*many(["ppppp"] * 3, cluster="x"))
     run = a_run(*many(["mmmmm"] * 3, request="v2", cluster="x"))
     found = compared(baseline, run)
     assert outcome(found) == (7, "inconclusive", False)
@@ -464,7 +491,7 @@ def test_row_7_several_changed_cases_in_one_unit_are_inconclusive() -> None:
 
 def test_row_7_cannot_hurt_where_pass_scores_of_few_cases_changed() -> None:
     replays = [a_case(f"r{at}", "ppppp") for at in range(30)]
-    baseline = a_run(*many(["ppppp"] * 3), *replays)
+    baseline = a_run(*many(["ppppp"] * 3, cluster="x"), *replays)
     run = a_run(*many(["mmmmm"] * 3, request="v2", cluster="x"), *replays)
     found = compared(baseline, run)
     assert outcome(found) == (10, "no_significant_change", False)
@@ -473,7 +500,7 @@ def test_row_7_cannot_hurt_where_pass_scores_of_few_cases_changed() -> None:
 
 def test_row_7_other_scores_know_no_range_that_would_rule_a_drop_out() -> None:
     replays = [a_case(f"r{at}", scores=[0.5, 0.5]) for at in range(30)]
-    there = [a_case(f"c{at}", scores=[0.5, 0.5]) for at in range(2)]
+    there = [a_case(f"c{at}", scores=[0.5, 0.5], cluster="x") for at in range(2)]
     here = [a_case(f"c{at}", scores=[0.1, 0.1], request="v2", cluster="x") for at in range(2)]
     assert compared(a_run(*there, *replays), a_run(*here, *replays)).row == 7
 

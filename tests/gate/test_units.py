@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 import pytest
 
-from pytest_llmeval.gate import FunctionComparison
+from pytest_llmeval.gate import FunctionComparison, Verdict, compare
 from pytest_llmeval.gate.units import chained
-from pytest_llmeval.records import Call, Run
+from pytest_llmeval.records import Call, GateRules, Run
 from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run, compared
 
 
@@ -36,7 +37,7 @@ def units(there: Mapping[str, Sequence[str]], here: Mapping[str, Sequence[str]])
 
 
 def with_clusters(**clusters: str | None) -> FunctionComparison:
-    baseline = a_run(*(a_case(name, "pp") for name in clusters))
+    baseline = a_run(*(a_case(name, "pp", cluster=label) for name, label in clusters.items()))
     run = a_run(
         *(a_case(name, "pp", request="v2", cluster=label) for name, label in clusters.items())
     )
@@ -101,10 +102,33 @@ def test_cases_of_one_cluster_are_one_unit() -> None:
     assert with_clusters(a="x", b="x", c="y", d=None, e=None).units == 4
 
 
-def test_clusters_of_this_run_count_where_the_baseline_disagrees() -> None:
-    baseline = a_run(a_case("a", "pp", cluster="x"), a_case("b", "pp", cluster="x"))
-    run = a_run(a_case("a", "pp", request="v2"), a_case("b", "pp", request="v2"))
-    assert compared(baseline, run).units == 2
+@pytest.mark.parametrize(("there", "here", "units"), [("x", None, 1), (None, "x", 2)])
+def test_cases_are_tied_as_in_the_baseline(there: str | None, here: str, units: int) -> None:
+    baseline = a_run(*(a_case(name, "pp", cluster=there) for name in "ab"))
+    run = a_run(*(a_case(name, "pp", request="v2", cluster=here) for name in "ab"))
+    assert compared(baseline, run).units == units
+    (note,) = compare(baseline, run, GateRules()).notes
+    assert note.startswith("test_suite.py::test_f: cases are tied as in the baseline; here")
+
+
+def test_markers_that_tie_alike_are_no_news() -> None:
+    baseline = a_run(*(a_case(name, "pp", cluster="x") for name in "abc"))
+    run = a_run(*(a_case(name, "pp", request="v2", cluster="x") for name in "abd"))
+    assert compare(baseline, run, GateRules()).notes == ()
+
+
+def test_cluster_that_the_branch_adds_hides_no_drop() -> None:
+    baseline = a_run(*(a_case(str(at), "ppppp") for at in range(10)))
+    run = a_run(*(a_case(str(at), "pmmmm", request="v2", cluster="all") for at in range(10)))
+    assert compared(baseline, run).verdict is Verdict.REGRESSED
+
+
+def test_wording_that_the_branch_adds_ties_nothing() -> None:
+    baseline = a_run(*(a_case(name, "pp") for name in "ab"))
+    plain = a_run(*(a_case(name, "pp", request="v2") for name in "ab"))
+    named = tuple(dataclasses.replace(one, wording=one.id, topic="t") for one in plain.cases)
+    found = compared(baseline, dataclasses.replace(plain, cases=named))
+    assert (found.units, found.wordings) == (2, 0)
 
 
 def test_only_units_that_hold_changed_cases_are_counted() -> None:
@@ -123,7 +147,7 @@ def test_effective_units_are_the_squared_cases_over_the_summed_squares() -> None
 
 
 def test_unchanged_cases_of_a_unit_do_not_count_towards_its_size() -> None:
-    baseline = a_run(*(a_case(name, "pp") for name in "abc"))
+    baseline = a_run(*(a_case(n, "pp", cluster=None if n == "c" else "x") for n in "abc"))
     run = a_run(
         a_case("a", "pp", cluster="x"),
         a_case("b", "pp", cluster="x", request="v2"),
