@@ -37,37 +37,35 @@ CONTENT_STATUSES = (
 )
 
 # Codes and types of errors. No wait brings the money back.
-UNPAID_CODES = (
+_UNPAID_NAMES = (
     "billing_error",
     "billing_hard_limit_reached",
     "billing_not_active",
+    "budget_exceeded",
     "insufficient_quota",
 )
-_KEY_CODES = (
-    "account_deactivated",
-    "authentication_error",
-    "invalid_api_key",
-    "permission_error",
-    "unsupported_country_region_territory",
+# What codes and types hold that are about an account or its key.
+_ACCOUNT_NAME = re.compile(
+    r"access_(denied|terminated)|account|(api|expired)_?key|auth|billing|budget_exceeded|"
+    r"country|insufficient_(balance|credit|fund)|organi[sz]ation|payment|permission|quota|region",
+    re.IGNORECASE,
 )
-# A filter, or a context that was too long; some gateways answer them with 403 or 500.
-_CONTENT_CODES = (
-    "content_filter",
-    "content_policy_violation",
-    "context_length_exceeded",
-    "exceed_context_size_error",
-    "image_content_policy_violation",
-    "invalid_prompt",
-    "moderation_blocked",
+# How messages begin that are about them, LiteLLM's own words before an upstream message aside.
+# Only the beginning counts, to the first quotation or colon: what follows may quote the prompt.
+_OWNED = r"(account|api key|billing|credit balance|organi[sz]ation|quota|subscription)\b"
+_ACCOUNT_MESSAGE = re.compile(
+    r"(litellm\.\w+: )?(\w+Exception - )?"
+    rf"(((incorrect|invalid|no|the|this) )?{_OWNED}|budget has been exceeded|user location|"
+    rf"[^\"'`:]{{0,200}}\byour ({_OWNED}|(specified )?api usage limits|country|region))",
+    re.IGNORECASE,
 )
-# How messages begin of a bad request (400) whose code does not tell that it is about the account.
-_ACCOUNT_WORDS = (
-    "api key not valid",
-    "incorrect api key",
-    "user location is not supported",
-    "you have reached your specified api usage limits",
-    "your credit balance is too low",
+# A filter, a context that was too long or a broken image; some gateways answer with 403 or 500.
+_CONTENT_NAME = re.compile(
+    r"content_filter|context_length_exceeded|exceed_context_size_error|invalid_prompt|"
+    r"moderation_blocked|(\w+_)?policy_violation|(empty|invalid|unsupported)_(base64_)?image\w*|"
+    r"image_(file_)?(not_found|parse_error|too_\w+)"
 )
+_NAME = re.compile(r"(?!None$|[0-9]+$)[\w.-]{1,64}")
 # The status with which a plain request would have failed, for an error told in a stream.
 _STATUS_OF_CODE: Mapping[str, int] = {
     "rate_limit_exceeded": HTTPStatus.TOO_MANY_REQUESTS,
@@ -80,7 +78,6 @@ _STATUS_OF_CODE: Mapping[str, int] = {
     "not_found_error": HTTPStatus.NOT_FOUND,
     "request_too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "invalid_request_error": HTTPStatus.BAD_REQUEST,
-    **dict.fromkeys(_CONTENT_CODES, HTTPStatus.BAD_REQUEST),
 }
 
 
@@ -100,21 +97,32 @@ def failure_of(status: int, body: bytes = b"") -> Failure:
     Returns:
         ``content`` for a request refused for what it contains, else ``infrastructure``.
     """
-    code = error_code(body)
-    if code in UNPAID_CODES or code in _KEY_CODES or _is_about_account(body):
+    names = error_names(body)
+    if any(map(_ACCOUNT_NAME.search, names)):
         return "infrastructure"
-    is_content = status in CONTENT_STATUSES or code in _CONTENT_CODES or _was_flagged(body)
-    return "content" if is_content else "infrastructure"
+    if any(map(_CONTENT_NAME.fullmatch, names)) or _was_flagged(body):
+        return "content"
+    if status not in CONTENT_STATUSES or _ACCOUNT_MESSAGE.match(error_message(body)):
+        return "infrastructure"
+    is_proxys = status == HTTPStatus.BAD_REQUEST and _object(body) is None
+    return "infrastructure" if is_proxys else "content"
 
 
 def status_of(error: Mapping[str, object]) -> int:
     """Tell with which status a plain request would have failed for an error in a stream."""
-    code = error.get("code")
-    if isinstance(code, int) and code in ERROR_STATUSES:
-        return code
-    names = (str(code), str(error.get("type")))
+    code = str(error.get("code"))
+    if re.fullmatch("[45][0-9]{2}", code):
+        return int(code)
+    names = _names(error)
+    if any(map(_CONTENT_NAME.fullmatch, names)):
+        return HTTPStatus.BAD_REQUEST
     known = [_STATUS_OF_CODE[name] for name in names if name in _STATUS_OF_CODE]
     return known[0] if known else HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def is_unpaid(body: bytes) -> bool:
+    """Whether an error says that the account has no money left."""
+    return any(name in _UNPAID_NAMES for name in error_names(body))
 
 
 def error_message(body: bytes) -> str:
@@ -132,14 +140,18 @@ def error_type(body: bytes) -> object:
 
 def error_code(body: bytes) -> str:
     """Read the vendor's code for an error, else its type; "" for neither."""
+    return next(iter(error_names(body)), "")
+
+
+def error_names(body: bytes) -> tuple[str, ...]:
+    """Read code and type of an error, without numbers: they only repeat a status."""
     error = _error(body)
-    code = (error.get("code") or error.get("type")) if isinstance(error, dict) else None
-    is_word = isinstance(code, str) and re.fullmatch(r"[\w.-]{1,64}", code)
-    return str(code) if is_word else ""
+    return _names(error) if isinstance(error, dict) else ()
 
 
-def _is_about_account(body: bytes) -> bool:
-    return error_message(body).lower().startswith(_ACCOUNT_WORDS)
+def _names(error: Mapping[str, object]) -> tuple[str, ...]:
+    told = (error.get("code"), error.get("type"))
+    return tuple(name for name in told if isinstance(name, str) and _NAME.fullmatch(name))
 
 
 def _was_flagged(body: bytes) -> bool:
@@ -151,10 +163,18 @@ def _was_flagged(body: bytes) -> bool:
 
 def _error(body: bytes) -> object:
     """Read the error that a reply tells of: an object or a text; None if it tells of none."""
+    reply = _object(body)
+    if reply is None:
+        return None
+    return reply.get("error", reply)  # vLLM, Mistral and AWS put no object around it
+
+
+def _object(body: bytes) -> Mapping[str, object] | None:
+    """Read the JSON object that a reply is; None for anything else, as a proxy's HTML."""
     try:
         reply = json.loads(body)
     except (ValueError, RecursionError):
         return None
     if isinstance(reply, list) and reply:  # so Google words it
         reply = reply[0]
-    return reply.get("error") if isinstance(reply, dict) else None
+    return reply if isinstance(reply, dict) else None

@@ -29,10 +29,9 @@ from pytest_llmeval.models.gates import Gate, Gates
 from pytest_llmeval.models.http_errors import (
     RETRIED_STATUSES,
     THROTTLING_STATUSES,
-    UNPAID_CODES,
-    error_code,
     failure_of,
     is_success,
+    is_unpaid,
 )
 from pytest_llmeval.models.pacing import growing_pause
 
@@ -236,7 +235,7 @@ def note_outcome(gate: Gate, outcome: WireReply, *, started: float) -> None:
 
 def is_throttled(reply: WireReply) -> bool:
     """Whether the provider only wants fewer calls, and will answer this one later."""
-    if not may_pass(reply) or error_code(reply.body) in UNPAID_CODES:
+    if not may_pass(reply) or is_unpaid(reply.body):
         return False
     return reply.status in THROTTLING_STATUSES or retry_after(reply.headers) is not None
 

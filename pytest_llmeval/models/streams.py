@@ -243,7 +243,7 @@ def _refuse_error(piece: JsonObject) -> None:
     if not error and kind not in ("error", "response.failed"):
         return
     # The Responses API spells an error out on the event itself.
-    raise _told(error or piece, before="the stream ended in an error")
+    raise _told(error or piece, where="an error that ended the stream")
 
 
 def _read_plain(body: bytes) -> JsonObject:
@@ -265,10 +265,10 @@ def _read_plain(body: bytes) -> JsonObject:
         )
     error = reply.get("error")
     if (reply.get("object"), reply.get("status")) == ("response", "failed"):
-        raise _told(error or {}, before="the response failed")
+        raise _told(error or {}, where="the error of a response that failed")
     if (error or "error" in (reply.get("type"), reply.get("object"))) and not _answers(reply):
         told = error if isinstance(error, dict | str) and error else reply
-        raise _told(told, before="the reply is an error")
+        raise _told(told, where="an error in place of a reply")
     if reply.get("choices") == [] or not _has_room_for_answer(reply):
         raise _broken(
             f"the reply holds none of {', '.join(_ANSWERS)}, so it answers nothing; "
@@ -287,9 +287,10 @@ def _answers(reply: JsonObject) -> bool:
     return any(isinstance(reply.get(name), list | dict) and reply[name] for name in _ANSWERS)
 
 
-def _told(error: object, *, before: str) -> StreamFailed:
+def _told(error: object, *, where: str) -> StreamFailed:
+    """Word an error that came with status 200, the vendor's own words first: they are judged."""
     fields = error if isinstance(error, dict) else {"message": str(error)}
-    message = f"{before}: {fields.get('message') or 'it says no more'}"
+    message = f"{fields.get('message') or 'it says no more'} ({where})"
     return StreamFailed(status_of(fields), {**fields, "message": message})
 
 

@@ -7,20 +7,28 @@ import json
 import pytest
 
 from pytest_llmeval.models.http_errors import error_code, error_message, failure_of, status_of
+from pytest_llmeval.models.retries import WireReply, is_throttled
+from pytest_llmeval.models.streams import settled
 
 ABOUT_CONTENT = {400, 413, 415, 422, 451}
 
 
 @pytest.mark.parametrize("status", sorted(ABOUT_CONTENT))
 def test_what_is_refused_for_what_it_contains_is_content(status: int) -> None:
-    assert failure_of(status) == "content"
+    assert failure_of(status, b'{"error": {"message": "m"}}') == "content"
 
 
 @pytest.mark.parametrize(
     "status", [s for s in (*range(100, 200), *range(300, 600)) if s not in ABOUT_CONTENT]
 )
 def test_every_other_status_is_infrastructure(status: int) -> None:
-    assert failure_of(status) == "infrastructure"
+    assert failure_of(status, b'{"error": {"message": "m"}}') == "infrastructure"
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>400 Bad Request</html>", b"Bad Request", b'"no"'])
+def test_a_bad_request_that_no_model_server_worded_is_a_proxys(body: bytes) -> None:
+    assert failure_of(400, body) == "infrastructure"
+    assert failure_of(413, body) == "content"
 
 
 UNPAID = {
@@ -46,7 +54,37 @@ QUOTING = {"type": "invalid_request_error", "message": "Not allowed: 'credit bal
         ({"code": 400, "message": "API key not valid. Please pass one."}, "infrastructure"),
         ({"code": "unsupported_country_region_territory"}, "infrastructure"),
         ({"code": 400, "message": "User location is not supported."}, "infrastructure"),
+        ({"code": 400, "type": "authentication_error", "message": "m"}, "infrastructure"),
+        ({"code": "400", "type": "billing_error", "message": "m"}, "infrastructure"),
+        ({"code": "organization_restricted", "message": "m"}, "infrastructure"),
+        ({"code": "400", "type": "budget_exceeded", "message": "m"}, "infrastructure"),
+        ({"code": "400", "message": "Budget has been exceeded! Max: 10.0"}, "infrastructure"),
+        (
+            {"message": "litellm.BadRequestError: OpenAIException - Budget has been exceeded!"},
+            "infrastructure",
+        ),
+        ({"message": "This organization has been disabled."}, "infrastructure"),
+        ({"message": "Organization has been restricted."}, "infrastructure"),
+        (
+            {"code": "unsupported_value", "message": "Your organization must be verified to"},
+            "infrastructure",
+        ),
+        ({"code": 400, "message": "API key expired. Please renew the API key."}, "infrastructure"),
+        (
+            {"message": "Gemini API free tier is not available in your country."},
+            "infrastructure",
+        ),
+        (
+            {"code": "Arrearage", "message": "Access denied, make sure your account is paid."},
+            "infrastructure",
+        ),
         (QUOTING, "content"),
+        ({"message": "Not allowed: your account is closed"}, "content"),
+        ({"message": "The thinking budget 50000 is invalid."}, "content"),
+        ({"message": "Credit card number detected"}, "content"),
+        ({"message": "Your input exceeds the context window of this model."}, "content"),
+        ({"message": "Invalid schema for function 'get_account': m"}, "content"),
+        ({"code": "content_policy_violation", "message": "Your account is fine."}, "content"),
         ("text", "content"),
         (True, "content"),
         (None, "content"),
@@ -54,6 +92,52 @@ QUOTING = {"type": "invalid_request_error", "message": "Not allowed: 'credit bal
 )
 def test_an_account_or_a_key_is_not_the_applications_fault(error: object, failure: str) -> None:
     assert failure_of(400, json.dumps({"error": error}).encode()) == failure
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UNPAID,
+        {"code": 400, "message": "API key not valid. Please pass a valid API key."},
+        {"code": "400", "type": "billing_error", "message": "m"},
+        "Incorrect API key provided: xa***ys.",
+    ],
+)
+@pytest.mark.parametrize("is_stream", [False, True], ids=["plain", "stream"])
+def test_an_error_of_the_account_told_with_status_200_is_infrastructure(
+    error: object, *, is_stream: bool
+) -> None:
+    body = json.dumps({"type": "error", "error": error}).encode()
+    sent = WireReply(status=200, body=b"data: " + body + b"\n\n" if is_stream else body)
+
+    reply = settled(sent, was_asked_for=is_stream)
+
+    assert failure_of(reply.status, reply.body) == "infrastructure"
+
+
+@pytest.mark.parametrize("code", ["400", 400])
+def test_a_numeric_code_in_a_stream_is_its_status_as_text_or_number(code: object) -> None:
+    error = {"message": "litellm.ContentPolicyViolationError: m", "type": "None", "code": code}
+    event = b"data: " + json.dumps({"error": error}).encode() + b"\n\n"
+
+    reply = settled(WireReply(status=200, body=event), was_asked_for=True)
+
+    assert (reply.status, failure_of(reply.status, reply.body)) == (400, "content")
+    assert error_code(reply.body) == ""
+
+
+def test_an_account_without_money_is_not_waited_for() -> None:
+    spent = {"code": "429", "type": "budget_exceeded", "message": "m"}
+
+    reply = WireReply(status=429, body=json.dumps({"error": spent}).encode())
+
+    assert not is_throttled(reply)
+
+
+def test_an_error_without_an_object_around_it_is_read_too() -> None:
+    body = b'{"object": "error", "type": "BadRequestError", "code": 400, "message": "no"}'
+
+    assert (error_code(body), error_message(body)) == ("BadRequestError", "no")
 
 
 def test_an_error_in_a_list_is_read_too() -> None:
@@ -69,7 +153,7 @@ def test_an_error_in_a_list_is_read_too() -> None:
     [
         {"code": "content_filter"},
         {"code": "context_length_exceeded"},
-        {"type": "exceed_context_size_error"},
+        {"type": "exceed_context_size_error", "code": 500},
         {"code": "content_policy_violation"},
         {"code": 403, "metadata": {"reasons": ["violence"], "flagged_input": "..."}},
     ],
@@ -91,6 +175,13 @@ def test_a_body_that_tells_no_error_has_no_code_and_no_message(body: bytes) -> N
     [
         ({"code": 503}, 503),
         ({"code": "context_length_exceeded"}, 400),
+        ({"type": "exceed_context_size_error"}, 400),
+        ({"code": "content_policy_violation"}, 400),
+        ({"code": "invalid_image"}, 400),
+        ({"code": "invalid_base64_image"}, 400),
+        ({"code": "image_too_large"}, 400),
+        ({"code": "image_file_not_found"}, 400),
+        ({"code": "failed_to_download_image"}, 500),
         ({"type": "authentication_error"}, 401),
         ({"type": "request_too_large"}, 413),
         ({"code": "unheard_of"}, 500),

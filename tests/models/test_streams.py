@@ -184,7 +184,7 @@ def test_an_error_in_a_stream_is_the_failure_it_would_have_been_before_it(
 ) -> None:
     failure = failure_of(event({"a": 1}) + event(piece) + DONE)
 
-    assert (failure.status, str(failure)) == (status, "the stream ended in an error: m")
+    assert (failure.status, str(failure)) == (status, "m (an error that ended the stream)")
 
 
 FAILED = {
@@ -211,7 +211,10 @@ def test_a_plain_response_that_failed_is_the_failure_that_its_stream_is(
     reply = settled(sent, was_asked_for=False)
 
     assert reply.status == status
-    assert json.loads(reply.body)["error"]["message"] == f"the response failed: {told}"
+    assert (
+        json.loads(reply.body)["error"]["message"]
+        == f"{told} (the error of a response that failed)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -254,7 +257,7 @@ def test_a_reply_that_is_only_an_error_is_a_failure(body: object, status: int, t
     reply = settled(WireReply(status=200, body=json.dumps(body).encode()), was_asked_for=False)
 
     assert reply.status == status
-    assert json.loads(reply.body)["error"]["message"] == f"the reply is an error: {told}"
+    assert json.loads(reply.body)["error"]["message"] == f"{told} (an error in place of a reply)"
 
 
 @pytest.mark.parametrize(
@@ -386,7 +389,7 @@ def test_a_failure_is_worded_as_a_vendor_does_and_keeps_the_headers() -> None:
     assert reply.headers == {"content-type": "application/json", "x-request-id": "req_1"}
     assert json.loads(reply.body) == {
         "error": {
-            "message": "the stream ended in an error: m",
+            "message": "m (an error that ended the stream)",
             "code": "server_error",
             "param": "p",
         }
