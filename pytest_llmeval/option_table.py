@@ -126,7 +126,7 @@ OPTIONS = (
         ini="bool",
         kind="flag",
         help="an inconclusive comparison fails too, and a function of the baseline that was left "
-        "out",
+        "out, as a whole or in part",
     ),
     Option(
         name="cache",

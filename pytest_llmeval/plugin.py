@@ -52,6 +52,7 @@ MARKER_HELP = (
 _USAGE_KEY = "llmeval_usage_error"
 _FILES_KEY = "llmeval_files"
 _UNREPORTED_KEY = "llmeval_unreported"
+_TYPED_KEY = "llmeval_typed"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -115,7 +116,7 @@ class SessionHooks:
 
             self._retry = retry_of(config, settings)
         if not self._is_worker and (settings.baseline is not None or self._retry is not None):
-            self._session = _planned_session(config, settings, self._retry)
+            self._session = _planned_session(config, settings, self._retry, typed=self._typed())
 
     def pytest_report_header(self) -> list[str]:
         """Say what will be compared with, before the first test."""
@@ -204,6 +205,7 @@ class SessionHooks:
         self._nodes.append(node)
         node.workerinput["llmeval_stealing"] = stealing
         node.workerinput[SESSION_KEY] = self._settings.session
+        node.workerinput[_TYPED_KEY] = [str(one) for one in self._config.invocation_params.args]
         if self._retry is not None:
             from pytest_llmeval.engine.earlier import RETRY_KEY
 
@@ -251,7 +253,8 @@ class SessionHooks:
             seconds = time.perf_counter() - self._started
             self._session.untracked = self._untracked()
             self._session.saw_collection_error = self._collection_failed
-            self._judgement = self._session.judge(seconds=seconds)
+            ended = session.exitstatus == pytest.ExitCode.OK
+            self._judgement = self._session.judge(seconds=seconds, ended=ended)
             self._write_reports(self._judgement)
             self._set_status(session, self._judgement)
 
@@ -294,6 +297,14 @@ class SessionHooks:
             self._take_all(list(self._arrived.values()))
             for node in self._nodes:
                 self._take_all((getattr(node, "workeroutput", None) or {}).get(_UNREPORTED_KEY, ()))
+
+    def _typed(self) -> tuple[str, ...]:
+        """Tell what the user typed of the selection; a worker knows it from its controller."""
+        from pytest_llmeval.engine.opening import typed_selection
+
+        worker: dict[str, list[str]] = getattr(self._config, "workerinput", {})
+        arguments = worker.get(_TYPED_KEY, self._config.invocation_params.args)
+        return typed_selection(self._config, self._config.stash.get(PARSER, None), arguments)
 
     def _refuse_foreign(self) -> None:
         from pytest_llmeval.cache.directory import refuse_foreign
@@ -353,6 +364,7 @@ class SessionHooks:
             rules=self._settings.gate,
             left_out=left_out,
             deselected=self._deselected,
+            typed=self._typed(),
             completes=self._retry.run.id if self._retry else None,
         )
         if self._retry is None and not self._is_worker and not self._asks_only:
@@ -449,10 +461,11 @@ def _asks_only(config: pytest.Config) -> bool:
     return any(config.getoption(name, False) for name in (*names, *more))
 
 
-def _planned_session(config: pytest.Config, settings: Settings, retry: Retry | None) -> EvalSession:
+def _planned_session(
+    config: pytest.Config, settings: Settings, retry: Retry | None, *, typed: Sequence[str]
+) -> EvalSession:
     """Find the baseline now, before anything is run or paid for."""
     from pytest_llmeval.engine.earlier import anchor_of, baseline_of
-    from pytest_llmeval.engine.opening import typed_selection
     from pytest_llmeval.runs.renaming import renames_of_nothing, under_new_names
     from pytest_llmeval.session import EvalSession
 
@@ -480,7 +493,7 @@ def _planned_session(config: pytest.Config, settings: Settings, retry: Retry | N
         not_gated=missing.get("baseline", ""),
         not_anchored=missing.get("anchor", ""),
         retry=retry,
-        typed=typed_selection(config, config.stash.get(PARSER, None)),
+        typed=typed,
         notes=notes,
     )
 

@@ -245,7 +245,8 @@ class Run:
             left tests out, as they can be typed: ``-k not slow``, ``--ignore=evals/old``.
         complete: every trial of every case of this selection ended; false if it cannot be
             had again (``--lf``, ``--sw``, node ids, items that a plugin dropped).
-        partial: functions of which not every case was collected, for whatever reason.
+        partial: functions of which cases were left out by what was typed, by ``-k``, ``-m`` or
+            ``--deselect`` wherever they were set, or as a plugin announced it.
         cases: every collected case, in order of collection, ended or not.
         trials: ordered by case as in ``cases``, then by index.
         outside_calls: how many calls belonged to no case.
@@ -298,7 +299,8 @@ class GateRules:
             Where ratios are compared 0.02 means a factor of 1.02; the target likewise.
         target: the drop that must be ruled out, or would have been caught; in (0, inf).
         max_gone: share of a function's baseline cases that may be gone or skipped, in [0, 1].
-        strict: an inconclusive comparison fails too, and a function that was not judged.
+        strict: an inconclusive comparison fails too, and a function that was not judged, or
+            in part alone.
         test: for 6 independent changed cases or more, one of ``FixedTest`` for any number;
             what is measured from calls is always compared by ratio.
         multiplicity: how the p-values of several comparisons are adjusted.

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_llmeval.gate import CostOf, compare, describe, oddities
+from pytest_llmeval.gate import Comparison, CostOf, cases_not_run, compare, describe, oddities
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Call, Run, Settings, Slowdown, TokenPrice, Trial
@@ -100,11 +100,12 @@ class EvalSession:
         if run is not None:
             RunStore(self.settings.directory).save(run)
 
-    def judge(self, *, seconds: float) -> Judgement:
+    def judge(self, *, seconds: float, ended: bool = False) -> Judgement:
         """Record the run, then compare it: nothing after the recording can lose it.
 
         Args:
             seconds: wall time of the session so far.
+            ended: pytest came to the end without a failure, so every case must have run.
         """
         run = self._run()
         judgement = Judgement(
@@ -121,7 +122,16 @@ class EvalSession:
         )
         if run is None:
             return self._nothing_ran(judgement)
-        return compared(self._saved(judgement, run), run, typed=self._typed)
+        judged = compared(self._saved(judgement, run), run, typed=self._typed)
+        unrun = ", ".join(cases_not_run(run)) if ended else ""
+        if not unrun:
+            return judged
+        why = f"not run: {unrun}: a conftest or a plugin passed over them, or ended the session"
+        return replace(
+            judged,
+            comparison=_failing(judged.comparison, why),
+            anchored=_failing(judged.anchored, why),
+        )
 
     def _slow_down(self, more: Slowdown) -> None:
         known = self._slowdowns.get(more.provider, more)
@@ -195,6 +205,12 @@ def compared(judgement: Judgement, run: Run, *, typed: Sequence[str] | None = No
         return replace(judgement, comparison=comparison)
     except Exception as exc:
         return replace(judgement, could_not_judge=f"{type(exc).__name__}: {exc}")
+
+
+def _failing(comparison: Comparison | None, why: str) -> Comparison | None:
+    if comparison is None:
+        return None
+    return replace(comparison, fails=True, why=comparison.why or why)
 
 
 def pricing(own: Mapping[str, TokenPrice]) -> CostOf:

@@ -26,7 +26,7 @@ GIT = pytest.StashKey[GitState]()
 _INSTALLED = (f"{os.sep}site-packages", f"{os.sep}dist-packages")
 _SDKS = ("openai", "anthropic", "ollama")
 # What they leave out depends on the session before, so it is no selection to be had again.
-_BY_LAST_SESSION = ("lf", "stepwise")
+_BY_LAST_SESSION = ("lf", "stepwise", "stepwise_skip", "stepwise_reset")
 
 
 def open_run(
@@ -36,6 +36,7 @@ def open_run(
     rules: GateRules,
     left_out: Sequence[pytest.Item],
     deselected: Collection[pytest.Item],
+    typed: Sequence[str] = (),
     completes: str | None = None,
 ) -> Run:
     """Describe the run that begins, without its trials.
@@ -49,16 +50,22 @@ def open_run(
         rules: of the gate, whether or not it is asked this time.
         left_out: eval items that were collected and will not run.
         deselected: all items that were announced to be left out.
+        typed: what the user typed of the selection.
         completes: id of the run that this one completes.
     """
     now = datetime.now(UTC)
     git = git_state(config)
     chosen = selection(config)
-    in_part = {_function(item.nodeid) for item in left_out if item in deselected}
-    in_part |= {_function(path) for path in paths_of(chosen) if "[" in path}
-    goes_by_last = any(config.getoption(name, None) for name in _BY_LAST_SESSION)
-    if goes_by_last:  # pytest drops items of such sessions before anybody sees them
+    goes_by_last = any(_by_last(config.option))
+    dropped = _dropped(left_out, config)
+    announced = [item for item in left_out if item in deselected]
+    in_part = {_function(path) for path in paths_of(typed) if "[" in path}
+    if any(option in typed for option in _by_last(config.option)):
+        # pytest drops items of such sessions before anybody sees them
         in_part |= {case.function for case in cases}
+    elif goes_by_last:  # that announces what it leaves out as any plugin does
+        announced = [item for item in announced if item not in dropped]
+    in_part |= {_function(item.nodeid) for item in announced}
     ids = any("::" in path for path in paths_of(chosen))
     return Run(
         id=new_run_id(now),
@@ -71,7 +78,7 @@ def open_run(
         root=relative_root(config.rootpath, top=git.top),
         versions=_versions(),
         selection=chosen,
-        complete=not (goes_by_last or ids or _dropped(left_out, config)),
+        complete=not (goes_by_last or ids or dropped),
         partial=tuple(sorted(in_part)),
         cases=tuple(cases),
         trials=(),
@@ -128,7 +135,9 @@ def selection(config: pytest.Config) -> tuple[str, ...]:
     return _selected(config, config.option, paths=() if from_ini else config.args)
 
 
-def typed_selection(config: pytest.Config, parser: pytest.Parser | None) -> tuple[str, ...]:
+def typed_selection(
+    config: pytest.Config, parser: pytest.Parser | None, arguments: Sequence[str]
+) -> tuple[str, ...]:
     """Return what the user typed of a selection, ``--lf`` and ``--stepwise`` included.
 
     The folder in which pytest was started counts as typed where pytest took it for want of paths.
@@ -138,14 +147,14 @@ def typed_selection(config: pytest.Config, parser: pytest.Parser | None) -> tupl
     Args:
         config: of the session.
         parser: of its command line; None where a conftest loaded the plugin too late for it.
+        arguments: that were typed; a worker has them from its controller.
     """
     if parser is None:
         return ()
-    typed = parser.parse_known_args(list(config.invocation_params.args))
-    by_last = (f"--{name}" for name in _BY_LAST_SESSION if getattr(typed, name, None))
+    typed = parser.parse_known_args(list(arguments))
     by_folder = config.args_source is config.ArgsSource.INVOCATION_DIR
     paths = config.args if by_folder else getattr(typed, "file_or_dir", ())
-    return (*_selected(config, typed, paths=paths), *by_last)
+    return (*_selected(config, typed, paths=paths), *_by_last(typed))
 
 
 def _selected(
@@ -153,6 +162,12 @@ def _selected(
 ) -> tuple[str, ...]:
     relative = (_relative(path, config) for path in paths)
     return (*(path for path in relative if path != "."), *_filters(config, options))
+
+
+def _by_last(options: argparse.Namespace) -> tuple[str, ...]:
+    """Return ``--lf`` and ``--stepwise`` if they are set, also by an option that implies them."""
+    set_here = (name for name in _BY_LAST_SESSION if getattr(options, name, None))
+    return tuple({f"--{name.partition('_')[0]}": None for name in set_here})
 
 
 def _filters(config: pytest.Config, options: argparse.Namespace) -> Iterator[str]:

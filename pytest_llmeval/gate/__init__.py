@@ -23,7 +23,7 @@ from pytest_llmeval.gate.comparison import (
 from pytest_llmeval.gate.description import CaseDescription, FunctionDescription
 from pytest_llmeval.gate.measuring import CostOf, measured
 from pytest_llmeval.gate.scoring import turns_nothing
-from pytest_llmeval.gate.sides import sides_of
+from pytest_llmeval.gate.sides import bare, sides_of
 from pytest_llmeval.records import GateRules, Run
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "TrialCounts",
     "UngatedComparison",
     "Verdict",
+    "cases_not_run",
     "compare",
     "describe",
     "oddities",
@@ -93,6 +94,19 @@ def describe(
     from pytest_llmeval.gate.describing import describe_run
 
     return describe_run(measured(run, cost_of=cost_of), alpha=alpha)
+
+
+def cases_not_run(run: Run) -> tuple[str, ...]:
+    """Name the functions of which collected cases have no trial, as in ``5 cases of test_a``."""
+    counts = {
+        function: sum(not trials for trials in side.trials.values())
+        for function, side in sides_of(run).items()
+    }
+    return tuple(
+        f"{count} case{'s' * (count > 1)} of {bare(function)}"
+        for function, count in counts.items()
+        if count
+    )
 
 
 def oddities(run: Run) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from pytest_llmeval.gate.calls import CallsOfBoth
 from pytest_llmeval.gate.comparison import (
     Comparison,
     FunctionComparison,
+    NotJudged,
     UngatedComparison,
     Verdict,
 )
@@ -23,7 +24,7 @@ from pytest_llmeval.gate.figures import Significance
 from pytest_llmeval.gate.gone import Absent, absent_here, left_out, why_gone
 from pytest_llmeval.gate.measuring import CostOf, measured
 from pytest_llmeval.gate.scoring import gated_metrics, records, ungated_metrics
-from pytest_llmeval.gate.sides import Side, Subject, sides_of
+from pytest_llmeval.gate.sides import Side, Subject, bare, sides_of
 from pytest_llmeval.gate.ungated import describe_ungated
 from pytest_llmeval.records import MEASURED_METRICS, GateRules, Run, filters_of
 
@@ -61,8 +62,8 @@ def judge(
     functions = tuple(_concluded(entries, rules))
     gated = {(one.function, one.metric) for one in functions}
     why = _why_nothing_was_compared(functions)
-    if not why and rules.strict and not_judged:
-        why = f"test functions of the baseline not judged: {len(not_judged)} (--llm-strict)"
+    if not why and rules.strict:
+        why = _why_not_strict(not_judged, functions)
     verdicts = {one.verdict for one in functions}
     return Comparison(
         verdict=next((v for v in Verdict if v in verdicts), Verdict.NOT_COMPARABLE),
@@ -216,6 +217,22 @@ def _odd_names(functions: Sequence[FunctionComparison], rules: GateRules) -> tup
         f"llm_gate_order names {name!r}, and no test function or gated metric is called so here"
         for name in unknown_names(known, rules.order)
     )
+
+
+def _why_not_strict(
+    not_judged: Sequence[NotJudged], functions: Sequence[FunctionComparison]
+) -> str:
+    """Say what of the baseline was left out; "" if nothing was."""
+    count = len(not_judged)
+    missing = [f"test functions of the baseline not judged: {count}"] if count else []
+    partial = {
+        one.function: f"{one.cases} of {one.baseline_cases} cases of {bare(one.function)}"
+        for one in functions
+        if one.partial and one.only_in_baseline
+    }
+    if partial:
+        missing.append(f"partial: {', '.join(partial.values())}")
+    return f"{'; '.join(missing)} (--llm-strict)" if missing else ""
 
 
 def _why_nothing_was_compared(functions: Sequence[FunctionComparison]) -> str:

@@ -106,5 +106,10 @@ def sides_of(run: Run) -> Mapping[str, Side]:
     }
 
 
+def bare(function: str) -> str:
+    """Return the name of a function without its file and its class."""
+    return function.rpartition("::")[2]
+
+
 def _by_index(trial: Trial) -> int:
     return trial.index

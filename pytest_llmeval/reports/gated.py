@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from pytest_llmeval.gate.comparison import Comparison, FunctionComparison, Method, Verdict
+from pytest_llmeval.gate.sides import bare
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import MEASURED_METRICS, CacheMode
 from pytest_llmeval.reports import words
@@ -178,7 +179,7 @@ def _ungated(comparison: Comparison) -> Iterator[Line]:
         if one.changed:
             by_function.setdefault(one.function, []).append(words.ungated(one))
     for function, moved in by_function.items():
-        yield Line(f"not gated  {words.bare(function)}  {', '.join(moved)}")
+        yield Line(f"not gated  {bare(function)}  {', '.join(moved)}")
 
 
 def _remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:

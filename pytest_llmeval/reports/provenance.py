@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 
+from pytest_llmeval.gate.sides import bare
 from pytest_llmeval.records import Call, GateRules, Run, Setting
-from pytest_llmeval.reports.words import bare
 
 _FACTS = ("model", "served", "fingerprint", "host")
 _PARAMETERS = ("temperature", "seed", "top_p")

@@ -16,6 +16,7 @@ from pytest_llmeval.gate.comparison import (
     UngatedComparison,
     Verdict,
 )
+from pytest_llmeval.gate.sides import bare
 from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, GateRules
 
 NOT_THE_MODEL = "the test or the application changed, not the model"
@@ -38,11 +39,6 @@ def label(comparison: FunctionComparison) -> str:
     name = bare(comparison.function)
     plain = comparison.metric in (PASS_METRIC, name)  # a function of a score table is a metric
     return name if plain else f"{name} ({comparison.metric})"
-
-
-def bare(function: str) -> str:
-    """Name a function without its file and class."""
-    return function.rpartition("::")[2]
 
 
 def factor(value: float) -> str:

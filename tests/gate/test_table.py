@@ -7,7 +7,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_llmeval.gate import Comparison, FunctionComparison, Verdict, compare, describe
+from pytest_llmeval.gate import (
+    Comparison,
+    FunctionComparison,
+    Verdict,
+    cases_not_run,
+    compare,
+    describe,
+)
 from pytest_llmeval.records import GateRules, Run
 from pytest_llmeval.reports import words
 from tests.gate.builders import CaseAndTrials, a_case, a_run, compared, joined, runs
@@ -219,6 +226,27 @@ def test_row_2_what_is_not_judged_fails_a_strict_gate() -> None:
     found = compare(baseline, run, STRICT, typed=run.selection)
     assert (found.fails, found.verdict) == (True, "unchanged")
     assert found.why == "test functions of the baseline not judged: 1 (--llm-strict)"
+
+
+def test_what_is_judged_in_part_fails_a_strict_gate() -> None:
+    baseline = a_run(*many(["pp"] * 4), OLD)
+    run = dataclasses.replace(a_run(*many(["pp"] * 3), OLD), partial=("test_suite.py::test_f",))
+    for selection, why in (
+        (("-k 0 or 1 or 2",), "partial: 3 of 4 cases of test_f (--llm-strict)"),
+        ((), ""),
+    ):
+        part = dataclasses.replace(run, selection=selection)
+        found = compare(baseline, part, dataclasses.replace(STRICT, max_gone=1), typed=selection)
+        assert (found.why, found.fails) == (why, bool(why))
+    whole = dataclasses.replace(baseline, complete=False, partial=run.partial)  # --lf, and all ran
+    assert not compare(baseline, whole, STRICT, typed=("--lf",)).fails
+
+
+def test_collected_cases_without_trials_are_named_by_function() -> None:
+    run = a_run(a_case("a", "p"), a_case("b", ""), a_case("c", "", function="test_old"), OLD)
+    assert cases_not_run(run) == ("1 case of test_f", "1 case of test_old")
+    assert cases_not_run(a_run(a_case("a", ""), a_case("b", ""))) == ("2 cases of test_f",)
+    assert cases_not_run(a_run(a_case("a", "s"))) == ()
 
 
 def test_row_2_an_entry_for_what_was_not_judged_may_still_be_needed() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from tests.plugin.test_selection import MARKED, TWO, WORKERS, begin, configure
+from tests.plugin.test_selection import FLAKY, MARKED, TWO, WORKERS, begin, configure
 from tests.project import Project, made_once
 
 TYPED = [
@@ -178,3 +179,102 @@ def test_cases_that_addopts_of_the_branch_leave_out_are_gone(main: Project) -> N
         ["test_one: not comparable: 1 of the 4 cases scored *llm_max_gone*"]
     )
     assert main.run("--llm-baseline=main", "-k", "not b]").ret == 0
+
+
+SHORTER = """
+import pytest
+
+
+def pytest_runtest_protocol(item):
+    return True if item.nodeid.endswith({cases}) else None
+"""
+EXIT = """
+import pytest
+
+
+def pytest_runtest_setup(item):
+    if item.name == "test_two[f]":
+        pytest.exit("", returncode=0)
+"""
+UNRUN = {
+    "some": (SHORTER.format(cases='("one[a]", "one[b]")'), "2 cases of test_one"),
+    "a function": (SHORTER.format(cases='("four[e]", "four[f]")'), "2 cases of test_four"),
+    "exit": (EXIT, "1 case of test_two, 4 cases of test_three, 2 cases of test_four"),
+}
+
+
+@pytest.mark.parametrize("how", UNRUN)
+def test_cases_that_never_ran_fail_a_session_that_came_to_its_end(main: Project, how: str) -> None:
+    conftest, told = UNRUN[how]
+    main.write(conftest=conftest)
+    main.commit()
+
+    result, report = main.gate("--llm-baseline=main", "test_evals.py", "evals")
+
+    assert (result.ret, report["fails"]) == (1, True)
+    assert report["why"].startswith(f"not run: {told}: a conftest or a plugin ")
+    assert main.run("test_evals.py", "evals").ret == 0  # nothing is judged there
+
+
+def test_cases_passed_over_in_workers_fail_the_session_too(main: Project) -> None:
+    main.write(conftest=UNRUN["some"][0])
+    main.commit()
+    result, report = main.gate("--llm-baseline=main", "-n", "2")
+    assert (result.ret, report["why"][:28]) == (1, "not run: 2 cases of test_one")
+
+
+def test_skipped_cases_and_xfailed_ones_have_run(main: Project) -> None:
+    marked = TWO.replace('"a",', 'pytest.param("a", marks=pytest.mark.xfail(run=False)),')
+    main.write(test_evals=marked.replace('"b",', 'pytest.param("b", marks=pytest.mark.skip),'))
+    configure(main, "llm_max_gone = 0.5")
+    result, report = main.gate("--llm-baseline=main")
+    assert (result.ret, report["why"]) == (0, "")
+
+
+LEFT_TO_ADDOPTS = {
+    "--lf": "--lf",
+    "--sw": "--sw",
+    "id": "test_evals.py::test_one[a] test_evals.py::test_two evals",
+}
+
+
+@pytest.mark.parametrize("how", LEFT_TO_ADDOPTS)
+@WORKERS
+def test_what_addopts_choose_by_the_last_session_or_by_id_is_gone(
+    main: Project, how: str, workers: tuple[str, ...]
+) -> None:
+    if how == "--lf":
+        main.write(test_evals=FLAKY.replace("repeats=2", "repeats=2, min_score=0.5"))
+        main.pytester.runpytest()  # leaves what a branch could commit
+        main.write(test_evals=TWO)
+    elif how == "--sw":
+        path = main.path / ".pytest_cache" / "v" / "cache"
+        path.mkdir(parents=True)
+        stepwise = {"last_failed": "test_evals.py::test_one[d]", "last_test_count": 12}
+        stepwise["last_cache_date_str"] = "2030-01-01T00:00:00"
+        (path / "stepwise").write_text(json.dumps(stepwise))
+    configure(main, f"addopts = {LEFT_TO_ADDOPTS[how]}")
+    arguments = ("--llm-baseline=main", "--llm-report=out/report.json", *workers)
+
+    result = main.pytester.runpytest(*arguments)
+
+    report = json.loads((main.path / "out" / "report.json").read_text())
+    found = {one["function"]: one["verdict"] for one in report["functions"]}
+    assert result.ret == 1
+    assert found["test_evals.py::test_one"] == "not_comparable"
+    assert report["not_judged"] == []
+
+
+def test_a_part_that_was_typed_is_judged_and_fails_a_strict_gate(main: Project) -> None:
+    typed = ("--llm-baseline=main", "test_evals.py::test_one[a]", "evals")
+    result, report = main.gate(*typed)
+    one = next(one for one in report["functions"] if one["function"] == "test_evals.py::test_one")
+    assert (result.ret, one["verdict"], one["partial"]) == (0, "unchanged", True)
+
+    result, report = main.gate(*typed, "--llm-strict")
+
+    assert result.ret == 1
+    assert report["why"] == (
+        "test functions of the baseline not judged: 1; partial: 1 of 4 cases of test_one "
+        "(--llm-strict)"
+    )
