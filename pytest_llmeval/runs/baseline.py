@@ -121,7 +121,7 @@ def find_baseline(
     missing = _nothing_recorded(reference, trail, search=search, git=git, folder=store.folder)
     nearest = trail.steps[0].commit
     may_be_first = isinstance(missing, BaselineNotFound)  # a shallow clone cannot tell
-    if may_be_first and git.top and lacks(MARKER, commit=nearest, folder=root, top=git.top):
+    if may_be_first and git.top and lacks(MARKER, commit=nearest, top=git.top):
         return _nothing_yet(reference, nearest, demand=demand, folder=store.folder)
     raise missing
 

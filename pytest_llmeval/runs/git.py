@@ -17,9 +17,12 @@ from pathlib import Path
 from pytest_llmeval.runs.header import FULL_HASH
 
 # Set by git for the hooks it runs. They would tie us to the hook's index and folder.
-_HOOK_VARIABLES = frozenset(
-    ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
+_HOOK_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
+# Set by some editors and scripts. They would change what the names mean that we ask about.
+_PATHSPEC_VARIABLES = tuple(
+    f"GIT_{how}_PATHSPECS" for how in ("LITERAL", "GLOB", "NOGLOB", "ICASE")
 )
+_UNWANTED = frozenset((*_HOOK_VARIABLES, *_PATHSPEC_VARIABLES))
 # No option, no negation, no range, no path in a commit, no search in messages, no blank.
 _NAME = re.compile(r"(?![-^])(?!.*\.\.)[^\s\x00-\x1f\x7f:?*\[\\\ud800-\udfff]+")
 
@@ -255,17 +258,16 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))  # Path.resolve raises at a link that leads to itself
 
 
-def lacks(text: str, *, commit: str, folder: str, top: Path) -> bool:
-    """Whether no file of a commit has a text; false if the commit is not here.
+def lacks(text: str, *, commit: str, top: Path) -> bool:
+    """Whether no Python file of a commit has a text; false if the commit is not here.
 
     Args:
         text: taken literally.
         commit: full hash.
-        folder: the files below it are looked at, ``.`` for all; it need not be in the commit.
         top: folder of the working tree.
     """
     found = _git(
-        top, "grep", "--quiet", "--fixed-strings", "-e", text, commit, "--", f":(literal){folder}"
+        top, "grep", "--quiet", "--fixed-strings", "-e", text, commit, "--", ":(icase)*.py"
     )
     return found.code == 1  # not the 128 of a commit that is unknown
 
@@ -292,7 +294,7 @@ def _git(folder: Path, *arguments: str, given: str | None = None) -> _Answer:
     program = shutil.which("git")
     if program is None:
         raise FileNotFoundError("not installed, or not on the PATH")
-    environment = {key: value for key, value in os.environ.items() if key not in _HOOK_VARIABLES}
+    environment = {key: value for key, value in os.environ.items() if key not in _UNWANTED}
     done = subprocess.run(  # noqa: S603 - no shell, and no argument can become an option
         [program, "-C", str(folder), *arguments],
         env={**environment, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},

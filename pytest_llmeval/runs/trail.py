@@ -57,9 +57,9 @@ def leads_nowhere(reference: str, what: str, *, todo: str) -> BaselineError:
 
 def not_found(reference: str, what: str, *, todo: str) -> BaselineNotFound:
     """Word the error: what is wrong with the value, what was looked for, what to type next."""
-    ungated = f"pytest {option(reference)} --llm-on-missing=warn"
+    ungated = "or, where that records no eval, run ungated:  add --llm-on-missing=warn"
     return BaselineNotFound(
-        f"{option(reference)}: {what}\n       {todo}      or run ungated:  {ungated}",
+        f"{option(reference)}: {what}\n       {todo}      {ungated}",
         line=f"{option(reference)}: {' '.join(f'{what} {todo}'.split())}",
     )
 

@@ -173,7 +173,7 @@ def test_the_fifty_first_ancestor_is_too_far(long_history):
     )
     assert last == (
         "       Record one:  git switch main && pytest"
-        "      or run ungated:  pytest --llm-baseline=main --llm-on-missing=warn"
+        "      or, where that records no eval, run ungated:  add --llm-on-missing=warn"
     )
 
 
@@ -803,7 +803,7 @@ def test_no_commits(tmp_path):
 def recording(project, reference) -> str:
     """The command that the message advises."""
     lines = refusal(BaselineNotFound, project, reference)
-    return lines[-1].partition("Record one:  ")[2].partition("      or ")[0]
+    return lines[-1].partition("Record one:  ")[2].partition("      or")[0]
 
 
 def test_a_merge_base_that_main_has_left_is_checked_out_by_its_hash(project):
@@ -959,17 +959,24 @@ def test_a_run_is_found_though_the_marker_comes_from_elsewhere(first):
     assert find(first, "main").run.id == run_id
 
 
-def test_evals_of_another_folder_are_not_this_ones(first):
+@pytest.mark.parametrize("root", [".", "one", "other", "moved"])
+def test_an_eval_anywhere_in_the_commit_might_be_this_ones(root, first):
     first.git("switch", "--quiet", "main")
-    for name in ("one", "other"):
-        (first.top / name).mkdir()
-    (first.top / "one" / "test_evals.py").write_text("import llm_eval")
-    (first.top / "other" / "test_plain.py").write_text("import pytest")
+    (first.top / "one").mkdir()
+    (first.top / "one" / "marks.py").write_text("from pytest_llmeval import llm_eval as gate")
     first.commit()
     branch_off(first, "next")
-    refusal(BaselineNotFound, first, "main", root="one")
-    assert find(first, "main", root="other").how == "nothing yet"
-    assert find(first, "main", root="third").how == "nothing yet"
+    lines = refusal(BaselineNotFound, first, "main", root=root)
+    assert lines[-1].endswith("run ungated:  add --llm-on-missing=warn")
+
+
+def test_what_is_written_about_evals_is_no_eval(first):
+    first.git("switch", "--quiet", "main")
+    for name in ("NOTES.md", "pytest.ini", "python"):
+        (first.top / name).write_text("llm_eval")
+    first.commit()
+    branch_off(first, "next")
+    assert find(first, "main").how == "nothing yet"
 
 
 def test_a_commit_that_is_not_here_is_missing(first):

@@ -9,11 +9,13 @@ import pytest
 from pytest_llmeval.runs.git import (
     GitState,
     first_parents,
+    lacks,
     merge_base,
     near_names,
     read_state,
     relative_root,
     resolve,
+    tracked_below,
     unknown_files,
 )
 
@@ -140,6 +142,16 @@ def test_the_variables_of_a_hook_do_not_mislead(project, monkeypatch, tmp_path):
     monkeypatch.setenv("GIT_DIR", str(project.top / ".git"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index of the hook"))
     assert read_state(folder) == expected
+
+
+@pytest.mark.parametrize("how", ["LITERAL", "GLOB", "NOGLOB", "ICASE"])
+def test_variables_about_pathspecs_do_not_mislead(how, project, monkeypatch):
+    (project.top / "store").mkdir()
+    (project.top / "store" / "run").touch()
+    project.commit()
+    monkeypatch.setenv(f"GIT_{how}_PATHSPECS", "1")
+    assert tracked_below((project.top / "STORE",), top=project.top) == (("STORE", "store/run"),)
+    assert not lacks("llm_eval", commit=project.head, top=project.top)
 
 
 def test_reading_the_state_takes_no_lock_and_changes_nothing(project):
