@@ -12,6 +12,7 @@
       ModelError                    the trial is errored, never scored
         ProviderNotInstalled          the SDK of the provider cannot be imported
         ProviderFailed                the provider, or a function model, gave no reply
+          CallAbandoned                 who asked gave the call up before the reply came
         ReplayMiss                    --llm-cache=replay, and the reply is not stored
         BudgetExceeded                --llm-max-calls or --llm-max-cost leave no room for it
       TableError                    a score table cannot be compared: exit 4
@@ -23,9 +24,12 @@ A message says what is wrong with the value, what was looked for, and what to ty
 
 from __future__ import annotations
 
+from types import UnionType
+
 from pytest_llmeval.records import Failure
 
 CAP_REASON = "cap "  # begins what a run file says of calls that a cap left unmade
+CANCELLED_REASON = "CancelledError"  # what it says of calls that the application gave up
 
 
 class LLMEvalError(Exception):
@@ -95,6 +99,14 @@ class ProviderFailed(ModelError):
         self.reason = message if reason is None else reason
 
 
+class CallAbandoned(ProviderFailed):
+    """Who asked gave the call up before its reply came: whoever else waits for it asks anew."""
+
+    def __init__(self) -> None:
+        """Say so."""
+        super().__init__("the call was given up before the reply came")
+
+
 class ReplayMiss(ModelError):
     """Replay was asked for and the reply is not stored."""
 
@@ -124,11 +136,11 @@ class TableError(LLMEvalError):
     """A score table cannot be compared."""
 
 
-def comes_of_settings(error: BaseException) -> bool:
-    """Whether an exception is a ``SettingsError``, or was raised because of one."""
+def comes_of(error: BaseException, kinds: type[BaseException] | UnionType) -> bool:
+    """Whether an exception is of these kinds, or was raised because of such a one."""
     seen: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None and cause not in seen:
         seen.append(cause)
         cause = cause.__cause__ or cause.__context__
-    return any(isinstance(one, SettingsError) for one in seen)
+    return any(isinstance(one, kinds) for one in seen)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from pytest_llmeval.cache.reply import StoredReply
+from pytest_llmeval.errors import CallAbandoned
 
 
 @dataclass(eq=False, slots=True)
@@ -24,7 +25,8 @@ class Flights:
 
     The first to come makes the call. The others get its reply, as one that they did not pay
     for, or its failure: were each to try in turn, an outage would take as many timeouts as
-    there are cases. Only if whoever made the call was interrupted does the next one make it.
+    there are cases. Only if whoever made the call was interrupted, or gave it up, does the next
+    one make it.
     """
 
     def __init__(self) -> None:
@@ -70,6 +72,8 @@ class Flights:
     def _lead(self, name: str, flight: _Flight, pay: Callable[[], StoredReply]) -> StoredReply:
         try:
             flight.reply = pay()
+        except CallAbandoned:
+            raise
         except Exception as exc:
             flight.failure = exc
             raise

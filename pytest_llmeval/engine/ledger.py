@@ -8,7 +8,7 @@ from numbers import Real
 from typing import TypeVar
 
 from pytest_llmeval.cache.locks import ForkSafeLock
-from pytest_llmeval.errors import LLMEvalError, ScoreError
+from pytest_llmeval.errors import CANCELLED_REASON, LLMEvalError, ScoreError
 from pytest_llmeval.printable import printable
 from pytest_llmeval.records import MEASURED_METRICS, SCORE_METRIC, Call, Slot
 
@@ -67,10 +67,19 @@ class Ledger:
 
     @property
     def loss(self) -> str:
-        """Why the first such request got none; "" if all got one."""
-        lost = (call for call in self.calls if call.failure == "infrastructure")
+        """Why the first such request got none; "" if all got one.
+
+        One that the application cancelled is none of them where another call was answered: of
+        two questions at once the first answer was taken.
+        """
+        lost = (*_lost(self.shared), *_lost(tuple(self._calls.values())))
         unkept = next(iter(self._unkept.values()), "")
         return next((call.reason or "no reply" for call in lost), unkept)
+
+    @property
+    def cancelled_a_call(self) -> bool:
+        """Whether the application gave a call up before its reply came."""
+        return any(call.reason == CANCELLED_REASON for call in self.calls)
 
     @property
     def unanswered(self) -> str:
@@ -80,7 +89,7 @@ class Ledger:
         is no reply to a question that was lost.
         """
         own = tuple(self._calls.values())
-        if any(call.failure != "infrastructure" for call in own):
+        if any(map(_is_answered, own)):
             return ""
         if own:
             return own[0].reason or "no reply"
@@ -162,6 +171,18 @@ class Ledger:
                 f'give the second value a name of its own: llm_score({value!r}, "name")'
             )
         self.scores[metric] = float(value)
+
+
+def _lost(calls: tuple[Call, ...]) -> list[Call]:
+    lost = [call for call in calls if not _is_answered(call)]
+    if len(lost) == len(calls):
+        return lost
+    return [call for call in lost if call.reason != CANCELLED_REASON]
+
+
+def _is_answered(call: Call) -> bool:
+    """Whether a call got a reply, or a refusal of what it asked."""
+    return call.failure != "infrastructure"
 
 
 def _call(function: Callable[[], object], **_: object) -> object:

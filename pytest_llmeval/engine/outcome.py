@@ -12,7 +12,7 @@ from types import TracebackType
 import pytest
 
 from pytest_llmeval.engine.ledger import Ledger
-from pytest_llmeval.errors import comes_of_settings
+from pytest_llmeval.errors import SettingsError, comes_of
 from pytest_llmeval.printable import printable
 from pytest_llmeval.records import Outcome
 
@@ -41,8 +41,17 @@ def outcome(failure: Failure | None, ledger: Ledger, *, in_setup: bool) -> Outco
 
 
 def asked_in_vain(error: BaseException, ledger: Ledger) -> bool:
-    """Whether a trial failed that had no reply, or could ask no model: that is no miss."""
-    return bool(ledger.refusal) or ledger.lost_a_reply or comes_of_settings(error)
+    """Whether a trial failed that had no reply, or could ask no model: that is no miss.
+
+    A call that the application cancelled may be one that it waited for until its own deadline.
+    """
+    if ledger.refusal or ledger.lost_a_reply or comes_of(error, SettingsError):
+        return True
+    if not ledger.cancelled_a_call:
+        return False
+    from asyncio import CancelledError
+
+    return comes_of(error, TimeoutError | CancelledError)
 
 
 def explain(error: BaseException) -> None:

@@ -109,6 +109,8 @@ class CachedCalls:
             if reply is None:
                 pay = self._payment(request, slot, perform, awaits=awaits)
                 reply = await self.trial.wait_async(pay, awaits=awaits, serial=request.serial)
+            else:
+                await _way_for_a_cancellation()
         except BaseException as exc:  # as above; also where it was cancelled
             self._note_loss(request, slot, exc)
             raise
@@ -139,6 +141,25 @@ class CachedCalls:
             on_loop=awaits,
         )
         return partial(apart, pay)  # a model that asks another does so on its own account
+
+
+def is_on_asyncio() -> bool:
+    """Whether a loop of asyncio runs here, and not one of trio."""
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+async def _way_for_a_cancellation() -> None:
+    """Let a replay be cancelled where a call that is paid for can be."""
+    import asyncio
+
+    if is_on_asyncio():
+        await asyncio.sleep(0)
 
 
 def sampling_parameters(body: Mapping[str, object]) -> dict[str, Parameter]:

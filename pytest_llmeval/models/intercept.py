@@ -22,8 +22,9 @@ from weakref import ref
 import httpx
 import httpx2
 
-from pytest_llmeval.errors import ProviderFailed, SettingsError
+from pytest_llmeval.errors import CallAbandoned, SettingsError
 from pytest_llmeval.models.async_exchange import exchange_async
+from pytest_llmeval.models.calls import is_on_asyncio
 from pytest_llmeval.models.carried import response, unpacked
 from pytest_llmeval.models.exchange import exchange, unreachable
 from pytest_llmeval.models.questions import Interception, Question
@@ -35,7 +36,6 @@ LIBRARIES = (httpx2, httpx)
 SEAMS = (("HTTPTransport", "handle_request"), ("AsyncHTTPTransport", "handle_async_request"))
 # By this header the SDKs of openai and anthropic tell that they try again themselves.
 RETRYING = "x-stainless-retry-count"
-_GIVEN_UP = "the call was given up before the reply came"
 
 
 @contextmanager
@@ -180,7 +180,7 @@ class _Awaitable:
 
     async def _question(self, request: Any) -> Question | None:
         found = self._interception.candidate(request)
-        if found is None or not _is_on_asyncio():
+        if found is None or not is_on_asyncio():
             return None
         await request.aread()
         return self._interception.question(request, found)
@@ -242,14 +242,6 @@ def _method(handle: Callable[..., Any], plain: Callable[..., Any]) -> Callable[.
     return method
 
 
-def _is_on_asyncio() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:  # trio
-        return False
-    return True
-
-
 class _ThisLoop:
     """Lets other threads run coroutines here, as this one's own, and wait for them.
 
@@ -268,15 +260,15 @@ class _ThisLoop:
             future = self._context.run(asyncio.run_coroutine_threadsafe, coroutine, self._loop)
         except RuntimeError as exc:  # the loop is closed
             coroutine.close()
-            raise ProviderFailed(_GIVEN_UP) from exc
+            raise CallAbandoned from exc
         try:
             return future.result()
         except CancelledError as exc:
-            raise ProviderFailed(_GIVEN_UP) from exc
+            raise CallAbandoned from exc
 
     async def _unless_over(self, function: Callable[[], Awaitable[WireReply]]) -> WireReply:
         if self.is_over:
-            raise ProviderFailed(_GIVEN_UP)
+            raise CallAbandoned
         return await function()
 
 

@@ -17,6 +17,7 @@ from pytest_llmeval.cache import claims
 from pytest_llmeval.cache.claims import Claims
 from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.cache.reply import StoredReply
+from pytest_llmeval.errors import CallAbandoned
 from pytest_llmeval.records import Slot
 
 from .calls import KEY, SLOT, never, says
@@ -127,17 +128,18 @@ def test_after_a_failure_the_call_is_made_anew(
     assert not replies.pay(KEY, SLOT, says("Lima")).replayed
 
 
+@pytest.mark.parametrize("ending", [KeyboardInterrupt(), CallAbandoned()], ids=repr)
 def test_when_a_call_is_interrupted_one_of_those_who_wait_makes_it(
-    make_replies: Make, pool: ThreadPoolExecutor
+    make_replies: Make, pool: ThreadPoolExecutor, ending: BaseException
 ) -> None:
     replies = make_replies()
-    interrupted, call = Held(KeyboardInterrupt()), Held(Answer(b"Lima"))
+    interrupted, call = Held(ending), Held(Answer(b"Lima"))
     first = pool.submit(replies.pay, KEY, SLOT, interrupted)
     assert interrupted.is_under_way.wait(PATIENCE)
     others = [pool.submit(replies.pay, KEY, SLOT, call) for _ in range(3)]
     call.end()
     interrupted.end()
-    assert isinstance(first.exception(PATIENCE), KeyboardInterrupt)
+    assert first.exception(PATIENCE) is ending
     assert {future.result(PATIENCE).body for future in others} == {b"Lima"}
     assert call.made == 1
 

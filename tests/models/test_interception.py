@@ -463,6 +463,55 @@ def test_a_call_that_was_given_up_is_lost_and_not_tried_again_unless_asked_for(
     assert [str(call.slot) for call in trial.calls] == ["0/0", "0/0"]
 
 
+def test_who_asks_again_while_a_call_that_was_given_up_is_under_way_gets_a_reply(
+    place: Place, server: OpenAIServer
+) -> None:
+    server.then(Scripted(delay=0.1, status=500))
+    url = f"{server.url}/chat/completions"
+
+    async def ask_twice() -> Any:
+        task = asyncio.create_task(post_async(httpx, url, json=ASKED))
+        while not server.requests:
+            await asyncio.sleep(0.01)
+        await cancel(task)
+        return await post_async(httpx, url, json=ASKED)
+
+    with place.trial() as trial:
+        assert asyncio.run(ask_twice()).status_code == 200
+
+    assert [(str(call.slot), call.failure) for call in trial.calls] == [
+        ("0/0", "infrastructure"),
+        ("0/0", None),
+    ]
+    assert len(server.requests) == 2
+
+
+def test_a_stored_reply_can_be_given_up_as_one_that_is_paid_for(
+    place: Place, server: OpenAIServer
+) -> None:
+    url = f"{server.url}/chat/completions"
+
+    async def ask_twice() -> None:
+        task = asyncio.create_task(post_async(httpx, url, json=ASKED))
+        await asyncio.sleep(0)
+        await cancel(task)
+        await post_async(httpx, url, json=ASKED)
+
+    for _ in ("paid", "replayed"):
+        with place.trial() as trial:
+            asyncio.run(ask_twice())
+        assert [(str(call.slot), call.failure) for call in trial.calls] == [
+            ("0/0", "infrastructure"),
+            ("0/0", None),
+        ]
+
+
+async def cancel(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 class Left(BaseException):
     """What no ``except Exception`` stops."""
 
