@@ -466,7 +466,7 @@ def _planned_session(
 ) -> EvalSession:
     """Find the baseline now, before anything is run or paid for."""
     from pytest_llmeval.engine.earlier import anchor_of, baseline_of
-    from pytest_llmeval.runs.renaming import renames_of_nothing, under_new_names
+    from pytest_llmeval.runs.renaming import idle_renames, under_new_names
     from pytest_llmeval.session import EvalSession
 
     found: dict[str, Baseline | None] = {"baseline": None, "anchor": None}
@@ -481,7 +481,7 @@ def _planned_session(
                 raise
             missing[name] = exc.line
     runs = [one.run for one in found.values() if one is not None]
-    notes = renames_of_nothing(runs, settings.renamed)
+    notes = idle_renames(runs, settings.renamed)
     named = {
         name: None if one is None else under_new_names(one, settings.renamed)
         for name, one in found.items()

@@ -183,7 +183,8 @@ def renamed(lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Read what is called otherwise than in the baseline."""
     pairs: list[tuple[str, str]] = []
     for line in lines:
-        old, arrow, new = (part.strip() for part in line.partition("->"))
+        # ids may hold an arrow of their own, without blanks
+        old, arrow, new = (part.strip() for part in line.partition(" -> "))
         if not (arrow and old and new) or old == new:
             raise SettingsError(
                 f"llm_renamed in the ini file: {line!r} is no new name; write beginnings of node "

@@ -17,12 +17,14 @@ def under_new_names(found: Baseline, renames: Renames) -> Baseline:
 
     Args:
         found: a run, and how it was found.
-        renames: beginnings of node ids, old and new; the longest one that fits counts.
+        renames: beginnings of node ids, old and new; the longest one that fits counts. Those
+            whose new name the baseline has already were left behind, and count for nothing.
 
     Raises:
         SettingsError: two cases would have one name.
     """
     run = found.run
+    renames = _in_force(run, renames)
     ids = {case.id: _renamed(case.id, renames) for case in run.cases}
     moved = sum(old != new for old, new in ids.items())
     if not moved:
@@ -50,14 +52,30 @@ def under_new_names(found: Baseline, renames: Renames) -> Baseline:
     )
 
 
-def renames_of_nothing(runs: Sequence[Run], renames: Renames) -> tuple[str, ...]:
-    """Say which entries name nothing that any of some baselines has, in a sentence each."""
+def idle_renames(runs: Sequence[Run], renames: Renames) -> tuple[str, ...]:
+    """Say which entries rename nothing in any of some baselines, in a sentence each."""
     ids = [case.id for run in runs for case in run.cases]
+    used = {
+        pair
+        for run in runs
+        for pair in _in_force(run, renames)
+        if any(_begins(case.id, pair[0]) for case in run.cases)
+    }
+    idle = [pair for pair in renames if runs and pair not in used]
     return tuple(
         f"llm_renamed names {old!r}, and no case of the baseline begins so: remove the line"
-        for old, _ in renames
-        if runs and not any(_begins(id_, old) for id_ in ids)
+        if not any(_begins(id_, old) for id_ in ids)
+        else f"llm_renamed says {old} -> {new}, and the baseline has {new} already: remove the "
+        "line, or name a longer beginning"
+        for old, new in idle
     )
+
+
+def _in_force(run: Run, renames: Renames) -> Renames:
+    """Return the entries whose new name no case of the baseline keeps."""
+    keeping = [case.id for case in run.cases if _renamed(case.id, renames) == case.id]
+    left = [pair for pair in renames if not any(_begins(id_, pair[1]) for id_ in keeping)]
+    return left if len(left) == len(renames) else _in_force(run, left)
 
 
 def _renamed(name: str, renames: Renames) -> str:

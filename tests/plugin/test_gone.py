@@ -160,8 +160,31 @@ def test_a_new_name_for_nothing_is_told(main: Project) -> None:
     result.stdout.fnmatch_lines(["note: llm_renamed names 'test_evals.py::test_on', and no case*"])
 
 
+def test_a_line_left_behind_renames_nothing(main: Project) -> None:
+    # every branch was exit 4 as soon as main had a new test with the old name
+    left = "test_evals.py::test_two -> test_evals.py::test_one"
+    configure(main, f"llm_renamed = {left}")
+
+    result, report = main.gate("--llm-baseline=main")
+
+    assert (result.ret, report["verdict"]) == (0, "unchanged")
+    result.stdout.fnmatch_lines([f"note: llm_renamed says {left}, and the baseline has *already*"])
+
+
+def test_ids_that_hold_an_arrow_can_be_renamed(main: Project) -> None:
+    main.write(test_evals=TWO.replace('"b"', '"b->b"'))
+    configure(main, "llm_renamed = test_evals.py::test_one[b] -> test_evals.py::test_one[b->b]")
+
+    _, report = main.gate("--llm-baseline=main")
+
+    found = {one["function"]: one["cases"] for one in report["functions"]}
+    assert found["test_evals.py::test_one"] == 4
+
+
 def test_two_cases_of_one_name_are_a_mistake(main: Project) -> None:
-    configure(main, "llm_renamed = test_evals.py::test_two[e] -> test_evals.py::test_one[a]")
+    file = "test_evals.py::test_"
+    lines = f"{file}one -> {file}five\n    {file}one[a] -> {file}five[b]"
+    configure(main, f"llm_renamed =\n    {lines}")
 
     result = main.run("--llm-baseline=main")
 

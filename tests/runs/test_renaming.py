@@ -9,7 +9,7 @@ import pytest
 
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.runs.baseline import Baseline
-from pytest_llmeval.runs.renaming import renames_of_nothing, under_new_names
+from pytest_llmeval.runs.renaming import idle_renames, under_new_names
 from tests.runs.builders import make_run
 
 FUNCTION = "tests/test_a.py::test_a"
@@ -57,9 +57,39 @@ def test_a_part_of_a_name_is_no_beginning() -> None:
     assert under_new_names(found(), [("tests/test", "x"), (FUNCTION[:-1], "y")]) == found()
 
 
+def with_case(id_: str) -> Baseline:
+    baseline = found()
+    case = replace(baseline.run.cases[0], id=id_, function=id_.partition("[")[0])
+    return replace(baseline, run=replace(baseline.run, cases=(*baseline.run.cases, case)))
+
+
 def test_two_cases_of_one_name_are_refused() -> None:
-    with pytest.raises(SettingsError, match=r"test_a\[Peru\] and .*\[Chad\] of run .* one name"):
-        under_new_names(found(), [(f"{FUNCTION}[Peru]", f"{FUNCTION}[Chad]")])
+    renames = [("tests", "evals"), ("x.py", "evals/test_a.py")]
+    with pytest.raises(SettingsError, match=r"test_a\[Peru\] and x.py::.* of run .* one name"):
+        under_new_names(with_case("x.py::test_a[Peru]"), renames)
+
+
+@pytest.mark.parametrize("new", ["evals", "evals/test_b.py::test_a", "evals/test_b.py"])
+def test_an_entry_whose_new_name_the_baseline_has_was_left_behind(new: str) -> None:
+    merged = with_case("evals/test_b.py::test_a[Rome]")
+    old = {"evals": "tests", "evals/test_b.py": "tests/test_a.py"}.get(new, FUNCTION)
+    assert under_new_names(merged, [(old, new)]) == merged
+    (note,) = idle_renames([merged.run], [(old, new)])
+    assert note == (
+        f"llm_renamed says {old} -> {new}, and the baseline has {new} already: remove the line, "
+        "or name a longer beginning"
+    )
+    # what an older run, an anchor, still needs is no line to remove
+    assert idle_renames([merged.run, found().run], [(old, new)]) == ()
+
+
+def test_an_entry_left_behind_keeps_its_name_from_others() -> None:
+    merged, last = with_case("b.py::test[x]"), with_case("b.py::test[x]").run.cases[-1]
+    more = replace(merged.run.cases[0], id="c.py::test[x]", function="c.py::test")
+    run = replace(merged.run, cases=(*merged.run.cases[:-1], last, more))
+    chain = [(FUNCTION, "b.py::test"), ("b.py::test", "c.py::test")]
+    assert under_new_names(replace(merged, run=run), chain).run == run
+    assert under_new_names(merged, chain).run.cases[-1].id == "c.py::test[x]"
 
 
 def test_names_can_be_swapped() -> None:
@@ -72,9 +102,9 @@ def test_entries_that_name_nothing_in_any_baseline_are_told() -> None:
     run = found().run
     other = replace(run, cases=(replace(run.cases[0], id="b.py::test", function="b.py::test"),))
     renames = [("tests", "x"), ("b.py", "y"), ("c.py", "z")]
-    (note,) = renames_of_nothing([run, other], renames)
+    (note,) = idle_renames([run, other], renames)
     assert note == (
         "llm_renamed names 'c.py', and no case of the baseline begins so: remove the line"
     )
-    assert len(renames_of_nothing([run], renames)) == 2
-    assert renames_of_nothing([], renames) == ()
+    assert len(idle_renames([run], renames)) == 2
+    assert idle_renames([], renames) == ()
