@@ -57,6 +57,11 @@ def _has_response(reply: JsonObject) -> bool:
     return isinstance(response, str) and (_has_ended(reply) or bool(response))
 
 
+def _has_embeddings(reply: JsonObject) -> bool:
+    embeddings = reply.get("embeddings")
+    return isinstance(embeddings, list) and all(embeddings)
+
+
 def _has_ended(reply: JsonObject) -> bool:
     return reply.get("done") is True or bool(reply.get("done_reason"))
 
@@ -68,7 +73,11 @@ DIALECT = Dialect(
     beta_header="",
     read_facts=read_facts,
     sampling_in="options",
-    answers={"/api/chat": _has_message, "/api/generate": _has_response},
+    answers={
+        "/api/chat": _has_message,
+        "/api/generate": _has_response,
+        "/api/embed": _has_embeddings,
+    },
 )
 
 

@@ -25,8 +25,19 @@ REQUIREMENT = "openai>=3,<4"
 KEY_VARIABLE = "OPENAI_API_KEY"
 BASE_URL = "https://api.openai.com/v1"
 # Fields of a message in which a model answers.
-_ANSWERING = ("content", "refusal", "tool_calls", "function_call", "audio")
-_VERDICTS = ("content_filter", "length")  # beginnings of reasons why there is no message
+_ANSWERING = (
+    "annotations",
+    "audio",
+    "content",
+    "function_call",
+    "images",
+    "reasoning",
+    "reasoning_content",
+    "refusal",
+    "tool_calls",
+)
+# Reasons why a choice ended that the provider is to blame for. Any other is an answer.
+_FAILED = ("abort", "error", "insufficient_system_resource")
 _ENDS = ("completed", "incomplete")
 
 
@@ -54,17 +65,14 @@ def _has_choices(reply: JsonObject) -> bool:
 
 def _is_choice(choice: object) -> bool:
     """Whether one choice, or what a stream said of it, is an answer: also one without text."""
-    if not isinstance(choice, dict):
+    if not isinstance(choice, dict) or choice.get("error"):
         return False
     reason = choice.get("finish_reason")
-    if reason == "error" or choice.get("error"):
+    message = choice.get("message", choice.get("delta")) or {}
+    if str(reason).lower() in _FAILED or not isinstance(message, dict):
         return False
-    message = choice.get("message", choice.get("delta"))
-    if isinstance(message, dict):
-        return bool(reason or any(message.get(name) for name in _ANSWERING))
-    if isinstance(choice.get("text"), str):  # /completions
-        return bool(reason or choice["text"])
-    return str(reason).startswith(_VERDICTS)
+    # /completions has a text and no message.
+    return bool(reason or choice.get("text") or any(message.get(name) for name in _ANSWERING))
 
 
 def _has_output(reply: JsonObject) -> bool:
@@ -77,13 +85,27 @@ def _has_output(reply: JsonObject) -> bool:
     return bool(output or reply.get("status") in _ENDS or reply.get("background") is True)
 
 
+def _has_embeddings(reply: JsonObject) -> bool:
+    """Whether each embedding is one; a server that words them otherwise is not judged."""
+    data = reply.get("data")
+    return not isinstance(data, list) or all(map(_is_embedding, data))
+
+
+def _is_embedding(item: object) -> bool:
+    return isinstance(item, dict) and bool(item.get("embedding", True))
+
+
 DIALECT = Dialect(
     provider="openai",
     paths=("/completions", "/responses", "/embeddings", "/moderations"),  # chat/ as well
     key_variable=KEY_VARIABLE,
     beta_header="openai-beta",
     read_facts=read_facts,
-    answers={"/completions": _has_choices, "/responses": _has_output},
+    answers={
+        "/completions": _has_choices,
+        "/responses": _has_output,
+        "/embeddings": _has_embeddings,
+    },
 )
 
 

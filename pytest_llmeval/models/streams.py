@@ -121,7 +121,7 @@ def settled(
         says = read_stream(reply.body) if is_stream else _read_plain(reply.body)
         if answers is not None and not answers(says):
             raise _broken(
-                "the reply holds neither text nor a refusal nor a call of a tool, and no reason "
+                "the reply holds no text, refusal, call of a tool or embedding, and no reason "
                 "why it ended, or it ended in an error; nothing was stored",
                 code="llmeval_no_answer",
             )
@@ -264,7 +264,7 @@ def _read_plain(body: bytes) -> JsonObject:
             code="llmeval_no_object",
         )
     error = reply.get("error")
-    if (reply.get("object"), reply.get("status")) == ("response", "failed"):
+    if (reply.get("object", "response"), reply.get("status")) == ("response", "failed"):
         raise _told(error or {}, where="the error of a response that failed")
     if (error or "error" in (reply.get("type"), reply.get("object"))) and not _answers(reply):
         told = error if isinstance(error, dict | str) and error else reply

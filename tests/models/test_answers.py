@@ -65,6 +65,14 @@ LLAMA = Api(
     ask=lambda c: c.chat("llama", messages=MESSAGES),
     stream=lambda c: every_chunk(c.chat("llama", messages=MESSAGES, stream=True)),
 )
+EMBEDDINGS = Api(
+    vendor=OPENAI,
+    ask=lambda c: c.embeddings.create(model="e", input="Hello", encoding_format="float"),
+    stream=lambda c: NotImplemented,
+)
+EMBED = Api(
+    vendor=OLLAMA, ask=lambda c: c.embed("e", input="Hello"), stream=lambda c: NotImplemented
+)
 GENERATE = Api(
     vendor=OLLAMA,
     ask=lambda c: c.generate("llama", "Hello"),
@@ -106,6 +114,19 @@ ANSWERS: dict[str, tuple[Api, object]] = {
     "parts": (CHAT, said([{"type": "text", "text": "Hi"}])),
     "completion": (COMPLETIONS, chose(text="Hi")),
     "empty completion": (COMPLETIONS, chose(text="", finish_reason="stop")),
+    "null completion": (COMPLETIONS, chose(text=None, finish_reason="stop")),
+    "completion without text": (COMPLETIONS, chose(finish_reason="stop")),
+    "reasoning": (CHAT, said("", reasoning="Hm")),
+    "reasoning of a server": (CHAT, said("", reasoning_content="Hm")),
+    "images": (CHAT, said(None, images=[{"type": "image_url", "image_url": {"url": "data:"}}])),
+    "annotations": (CHAT, said(None, annotations=[{"type": "url_citation"}])),
+    "audio": (CHAT, said(None, audio={"id": "a", "data": "", "transcript": "", "expires_at": 1})),
+    "safety": (CHAT, chose(finish_reason="SAFETY")),
+    "message null but ended": (CHAT, chose(message=None, finish_reason="max_tokens")),
+    "message missing but ended": (CHAT, chose(finish_reason="tool_calls")),
+    "embedding": (EMBEDDINGS, {"object": "list", "data": [{"index": 0, "embedding": [0.1]}]}),
+    "no embeddings": (EMBEDDINGS, {"object": "list", "data": []}),
+    "embedded": (EMBED, {"model": "e", "embeddings": [[0.1]]}),
     "no output": (RESPONSES, responded(status="completed", output=[])),
     "output": (RESPONSES, responded(output=[ITEM])),
     "incomplete": (RESPONSES, responded(status="incomplete", output=[])),
@@ -124,10 +145,18 @@ FAILURES: dict[str, tuple[Api, object]] = {
     "choice null": (CHAT, {"choices": [None]}),
     "choice a number": (CHAT, {"choices": [1]}),
     "message null": (CHAT, chose(message=None)),
-    "message null but ended": (CHAT, chose(message=None, finish_reason="stop")),
     "message a text": (CHAT, chose(message="x")),
     "empty message": (CHAT, said("")),
     "ended in an error": (CHAT, chose(message={"content": "Hi"}, finish_reason="error")),
+    "aborted": (CHAT, chose(message={"content": ""}, finish_reason="abort")),
+    "no room at the provider": (
+        CHAT,
+        chose(message={"content": ""}, finish_reason="insufficient_system_resource"),
+    ),
+    "message a text but ended": (CHAT, chose(message="x", finish_reason="stop")),
+    "data null": (EMBEDDINGS, {"object": "list", "data": [None]}),
+    "embedding null": (EMBEDDINGS, {"object": "list", "data": [{"embedding": None}]}),
+    "embedded null": (EMBED, {"model": "e", "embeddings": [None]}),
     "error in a choice": (
         CHAT,
         chose(message={"content": ""}, finish_reason="stop", error={"code": 502}),
@@ -136,7 +165,7 @@ FAILURES: dict[str, tuple[Api, object]] = {
         CHAT,
         {"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}, {}]},
     ),
-    "no completion": (COMPLETIONS, chose(finish_reason="stop")),
+    "no completion": (COMPLETIONS, chose(text=None)),
     "no text of a completion": (COMPLETIONS, chose(text="")),
     "output null": (RESPONSES, responded(status="completed", output=[None])),
     "no status": (RESPONSES, responded(output=[])),
@@ -184,6 +213,7 @@ def test_an_answer_is_kept_though_it_has_no_text(
     again = done(api.ask(api.vendor.client(begin(mode="replay"), second, is_async=is_async)))
 
     assert again == paid
+    assert len(api_server.requests) == 1
     assert [call.failure for call in (*first.calls, *second.calls)] == [None, None]
 
 
@@ -239,6 +269,7 @@ ANSWERING_STREAMS: dict[str, tuple[Api, list[bytes]]] = {
     "refusal": (CHAT, chat_chunks([{"refusal": "No."}], "gpt")),
     "filter": (CHAT, chat_chunks([], "gpt", finish="content_filter")),
     "length": (CHAT, chat_chunks([], "gpt", finish="length")),
+    "reasoning": (CHAT, chat_events({"index": 0, "delta": {"reasoning_content": "H"}})),
     "nothing, then its usage": (CHAT, chat_chunks([], "gpt", with_usage=True)),
     "text without a reason": (CHAT, chat_events(BEGUN, {"index": 0, "delta": {"content": "H"}})),
     "two choices": (
@@ -256,6 +287,7 @@ FAILING_STREAMS: dict[str, tuple[Api, list[bytes]]] = {
     "choice null": (CHAT, chat_events(None)),
     "no text, no reason": (CHAT, chat_events(BEGUN)),
     "ended in an error": (CHAT, chat_chunks([{"content": "Hi"}], "gpt", finish="error")),
+    "aborted": (CHAT, chat_chunks([{"content": "Hi"}], "gpt", finish="abort")),
     "second choice empty": (
         CHAT,
         chat_events({"index": 0, "delta": {"content": "H"}}, {"index": 1, "delta": {}}),
@@ -290,6 +322,7 @@ def test_a_stream_that_answers_is_kept_though_it_has_no_text(
     again = done(api.stream(api.vendor.client(begin(mode="replay"), trial, is_async=is_async)))
 
     assert again == paid
+    assert len(api_server.requests) == 1
     assert [call.failure for call in trial.calls] == [None]
 
 
@@ -377,16 +410,14 @@ def key_of_known(begin: Callable[..., Session]) -> CountingTrial:
 # ------------------------------------------------------------------- what is no chat, texts
 
 NO_CHATS = [
-    (OPENAI_DIALECT, "/v1/embeddings"),
     (OPENAI_DIALECT, "/v1/moderations"),
-    (OLLAMA_DIALECT, "/api/embed"),
     (OLLAMA_DIALECT, "/api/embeddings"),
     (ANTHROPIC_DIALECT, "/v1/messages/count_tokens"),
 ]
 
 
 @pytest.mark.parametrize(("dialect", "path"), NO_CHATS)
-def test_what_is_no_chat_need_not_answer(dialect: Any, path: str) -> None:
+def test_what_has_no_answer_of_a_known_form_is_not_judged(dialect: Any, path: str) -> None:
     assert dialect.answer_check(path) is None
 
 

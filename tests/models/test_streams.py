@@ -217,6 +217,14 @@ def test_a_plain_response_that_failed_is_the_failure_that_its_stream_is(
     )
 
 
+def test_a_response_that_failed_and_does_not_say_what_it_is_has_failed() -> None:
+    failed = {"status": "failed", "error": {"code": "server_error"}, "output": [{"type": "m"}]}
+
+    reply = settled(WireReply(status=200, body=json.dumps(failed).encode()), was_asked_for=False)
+
+    assert reply.status == 500
+
+
 @pytest.mark.parametrize(
     "body",
     [
