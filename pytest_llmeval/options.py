@@ -33,6 +33,18 @@ PARSER = pytest.StashKey[pytest.Parser]()
 SESSION_KEY = "llmeval_session"  # xdist's own id can be given by hand, the same every day
 
 REPORT_ENDINGS = (".json",)
+# Options of pytest with which no test is run, by the names of their values.
+_QUESTIONS = {
+    "collectonly": ("--collect-only", "--collectonly", "--co"),
+    "setuponly": ("--setup-only", "--setuponly"),
+    "setupplan": ("--setup-plan", "--setupplan"),
+    "showfixtures": ("--fixtures", "--funcargs"),
+    "show_fixtures_per_test": ("--fixtures-per-test",),
+    "markers": ("--markers",),
+    "cacheshow": ("--cache-show",),
+    "version": ("--version", "-V", "-VV"),
+    "help": ("--help", "-h"),
+}
 _QUOTED = re.compile(r"'([^']*)'$")  # what pytest could not read ends its message
 
 
@@ -58,6 +70,32 @@ def add_options(parser: pytest.Parser) -> None:
             parser.addini(option.key, option.help, type=option.ini, default=None)
     for key, kind, text in INI_ONLY:
         parser.addini(key, text, type=cast("IniType", kind), default=None)
+
+
+def asks_only(config: pytest.Config) -> bool:
+    """Whether pytest was only asked to list or set something up, and will run no test."""
+    return any(config.getoption(name, False) for name in _QUESTIONS)
+
+
+def check_questions(config: pytest.Config) -> None:
+    """Let no file and no variable turn a session that is to be judged into a mere question.
+
+    Raises:
+        SettingsError: an option with which no test is run was set, but not typed.
+    """
+    if hasattr(config, "workerinput"):
+        return
+    typed = {os.fspath(argument).partition("=")[0] for argument in config.invocation_params.args}
+    # pytest reads no further than --help.
+    if config.getoption("llm_baseline", None) is None and "--llm-baseline" not in typed:
+        return
+    for name, spellings in _QUESTIONS.items():
+        if config.getoption(name, False) and typed.isdisjoint(spellings):
+            raise SettingsError(
+                f"{spellings[0]} was set by addopts, PYTEST_ADDOPTS or a file of arguments: no "
+                "test would run, and nothing be compared with the baseline. Take it out there, or "
+                "type it yourself"
+            )
 
 
 def resolve(config: pytest.Config) -> Settings:

@@ -34,7 +34,15 @@ from pytest_llmeval.fixtures import (  # noqa: F401 - pytest finds fixtures by t
     ollama_client,
     openai_client,
 )
-from pytest_llmeval.options import PARSER, SESSION_KEY, SETTINGS, add_options, resolve
+from pytest_llmeval.options import (
+    PARSER,
+    SESSION_KEY,
+    SETTINGS,
+    add_options,
+    asks_only,
+    check_questions,
+    resolve,
+)
 from pytest_llmeval.records import Run, Settings
 
 if TYPE_CHECKING:
@@ -63,6 +71,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> None:
     """Keep the parser, which can tell what was typed from what stands in addopts."""
     early_config.stash[PARSER] = parser
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Look before pytest answers a question, some of which it does before it is configured."""
+    try:
+        check_questions(config)
+    except SettingsError as exc:
+        raise pytest.UsageError(str(exc)) from None
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -106,7 +123,7 @@ class SessionHooks:
         self._retry: Retry | None = None
         self._nodes: list[Any] = []  # xdist's workers
         self._arrived: dict[str, dict[str, Any]] = {}  # what they sent and is not taken in, by id
-        self._asks_only = _asks_only(config)
+        self._asks_only = asks_only(config)
         if self._asks_only:
             return
         if settings.baseline is not None or settings.retry_errors:
@@ -452,13 +469,6 @@ class SessionHooks:
             session.shouldfail = f"llm evals: {self._report_problems[0]}"
         if session.shouldfail:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-def _asks_only(config: pytest.Config) -> bool:
-    """Whether pytest was only asked to list or set something up, and will run no test."""
-    names = ("collectonly", "setuponly", "setupplan", "help", "version", "markers")
-    more = ("showfixtures", "show_fixtures_per_test")
-    return any(config.getoption(name, False) for name in (*names, *more))
 
 
 def _planned_session(

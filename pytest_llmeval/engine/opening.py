@@ -142,7 +142,8 @@ def typed_selection(
 
     The folder in which pytest was started counts as typed where pytest took it for want of paths.
     All else that leaves tests out stands in files or in the environment, which a branch, or
-    a job that judges it, may change unseen: addopts, other ini keys, a conftest.
+    a job that judges it, may change unseen: addopts, other ini keys, a conftest, and a file
+    of arguments, though its name (``@FILE``) was typed.
 
     Args:
         config: of the session.
@@ -151,10 +152,12 @@ def typed_selection(
     """
     if parser is None:
         return ()
-    typed = parser.parse_known_args(list(arguments))
+    # An empty text takes the place of such a file: an option may stand before it.
+    own = ["" if text.startswith("@") else text for text in map(os.fspath, arguments)]
+    typed = parser.parse_known_args(own)
     by_folder = config.args_source is config.ArgsSource.INVOCATION_DIR
     paths = config.args if by_folder else getattr(typed, "file_or_dir", ())
-    return (*_selected(config, typed, paths=paths), *_by_last(typed))
+    return (*_selected(config, typed, paths=filter(None, paths)), *_by_last(typed))
 
 
 def _selected(

@@ -261,6 +261,45 @@ def test_the_report_has_no_nan(branch: Project) -> None:
     json.loads(text, parse_constant=pytest.fail)
 
 
+QUESTIONS = (
+    "--collect-only",
+    "--setup-only",
+    "--setup-plan",
+    "--fixtures",
+    "--fixtures-per-test",
+    "--markers",
+    "--cache-show",
+    "--version",
+    "--help",
+)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_no_file_turns_the_gate_into_a_question(
+    branch: Project, question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_ADDOPTS", question)
+    result = branch.pytester.runpytest("--llm-baseline=main")
+    assert result.ret == USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {question} was set by addopts, *"])
+    assert branch.pytester.runpytest().ret == 0
+
+    monkeypatch.delenv("PYTEST_ADDOPTS")
+    assert branch.pytester.runpytest("--llm-baseline=main", question).ret == 0
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_nor_does_an_ini_file_or_a_file_of_arguments(
+    branch: Project, workers: tuple[str, ...]
+) -> None:
+    (branch.path / "ci.args").write_text("--setup-plan")
+    for arguments in (("@ci.args",), ("-o", "addopts=--setup-plan")):
+        assert "--setup-plan was set by" in refused(
+            branch, "--llm-baseline=main", *workers, *arguments
+        )
+    assert branch.run("--llm-baseline=main", "--setup-plan", *workers).ret == 0
+
+
 # --- what a pull request could bring along --------------------------------------------------
 
 

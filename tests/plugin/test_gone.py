@@ -101,6 +101,23 @@ def test_what_the_environment_left_out_was_not_typed(
     assert (result.ret, report["verdict"]) == (1, "not_comparable")
 
 
+@pytest.mark.parametrize("line", ["-k\ntest_two or test_three or test_four", "evals"])
+def test_what_a_file_of_arguments_left_out_was_not_typed(main: Project, line: str) -> None:
+    (main.path / "ci.args").write_text(line)
+
+    result, report = main.gate("--llm-baseline=main", "@ci.args")
+
+    assert (result.ret, report["verdict"]) == (1, "not_comparable")
+
+
+def test_an_expression_in_a_file_of_arguments_was_not_typed(main: Project) -> None:
+    (main.path / "expression").write_text("not test_one")
+
+    result, report = main.gate("--llm-baseline=main", "-k", "@expression", "test_evals.py", "evals")
+
+    assert (result.ret, report["verdict"]) == (1, "not_comparable")
+
+
 def test_a_session_that_stopped_names_what_it_never_came_to(main: Project) -> None:
     main.write(test_evals=TWO.replace("    assert", "    raise RuntimeError\n    assert", 1))
 
