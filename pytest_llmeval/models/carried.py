@@ -40,21 +40,22 @@ def wire_request(request: Any, dialect: Dialect, body: JsonObject) -> WireReques
 def unpacked(library: Any, response: Any, packed: bytes, *, most: int) -> bytes:
     """Undo the packing of a reply as its library does, but no further than a bound.
 
+    Layer by layer: the library unpacks a piece through all of them, a thousandfold in each.
+
     Args:
         library: the module ``httpx`` or ``httpx2``.
         response: whose headers tell how it is packed.
         packed: its body as it came.
-        most: so many bytes may be in it.
+        most: so many bytes may be in it, and in each layer.
 
     Raises:
         ReplyTooLarge: there are more.
     """
-    packing = response.headers.get("content-encoding")
-    if packing is None:
-        return packed
-    pieces = (packed[start : start + PIECE] for start in range(0, len(packed), PIECE))
-    again = library.Response(200, headers={"content-encoding": packing}, content=pieces)
-    return Reading(most=most).add_all(again.iter_bytes())
+    for packing in reversed(response.headers.get_list("content-encoding", split_commas=True)):
+        pieces = (packed[start : start + PIECE] for start in range(0, len(packed), PIECE))
+        again = library.Response(200, headers={"content-encoding": packing}, content=pieces)
+        packed = Reading(most=most).add_all(again.iter_bytes())
+    return packed
 
 
 def response(library: Any, reply: WireReply) -> Any:
