@@ -20,6 +20,7 @@ Method = Literal[
     "mcnemar-mid-p",
     "same-shift",
     "exact-within-case",
+    "whole-repeats",
     "welch",
     "cmh",
     "chi-square",

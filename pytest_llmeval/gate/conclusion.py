@@ -156,8 +156,10 @@ def _sensitivity(examined: Examination, found: Significance, *, rules: GateRules
 def _with_remedies(
     written: FunctionComparison, found: Significance, *, seen: Sensitivity, rules: GateRules
 ) -> FunctionComparison:
-    if found.method in {"sign-flip", "crossed"}:
-        return written  # independent units or wordings are lacking, which neither remedy adds
+    if found.method in {"sign-flip", "crossed", "whole-repeats"}:
+        return (
+            written  # independent units, repeats or wordings are lacking, which neither remedy adds
+        )
     difference = found.extent.difference
     cases = settling_cases(seen, cases=found.extent.cases, difference=difference, rules=rules)
     repeats = None

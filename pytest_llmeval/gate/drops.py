@@ -13,7 +13,7 @@ from pytest_llmeval.gate.comparison import Method
 from pytest_llmeval.gate.figures import FEWEST_UNITS_FOR_T, Samples, Significance
 from pytest_llmeval.gate.scoring import Scores
 from pytest_llmeval.records import PASS_METRIC
-from pytest_llmeval.stats.exact import least_within_case_p
+from pytest_llmeval.stats.exact import least_p_of_splits, least_within_case_p
 from pytest_llmeval.stats.power import (
     PlannedTest,
     detectable_shift,
@@ -134,6 +134,8 @@ def too_few_draws(found: Significance, *, penalty: int, alpha: float, sign: int)
         return True  # independent units are lacking
     if found.method in SIGNS_COUNT:
         return 0.5**found.extent.units * penalty >= alpha
+    if found.repeats is not None:
+        return least_p_of_splits([found.repeats]) * penalty >= alpha
     if found.method == "exact-within-case":
         return least_within_case_p(found.samples.cases, sign=sign) * penalty >= alpha
     return False

@@ -11,6 +11,7 @@ from pytest_llmeval.gate.figures import (
     measure,
     samples_of,
     significance,
+    tied_repeats,
 )
 from pytest_llmeval.gate.pairing import Pairing, pair_up
 from pytest_llmeval.gate.scoring import score
@@ -59,11 +60,12 @@ def examine(subject: Subject, *, rules: GateRules) -> Examination:
             pairing=pairing, extent=None, outcome=unfit or nothing_in_common(pairing)
         )
     extent = measure(pairing)
+    repeats = tied_repeats(pairing, extent)
     outcome = (
         too_much_lost(pairing, rules=rules)
-        or cannot_test(extent, metric=subject.metric, rules=rules)
+        or cannot_test(extent, repeats=repeats, metric=subject.metric, rules=rules)
         or _unfit(pairing, extent)
-        or significance(pairing, extent, rules=rules)
+        or significance(pairing, extent, repeats=repeats, rules=rules)
     )
     return Examination(pairing=pairing, extent=extent, outcome=outcome)
 

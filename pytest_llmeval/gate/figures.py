@@ -13,11 +13,20 @@ from pytest_llmeval.gate.changes import all_repeats_identical
 from pytest_llmeval.gate.comparison import Method
 from pytest_llmeval.gate.pairing import Pair, Pairing
 from pytest_llmeval.gate.units import units_of
+from pytest_llmeval.gate.whole_repeats import whole_repeats
 from pytest_llmeval.gate.wordings import WordingTable, wording_table, wordings_of
 from pytest_llmeval.records import SECONDS_METRIC, AnyTest, FixedTest, GateRules, GateTest
-from pytest_llmeval.stats.exact import CaseScores, Tails, are_binary, exact_within_case, sign_flip
+from pytest_llmeval.stats.exact import (
+    CaseScores,
+    Tails,
+    are_binary,
+    exact_within_case,
+    least_p_of_splits,
+    sign_flip,
+)
 from pytest_llmeval.stats.methods import TESTS
 from pytest_llmeval.stats.paired import negligible, paired_test, unit_mean, unit_sums
+from pytest_llmeval.stats.repeats import error_of_totals
 from pytest_llmeval.stats.sample import Sample
 from pytest_llmeval.stats.wordings import crossed_test
 
@@ -95,6 +104,7 @@ class Significance:
             where there is none. ``dof`` are its degrees of freedom, None without any.
         extent: the measures of what was tested.
         samples: what the exact test and the formula of the smallest drop look at.
+        repeats: the totals of whole repeats, None where they were not what was tested.
         p_within_case: the exact test's p for a drop, None where units hold several cases.
     """
 
@@ -109,6 +119,7 @@ class Significance:
     standard_error: float | None = None
     error_dof: float | None = None
     interval: tuple[float, float] | None = None
+    repeats: CaseScores | None = None
     p_within_case: float | None = None
 
 
@@ -142,15 +153,44 @@ def _baseline_mean(pair: Pair) -> float:
     return pair.all_there.mean if pair.kind is None else pair.mean_there
 
 
-def significance(pairing: Pairing, extent: Extent, *, rules: GateRules) -> Significance:
+def tied_repeats(pairing: Pairing, extent: Extent) -> CaseScores | None:
+    """Return what stands in for units where cases that share draws form too few of them.
+
+    Args:
+        pairing: with at least one common case.
+        extent: its measures.
+
+    Returns:
+        The totals of whole repeats, enough of them or not; None where units can be tested,
+        where repeats cannot, and where a test was chosen that takes two units.
+    """
+    if extent.units == extent.changed or extent.whole_units >= FEWEST_UNITS_FOR_T:
+        return None
+    if pairing.subject.test not in BY_SPREAD and not extent.is_one_unit:
+        return None
+    return None if samples_of(pairing).identical_repeats else whole_repeats(pairing.changed)
+
+
+def are_enough(repeats: CaseScores | None, *, alpha: float) -> bool:
+    """Tell whether a single test of whole repeats could find anything."""
+    return repeats is not None and least_p_of_splits([repeats]) < alpha
+
+
+def significance(
+    pairing: Pairing, extent: Extent, *, repeats: CaseScores | None, rules: GateRules
+) -> Significance:
     """Test whether the changed cases fell.
 
     Args:
-        pairing: with at least one changed case, and not several in one unit alone.
+        pairing: with at least one changed case; several in one unit only if ``repeats``
+            are enough.
         extent: its measures.
+        repeats: as ``tied_repeats`` says.
         rules: level and margin.
     """
     samples = samples_of(pairing)
+    if repeats is not None and are_enough(repeats, alpha=rules.alpha):
+        return _by_repeats(repeats, extent, samples=samples, sign=pairing.subject.sign)
     fewer_here = any(len(pair.here) < len(pair.there) for pair in pairing.changed)
     within = None
     if extent.units == extent.changed and (fewer_here or _is_worth_showing(samples.cases)):
@@ -282,6 +322,25 @@ def _by_permutation(
         p=tails.worse,
         p_improved=tails.better,
         statistic=math.fsum(differences),
+    )
+
+
+def _by_repeats(
+    repeats: CaseScores, extent: Extent, *, samples: Samples, sign: int
+) -> Significance:
+    tails = exact_within_case([repeats], sign=sign)
+    error = error_of_totals(repeats)
+    has_spread = error > negligible([*repeats.there, *repeats.here])
+    return Significance(
+        method="whole-repeats",
+        extent=extent,
+        samples=samples,
+        repeats=repeats,
+        p=tails.worse,
+        p_improved=tails.better,
+        statistic=repeats.difference(sign),
+        standard_error=error / extent.cases if has_spread else None,
+        error_dof=len(repeats.there) + len(repeats.here) - 2 if has_spread else None,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_llmeval.gate.comparison import RuledOutBy, TrialCounts, Verdict
-from pytest_llmeval.gate.figures import FEWEST_UNITS_FOR_T, Extent, Significance
+from pytest_llmeval.gate.figures import FEWEST_UNITS_FOR_T, Extent, Significance, are_enough
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.scoring import lacks
 from pytest_llmeval.gate.sides import Side
@@ -22,7 +22,9 @@ from pytest_llmeval.records import (
     Outcome,
     Trial,
 )
+from pytest_llmeval.stats.exact import CaseScores
 from pytest_llmeval.stats.power import chance_of_so_few
+from pytest_llmeval.stats.repeats import fewest_repeats
 
 # shares of trials and cases that may be lost before nothing can be said any more
 MOST_ERRORED = 0.05
@@ -95,19 +97,22 @@ def too_much_lost(pairing: Pairing, *, rules: GateRules) -> Decision | None:
     return _not_comparable(5, cases_lost) if cases_lost else None
 
 
-def cannot_test(extent: Extent, *, metric: str, rules: GateRules) -> Decision | None:
+def cannot_test(
+    extent: Extent, *, repeats: CaseScores | None, metric: str, rules: GateRules
+) -> Decision | None:
     """Go through rows 6 and 7, and for a single unit of several cases to the end.
 
     Args:
         extent: the measures of a comparison that passed rows 3 to 5. (A case that was
             asked anew in vain is no changed one, but row 5 takes a comparison of none
             but those.)
+        repeats: whole repeats that can be tested in the place of units.
         metric: what was scored.
         rules: the target.
     """
     if not extent.changed:
         return Decision(row=6, verdict=Verdict.UNCHANGED)
-    if not extent.is_one_unit:
+    if not extent.is_one_unit or are_enough(repeats, alpha=rules.alpha):
         return None
     if _too_small_to_matter(extent, metric=metric, rules=rules):
         return _no_significant_change("share")
@@ -115,6 +120,8 @@ def cannot_test(extent: Extent, *, metric: str, rules: GateRules) -> Decision | 
         f"the {extent.changed} cases asked anew are a single independent unit "
         "(they share draws or a cluster): no test can tell chance from a drop"
     )
+    if repeats is not None:
+        why += f" from fewer than {fewest_repeats(rules.alpha)} repeats on both sides"
     return Decision(row=7, verdict=Verdict.INCONCLUSIVE, why=why)
 
 

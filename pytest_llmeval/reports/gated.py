@@ -23,6 +23,7 @@ _BAD = (Verdict.REGRESSED, Verdict.NOT_COMPARABLE)
 _STATISTICS: Mapping[Method, str] = {
     "sign-flip": "summed difference",
     "exact-within-case": "summed difference",
+    "whole-repeats": "summed difference",
     "mcnemar": "chi-square",
     "mcnemar-exact": "draws that rose less those that fell",
     "mcnemar-mid-p": "draws that rose less those that fell",

@@ -262,7 +262,7 @@ def _odds(comparison: FunctionComparison) -> str:
     p = comparison.p_improved_adjusted if improved else comparison.p_adjusted
     assert p is not None  # noqa: S101 - rows 8 and 9 are decided by it
     scope = ""
-    if comparison.method in {"exact-within-case", "welch", "cmh"}:
+    if comparison.method in {"exact-within-case", "whole-repeats", "welch", "cmh"}:
         scope = f" ({_these(comparison.changed)} only)"
     elif comparison.method in {"chi-square", "chi-square-plain", "two-proportion-z"}:
         scope = " (if all trials were independent)"
@@ -315,6 +315,8 @@ def _why_open(comparison: FunctionComparison) -> str:
     why = "too few cases moved to tell"
     if comparison.method == "same-shift":
         why = "all cases moved alike" if comparison.difference else "no case moved"
+    elif comparison.method == "whole-repeats":
+        why = "cases share draws, and too few repeats were made to tell"
     if comparison.smallest_detectable_drop is None:
         return why
     drop = f"a drop of {comparison.smallest_detectable_drop:.2f}"

@@ -97,6 +97,11 @@ def least_within_case_p(cases: Sequence[CaseScores], *, sign: int = 1) -> float:
         worst = 0.0 if sign > 0 else 1.0
         broken = [CaseScores(there=c.there, here=(worst,) * len(c.here)) for c in cases]
         return exact_within_case(broken, sign=sign).worse
+    return least_p_of_splits(cases)
+
+
+def least_p_of_splits(cases: Iterable[CaseScores]) -> float:
+    """Return the p of the most extreme of all splits, at least 1e-4 where shuffled."""
     splits = split_count(cases)
     return 1 / splits if splits <= MOST_SPLITS else 1 / (SHUFFLES + 1)
 

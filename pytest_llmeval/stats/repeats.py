@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,11 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from pytest_llmeval.stats.exact import Tails
+from pytest_llmeval.stats.exact import CaseScores, Tails
 from pytest_llmeval.stats.paired import negligible
 from pytest_llmeval.stats.result import NOTHING_SHOWN, student_tails
 
 FloatArray = NDArray[np.float64]
+
+# a repeat counts if so many of the cases have a value in it
+FEWEST_OF_A_REPEAT = 0.9
+# 90 % of 30 is not 27 in floating point
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +91,49 @@ def in_step(samples: Sequence[Sequence[float]]) -> FloatArray:
     """
     fewest = min(len(sample) for sample in samples)
     return np.array([sample[:fewest] for sample in samples], dtype=np.float64)
+
+
+def totals_of_repeats(there: FloatArray, here: FloatArray) -> CaseScores | None:
+    """Return the total of all cases in each repeat, to be tested like the scores of one case.
+
+    Whatever cases share within a repeat, the repeats of both sides are exchangeable without
+    an effect. A value is taken less the mean of its case over both sides, and one that is not
+    there counts as that mean, so that a lost trial moves no total. A repeat counts if at
+    least nine in ten cases have a value in it.
+
+    Args:
+        there: shape (n_cases, n_repeats), NaN where a case has no value.
+        here: likewise.
+
+    Returns:
+        None where no repeat of a side counts.
+    """
+    sides = [_nearly_complete(side) for side in (there, here)]
+    if not all(side.shape[1] for side in sides):
+        return None
+    pooled = np.concatenate(sides, axis=1)
+    known = np.count_nonzero(np.isfinite(pooled), axis=1)
+    means = np.nansum(pooled, axis=1) / np.maximum(1, known)
+    totals = [tuple(np.nansum(side - means[:, np.newaxis], axis=0).tolist()) for side in sides]
+    return CaseScores(there=totals[0], here=totals[1])
+
+
+def _nearly_complete(side: FloatArray) -> FloatArray:
+    known = np.count_nonzero(np.isfinite(side), axis=0)
+    return side[:, known >= FEWEST_OF_A_REPEAT * len(side) - ROUNDING]
+
+
+def fewest_repeats(alpha: float) -> int:
+    """Return how many whole repeats a side has to have for the least p to be below alpha."""
+    return next(n for n in itertools.count(1) if 1 / math.comb(2 * n, n) < alpha)
+
+
+def error_of_totals(totals: CaseScores) -> float:
+    """Return the standard error of the difference of two sides' mean totals; 0 without spread."""
+    sides = [np.asarray(side) for side in (totals.there, totals.here)]
+    squares = sum(float(np.sum((side - np.mean(side)) ** 2)) for side in sides)
+    dof = sum(len(side) - 1 for side in sides)
+    return math.sqrt(squares / dof * sum(1 / len(side) for side in sides))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_llmeval.stats.repeats import in_step, repeat_drift, welch
+from pytest_llmeval.stats.exact import CaseScores, exact_within_case
+from pytest_llmeval.stats.repeats import (
+    error_of_totals,
+    fewest_repeats,
+    in_step,
+    repeat_drift,
+    totals_of_repeats,
+    welch,
+)
 
 quick = settings(deadline=None, max_examples=60)
 
@@ -95,3 +103,52 @@ def test_drift_cannot_be_told_without_repeats_or_without_spread(
     scores: list[list[float]],
 ) -> None:
     assert repeat_drift(scores) is None
+
+
+NAN = float("nan")
+
+
+def totals(there: list[list[float]], here: list[list[float]]) -> CaseScores | None:
+    return totals_of_repeats(np.array(there), np.array(here))
+
+
+def test_totals_of_repeats_test_as_their_sums_do() -> None:
+    random = np.random.default_rng(3)
+    there, here = random.random((4, 5)), random.random((4, 4)) - 0.2
+    found = totals_of_repeats(there, here)
+    assert found is not None
+    sums = [side.sum(axis=0) for side in (there, here)]
+    assert np.ptp(np.array(found.there) - sums[0]) == pytest.approx(0, abs=1e-12)
+    expected = stats.permutation_test(
+        (sums[1], sums[0]), lambda one, other: np.mean(one) - np.mean(other), alternative="less"
+    )
+    assert exact_within_case([found]).worse == pytest.approx(expected.pvalue)
+
+
+def test_value_that_is_missing_counts_as_the_mean_of_its_case() -> None:
+    ten = [[0.0, 1.0]] * 9
+    found = totals([[NAN, 1.0], *ten], [[1.0, 0.4], *ten])
+    assert found is not None
+    assert found.there == pytest.approx((-4.5, 4.5 + 0.2))
+    assert found.here == pytest.approx((-4.5 + 0.2, 4.5 - 0.4))
+
+
+def test_repeat_in_which_more_than_a_tenth_is_missing_does_not_count() -> None:
+    found = totals([[0.0, 1.0, NAN]] * 2 + [[0.0, 1.0, 1.0]] * 8, [[0.0]] * 10)
+    assert found is not None
+    assert (len(found.there), len(found.here)) == (2, 1)
+
+
+def test_side_without_a_repeat_that_counts_has_no_totals() -> None:
+    assert totals([[0.0], [NAN]], [[1.0], [1.0]]) is None
+
+
+def test_error_of_totals_is_the_pooled_one_of_student() -> None:
+    found = CaseScores(there=(3.0, 4.0, 4.5), here=(1.0, 2.5))
+    expected = stats.ttest_ind(found.here, found.there)
+    assert found.difference(1) / error_of_totals(found) == pytest.approx(expected.statistic)
+
+
+@pytest.mark.parametrize(("alpha", "repeats"), [(0.05, 4), (0.06, 3), (0.01, 5), (0.4, 2)])
+def test_fewest_repeats_have_a_split_below_the_level(alpha: float, repeats: int) -> None:
+    assert fewest_repeats(alpha) == repeats
