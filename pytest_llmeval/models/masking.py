@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -37,11 +38,27 @@ def secrets_of(headers: Iterable[tuple[str, str]], *, query: str) -> tuple[str, 
 
 
 def masked(reply: WireReply, secrets: Iterable[str]) -> WireReply:
-    """Put asterisks in the place of secrets that a reply quotes."""
+    """Put asterisks in the place of secrets that a reply quotes, escaped or not."""
     body = reply.body
     for secret in secrets:
-        body = body.replace(secret.encode(), MASK.encode())
+        body = re.sub(b"".join(map(_escaped, secret)), MASK.encode(), body)
     return replace(reply, body=body)
+
+
+def _escaped(character: str) -> bytes:
+    r"""Word a pattern that finds a character as it is, behind backslashes, as \u00e9 or as %C3%A9.
+
+    JSON within JSON has several backslashes. They are bounded: of a reply that is all backslashes
+    each would be looked at once for every other.
+    """
+    plain = character.encode()
+    url = "".join(f"%{byte:02X}" for byte in plain)
+    number = f"u{ord(character):04X}"
+    return rb"(?:\\{0,7}%b|\\{1,7}(?i:%b)|(?i:%b))" % (
+        re.escape(plain),
+        number.encode(),
+        url.encode(),
+    )
 
 
 def key_of_environment(variable: str) -> str:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -50,6 +51,34 @@ def test_a_word_in_place_of_a_key_is_no_secret() -> None:
 def test_every_place_is_masked() -> None:
     reply = WireReply(status=401, headers={}, body=f"{SECRET}, not {SECRET}".encode())
     assert masked(reply, (SECRET,)).body == b"***, not ***"
+
+
+AWKWARD = r"sk-X/a&b+c\d-é"
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        AWKWARD,
+        json.dumps(AWKWARD)[1:-1],
+        json.dumps(AWKWARD)[1:-1].replace("/", r"\/").replace("&", r"\u0026"),
+        json.dumps(json.dumps(AWKWARD)[1:-1])[1:-1].replace("/", r"\\\/"),
+        "".join(f"\\u{ord(character):04X}" for character in AWKWARD),
+        quote(AWKWARD, safe=""),
+        quote(AWKWARD, safe="").replace("%2F", "%2f"),
+    ],
+    ids=["plain", "json", "slashes", "json in json", "numbers", "url", "url, lower case"],
+)
+def test_a_secret_is_masked_however_it_is_escaped(quoted: str) -> None:
+    reply = WireReply(status=401, body=f'"bad key: {quoted}"'.encode())
+
+    assert masked(reply, (AWKWARD,)).body == b'"bad key: ***"'
+
+
+def test_another_text_than_the_secret_stays() -> None:
+    body = rb"sk-X.abcdefg, sk-x/abcdefg and sk-X\n/abcdefg"
+
+    assert masked(WireReply(status=401, body=body), ("sk-X/abcdefg",)).body == body
 
 
 @posts
