@@ -17,9 +17,12 @@ from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Call, Run, Settings, Slowdown, TokenPrice, Trial
 from pytest_llmeval.runs.baseline import Baseline
 from pytest_llmeval.runs.header import read_header
+from pytest_llmeval.runs.renaming import renames_to_nothing
 from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.runs.trials import read_trial
+
+GONE = 2  # the row of the decision table
 
 
 class EvalSession:
@@ -202,7 +205,9 @@ def compared(judgement: Judgement, run: Run, *, typed: Sequence[str] | None = No
             why = next((one.why for one in described if one.why), "")
             return replace(judgement, descriptions=described, could_not_judge=why)
         comparison = compare(judgement.baseline.run, run, rules, cost_of=cost_of, typed=typed)
-        return replace(judgement, comparison=comparison)
+        missing = {one.function for one in comparison.functions if one.row == GONE and one.fails}
+        misnamed = renames_to_nothing(sorted(missing), judgement.settings.renamed)
+        return replace(judgement, comparison=comparison, notes=(*judgement.notes, *misnamed))
     except Exception as exc:
         return replace(judgement, could_not_judge=f"{type(exc).__name__}: {exc}")
 

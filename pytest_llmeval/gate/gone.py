@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 from pytest_llmeval.gate.comparison import NotJudged
 from pytest_llmeval.gate.scoring import gated_metrics
-from pytest_llmeval.gate.sides import Side, sides_of
+from pytest_llmeval.gate.sides import Side, bare, sides_of
 from pytest_llmeval.records import Run, filters_of, paths_of
 
 _ENTRY = re.compile(r"(?P<function>.*[^:]):(?P<metric>[^:]+)")
@@ -28,12 +28,16 @@ class Absent:
         metrics: gated metrics of the other functions, each with its function.
         given_up: those of both that are not missed, functions with the metric "".
         idle: the entries of ``llm_accept_gone`` that name none of them.
+        void: the entries that name some of them and give none up, each with the reason.
+        known: the entries that the baseline's ini file had already.
     """
 
     functions: tuple[str, ...]
     metrics: tuple[tuple[str, str], ...]
     given_up: frozenset[tuple[str, str]]
     idle: tuple[str, ...]
+    void: tuple[tuple[str, str], ...]
+    known: tuple[str, ...]
 
 
 def left_out(
@@ -64,6 +68,7 @@ def absent_here(
     not_judged: Sequence[NotJudged],
     *,
     entries: Sequence[str],
+    baseline: Run,
     main: Run | None,
 ) -> Absent:
     """Find what the baseline gates and this run does not.
@@ -73,6 +78,7 @@ def absent_here(
         here: see ``there``.
         not_judged: the functions that were left out by hand.
         entries: functions, or ``function:metric``, that are given up; or patterns of them.
+        baseline: the run that is compared with.
         main: where the baseline is an anchor, the baseline proper: what is gone from that
             as well was given up before.
     """
@@ -87,7 +93,12 @@ def absent_here(
     )
     gone = {*metrics, *((name, "") for name in functions)}
     settled = gone - _gated(sides_of(main)) if main else set()
-    given_up = {one for one in gone if any(_names(entry, *one) for entry in entries)}
+    recorded = (main or baseline).rules.get("accept_gone")
+    known = recorded if isinstance(recorded, tuple) else ()
+    reasons = {entry: _why_void(entry, there, known=known) for entry in entries}
+    valid = [entry for entry in entries if not reasons[entry]]
+    given_up = {one for one in gone if any(_names(entry, *one) for entry in valid)}
+    missed = gone - given_up - settled
     # what did not run may be gone or not
     maybe = gone | {one for one in _gated(there) if one[0] in unknown}
     return Absent(
@@ -95,7 +106,26 @@ def absent_here(
         metrics=metrics,
         given_up=frozenset(settled | given_up),
         idle=tuple(e for e in entries if not any(_names(e, *one) for one in maybe)),
+        void=tuple(
+            (entry, why)
+            for entry, why in reasons.items()
+            if why and any(_names(entry, *one) for one in missed)
+        ),
+        known=known,
     )
+
+
+def _why_void(entry: str, there: Sides, *, known: Sequence[str]) -> str:
+    """Say why an entry gives nothing up, whatever it names; "" if it may."""
+    if entry in known:
+        return (
+            "the baseline's ini file had that line already: remove it, or write what is given up "
+            "now in another form"
+        )
+    wanted, _ = _parts(entry)
+    if set("*?[") & set(wanted) and all(_is_called(name, wanted) for name in there):
+        return "it fits every function of the baseline: name what is gone"
+    return ""
 
 
 def _gated(sides: Sides) -> set[tuple[str, str]]:
@@ -120,16 +150,73 @@ def _was_meant(function: str, *, baseline: Run, run: Run, typed: Sequence[str] |
     )
 
 
-def why_gone(function: str, *, baseline: Sides, current: Sides) -> str:
-    """Say that a function is gone, and both ways to say that it was meant."""
-    cases = _brackets(baseline, function)
-    alike = [name for name in current if name not in baseline and _brackets(current, name) == cases]
-    new = alike[0] if len(alike) == 1 else "NEW_NODE_ID"
+def why_gone(function: str, *, baseline: Sides, current: Sides, known: Sequence[str]) -> str:
+    """Say that a function is gone, and both ways to say that it was meant.
+
+    Args:
+        function: of the baseline.
+        baseline: its functions.
+        current: those of this run.
+        known: entries of ``llm_accept_gone`` that give nothing up any more.
+    """
+    old, new = _renaming(function, baseline=baseline, current=current)
     return (
-        f"the baseline has it (cases: {len(cases)}), and it was not collected here. Say in the ini "
-        f"file  llm_renamed = {function} -> {new}  if it was renamed, or  "
-        f"llm_accept_gone = {function}  if it is given up"
+        f"the baseline has it (cases: {len(baseline[function].cases)}), and it was not collected "
+        f"here. Say in the ini file  llm_renamed = {old} -> {new}  if it was renamed, or  "
+        f"llm_accept_gone = {form(function, known=known)}  if it is given up"
     )
+
+
+def form(function: str, metric: str = "", *, known: Sequence[str]) -> str:
+    """Write an entry for ``llm_accept_gone`` that is not among those known already."""
+    end = f":{metric}" if metric else ""
+    forms = [f"{spelling}{end}" for spelling in _spellings(function)[1:]]
+    return next((one for one in forms if one not in known), forms[0])
+
+
+def _renaming(function: str, *, baseline: Sides, current: Sides) -> tuple[str, str]:
+    """Guess what became of a function: its node id or the folder, file or class above, and both."""
+    new = _counterpart(function, baseline=baseline, current=current)
+    if new is None:
+        return function, "NEW_NODE_ID"
+    above, above_new = _parting(function, new)
+    inside = [name for name in baseline if _is_below(name, above)]
+    moved_together = len(inside) > 1 and all(
+        name not in current and above_new + name.removeprefix(above) in current for name in inside
+    )
+    is_free = all(name in inside or not _is_below(name, above_new) for name in baseline)
+    return (above, above_new) if above_new and moved_together and is_free else (function, new)
+
+
+def _counterpart(function: str, *, baseline: Sides, current: Sides) -> str | None:
+    """Find the new function that has the name of one that is gone, or else its cases."""
+    new = [name for name in current if name not in baseline]
+    named = [name for name in new if bare(name) == bare(function)]
+    if named:
+        shortest = min(len(_parting(function, name)[0]) for name in named)
+        found = [name for name in named if len(_parting(function, name)[0]) == shortest]
+        return found[0] if len(found) == 1 else None
+    cases, file = _brackets(baseline, function), function.partition("::")[0]
+    alike = [name for name in new if _brackets(current, name) == cases]
+    rivals = [n for n in baseline if n not in current and _brackets(baseline, n) == cases]
+    for where in (f"{file}::", ""):
+        found = [name for name in alike if name.startswith(where)]
+        if len(found) == 1 == sum(name.startswith(where) for name in rivals):
+            return found[0]
+    return None
+
+
+def _parting(old: str, new: str) -> tuple[str, str]:
+    """Return the beginnings of two node ids, without the names at their ends that are equal."""
+    ends, ends_new = (re.split(r"(/|::)", name) for name in (old, new))
+    while ends and ends_new and ends[-1] == ends_new[-1]:
+        ends.pop()
+        ends_new.pop()
+    return "".join(ends), "".join(ends_new)
+
+
+def _is_below(name: str, beginning: str) -> bool:
+    return name.startswith((f"{beginning}/", f"{beginning}::"))
 
 
 def _brackets(sides: Sides, function: str) -> set[str]:
@@ -154,10 +241,22 @@ def _ignores(option: str, function: str) -> bool:
 
 def _names(entry: str, function: str, metric: str) -> bool:
     """Tell whether an entry of ``llm_accept_gone`` names a function, or a metric of it."""
-    parts = _ENTRY.fullmatch(entry)
-    wanted, of_metric = (parts["function"], parts["metric"]) if parts else (entry, "")
+    wanted, of_metric = _parts(entry)
     if bool(metric) is not bool(of_metric) or not fnmatchcase(metric, of_metric):
         return False
-    path, *rest = function.split("::")
-    spellings = [path, *("::".join([path, *rest][at:]) for at in range(len(rest) + 1))]
-    return any(fnmatchcase(spelling, wanted) for spelling in spellings)
+    return _is_called(function, wanted)
+
+
+def _parts(entry: str) -> tuple[str, str]:
+    parts = _ENTRY.fullmatch(entry)
+    return (parts["function"], parts["metric"]) if parts else (entry, "")
+
+
+def _is_called(function: str, wanted: str) -> bool:
+    return any(fnmatchcase(spelling, wanted) for spelling in _spellings(function))
+
+
+def _spellings(function: str) -> list[str]:
+    """Return the file of a function, its node id, and what of that follows each ``::``."""
+    names = function.split("::")
+    return [names[0], *("::".join(names[at:]) for at in range(len(names)))]

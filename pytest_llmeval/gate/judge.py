@@ -21,7 +21,7 @@ from pytest_llmeval.gate.conclusion import (
 from pytest_llmeval.gate.examination import Examination, examine
 from pytest_llmeval.gate.family import stand_together, unknown_names
 from pytest_llmeval.gate.figures import Significance
-from pytest_llmeval.gate.gone import Absent, absent_here, left_out, why_gone
+from pytest_llmeval.gate.gone import Absent, absent_here, form, left_out, why_gone
 from pytest_llmeval.gate.measuring import CostOf, measured
 from pytest_llmeval.gate.scoring import gated_metrics, records, ungated_metrics
 from pytest_llmeval.gate.sides import Side, Subject, bare, sides_of
@@ -53,7 +53,9 @@ def judge(
         if function in there
     }
     not_judged = left_out(there, here, baseline=baseline, run=run, typed=typed)
-    absent = absent_here(there, here, not_judged, entries=rules.accept_gone, main=main)
+    absent = absent_here(
+        there, here, not_judged, entries=rules.accept_gone, baseline=baseline, main=main
+    )
     partial = _in_part(baseline, run, typed=typed)
     entries = [
         *_collected_here(there, here, calls, partial=partial, absent=absent, rules=rules),
@@ -121,7 +123,11 @@ def _collected_here(
 def _gone(all_there: Sides, all_here: Sides, absent: Absent) -> Iterator[Entry]:
     for function in absent.functions:
         is_meant = (function, "") in absent.given_up
-        why = "" if is_meant else why_gone(function, baseline=all_there, current=all_here)
+        why = (
+            ""
+            if is_meant
+            else why_gone(function, baseline=all_there, current=all_here, known=absent.known)
+        )
         for metric in gated_metrics(all_there[function]):
             yield conclude_gone(function, metric, there=all_there[function], why=why)
 
@@ -130,12 +136,13 @@ def _notes(all_there: Sides, all_here: Sides, absent: Absent) -> Iterator[str]:
     """Say where the markers of the two runs disagree, and which entries give nothing up."""
     for function, metric in absent.metrics:
         name = f"{function}:{metric}"
+        entry = form(function, metric, known=absent.known)
         if (function, metric) in absent.given_up:
             yield f"{name} is gated no more, as llm_accept_gone says"
         else:
             yield (
                 f"{name} is gated in the baseline and not here: it stays gated, unless the ini "
-                f"file gives it up by  llm_accept_gone = {name}"
+                f"file gives it up by  llm_accept_gone = {entry}"
             )
     for function, there in all_there.items():
         for metric in gated_metrics(there) if function in all_here else ():
@@ -150,8 +157,14 @@ def _notes(all_there: Sides, all_here: Sides, absent: Absent) -> Iterator[str]:
                 f"{function}: cases are tied as in the baseline; here the marker says another "
                 "cluster= or wording=, which counts once a baseline has it"
             )
+    for entry, why in absent.void:
+        yield f"llm_accept_gone names {entry!r}, which gives nothing up: {why}"
+    ids = [id_ for there in all_there.values() for id_ in there.cases]
     for entry in absent.idle:
-        yield f"llm_accept_gone names {entry!r}, and nothing of that name is gone: remove the line"
+        why = "nothing of that name is gone"
+        if any(f"::{id_}".endswith(f"::{entry}") for id_ in ids):
+            why = "cases within a function go by llm_max_gone"
+        yield f"llm_accept_gone names {entry!r}, and {why}: remove the line"
 
 
 def _tied_otherwise(there: Side, here: Side) -> bool:

@@ -71,6 +71,21 @@ def idle_renames(runs: Sequence[Run], renames: Renames) -> tuple[str, ...]:
     )
 
 
+def renames_to_nothing(functions: Sequence[str], renames: Renames) -> tuple[str, ...]:
+    """Say which entries lead to a name that no test has here, in a sentence each.
+
+    Args:
+        functions: of the baseline, under their new names, that are missing here.
+        renames: the entries.
+    """
+    return tuple(
+        f"llm_renamed says {old} -> {new}, and {function} is not here: correct the line"
+        for old, new in renames
+        for function in functions
+        if _begins(function, new)
+    )
+
+
 def _in_force(run: Run, renames: Renames) -> Renames:
     """Return the entries whose new name no case of the baseline keeps."""
     keeping = [case.id for case in run.cases if _renamed(case.id, renames) == case.id]

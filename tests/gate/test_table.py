@@ -135,6 +135,125 @@ def test_row_2_what_main_gave_up_before_is_not_asked_of_an_anchor() -> None:
         assert [one.metric for one in found] == metrics
 
 
+@pytest.mark.parametrize(
+    ("known", "entry", "typed"),
+    [
+        ("test_old", "test_old", "test_suite.py::test_old"),
+        ("test_suite.py::test_old", "test_suite.py::test_old", "test_old"),
+        ("test_o*", "test_o*", "test_suite.py::test_old"),
+    ],
+)
+def test_row_2_a_line_that_main_had_already_gives_nothing_up(
+    known: str, entry: str, typed: str
+) -> None:
+    # a pull request that deleted test_old had nothing of it in its diff
+    baseline = dataclasses.replace(a_run(SAME, OLD), rules={"accept_gone": (known,)})
+    found = compare(baseline, a_run(SAME), GateRules(accept_gone=(entry,)))
+    assert outcome(found.functions[1]) == (2, "not_comparable", True)
+    assert f"llm_accept_gone = {typed}  if" in found.functions[1].why
+    assert found.notes[0].startswith(
+        f"llm_accept_gone names {entry!r}, which gives nothing up: the baseline's ini file had "
+    )
+    meant = GateRules(accept_gone=(entry, typed))
+    assert not compare(baseline, a_run(SAME), meant).fails
+    # against an anchor it is main's ini file that counts
+    main = a_run(SAME, OLD)
+    assert not compare(baseline, a_run(SAME), GateRules(accept_gone=(entry,)), main=main).fails
+
+
+def test_row_2_where_every_form_is_in_main_the_node_id_is_named() -> None:
+    known = ("test_old", "test_suite.py::test_old")
+    baseline = dataclasses.replace(a_run(SAME, OLD), rules={"accept_gone": known})
+    gone = compare(baseline, a_run(SAME), GateRules(accept_gone=known)).functions[1]
+    assert "llm_accept_gone = test_suite.py::test_old  if" in gone.why
+
+
+def test_a_metric_that_main_gave_up_already_stays_gated() -> None:
+    tone = {"scores": [0.5], "metric": "tone"}
+    gated, not_gated = (a_run(a_case("a", **tone, gate=gate)) for gate in (("tone", "pass"), ()))
+    baseline = dataclasses.replace(gated, rules={"accept_gone": ("test_suite.py::test_f:tone",)})
+    rules = GateRules(accept_gone=("test_suite.py::test_f:tone",))
+    found = compare(baseline, not_gated, rules)
+    assert {one.metric for one in found.functions} == {"tone", "pass"}
+    assert found.notes[0].endswith("llm_accept_gone = test_f:tone")
+
+
+@pytest.mark.parametrize("entry", ["test_*", "[!x]*", "t*", "*.py::*", "test_?*"])
+def test_row_2_a_pattern_of_every_function_gives_nothing_up(entry: str) -> None:
+    found = compare(a_run(SAME, OLD), a_run(SAME), GateRules(accept_gone=(entry,)))
+    assert outcome(found.functions[1]) == (2, "not_comparable", True)
+    assert found.notes == (
+        f"llm_accept_gone names {entry!r}, which gives nothing up: it fits every function of the "
+        "baseline: name what is gone",
+    )
+
+
+@pytest.mark.parametrize("entry", ["test_f[a]", "test_suite.py::test_f[a]"])
+def test_an_entry_for_a_single_case_is_told_what_counts_there(entry: str) -> None:
+    baseline = a_run(a_case("a", "pp"), a_case("b", "pp"))
+    found = compare(baseline, a_run(a_case("b", "pp")), GateRules(accept_gone=(entry,)))
+    assert found.notes == (
+        f"llm_accept_gone names {entry!r}, and cases within a function go by llm_max_gone: "
+        "remove the line",
+    )
+
+
+def at(*functions: str, ids: str = "a") -> Run:
+    """A run of functions, named by node id, with a case for each letter."""
+    made = [(name, a_case(id_, "p")) for name in functions for id_ in ids]
+    return a_run(
+        *(
+            CaseAndTrials(
+                dataclasses.replace(one.case, id=f"{name}[{one.case.id}]", function=name),
+                tuple(dataclasses.replace(t, case=f"{name}[{one.case.id}]") for t in one.trials),
+            )
+            for name, one in made
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lines"),
+    [
+        # a folder, a file, a class moved
+        (["e/a.py::f", "e/b.py::f"], ["c/a.py::f", "c/b.py::f"], ["e -> c"] * 2),
+        (["e/a.py::f", "e/a.py::g"], ["e/b.py::f", "e/b.py::g"], ["e/a.py -> e/b.py"] * 2),
+        (["a.py::A::f", "a.py::A::g"], ["a.py::B::f", "a.py::B::g"], ["a.py::A -> a.py::B"] * 2),
+        # one of two stayed, a folder that main has, the root
+        (["e/a.py::f", "e/b.py::g"], ["c/a.py::f", "e/b.py::g"], ["e/a.py::f -> c/a.py::f"]),
+        (
+            ["e/o/a.py::f", "e/o/a.py::g", "e/b.py::h"],
+            ["e/a.py::f", "e/a.py::g", "e/b.py::h"],
+            ["e/o/a.py::f -> e/a.py::f", "e/o/a.py::g -> e/a.py::g"],
+        ),
+        (
+            ["e/a.py::f", "e/a.py::g"],
+            ["a.py::f", "a.py::g"],
+            ["e/a.py::f -> a.py::f", "e/a.py::g -> a.py::g"],
+        ),
+        # two renamed in their files, and in one; one name in two places
+        (
+            ["a.py::f", "b.py::g"],
+            ["a.py::x", "b.py::y"],
+            ["a.py::f -> a.py::x", "b.py::g -> b.py::y"],
+        ),
+        (
+            ["a.py::f", "a.py::g"],
+            ["a.py::x", "a.py::y"],
+            ["a.py::f -> NEW_NODE_ID", "a.py::g -> NEW_NODE_ID"],
+        ),
+        (["a.py::f"], ["b.py::f", "c.py::f"], ["a.py::f -> NEW_NODE_ID"]),
+        (["a.py::f"], ["b.py::x"], ["a.py::f -> b.py::x"]),
+    ],
+)
+def test_row_2_names_what_became_of_a_function(
+    old: list[str], new: list[str], lines: list[str]
+) -> None:
+    found = compare(at(*old), at(*new), GateRules())
+    told = [one.why for one in found.functions if one.row == 2]
+    assert [why.partition("llm_renamed = ")[2].partition("  if")[0] for why in told] == lines
+
+
 def not_judged(
     run: Run, typed: Sequence[str] | None, *, selection: tuple[str, ...] = ()
 ) -> list[tuple[str, int, str]]:

@@ -177,6 +177,37 @@ def test_a_new_name_for_nothing_is_told(main: Project) -> None:
     result.stdout.fnmatch_lines(["note: llm_renamed names 'test_evals.py::test_on', and no case*"])
 
 
+def test_a_line_that_main_had_already_gives_up_nothing_that_goes_later(main: Project) -> None:
+    main.git("switch", "-q", "main")
+    configure(main, "llm_accept_gone = test_one")
+    assert main.run().ret == 0
+    main.git("switch", "-qc", "later")
+    main.write(test_evals=TWO.replace("def test_one", "def one"))
+    main.commit()
+
+    result, report = main.gate("--llm-baseline=main")
+
+    assert (result.ret, report["verdict"]) == (1, "not_comparable")
+    result.stdout.fnmatch_lines(
+        [
+            "note: llm_accept_gone names 'test_one', which gives nothing up: * had that line *",
+            "test_one: not comparable: * llm_accept_gone = test_evals.py::test_one  if *",
+        ]
+    )
+    configure(main, "llm_accept_gone = test_evals.py::test_one")
+    assert main.run("--llm-baseline=main").ret == 0
+
+
+def test_a_new_name_that_nothing_has_is_told(main: Project) -> None:
+    configure(main, "llm_renamed = test_evals.py::test_one -> NEW_NODE_ID")
+
+    result = main.run("--llm-baseline=main")
+
+    assert result.ret == 1
+    told = "note: llm_renamed says * -> NEW_NODE_ID, and NEW_NODE_ID is not here: correct the line"
+    result.stdout.fnmatch_lines([told])
+
+
 def test_a_line_left_behind_renames_nothing(main: Project) -> None:
     # every branch was exit 4 as soon as main had a new test with the old name
     left = "test_evals.py::test_two -> test_evals.py::test_one"

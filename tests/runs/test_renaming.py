@@ -9,7 +9,7 @@ import pytest
 
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.runs.baseline import Baseline
-from pytest_llmeval.runs.renaming import idle_renames, under_new_names
+from pytest_llmeval.runs.renaming import idle_renames, renames_to_nothing, under_new_names
 from tests.runs.builders import make_run
 
 FUNCTION = "tests/test_a.py::test_a"
@@ -81,6 +81,14 @@ def test_an_entry_whose_new_name_the_baseline_has_was_left_behind(new: str) -> N
     )
     # what an older run, an anchor, still needs is no line to remove
     assert idle_renames([merged.run, found().run], [(old, new)]) == ()
+
+
+def test_entries_that_lead_to_no_test_are_told() -> None:
+    renames = [("a.py", "b.py"), ("c.py::f", "NEW_NODE_ID"), ("d.py", "e.py")]
+    assert renames_to_nothing(["b.py::test", "NEW_NODE_ID"], renames) == (
+        "llm_renamed says a.py -> b.py, and b.py::test is not here: correct the line",
+        "llm_renamed says c.py::f -> NEW_NODE_ID, and NEW_NODE_ID is not here: correct the line",
+    )
 
 
 def test_an_entry_left_behind_keeps_its_name_from_others() -> None:
