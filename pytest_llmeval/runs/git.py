@@ -90,7 +90,9 @@ def read_state(folder: Path) -> GitState:
     head = _git(folder, "rev-parse", "HEAD^{commit}", "HEAD^{tree}")
     commit, tree = head.text.split("\n") if head.succeeded else (None, None)
     branch = _git(folder, "symbolic-ref", "--quiet", "HEAD")
-    status = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    # Whatever .gitmodules says; "none" would count files there that nobody imports.
+    submodules = "--ignore-submodules=untracked"
+    status = _git(folder, "status", "--porcelain", "--untracked-files=no", submodules)
     hidden = _hidden(Path(top))
     return GitState(
         top=Path(top),
@@ -105,7 +107,8 @@ def read_state(folder: Path) -> GitState:
 
 def _hidden(top: Path) -> tuple[str, ...]:
     """List the tracked files of which status says nothing, whatever is in them."""
-    tagged = _names(top, "ls-files", "-v")  # "S name" is skip-worktree, lower case assume-unchanged
+    # "S name" is skip-worktree, lower case assume-unchanged
+    tagged = _names(top, "ls-files", "-v", "--recurse-submodules")
     return tuple(
         name
         for tag, _, name in (line.partition(" ") for line in tagged)
@@ -216,6 +219,8 @@ def tracked_below(folders: Sequence[Path], *, top: Path | None) -> tuple[tuple[s
 def unknown_files(files: Iterable[Path], *, top: Path | None) -> tuple[str, ...]:
     """List the files that git neither tracks nor ignores, relative to its top, sorted.
 
+    Of a file in a submodule the submodule is asked.
+
     Args:
         files: absolute, without links; those outside of the working tree do not matter.
         top: folder of the working tree, None where there is none.
@@ -225,16 +230,22 @@ def unknown_files(files: Iterable[Path], *, top: Path | None) -> tuple[str, ...]
     real_top = _real(top)
     inside = {f.relative_to(real_top) for f in files if f.is_relative_to(real_top)}
     tracked = set(_names(top, "ls-files")) if inside else set()
-    # What lies in a submodule is the submodule's business, and status has asked it.
-    unknown = [
-        file.as_posix()
-        for file in sorted(inside)
-        if tracked.isdisjoint(path.as_posix() for path in (file, *file.parents))
-    ]
-    if not unknown:
-        return ()
-    ignored = _names(top, "check-ignore", "--stdin", given="\0".join(unknown))
-    return tuple(name for name in unknown if name not in ignored)
+    unknown: list[str] = []
+    of_submodules: dict[str, list[Path]] = {}
+    for file in inside:
+        names = (path.as_posix() for path in (file, *file.parents))
+        known = next((name for name in names if name in tracked), None)
+        if known is None:
+            unknown.append(file.as_posix())
+        elif known != file.as_posix():
+            of_submodules.setdefault(known, []).append(real_top / file)
+    ignored = _names(top, "check-ignore", "--stdin", given="\0".join(unknown)) if unknown else ()
+    theirs = (
+        f"{submodule}/{name}"
+        for submodule, owned in of_submodules.items()
+        for name in unknown_files(owned, top=real_top / submodule)
+    )
+    return tuple(sorted((*(name for name in unknown if name not in ignored), *theirs)))
 
 
 def _places_of(folder: Path, *, top: Path) -> Iterator[Path]:

@@ -384,15 +384,49 @@ def test_other_files_are_unknown_whatever_their_names(project):
     )
 
 
-def test_files_of_a_submodule_are_its_own_business(project):
+@pytest.fixture
+def inner(project):
+    """A submodule at which git was told not to look."""
     inner = Project(project.top / "vendor" / "inner")
     inner.top.mkdir(parents=True)
     inner.git("init", "--quiet")
+    (inner.top / "lib.py").write_text("TONE = 'kind'")
+    (inner.top / ".gitignore").write_text("ignored.py")
     inner.commit()
-    new = [inner.top / "new.py"]
-    assert unknown_files(new, top=project.top) == ("vendor/inner/new.py",)
-    project.git("add", "vendor/inner")
-    assert unknown_files(new, top=project.top) == ()
+    (project.top / ".gitmodules").write_text(
+        '[submodule "inner"]\npath = vendor/inner\nurl = ./inner\nignore = all\n'
+    )
+    project.git("add", ".gitmodules", "vendor/inner")
+    project.git("config", "submodule.inner.active", "true")
+    project.commit()
+    return inner
+
+
+def test_a_submodule_is_asked_for_its_own_files(project, inner):
+    files = [inner.top / name for name in ("lib.py", "ignored.py", "new.py")]
+    assert unknown_files([*files, project.top / "a.py"], top=project.top) == (
+        "a.py",
+        "vendor/inner/new.py",
+    )
+
+
+def test_files_in_the_place_of_a_submodule_that_is_not_here_are_unknown(project, inner):
+    (inner.top / ".git").rename(project.top / "kept.git")
+    assert unknown_files([inner.top / "lib.py"], top=project.top) == ("vendor/inner/lib.py",)
+
+
+def test_a_submodule_is_dirty_whatever_gitmodules_says(project, inner):
+    (inner.top / "cache.pyc").touch()
+    assert not project.state.dirty
+    (inner.top / "lib.py").write_text("TONE = 'rude'")
+    assert project.state.dirty
+    inner.git("commit", "--quiet", "--all", "--message=rude")
+    assert project.state.dirty
+
+
+def test_a_file_of_a_submodule_that_git_is_not_to_look_at_is_dirty(project, inner):
+    inner.git("update-index", "--assume-unchanged", "lib.py")
+    assert project.state.hidden == ("vendor/inner/lib.py",)
 
 
 def test_outside_git_no_file_is_unknown(tmp_path):
