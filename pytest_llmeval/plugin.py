@@ -373,8 +373,10 @@ class SessionHooks:
         evals = [read_marker(item, self._settings) for item in marked]
         if any(spec.intercept for spec in evals):
             from pytest_llmeval.models.intercept import check_seams
+            from pytest_llmeval.models.recognition import check_keys
 
             check_seams()
+            check_keys()
         opening = open_run(
             self._config,
             [spec.case for spec in evals],

@@ -97,9 +97,9 @@ def client(
     Raises:
         ProviderNotInstalled: the SDK cannot be imported.
     """
+    _key()  # the SDK reads it itself, when it is imported: see that it can be sent
     with sdk_needed("ollama", REQUIREMENT):
         import ollama
-    _key()  # the SDK reads it itself: see that it can be sent
     from pytest_llmeval.models.transport import CachingTransport
     from pytest_llmeval.models.transport_httpx import DEADLINES, HttpxTransport
 
@@ -111,9 +111,9 @@ def async_client(
     calls: CachedCalls, *, connect: Callable[[], Connections], retries: RetryPolicy
 ) -> ollama.AsyncClient:
     """Build the vendor's own awaitable client for one trial: as ``client``."""
+    _key()  # as above
     with sdk_needed("ollama", REQUIREMENT):
         import ollama
-    _key()  # as above
     from pytest_llmeval.models.transport import AsyncCachingTransport
     from pytest_llmeval.models.transport_httpx import DEADLINES, AsyncHttpxTransport
 

@@ -17,6 +17,7 @@ from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.anthropic import DIALECT as ANTHROPIC
 from pytest_llmeval.models.exchange import Dialect, is_kept
+from pytest_llmeval.models.masking import key_of_environment
 from pytest_llmeval.models.ollama import DIALECT as OLLAMA
 from pytest_llmeval.models.ollama import base_url
 from pytest_llmeval.models.openai import DIALECT as OPENAI
@@ -30,7 +31,24 @@ HOSTS: Mapping[str, tuple[str, ...]] = {
     "ollama": ("ollama.com",),
 }
 BASE_URLS = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
+KEY_VARIABLES = (
+    "OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN", "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN", "OLLAMA_API_KEY",
+)  # fmt: skip
 LOCAL_PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings")
+
+
+def check_keys() -> None:
+    """Find out whether the keys can be sent that clients of the application read themselves.
+
+    One that cannot fails as the client builds its request, where nothing of ours stands between,
+    with an error that quotes it.
+
+    Raises:
+        SettingsError: a key cannot be sent; names its variable.
+    """
+    for variable in KEY_VARIABLES:
+        key_of_environment(variable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

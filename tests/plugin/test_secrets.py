@@ -175,6 +175,45 @@ def test_a_key_that_cannot_be_sent_errs_the_trials_and_is_shown_nowhere(
     assert servers[0].requests == []
 
 
+def test_a_key_with_which_an_sdk_cannot_even_be_imported_is_refused_before_it_is(
+    pytester: pytest.Pytester, servers: list[OpenAIServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OLLAMA_API_KEY", f"{SECRET}\u201d")
+    pytester.makepyfile(
+        """
+        from pytest_llmeval import llm_eval
+
+        @llm_eval(repeats=2)
+        def test_client(ollama_client): pass
+
+        @llm_eval(repeats=2)
+        async def test_async_client(async_ollama_client): pass
+        """
+    )
+    result = pytester.runpytest_subprocess("-vvv", "-l", "-p", "no:cacheprovider", timeout=60)
+
+    result.stdout.fnmatch_lines(["test_client *2 errored", "test_async_client *2 errored"])
+    assert "SettingsError: OLLAMA_API_KEY holds a character" in str(result.stdout)
+    assert SECRET not in str(result.stdout) + str(result.stderr)
+
+
+@pytest.mark.parametrize("variable", ["OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "OLLAMA_API_KEY"])
+def test_a_key_that_cannot_be_sent_is_one_line_where_clients_are_intercepted(
+    pytester: pytest.Pytester,
+    servers: list[OpenAIServer],
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+) -> None:
+    monkeypatch.setenv(variable, f"{SECRET}\u201d")
+    result = run(pytester, INTERCEPTED, "-vvv", "-l")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    shown = str(result.stdout) + str(result.stderr)
+    assert f"ERROR: {variable} holds a character that no HTTP header can have" in shown
+    assert SECRET not in shown
+    assert servers[0].requests == []
+
+
 def test_what_clients_log_and_tracebacks_show_holds_no_secret(
     pytester: pytest.Pytester, servers: list[OpenAIServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
