@@ -157,7 +157,7 @@ def decode(value: bytes) -> Row:
         sha256=header["sha256"],
         body=body,
         status=header["status"],
-        headers=header["headers"],
+        headers=_kept(header["headers"]),
         facts=header["facts"],
         replayed=True,
     )
@@ -165,8 +165,13 @@ def decode(value: bytes) -> Row:
 
 
 def _kept(headers: Mapping[str, str]) -> dict[str, str]:
+    """Pick what is kept: a row that was planted may hold more, which an SDK would obey."""
     lowered = {name.lower(): value for name, value in headers.items()}
-    return {name: value for name, value in lowered.items() if name in KEPT_HEADERS}
+    return {
+        name: value
+        for name, value in lowered.items()
+        if name in KEPT_HEADERS and _is_sendable(value)
+    }
 
 
 def inflate(value: bytes, *, limit: int) -> bytes:
@@ -214,7 +219,11 @@ def _is_success(value: Any) -> bool:
 
 
 def _are_headers(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+    return isinstance(value, dict) and all(map(_is_sendable, value.values()))
+
+
+def _is_sendable(value: Any) -> bool:
+    return isinstance(value, str) and value.isascii() and value.isprintable()
 
 
 def _are_facts(value: Any) -> bool:

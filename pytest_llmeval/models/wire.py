@@ -14,6 +14,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from errno import EPROTO
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from io import BufferedReader, RawIOBase
@@ -32,6 +33,7 @@ from pytest_llmeval.models.retries import (
     WireReply,
 )
 from pytest_llmeval.models.streams import Reading
+from pytest_llmeval.printable import printable
 
 if TYPE_CHECKING:
     import ssl
@@ -265,7 +267,8 @@ def _decoded(response: HTTPResponse, *, most: int) -> bytes:
     if packing in ("gzip", "x-gzip"):
         return Reading(most=most).add_all(_inflated(body))
     if packing != "identity":
-        raise ValueError(f"the reply is packed as {packing!r}, which was not asked for")
+        told = f"the reply is packed as '{printable(packing[:40])}', which was not asked for"
+        raise OSError(EPROTO, told)  # the only kind of error whose words are told
     return body
 
 

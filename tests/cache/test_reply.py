@@ -93,6 +93,23 @@ def test_only_the_content_type_is_kept_of_the_headers() -> None:
     }
 
 
+def test_a_header_that_a_row_should_not_hold_is_left_out_when_it_is_read() -> None:
+    planted = {"content-encoding": "gzip", "Content-Type": "text/plain", "location": "http://x"}
+
+    assert decode(stored({**HEADER, "headers": planted})).reply.headers == {
+        "content-type": "text/plain"
+    }
+
+
+@pytest.mark.parametrize("text", ["text/\nplain", "té/xt", "\udc80", "a\x00"])
+def test_a_content_type_that_no_header_can_have_is_neither_kept_nor_read(text: str) -> None:
+    headers = {"content-type": text}
+
+    assert StoredReply.fresh(Answer(b"", headers=headers)).headers == {}
+    with pytest.raises(RowRefused, match="no proper headers"):
+        decode(stored({**HEADER, "headers": headers}))
+
+
 @pytest.mark.parametrize("fact", [float("nan"), float("inf"), b"bytes", {1}])
 def test_facts_that_are_no_json_cannot_be_written(fact: Any) -> None:
     reply = StoredReply.fresh(Answer(b"", facts={"fact": fact}))

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models import wire
 from pytest_llmeval.models.deadline import Deadline, TimeIsUp, TimeLimit
 from pytest_llmeval.models.retries import NetworkFailed, WireReply
@@ -204,6 +205,20 @@ def test_a_reply_that_cannot_be_unpacked_is_none(
 
     with pytest.raises(NetworkFailed):
         post(line, server)
+
+
+@pytest.mark.parametrize(
+    ("packing", "told"), [("br", "'br'"), ("\x1b[31m" + "x" * 99, r"'\\x1b\[31m" + "x" * 35 + "'")]
+)
+def test_an_encoding_that_was_not_asked_for_is_named(
+    session: Session, server: OpenAIServer, packing: str, told: str
+) -> None:
+    server.then(*[Scripted(body=b"{}", headers={"content-encoding": packing})] * 3)
+
+    with pytest.raises(ProviderFailed, match=f"OSError: the reply is packed as {told}") as caught:
+        session.model("openai/gpt", CountingTrial(0)).ask("Hello")
+
+    assert caught.value.failure == "infrastructure"
 
 
 def test_a_reply_after_the_end_closes_its_connection(server: OpenAIServer) -> None:
