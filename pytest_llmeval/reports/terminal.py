@@ -159,8 +159,9 @@ def _recorded(run: Run) -> str:
     bars = ["incomplete"] if not run.complete else []
     if run.unseen:
         bars.append(
-            f"of a tree where git does not look at {first_of(run.unseen)}: git add it, name it in "
-            ".gitignore, or git update-index --no-assume-unchanged --no-skip-worktree"
+            f"of a tree where git does not look at {first_of(run.unseen)}: git add it, or name it "
+            "in .gitignore; if it is tracked git update-index --no-assume-unchanged or "
+            "--no-skip-worktree"
         )
     elif run.dirty:
         bars.append("of a dirty tree")

@@ -19,7 +19,7 @@ from pytest_llmeval.runs.eligible import Demand, peculiarities, too_many_errored
 from pytest_llmeval.runs.git import GitState, lacks, short
 from pytest_llmeval.runs.named import find_by_name
 from pytest_llmeval.runs.search import Search
-from pytest_llmeval.runs.store import FoundRun, RunStore, new_run_id
+from pytest_llmeval.runs.store import FoundRun, RunStore, first_of, new_run_id
 from pytest_llmeval.runs.trail import (
     DEEPEN,
     NEAREST,
@@ -258,7 +258,21 @@ def _nothing_recorded(
         what += f"\n       {sentence}"
     if git.shallow and not trail.exact and ancestors < NEAREST:
         return leads_nowhere(reference, f"{what} This clone is shallow.", todo=DEEPEN)
-    return not_found(reference, what, todo=f"Record one:  {_recording(trail, git=git)}")
+    todo = f"{_to_be_seen(search.unseen, git=git)}Record one:  {_recording(trail, git=git)}"
+    return not_found(reference, what, todo=todo)
+
+
+def _to_be_seen(unseen: Sequence[str], *, git: GitState) -> str:
+    """Say what to do before a run is recorded, or that will be passed over for the same files."""
+    hidden = [name for name in dict.fromkeys(unseen) if name in git.hidden]
+    unknown = [name for name in dict.fromkeys(unseen) if name not in git.hidden]
+    steps = []
+    if unknown:
+        steps.append(f"git add {first_of(unknown)} and commit, or name it in .gitignore")
+    if hidden:
+        names = first_of(hidden)
+        steps.append(f"git update-index --no-assume-unchanged, or --no-skip-worktree, {names}")
+    return "".join(f"First:  {step}\n       " for step in steps)
 
 
 def _recording(trail: Trail, *, git: GitState) -> str:

@@ -32,6 +32,7 @@ class Search:
 
     Attributes:
         passed_over: sentences about runs that would not do, of commits that have no run that will.
+        unseen: the files for which runs were passed over, as git did not look at them.
         unlike: what makes the first complete and clean one among them another project's, if any.
     """
 
@@ -40,6 +41,7 @@ class Search:
         self._excluding = excluding
         self._demand = demand
         self.passed_over: list[str] = []
+        self.unseen: list[str] = []
         self.unlike: str | None = None
 
     def best_at(self, commit: str) -> FoundRun | None:
@@ -72,6 +74,7 @@ class Search:
             else:
                 eligible.append(stored)
         if not eligible:
+            self.unseen += [name for stored in runs for name in stored.header.run.unseen]
             # There may be a hundred dirty runs of one commit: they are counted, not listed.
             self.passed_over += [
                 f"passed over: {number} run(s) of {short(commit)}, {reason}"

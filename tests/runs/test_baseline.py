@@ -830,6 +830,21 @@ def test_a_dirty_tree_is_put_aside_first(project):
     assert recording(project, "main") == "git stash && git switch main && pytest"
 
 
+def test_what_git_does_not_look_at_comes_first(project):
+    project.record(dirty=True, unseen=("prompt.txt", "a.py"))
+    project.record(dirty=True, unseen=("a.py", "b.py"))
+    project.git("update-index", "--skip-worktree", "prompt.txt")
+    project.git("switch", "--quiet", "--create", "side")
+    *_, unknown, hidden, last = refusal(BaselineNotFound, project, "main")
+    assert unknown == (
+        "       First:  git add a.py and 1 more and commit, or name it in .gitignore"
+    )
+    assert hidden == (
+        "       First:  git update-index --no-assume-unchanged, or --no-skip-worktree, prompt.txt"
+    )
+    assert "Record one:" in last
+
+
 def test_the_advice_works(project):
     branch_off(project)
     assert recording(project, "main") == "git switch main && pytest"
