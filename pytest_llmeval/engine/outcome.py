@@ -13,6 +13,7 @@ import pytest
 
 from pytest_llmeval.engine.ledger import Ledger
 from pytest_llmeval.errors import SettingsError, comes_of
+from pytest_llmeval.models.masking import masked_urls
 from pytest_llmeval.printable import printable
 from pytest_llmeval.records import Outcome
 
@@ -72,8 +73,13 @@ def headline(failure: Failure | None, ledger: Ledger) -> str:
     if ledger.refusal:  # what the application made of it says less
         return ledger.refusal
     if failure is not None:
-        return printable(failure.exconly(tryshort=True).partition("\n")[0])
+        return shown(failure).partition("\n")[0]
     return _loss_behind(ledger)
+
+
+def shown(failure: Failure) -> str:
+    """Write an exception as pytest does, without what its URLs hold of secrets."""
+    return "\n".join(map(printable, masked_urls(failure.exconly(tryshort=True)).split("\n")))
 
 
 def message(failure: Failure | None, ledger: Ledger, *, root: Path) -> str:

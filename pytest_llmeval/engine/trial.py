@@ -24,11 +24,12 @@ from pytest_llmeval.engine.outcome import (
     headline,
     message,
     outcome,
+    shown,
 )
 from pytest_llmeval.engine.patches import Patches
 from pytest_llmeval.engine.threads import Threads
 from pytest_llmeval.models.asker import asking
-from pytest_llmeval.printable import printable
+from pytest_llmeval.models.masking import masked_urls
 from pytest_llmeval.records import PASS_METRIC, Outcome, Trial
 
 if TYPE_CHECKING:
@@ -256,8 +257,8 @@ class RunningTrial:
         an SDK in between, and five alike say no more than one.
         """
         if asked_in_vain(excinfo.value, self.ledger) or not self._shows_failure:
-            return "\n".join(map(printable, excinfo.exconly(tryshort=True).split("\n")))
-        return type(self.clone).repr_failure(self.clone, excinfo)
+            return shown(excinfo)
+        return _masked(type(self.clone).repr_failure(self.clone, excinfo))
 
     def _add_section(self, when: str, key: str, content: str) -> None:
         """Put what was drained while the trial waited before what was captured since."""
@@ -265,6 +266,16 @@ class RunningTrial:
             content = self.context.out[key] + content
             self.context.out[key] = ""
         pytest.Item.add_report_section(self.clone, when, key, content)
+
+
+def _masked(rendered: Any) -> Any:
+    """Mask what URLs hold of secrets where a failure that was rendered tells of its exception."""
+    for traceback, crash, _ in getattr(rendered, "chain", ()):
+        for entry in traceback.reprentries:
+            entry.lines = [masked_urls(line) for line in entry.lines]
+        if crash is not None:
+            crash.message = masked_urls(crash.message)
+    return rendered
 
 
 def _resume_capture(config: pytest.Config) -> None:

@@ -19,7 +19,9 @@ from pytest_llmeval.models.retries import WireReply
 
 MASK = "***"
 SHORTEST = 8  # what is shorter is a word (EMPTY, ollama) that a local server is given
-LOGGERS = ("httpx", "httpx2")  # at level INFO they log each URL
+# httpx logs each URL at level INFO, the SDKs do at DEBUG.
+LOGGERS = ("httpx", "httpx2", "openai._base_client", "anthropic._base_client")
+_URL = re.compile(r"""\b[a-z][a-z0-9+.-]*://[^\s'"<>]+""", re.IGNORECASE)
 _ENDINGS = ("key", "token", "secret", "authorization", "cookie")
 
 
@@ -87,7 +89,7 @@ def is_sendable(secret: str) -> bool:
 
 @contextmanager
 def masked_logs() -> Iterator[None]:
-    """Mask what URLs hold of secrets in the lines that httpx and httpx2 log."""
+    """Mask what URLs hold of secrets in the lines that HTTP libraries and SDKs log."""
     loggers = [logging.getLogger(name) for name in LOGGERS]
     for logger in loggers:
         logger.addFilter(_mask_record)
@@ -98,11 +100,21 @@ def masked_logs() -> Iterator[None]:
             logger.removeFilter(_mask_record)
 
 
+def masked_urls(text: str) -> str:
+    """Mask every URL in a text, such as the message of an exception; see ``masked_url``."""
+    return _URL.sub(lambda found: masked_url(found[0]), text) if "://" in text else text
+
+
 def masked_url(url: str) -> str:
     """Put asterisks in the place of user, password and secret parameters of a URL."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # an odd bracket
+        return MASK
     _, at, host = parts.netloc.rpartition("@")
     query = "&".join(map(_masked_parameter, parts.query.split("&")))
+    if not at and query == parts.query:
+        return url  # as it was written
     return parts._replace(netloc=f"{MASK}@{host}" if at else host, query=query).geturl()
 
 
@@ -119,4 +131,4 @@ def _mask_record(record: logging.LogRecord) -> bool:
 
 def _masked_argument(argument: object) -> object:
     text = str(argument)
-    return masked_url(text) if "://" in text else argument
+    return masked_urls(text) if "://" in text else argument

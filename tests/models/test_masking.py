@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from pytest_llmeval.models.masking import masked, masked_logs, masked_url, secrets_of
+from pytest_llmeval.models.masking import masked, masked_logs, masked_url, masked_urls, secrets_of
 from pytest_llmeval.models.retries import WireReply
 from tests.servers.openai_server import OpenAIServer, Scripted
 
@@ -123,6 +123,28 @@ def test_an_answer_is_handed_over_as_it_came(
 )
 def test_a_url_is_shown_without_password_and_secret_parameters(url: str, shown: str) -> None:
     assert masked_url(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("for url 'https://me:sk-1@a.b/c?key=sk-1'\nsee https://c.d", "https://***@a.b/c?key=***'"),
+        ("HTTPS://me:sk-1@a.b and https://e@f", "https://***@a.b and https://***@f"),
+        ("{'a': 'x://sk-1@[', 'b': 1}", "{'a': '***', 'b': 1}"),
+        ("a :// b, HTTP://c.d?", "a :// b, HTTP://c.d?"),
+    ],
+)
+def test_every_url_in_a_text_is_shown_so(text: str, shown: str) -> None:
+    assert shown in masked_urls(text)
+    assert "sk-1" not in masked_urls(text)
+
+
+@pytest.mark.parametrize("name", ["openai._base_client", "anthropic._base_client"])
+def test_so_are_the_lines_of_sdks(caplog: pytest.LogCaptureFixture, name: str) -> None:
+    caplog.set_level(logging.DEBUG)
+    with masked_logs():
+        logging.getLogger(name).debug("Sent: %s %i", f"https://me:{SECRET}@a.b", 200)
+    assert caplog.messages == ["Sent: https://***@a.b 200"]
 
 
 @posts

@@ -247,3 +247,30 @@ def test_what_clients_log_and_tracebacks_show_holds_no_secret(
     assert {"junit.xml", "log"} <= {*files}
     assert files_with(secret, pytester.path / ".llmeval") == []
     assert not logging.getLogger("httpx2").filters  # the session has taken it away
+
+
+@pytest.mark.parametrize("status", [400, 401])
+def test_an_error_that_quotes_a_url_is_shown_without_its_secrets(
+    pytester: pytest.Pytester, servers: list[OpenAIServer], status: int
+) -> None:
+    servers[0].then(*[Scripted(status=status)] * 2)
+    url = servers[0].url.replace("://", f"://me:{SECRET}@")
+    pytester.makefile(".txt", url=f"{url}/chat/completions?api-key={SECRET}")
+    evals = """
+    import httpx
+    from pathlib import Path
+    from pytest_llmeval import llm_eval
+
+    @llm_eval(repeats=2, intercept=True)
+    def test_it():
+        url = Path("url.txt").read_text()
+        httpx.post(url, json={"model": "gpt", "messages": []}).raise_for_status()
+    """
+    result = run(pytester, evals, "-rA", "-vvv", "--junitxml=.llmeval/junit.xml")
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        ["*test_it *HTTPStatusError: Client error * for url 'http://[*][*][*]@*"]
+    )
+    assert SECRET not in str(result.stdout)
+    assert files_with(SECRET, pytester.path / ".llmeval") == []
