@@ -122,9 +122,11 @@ def _why_void(entry: str, there: Sides, *, known: Sequence[str]) -> str:
             "the baseline's ini file had that line already: remove it, or write what is given up "
             "now in another form"
         )
-    wanted, _ = _parts(entry)
-    if set("*?[") & set(wanted) and all(_is_called(name, wanted) for name in there):
-        return "it fits every function of the baseline: name what is gone"
+    parts = [part for part in _parts(entry) if part]
+    alike = (one for one in _gated(there) if bool(one[1]) is (len(parts) > 1))
+    if all(set("*?[") & set(part) for part in parts) and all(_names(entry, *one) for one in alike):
+        of_all = "gated metric" if len(parts) > 1 else "function"
+        return f"it fits every {of_all} of the baseline: name what is gone"
     return ""
 
 

@@ -188,6 +188,18 @@ def test_row_2_a_pattern_of_every_function_gives_nothing_up(entry: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("entry", "metrics"),
+    [("t*:*", ["pass", "tone"]), ("test_*:tone", ["pass"]), ("test_f:*", ["pass"])],
+)
+def test_a_pattern_of_every_gated_metric_gives_nothing_up(entry: str, metrics: list[str]) -> None:
+    tone = {"scores": [0.5], "metric": "tone"}
+    gated, not_gated = (a_run(a_case("a", **tone, gate=gate)) for gate in (("tone", "pass"), ()))
+    found = compare(gated, not_gated, GateRules(accept_gone=(entry,)))
+    assert [one.metric for one in found.functions] == metrics
+    assert any("fits every gated metric" in note for note in found.notes) is (len(metrics) > 1)
+
+
 @pytest.mark.parametrize("entry", ["test_f[a]", "test_suite.py::test_f[a]"])
 def test_an_entry_for_a_single_case_is_told_what_counts_there(entry: str) -> None:
     baseline = a_run(a_case("a", "pp"), a_case("b", "pp"))
