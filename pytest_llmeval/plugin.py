@@ -506,8 +506,16 @@ def _planned_session(
         not_anchored=missing.get("anchor", ""),
         retry=retry,
         typed=typed,
+        lost=_lost(filter(None, named.values()), config.rootpath),
         notes=notes,
     )
+
+
+def _lost(baselines: Iterable[Baseline], rootpath: Path) -> frozenset[str]:
+    """Name the files of baselines that are not there any more."""
+    functions = {case.function for baseline in baselines for case in baseline.run.cases}
+    files = {function.partition("::")[0] for function in functions}
+    return frozenset(file for file in files if not (rootpath / file).exists())
 
 
 def _bears_the_marker(item: pytest.Item) -> bool:

@@ -7,7 +7,7 @@ this process or from workers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -47,6 +47,7 @@ class EvalSession:
         not_anchored: str = "",
         retry: Retry | None = None,
         typed: Sequence[str] | None = None,
+        lost: Collection[str] = (),
         notes: Sequence[str] = (),
     ) -> None:
         self.settings = settings
@@ -62,6 +63,7 @@ class EvalSession:
         self._trials: dict[str, tuple[Trial, ...]] = dict(self._recorded)
         self._headlines: dict[str, str] = {}
         self._typed = typed
+        self._lost = lost
         self._notes = [*([f"no anchor: {not_anchored}"] if not_anchored else []), *notes]
         self._serial: dict[str, str] = {}
         self._slowdowns: dict[str, Slowdown] = {}
@@ -125,7 +127,7 @@ class EvalSession:
         )
         if run is None:
             return self._nothing_ran(judgement)
-        judged = compared(self._saved(judgement, run), run, typed=self._typed)
+        judged = compared(self._saved(judgement, run), run, typed=self._typed, lost=self._lost)
         unrun = ", ".join(cases_not_run(run)) if ended else ""
         if not unrun:
             return judged
@@ -177,18 +179,25 @@ class EvalSession:
             return judgement
         if self.retry is not None and is_done:  # what was asked for is there already
             run = self.retry.taken_over
-            return compared(replace(judgement, run=run), run, typed=self._typed)
+            return compared(replace(judgement, run=run), run, typed=self._typed, lost=self._lost)
         reason = "nothing was compared: no eval case finished in this session"
         return replace(judgement, could_not_judge=reason)
 
 
-def compared(judgement: Judgement, run: Run, *, typed: Sequence[str] | None = None) -> Judgement:
+def compared(
+    judgement: Judgement,
+    run: Run,
+    *,
+    typed: Sequence[str] | None = None,
+    lost: Collection[str] = (),
+) -> Judgement:
     """Hold a run against what a judgement names, or describe it if there is no baseline.
 
     Args:
         judgement: with the baseline and the anchor, if any.
         run: the run that is judged.
         typed: what the user typed of its selection, see ``gate.compare``.
+        lost: files of the baseline that are not there any more, see ``gate.compare``.
     """
     rules, cost_of = judgement.settings.gate, pricing(judgement.settings.prices)
     try:
@@ -197,14 +206,16 @@ def compared(judgement: Judgement, run: Run, *, typed: Sequence[str] | None = No
             # Another question, so a family of its own: both answers must hold.
             main = None if judgement.baseline is None else judgement.baseline.run
             anchored = compare(
-                judgement.anchor.run, run, rules, cost_of=cost_of, typed=typed, main=main
+                judgement.anchor.run, run, rules, cost_of=cost_of, typed=typed, lost=lost, main=main
             )
             judgement = replace(judgement, anchored=anchored)
         if judgement.baseline is None:
             described = describe(run, alpha=rules.alpha, cost_of=cost_of)
             why = next((one.why for one in described if one.why), "")
             return replace(judgement, descriptions=described, could_not_judge=why)
-        comparison = compare(judgement.baseline.run, run, rules, cost_of=cost_of, typed=typed)
+        comparison = compare(
+            judgement.baseline.run, run, rules, cost_of=cost_of, typed=typed, lost=lost
+        )
         missing = {one.function for one in comparison.functions if one.row == GONE and one.fails}
         misnamed = renames_to_nothing(sorted(missing), judgement.settings.renamed)
         return replace(judgement, comparison=comparison, notes=(*judgement.notes, *misnamed))

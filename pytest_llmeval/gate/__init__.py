@@ -6,7 +6,7 @@ every pytest session of an environment imports this package.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pytest_llmeval.gate.comparison import (
     CaseComparison,
@@ -54,6 +54,7 @@ def compare(
     *,
     cost_of: CostOf | None = None,
     typed: Sequence[str] | None = None,
+    lost: Collection[str] = (),
     main: Run | None = None,
 ) -> Comparison:
     """Hold a run against a baseline.
@@ -67,6 +68,7 @@ def compare(
         cost_of: dollars of a call, for the metric ``cost``; None for no prices.
         typed: what the user typed of the run's selection, ``--lf`` and ``--stepwise`` too;
             None if whatever it left out was meant.
+        lost: files of the baseline that are not in the working tree any more.
         main: where the baseline is an anchor, the baseline proper: what is gone from that
             as well was given up before this branch.
 
@@ -75,7 +77,7 @@ def compare(
     """
     from pytest_llmeval.gate.judge import judge
 
-    return judge(baseline, run, rules, cost_of=cost_of, typed=typed, main=main)
+    return judge(baseline, run, rules, cost_of=cost_of, typed=typed, lost=lost, main=main)
 
 
 def describe(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
@@ -41,7 +41,13 @@ class Absent:
 
 
 def left_out(
-    there: Sides, here: Sides, *, baseline: Run, run: Run, typed: Sequence[str] | None
+    there: Sides,
+    here: Sides,
+    *,
+    baseline: Run,
+    run: Run,
+    typed: Sequence[str] | None,
+    lost: Collection[str] = (),
 ) -> tuple[NotJudged, ...]:
     """Name the functions of the baseline that the user left out, or that were not reached.
 
@@ -51,11 +57,13 @@ def left_out(
         baseline: the run that is compared with.
         run: the run that is judged.
         typed: what the user typed of its selection; None if all of it was meant.
+        lost: files of the baseline that are not there any more: nobody leaves those out.
     """
     found = []
     for function, side in there.items():
         if function not in here:
-            if _was_meant(function, baseline=baseline, run=run, typed=typed):
+            is_lost = function.partition("::")[0] in lost
+            if not is_lost and _was_meant(function, baseline=baseline, run=run, typed=typed):
                 found.append(NotJudged(function=function, cases=len(side.cases), why="deselected"))
         elif not here[function].every_trial():
             found.append(NotJudged(function=function, cases=len(side.cases), why="not run"))

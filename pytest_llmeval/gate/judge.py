@@ -42,6 +42,7 @@ def judge(
     *,
     cost_of: CostOf | None = None,
     typed: Sequence[str] | None = None,
+    lost: Collection[str] = (),
     main: Run | None = None,
 ) -> Comparison:
     """Compare a run with its baseline; see ``pytest_llmeval.gate.compare``."""
@@ -52,7 +53,7 @@ def judge(
         for function in here
         if function in there
     }
-    not_judged = left_out(there, here, baseline=baseline, run=run, typed=typed)
+    not_judged = left_out(there, here, baseline=baseline, run=run, typed=typed, lost=lost)
     absent = absent_here(
         there, here, not_judged, entries=rules.accept_gone, baseline=baseline, main=main
     )

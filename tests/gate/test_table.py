@@ -352,6 +352,14 @@ def test_row_2_a_stopped_session_names_what_it_never_came_to() -> None:
     assert not_judged(run, ()) == [("test_old", 1, "not run")]
 
 
+@pytest.mark.parametrize("typed", [("--lf",), ("test_suite.py::test_f",), None])
+def test_row_2_nothing_typed_leaves_out_what_is_in_no_file(typed: tuple[str, ...] | None) -> None:
+    selection = typed if typed and "::" in typed[0] else ()
+    baseline, run = a_run(SAME, OLD), a_run(SAME, selection=selection)
+    found = compare(baseline, run, GateRules(), typed=typed, lost={"test_suite.py"})
+    assert (found.not_judged, found.verdict) == ((), "not_comparable")
+
+
 def test_row_2_what_is_not_judged_fails_a_strict_gate() -> None:
     baseline, run = a_run(SAME, OLD), a_run(SAME, selection=("test_suite.py::test_f",))
     found = compare(baseline, run, STRICT, typed=run.selection)

@@ -101,6 +101,21 @@ def test_what_the_environment_left_out_was_not_typed(
     assert (result.ret, report["verdict"]) == (1, "not_comparable")
 
 
+@pytest.mark.parametrize("typed", [("evals",), ("-k", "test_two or test_three")])
+def test_nobody_leaves_out_a_file_that_is_not_there_any_more(
+    main: Project, typed: tuple[str, ...]
+) -> None:
+    (main.path / "test_evals.py").rename(main.path / "evals" / "check_evals.py")
+    main.commit()
+
+    result, report = main.gate("--llm-baseline=main", *typed)
+
+    assert (result.ret, report["verdict"]) == (1, "not_comparable")
+    gone = {one["function"]: one["verdict"] for one in report["functions"]}
+    assert gone["test_evals.py::test_one"] == "not_comparable"
+    assert "test_evals.py::test_one" not in [one["function"] for one in report["not_judged"]]
+
+
 @pytest.mark.parametrize("line", ["-k\ntest_two or test_three or test_four", "evals"])
 def test_what_a_file_of_arguments_left_out_was_not_typed(main: Project, line: str) -> None:
     (main.path / "ci.args").write_text(line)
