@@ -32,7 +32,7 @@ def _test(value: object) -> AnyTest:
 @ranged("alpha", ranges.alpha, DEFAULTS.alpha, "One-sided level of the test")
 @ranged("margin", ranges.not_negative, DEFAULTS.margin, "Fail only on a drop of more than this")
 @ranged("target", ranges.positive, DEFAULTS.target, "The drop that must be ruled out or caught")
-@click.option("--strict", is_flag=True, help="Inconclusive and not judged fail too.")
+@click.option("--strict", is_flag=True, help="Inconclusive, not judged and partial fail too.")
 @click.option("--metric", metavar="NAME", help="Compare this metric alone.")
 @click.option("--better", type=click.Choice(["higher", "lower"]), help="Which direction is good.")
 @ranged("test", _test, None, "Another test of docs/statistics.md (default: auto, paired-t)")
