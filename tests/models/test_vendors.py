@@ -314,7 +314,7 @@ def test_what_comes_with_status_200_and_is_no_answer_is_retried_and_not_stored(
 ) -> None:
     serving.then(*[Scripted(body=body)] * 3)
 
-    with pytest.raises(ProviderFailed, match="HTTP 502 Bad Gateway: .*reply") as caught:
+    with pytest.raises(ProviderFailed, match=r"HTTP 502 Bad Gateway: .*reply") as caught:
         ask(begin(), CountingTrial(0), vendor, is_async=False)
 
     assert caught.value.failure == "infrastructure"
