@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Without byte code every session would compile the whole plugin again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test test-pytest-versions test-plugins lint demo calibrate bench clean
+.PHONY: test test-pytest-versions test-plugins lint demo calibrate bench house clean
 .PRECIOUS: .venv-pytest-%/.ready
 
 $(VENV)/.ready: pyproject.toml
@@ -77,6 +77,10 @@ bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/sdk_replay.py
 	$(BIN)/python benchmarks/stats.py
+
+# Counts, not times: the same on every machine.
+house: $(VENV)/.ready
+	$(BIN)/python benchmarks/house.py
 
 clean:
 	rm -rf $(VENV) .venv-pytest-* $(PLUGINS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
