@@ -30,9 +30,9 @@ import ollama
 import openai
 
 from pytest_llmeval.cache.replies import Replies, StoredReply
-from pytest_llmeval.engine.ledger import Ledger
+from pytest_llmeval.engine.trial.ledger import Ledger
 from pytest_llmeval.models.calls import CachedCalls
-from pytest_llmeval.models.providers import Providers
+from pytest_llmeval.models.providers.registry import Providers
 
 CALLS = 1000
 ROUNDS = 7

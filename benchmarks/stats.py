@@ -19,10 +19,9 @@ import numpy as np
 
 from pytest_llmeval.gate.judge import judge
 from pytest_llmeval.records import PASS_METRIC, Call, Case, GateRules, Outcome, Run, Slot, Trial
-from pytest_llmeval.stats.exact import CaseScores
-from pytest_llmeval.stats.methods import TESTS
 from pytest_llmeval.stats.multiplicity import holm
-from pytest_llmeval.stats.planning import (
+from pytest_llmeval.stats.planning.selfcheck import self_check
+from pytest_llmeval.stats.planning.suite_size import (
     Design,
     assumed_components,
     cases_needed,
@@ -30,8 +29,9 @@ from pytest_llmeval.stats.planning import (
     fallen,
     repeats_needed,
 )
-from pytest_llmeval.stats.sample import Sample
-from pytest_llmeval.stats.selfcheck import self_check
+from pytest_llmeval.stats.significance.exact import CaseScores
+from pytest_llmeval.stats.significance.methods import TESTS
+from pytest_llmeval.stats.significance.sample import Sample
 
 ROUNDS = 5
 METRICS = 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_llmeval.engine.fiber import waiting as waiting
+    from pytest_llmeval.engine.baton.trial_thread import waiting as waiting
     from pytest_llmeval.engine.marker import llm_eval as llm_eval
     from pytest_llmeval.engine.sampling import sample_cases as sample_cases
     from pytest_llmeval.models.async_base import AsyncModel as AsyncModel
@@ -18,7 +18,7 @@ __all__ = ["AsyncModel", "Model", "Reply", "llm_eval", "sample_cases", "waiting"
 _HOMES = {
     "llm_eval": "pytest_llmeval.engine.marker",
     "sample_cases": "pytest_llmeval.engine.sampling",
-    "waiting": "pytest_llmeval.engine.fiber",
+    "waiting": "pytest_llmeval.engine.baton.trial_thread",
     "AsyncModel": "pytest_llmeval.models.async_base",
     "Model": "pytest_llmeval.models.base",
     "Reply": "pytest_llmeval.models.base",

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
 
     from pytest_llmeval.cache.replies import Replies
-    from pytest_llmeval.engine.imports import Asker
-    from pytest_llmeval.engine.ledger import Ledger
-    from pytest_llmeval.engine.loop import TrialRunner
-    from pytest_llmeval.engine.trial import RunningTrial
+    from pytest_llmeval.engine.trial.event_loop import TrialRunner
+    from pytest_llmeval.engine.trial.import_calls import Asker
+    from pytest_llmeval.engine.trial.ledger import Ledger
+    from pytest_llmeval.engine.trial.trial import RunningTrial
     from pytest_llmeval.models.async_base import AsyncModel
     from pytest_llmeval.models.base import CurrentTrial, Model
-    from pytest_llmeval.models.budget import Budget
     from pytest_llmeval.models.calls import CachedCalls
-    from pytest_llmeval.models.gates import Gates
-    from pytest_llmeval.models.providers import Providers
+    from pytest_llmeval.models.limits.budget import Budget
+    from pytest_llmeval.models.limits.throttle import Gates
+    from pytest_llmeval.models.providers.registry import Providers
 
 
 REPLIES = pytest.StashKey["Replies"]()
@@ -64,7 +64,7 @@ def _llm_interception(
     _llm_providers: Providers,
 ) -> Iterator[None]:
     """Stands between the application's clients and the network; cases that want it ask first."""
-    from pytest_llmeval.models.asker import inherited_by_threads
+    from pytest_llmeval.models.attribution import inherited_by_threads
 
     engine = pytestconfig.pluginmanager.get_plugin("llmeval-engine")
     assert engine is not None  # noqa: S101 - it is what asked for this fixture
@@ -76,9 +76,9 @@ def _llm_interception(
 def intercepting(config: pytest.Config, asker: Asker) -> Iterator[None]:
     """Keep what clients of the application ask, for those whom ``asker`` names."""
     from pytest_llmeval.engine.hooks import NOTES
-    from pytest_llmeval.models import intercept
-    from pytest_llmeval.models.questions import Interception
-    from pytest_llmeval.models.recognition import Recognition
+    from pytest_llmeval.models.intercept import patch as intercept
+    from pytest_llmeval.models.intercept.questions import Interception
+    from pytest_llmeval.models.intercept.recognition import Recognition
 
     interception = Interception(
         asker,
@@ -112,9 +112,9 @@ def _replies(config: pytest.Config) -> Replies:
 def _providers(config: pytest.Config) -> Providers:
     """Find what the session calls with, as its replies."""
     from pytest_llmeval.engine.hooks import SENT, SLOWDOWNS
-    from pytest_llmeval.models.deadline import TimeLimit
-    from pytest_llmeval.models.providers import Providers
-    from pytest_llmeval.models.retries import RetryPolicy
+    from pytest_llmeval.models.limits.deadline import TimeLimit
+    from pytest_llmeval.models.limits.retries import RetryPolicy
+    from pytest_llmeval.models.providers.registry import Providers
 
     if PROVIDERS not in config.stash:
         gates, budget = _gates(config), _budget(config)
@@ -140,8 +140,8 @@ def _llm_loop() -> Iterator[AbstractEventLoop]:
 @pytest.fixture
 def _llm_runner(request: pytest.FixtureRequest) -> Iterator[TrialRunner]:
     """What runs the coroutines of this trial: its body, and pytest-asyncio's fixtures."""
-    from pytest_llmeval.engine.async_plugins import find_loop
-    from pytest_llmeval.engine.trial import TRIAL
+    from pytest_llmeval.engine.trial.async_plugins import find_loop
+    from pytest_llmeval.engine.trial.trial import TRIAL
 
     runner = request.node.stash[TRIAL].runner_on(find_loop(request))
     yield runner
@@ -225,8 +225,8 @@ def llm_score(request: pytest.FixtureRequest) -> ScoreRecorder:
 def _gates(config: pytest.Config) -> Gates:
     """Make what holds calls back; the workers of a session hear of one another by a file."""
     from pytest_llmeval.engine.install import workers
-    from pytest_llmeval.models.bulletin import Bulletin
-    from pytest_llmeval.models.gates import Gates
+    from pytest_llmeval.models.limits.shared_pace import Bulletin
+    from pytest_llmeval.models.limits.throttle import Gates
 
     settings = config.stash[SETTINGS]
     processes = workers(config)
@@ -239,9 +239,9 @@ def _gates(config: pytest.Config) -> Gates:
 
 def _budget(config: pytest.Config) -> Budget:
     """Make what holds the caps; the workers of a session share them by a file."""
-    from pytest_llmeval.models.budget import Budget
-    from pytest_llmeval.models.prices import Prices
-    from pytest_llmeval.models.tally import Journal
+    from pytest_llmeval.models.limits.budget import Budget
+    from pytest_llmeval.models.limits.prices import Prices
+    from pytest_llmeval.models.limits.spending import Journal
 
     settings = config.stash[SETTINGS]
     # Not by their number: the only worker may be killed, and another take its place.
@@ -271,7 +271,7 @@ def _calls_of(trial: CurrentTrial, config: pytest.Config, replies: Replies) -> C
 
 
 def _ledger(request: pytest.FixtureRequest) -> Ledger:
-    from pytest_llmeval.engine.trial import TRIAL
+    from pytest_llmeval.engine.trial.trial import TRIAL
 
     trial: RunningTrial | None = request.node.stash.get(TRIAL, None)
     if trial is None:

@@ -47,8 +47,8 @@ from pytest_llmeval.records import Run, Settings
 
 if TYPE_CHECKING:
     from pytest_llmeval.judgement import Judgement
-    from pytest_llmeval.models.tally import Journal
-    from pytest_llmeval.runs.baseline import Baseline
+    from pytest_llmeval.models.limits.spending import Journal
+    from pytest_llmeval.runs.lookup.baseline import Baseline
     from pytest_llmeval.runs.retry import Retry
     from pytest_llmeval.session import EvalSession
 
@@ -98,8 +98,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _intercept_imports(config: pytest.Config) -> None:
     """Keep what modules ask while they are imported: only the ini file can tell so early."""
-    from pytest_llmeval.engine.imports import IMPORTS, ImportHooks
-    from pytest_llmeval.models.intercept import check_seams
+    from pytest_llmeval.engine.trial.import_calls import IMPORTS, ImportHooks
+    from pytest_llmeval.models.intercept.patch import check_seams
 
     check_seams()
     config.pluginmanager.register(ImportHooks(partial(intercepting, config)), IMPORTS)
@@ -129,7 +129,7 @@ class SessionHooks:
         if settings.baseline is not None or settings.retry_errors:
             self._refuse_foreign()
         if settings.retry_errors:
-            from pytest_llmeval.engine.earlier import retry_of
+            from pytest_llmeval.engine.earlier_runs import retry_of
 
             self._retry = retry_of(config, settings)
         if not self._is_worker and (settings.baseline is not None or self._retry is not None):
@@ -224,10 +224,10 @@ class SessionHooks:
         node.workerinput[SESSION_KEY] = self._settings.session
         node.workerinput[_TYPED_KEY] = [str(one) for one in self._config.invocation_params.args]
         if self._retry is not None:
-            from pytest_llmeval.engine.earlier import RETRY_KEY
+            from pytest_llmeval.engine.earlier_runs import RETRY_KEY
 
             node.workerinput[RETRY_KEY] = str(self._retry.path)
-        from pytest_llmeval.engine.progress import follow_workers
+        from pytest_llmeval.engine.schedule.progress import follow_workers
         from pytest_llmeval.reports.progress import progress_line
 
         follow_workers(self._config, word=progress_line)
@@ -317,14 +317,14 @@ class SessionHooks:
 
     def _typed(self) -> tuple[str, ...]:
         """Tell what the user typed of the selection; a worker knows it from its controller."""
-        from pytest_llmeval.engine.opening import typed_selection
+        from pytest_llmeval.engine.run_header import typed_selection
 
         worker: dict[str, list[str]] = getattr(self._config, "workerinput", {})
         arguments = worker.get(_TYPED_KEY, self._config.invocation_params.args)
         return typed_selection(self._config, self._config.stash.get(PARSER, None), arguments)
 
     def _refuse_foreign(self) -> None:
-        from pytest_llmeval.cache.directory import refuse_foreign
+        from pytest_llmeval.cache.storage.directory import refuse_foreign
 
         if not self._settings.directory_is_named:
             refuse_foreign(self._settings.directory, rootpath=self._config.rootpath)
@@ -332,13 +332,13 @@ class SessionHooks:
     def _tell_files(self) -> None:
         """Let the controller know what was imported here; modules may be imported to the last."""
         if self._config.pluginmanager.has_plugin("llmeval-engine"):
-            from pytest_llmeval.engine.opening import files_used
+            from pytest_llmeval.engine.run_header import files_used
 
             files = [str(path) for path in files_used(self._config)]
             _worker_output(self._config)[_FILES_KEY] = files
 
     def _untracked(self) -> tuple[str, ...]:
-        from pytest_llmeval.engine.opening import files_used, git_state
+        from pytest_llmeval.engine.run_header import files_used, git_state
         from pytest_llmeval.runs.git import unknown_files
 
         outputs = (getattr(node, "workeroutput", None) or {} for node in self._nodes)
@@ -354,12 +354,12 @@ class SessionHooks:
         *,
         left_out: Sequence[pytest.Item],
     ) -> None:
-        from pytest_llmeval.engine.earlier import unfinished
+        from pytest_llmeval.engine.earlier_runs import unfinished
         from pytest_llmeval.engine.install import install
         from pytest_llmeval.engine.marker import read_marker
-        from pytest_llmeval.engine.opening import git_state, open_run
-        from pytest_llmeval.models.masking import masked_logs
-        from pytest_llmeval.models.providers import Providers
+        from pytest_llmeval.engine.run_header import git_state, open_run
+        from pytest_llmeval.models.http.masking import masked_logs
+        from pytest_llmeval.models.providers.registry import Providers
         from pytest_llmeval.reports.progress import progress_line
         from pytest_llmeval.runs.store import refuse_tracked
 
@@ -372,8 +372,8 @@ class SessionHooks:
         self._config.add_cleanup(_entered(masked_logs()))
         evals = [read_marker(item, self._settings) for item in marked]
         if any(spec.intercept for spec in evals):
-            from pytest_llmeval.models.intercept import check_seams
-            from pytest_llmeval.models.recognition import check_keys
+            from pytest_llmeval.models.intercept.patch import check_seams
+            from pytest_llmeval.models.intercept.recognition import check_keys
 
             check_seams()
             check_keys()
@@ -421,7 +421,7 @@ class SessionHooks:
 
     def _check_price(self, model: str) -> None:
         if self._settings.max_cost is not None:
-            from pytest_llmeval.models.prices import Prices
+            from pytest_llmeval.models.limits.prices import Prices
 
             Prices(self._settings.prices).check(model, cap=self._settings.max_cost)
 
@@ -435,7 +435,7 @@ class SessionHooks:
         return self._settings.max_calls is not None or self._settings.max_cost is not None
 
     def _journal(self) -> Journal:
-        from pytest_llmeval.models.tally import Journal
+        from pytest_llmeval.models.limits.spending import Journal
 
         return Journal.of_session(self._settings.directory, self._settings.session)
 
@@ -477,7 +477,7 @@ def _planned_session(
     config: pytest.Config, settings: Settings, retry: Retry | None, *, typed: Sequence[str]
 ) -> EvalSession:
     """Find the baseline now, before anything is run or paid for."""
-    from pytest_llmeval.engine.earlier import anchor_of, baseline_of
+    from pytest_llmeval.engine.earlier_runs import anchor_of, baseline_of
     from pytest_llmeval.runs.renaming import idle_renames, under_new_names
     from pytest_llmeval.session import EvalSession
 

@@ -13,10 +13,10 @@ from click.testing import CliRunner, Result
 
 from pytest_llmeval.cache.failures import CacheUnusable
 from pytest_llmeval.cache.key import PARTS
-from pytest_llmeval.cache.paging import Change
 from pytest_llmeval.cache.replies import Answer, Replies
-from pytest_llmeval.cache.request import encode_request, row_name
-from pytest_llmeval.cache.store import Store
+from pytest_llmeval.cache.requests import encode_request, row_name
+from pytest_llmeval.cache.storage.queries import Change
+from pytest_llmeval.cache.storage.store import Store
 from pytest_llmeval.cli import main
 from pytest_llmeval.records import Slot
 from tests.project import Project

@@ -18,8 +18,8 @@ from click.testing import CliRunner
 from scipy.special import stdtr
 
 from pytest_llmeval.cli import main
-from pytest_llmeval.runs.tables import read_table
-from pytest_llmeval.stats.paired import paired_test
+from pytest_llmeval.runs.score_tables.reader import read_table
+from pytest_llmeval.stats.significance.paired import paired_test
 from tests.project import Project
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

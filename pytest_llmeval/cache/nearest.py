@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pytest_llmeval.cache.request import Told
+from pytest_llmeval.cache.requests import Told
 
 SHOWN = 60  # characters of a text
 LEAD = 20  # of these before the place where it differs

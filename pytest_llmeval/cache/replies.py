@@ -10,10 +10,9 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_llmeval.cache.claims import Claims
 from pytest_llmeval.cache.failures import CacheUnusable, RowRefused
-from pytest_llmeval.cache.flights import Flights
 from pytest_llmeval.cache.locks import ForkGuard, ForkSafeLock
+from pytest_llmeval.cache.process_locks import Claims
 from pytest_llmeval.cache.reply import (
     Accepts,
     Answer,
@@ -24,14 +23,15 @@ from pytest_llmeval.cache.reply import (
     decode,
     encode,
 )
-from pytest_llmeval.cache.telling import Telling
+from pytest_llmeval.cache.single_flight import Flights
+from pytest_llmeval.cache.stored_requests import Telling
 from pytest_llmeval.errors import CacheError, ReplayMiss
 from pytest_llmeval.records import CacheMode, Slot
 
 if TYPE_CHECKING:
-    from pytest_llmeval.cache.commits import NewRow
     from pytest_llmeval.cache.key import Canonical
-    from pytest_llmeval.cache.store import Store
+    from pytest_llmeval.cache.storage.group_commit import NewRow
+    from pytest_llmeval.cache.storage.store import Store
 
 __all__ = ["Answer", "Fact", "Replies", "StoredReply"]
 
@@ -317,7 +317,7 @@ class Replies:
         with self._lock:
             if self._store is None:
                 with self._begins:  # a child forked meanwhile would wait for the import for ever
-                    from pytest_llmeval.cache.store import Store
+                    from pytest_llmeval.cache.storage.store import Store
 
                     self._store = Store(self._directory, warn=self._warn)
             return self._store

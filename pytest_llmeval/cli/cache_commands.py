@@ -13,19 +13,23 @@ from typing import Protocol, TypeVar
 
 import click
 
-from pytest_llmeval.cache import carrying, explaining, merging, pruning, statistics
-from pytest_llmeval.cache.directory import refuse_link
-from pytest_llmeval.cache.disk import DBNAME
-from pytest_llmeval.cache.paging import Change, StoredRow
+from pytest_llmeval.cache.admin import explain as explaining
+from pytest_llmeval.cache.admin import merge as merging
+from pytest_llmeval.cache.admin import prune as pruning
+from pytest_llmeval.cache.admin import statistics
+from pytest_llmeval.cache.admin import transfer as carrying
 from pytest_llmeval.cache.reply import TIME
-from pytest_llmeval.cache.store import Store
+from pytest_llmeval.cache.storage.directory import refuse_link
+from pytest_llmeval.cache.storage.disk import DBNAME
+from pytest_llmeval.cache.storage.queries import Change, StoredRow
+from pytest_llmeval.cache.storage.store import Store
 from pytest_llmeval.cli.common import echo
 from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.records import Run, Trial
-from pytest_llmeval.reports import cached
+from pytest_llmeval.reports.commands import cached
 from pytest_llmeval.runs.git import read_state
-from pytest_llmeval.runs.named import draws_of_baselines, draws_of_every_run, run_named
+from pytest_llmeval.runs.lookup.named import draws_of_baselines, draws_of_every_run, run_named
 from pytest_llmeval.runs.store import RunStore
 
 AGE = re.compile(r"([1-9][0-9]{0,4})d", re.ASCII)

@@ -14,7 +14,6 @@ from pytest_llmeval.gate.samples import FunctionSamples
 from pytest_llmeval.printable import printable
 from pytest_llmeval.records import OWN_DIRECTIONS, Better, Run
 from pytest_llmeval.reports.words import short
-from pytest_llmeval.runs.baseline import Baseline
 from pytest_llmeval.runs.conditions import (
     Selection,
     conditions,
@@ -23,10 +22,11 @@ from pytest_llmeval.runs.conditions import (
     recording,
 )
 from pytest_llmeval.runs.git import read_state
-from pytest_llmeval.runs.references import find_candidate, find_reference
+from pytest_llmeval.runs.lookup.baseline import Baseline
+from pytest_llmeval.runs.lookup.references import find_candidate, find_reference
+from pytest_llmeval.runs.score_tables.reader import ScoreTable, read_table, table_named
+from pytest_llmeval.runs.score_tables.table_runs import runs_of
 from pytest_llmeval.runs.store import RunStore
-from pytest_llmeval.runs.table_runs import runs_of
-from pytest_llmeval.runs.tables import ScoreTable, read_table, table_named
 
 SAME = "A and B are the very same scores: nothing can differ"
 

@@ -13,7 +13,7 @@ from pytest_llmeval.cli.common import echo, find_pair, ranged
 from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import AnyTest, Better, FixedTest, GateRules, Settings
-from pytest_llmeval.reports.compared import compared_lines
+from pytest_llmeval.reports.commands.compared import compared_lines
 from pytest_llmeval.reports.json import render
 from pytest_llmeval.session import compared
 

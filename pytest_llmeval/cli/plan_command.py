@@ -15,7 +15,7 @@ from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.gate.samples import ChangedCases, FunctionSamples, changed_cases, samples_of
 from pytest_llmeval.records import GateRules, Run
-from pytest_llmeval.reports import planned
+from pytest_llmeval.reports.commands import planned
 from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.session import pricing
 
@@ -117,8 +117,8 @@ def _runs(reference: str | None, *, like: str | None, home: Path) -> tuple[Run, 
 
 
 def _assumed(rates: list[float], wanted: _Wanted) -> list[str]:
-    from pytest_llmeval.stats.planning import Design, assumed_components, fallen
-    from pytest_llmeval.stats.plans import plan
+    from pytest_llmeval.stats.planning.plans import plan
+    from pytest_llmeval.stats.planning.suite_size import Design, assumed_components, fallen
 
     mean = sum(rates) / len(rates)
     _check_drop(wanted.drop, mean)
@@ -135,8 +135,8 @@ def _assumed(rates: list[float], wanted: _Wanted) -> list[str]:
 
 
 def _recorded(function: FunctionSamples, wanted: _Wanted, acted: ChangedCases | None) -> list[str]:
-    from pytest_llmeval.stats.planning import Design, estimated_components
-    from pytest_llmeval.stats.plans import plan, recorded_components
+    from pytest_llmeval.stats.planning.plans import plan, recorded_components
+    from pytest_llmeval.stats.planning.suite_size import Design, estimated_components
 
     name = planned.name_of(function)
     if not function.samples:

@@ -11,7 +11,7 @@ from pytest_llmeval.cli.common import chosen, echo, find_run, function_option, r
 from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.gate.samples import samples_of
 from pytest_llmeval.records import GateRules
-from pytest_llmeval.reports import selfchecked
+from pytest_llmeval.reports.commands import selfchecked
 from pytest_llmeval.session import pricing
 
 ALPHA = GateRules().alpha
@@ -32,7 +32,7 @@ def selfcheck_command(
     the level says, or if the repeats drift. RUN is what compare takes for B.
     """
     from pytest_llmeval.gate.halves import compare_halves
-    from pytest_llmeval.stats.selfcheck import self_check
+    from pytest_llmeval.stats.planning.selfcheck import self_check
 
     level = alpha or ALPHA
     run = find_run(reference, home=home_of(directory)).run

@@ -16,11 +16,11 @@ from pytest_llmeval.cli.common import chosen, echo, function_option, ranged
 from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.gate.samples import FunctionSamples, samples_of
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports import looks
+from pytest_llmeval.reports.commands import looks
 from pytest_llmeval.runs.store import RunStore
 
 if TYPE_CHECKING:
-    from pytest_llmeval.stats.expected import Expected
+    from pytest_llmeval.stats.planning.expected import Expected
 
 FIRST = 3
 MOST, CONFIDENCE = 30, 0.95
@@ -137,7 +137,7 @@ def _run_to_its_end(command: Sequence[str]) -> tuple[int, str]:
 def _expected(
     run: Run, *, name: str | None, confidence: float
 ) -> Iterator[tuple[FunctionSamples, Expected | None]]:
-    from pytest_llmeval.stats.expected import expect_mean
+    from pytest_llmeval.stats.planning.expected import expect_mean
 
     functions = chosen(samples_of(run), name, run=run.id)
     of_scores = [function for function in functions if function.scale == "linear"]
@@ -158,7 +158,7 @@ def _is_narrow(expected: Expected | None, goal: _Goal) -> bool:
 
 def _next(repeats: int, wider: Sequence[Expected | None], goal: _Goal) -> int:
     """Go by the prediction, but at most double: the first looks know the spread badly."""
-    from pytest_llmeval.stats.expected import repeats_for_width
+    from pytest_llmeval.stats.planning.expected import repeats_for_width
 
     needed = max(
         repeats_for_width(expected, width=goal.width, limit=goal.most) or goal.most

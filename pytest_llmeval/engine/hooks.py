@@ -12,27 +12,27 @@ from uuid import uuid4
 
 import pytest
 
-from pytest_llmeval.engine.async_plugins import (
+from pytest_llmeval.engine.baton.trial_thread import InlineFiber
+from pytest_llmeval.engine.case.case import CaseRunner
+from pytest_llmeval.engine.case.case_report import detached_note, opening_of, payload_of
+from pytest_llmeval.engine.isolation.logs import adopt_caplog
+from pytest_llmeval.engine.schedule.lookahead import Lookahead
+from pytest_llmeval.engine.schedule.overlap import EXCLUSIVE_FIXTURES
+from pytest_llmeval.engine.schedule.scheduler import Scheduler
+from pytest_llmeval.engine.trial.async_plugins import (
     TRIAL_RUNNER,
     find_loop,
     may_have_async_fixtures,
     own_loop,
 )
-from pytest_llmeval.engine.capturing import capturing_throughout
-from pytest_llmeval.engine.case import CaseRunner
-from pytest_llmeval.engine.clone import is_own
-from pytest_llmeval.engine.fiber import InlineFiber
-from pytest_llmeval.engine.ledger import Ledger
-from pytest_llmeval.engine.logs import adopt_caplog
-from pytest_llmeval.engine.lookahead import Lookahead
-from pytest_llmeval.engine.overlap import EXCLUSIVE_FIXTURES
-from pytest_llmeval.engine.payload import detached_note, opening_of, payload_of
-from pytest_llmeval.engine.scheduler import Scheduler
-from pytest_llmeval.engine.shared import SharedCalls
-from pytest_llmeval.engine.trial import TRIAL, Phase, RunningTrial
-from pytest_llmeval.engine.wide import wide_fixtures_in_session
+from pytest_llmeval.engine.trial.capture import capturing_throughout
+from pytest_llmeval.engine.trial.clone import is_own
+from pytest_llmeval.engine.trial.ledger import Ledger
+from pytest_llmeval.engine.trial.shared_calls import SharedCalls
+from pytest_llmeval.engine.trial.shared_fixtures import wide_fixtures_in_session
+from pytest_llmeval.engine.trial.trial import TRIAL, Phase, RunningTrial
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.asker import current_asker
+from pytest_llmeval.models.attribution import current_asker
 from pytest_llmeval.models.base import CurrentTrial
 from pytest_llmeval.records import Run, Slowdown
 

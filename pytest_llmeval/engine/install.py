@@ -9,22 +9,22 @@ from importlib import import_module
 
 import pytest
 
-from pytest_llmeval.engine.case import CaseRunner
+from pytest_llmeval.engine.case.case import CaseRunner
+from pytest_llmeval.engine.compat import Abilities, find_abilities, missing_parts
 from pytest_llmeval.engine.hooks import NOTES, RUNNER, SENT, SLOWDOWNS, EngineHooks
-from pytest_llmeval.engine.imports import IMPORTS
-from pytest_llmeval.engine.lookahead import Lookahead
 from pytest_llmeval.engine.marker import Eval
-from pytest_llmeval.engine.overlap import (
+from pytest_llmeval.engine.schedule.case_trials import CaseTrials
+from pytest_llmeval.engine.schedule.lookahead import Lookahead
+from pytest_llmeval.engine.schedule.overlap import (
     EXCLUSIVE_FIXTURES,
     askable,
     serial_case,
     serial_session,
     signature,
 )
-from pytest_llmeval.engine.probe import Abilities, find_abilities, missing_parts
-from pytest_llmeval.engine.progress import Wording, make_display
-from pytest_llmeval.engine.scheduler import Scheduler
-from pytest_llmeval.engine.trials import CaseTrials
+from pytest_llmeval.engine.schedule.progress import Wording, make_display
+from pytest_llmeval.engine.schedule.scheduler import Scheduler
+from pytest_llmeval.engine.trial.import_calls import IMPORTS
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Progress, Run, Settings, Slowdown, Trial
 

@@ -13,8 +13,7 @@ from pytest_llmeval.gate.comparison import Method
 from pytest_llmeval.gate.figures import FEWEST_UNITS_FOR_T, Samples, Significance
 from pytest_llmeval.gate.scoring import Scores
 from pytest_llmeval.records import PASS_METRIC
-from pytest_llmeval.stats.exact import least_p_of_splits, least_within_case_p
-from pytest_llmeval.stats.power import (
+from pytest_llmeval.stats.planning.power import (
     PlannedTest,
     detectable_shift,
     expected_rates,
@@ -22,6 +21,7 @@ from pytest_llmeval.stats.power import (
     smallest_score_drop,
     within_case_variance,
 )
+from pytest_llmeval.stats.significance.exact import least_p_of_splits, least_within_case_p
 
 FloatArray = NDArray[np.float64]
 

@@ -25,8 +25,8 @@ from pytest_llmeval.gate.verdict import (
     too_much_lost,
 )
 from pytest_llmeval.records import MEASURED_METRICS, GateRules
-from pytest_llmeval.stats.methods import TESTS
-from pytest_llmeval.stats.sample import Sample
+from pytest_llmeval.stats.significance.methods import TESTS
+from pytest_llmeval.stats.significance.sample import Sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

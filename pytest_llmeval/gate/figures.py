@@ -16,7 +16,7 @@ from pytest_llmeval.gate.units import units_of
 from pytest_llmeval.gate.whole_repeats import whole_repeats
 from pytest_llmeval.gate.wordings import WordingTable, wording_table, wordings_of
 from pytest_llmeval.records import SECONDS_METRIC, AnyTest, FixedTest, GateRules, GateTest
-from pytest_llmeval.stats.exact import (
+from pytest_llmeval.stats.significance.exact import (
     CaseScores,
     Tails,
     are_binary,
@@ -24,11 +24,11 @@ from pytest_llmeval.stats.exact import (
     least_p_of_splits,
     sign_flip,
 )
-from pytest_llmeval.stats.methods import TESTS
-from pytest_llmeval.stats.paired import negligible, paired_test, unit_mean, unit_sums
-from pytest_llmeval.stats.repeats import error_of_totals
-from pytest_llmeval.stats.sample import Sample
-from pytest_llmeval.stats.wordings import crossed_test
+from pytest_llmeval.stats.significance.methods import TESTS
+from pytest_llmeval.stats.significance.paired import negligible, paired_test, unit_mean, unit_sums
+from pytest_llmeval.stats.significance.repeats import error_of_totals
+from pytest_llmeval.stats.significance.sample import Sample
+from pytest_llmeval.stats.significance.wordings import crossed_test
 
 # a t-test over fewer effective units is valid but nearly powerless
 FEWEST_UNITS_FOR_T = 6

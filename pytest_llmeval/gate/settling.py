@@ -12,7 +12,7 @@ import numpy as np
 
 from pytest_llmeval.gate.drops import Sensitivity, dof_of
 from pytest_llmeval.records import GateRules
-from pytest_llmeval.stats.power import fewest
+from pytest_llmeval.stats.planning.power import fewest
 
 MOST_TIMES_THE_CASES = 100
 MOST_REPEATS = 1000

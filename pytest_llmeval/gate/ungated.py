@@ -8,7 +8,7 @@ from pytest_llmeval.gate.pairing import Pairing, pair_up
 from pytest_llmeval.gate.ratios import ratio, ratios
 from pytest_llmeval.gate.scoring import off_scale
 from pytest_llmeval.gate.sides import Subject
-from pytest_llmeval.stats.paired import paired_test
+from pytest_llmeval.stats.significance.paired import paired_test
 
 
 def describe_ungated(subject: Subject, *, alpha: float) -> UngatedComparison | None:

@@ -22,9 +22,9 @@ from pytest_llmeval.records import (
     Outcome,
     Trial,
 )
-from pytest_llmeval.stats.exact import CaseScores
-from pytest_llmeval.stats.power import chance_of_so_few
-from pytest_llmeval.stats.repeats import fewest_repeats
+from pytest_llmeval.stats.planning.power import chance_of_so_few
+from pytest_llmeval.stats.significance.exact import CaseScores
+from pytest_llmeval.stats.significance.repeats import fewest_repeats
 
 # shares of trials and cases that may be lost before nothing can be said any more
 MOST_ERRORED = 0.05

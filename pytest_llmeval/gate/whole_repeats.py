@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from pytest_llmeval.gate.changes import draws_of
 from pytest_llmeval.gate.pairing import Pair
 from pytest_llmeval.gate.scoring import Scored
-from pytest_llmeval.stats.exact import CaseScores
-from pytest_llmeval.stats.repeats import totals_of_repeats
+from pytest_llmeval.stats.significance.exact import CaseScores
+from pytest_llmeval.stats.significance.repeats import totals_of_repeats
 
 
 def whole_repeats(changed: Sequence[Pair]) -> CaseScores | None:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from pytest_llmeval.cache.reply import Accepts, accept_any
 from pytest_llmeval.errors import BudgetExceeded, LLMEvalError, ProviderFailed
-from pytest_llmeval.models.asker import apart
+from pytest_llmeval.models.attribution import apart
 from pytest_llmeval.models.base import CurrentTrial
-from pytest_llmeval.models.facts import count, duration, word
+from pytest_llmeval.models.reply_facts import count, duration, word
 from pytest_llmeval.records import Call, Parameter, Slot
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pytest_llmeval.reports.errored import first_reason
 from pytest_llmeval.reports.lines import BOLD, GREEN, RED, YELLOW, Line
 from pytest_llmeval.reports.table import aligned
 from pytest_llmeval.reports.words import mean_cell
-from pytest_llmeval.runs.baseline import Baseline
+from pytest_llmeval.runs.lookup.baseline import Baseline
 
 _LISTED_CASES = 3
 _LISTED_LOST = 20

@@ -13,11 +13,11 @@ from pytest_llmeval.errors import CAP_REASON
 from pytest_llmeval.gate.comparison import FunctionComparison
 from pytest_llmeval.gate.description import FunctionDescription
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.models.prices import Prices
+from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.cost import NO_PRICE, Cost, cost_of
 from pytest_llmeval.reports.provenance import differences
-from pytest_llmeval.runs.baseline import Baseline
+from pytest_llmeval.runs.lookup.baseline import Baseline
 
 SCHEMA_VERSION = 1
 

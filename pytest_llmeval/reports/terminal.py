@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from pytest_llmeval.gate.comparison import Verdict
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.models.prices import Prices
+from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Run, Slowdown
 from pytest_llmeval.reports import words
 from pytest_llmeval.reports.cost import capped_lines, cost_of, cost_words, unknown_lines
@@ -14,7 +14,7 @@ from pytest_llmeval.reports.gated import anchored_lines, gated_lines
 from pytest_llmeval.reports.lines import RED, YELLOW, Line
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.ungated import ungated_lines
-from pytest_llmeval.runs.baseline import Baseline
+from pytest_llmeval.runs.lookup.baseline import Baseline
 from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.store import first_of
 

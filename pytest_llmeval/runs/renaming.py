@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.baseline import Baseline
+from pytest_llmeval.runs.lookup.baseline import Baseline
 
 Renames = Sequence[tuple[str, str]]
 

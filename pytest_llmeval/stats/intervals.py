@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from numpy.typing import ArrayLike
 from scipy import special
 
-from pytest_llmeval.stats.paired import unit_mean
+from pytest_llmeval.stats.significance.paired import unit_mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.cache.nearest import Nearest, sentence
-from pytest_llmeval.cache.request import tell
-
-from .calls import asks
+from pytest_llmeval.cache.requests import tell
+from tests.cache.calls import asks
 
 
 def told_apart(here: Any, stored: Any) -> str:

@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from pytest_llmeval.cache import locks, store
-from pytest_llmeval.cache.disk import SharedCache, open_cache
-from pytest_llmeval.cache.reading import Lookups
+from pytest_llmeval.cache import locks
 from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.cache.reply import decode
+from pytest_llmeval.cache.storage import store
+from pytest_llmeval.cache.storage.disk import SharedCache, open_cache
+from pytest_llmeval.cache.storage.read_connections import Lookups
 from pytest_llmeval.cli import main
 from pytest_llmeval.records import Slot
-
-from .calls import KEY, never, says
+from tests.cache.calls import KEY, never, says
 
 Make = Callable[..., Replies]
 Sql = Callable[..., list[Any]]
@@ -232,8 +232,8 @@ def test_a_forked_child_leaves_the_connections_of_its_parent_alone(
 
 FORK_WITHIN = """
 import os, pathlib, sys, threading, time
-from pytest_llmeval.cache.paging import Change
-from pytest_llmeval.cache.store import Store
+from pytest_llmeval.cache.storage.queries import Change
+from pytest_llmeval.cache.storage.store import Store
 store = Store(pathlib.Path(sys.argv[1]), warn=print)
 store.add("name", b"value")
 begun = threading.Event()

@@ -17,8 +17,7 @@ from pytest_llmeval.cache.replies import Accepts, Answer, Replies
 from pytest_llmeval.cache.reply import Row
 from pytest_llmeval.errors import CacheError, ReplayMiss
 from pytest_llmeval.records import Slot
-
-from .calls import KEY, SLOT, never, says
+from tests.cache.calls import KEY, SLOT, never, says
 
 Make = Callable[..., Replies]
 Sql = Callable[..., list[Any]]

@@ -12,14 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.cache import disk
-from pytest_llmeval.cache.commits import NewRow, Outcome
 from pytest_llmeval.cache.replies import Replies
-from pytest_llmeval.cache.store import Store
+from pytest_llmeval.cache.storage import disk
+from pytest_llmeval.cache.storage.group_commit import NewRow, Outcome
+from pytest_llmeval.cache.storage.store import Store
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.records import Slot
-
-from .calls import KEY, SLOT, never, says
+from tests.cache.calls import KEY, SLOT, never, says
 
 Make = Callable[..., Replies]
 Start = Callable[..., subprocess.Popen[str]]

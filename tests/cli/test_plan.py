@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 
 from pytest_llmeval.cli import main
 from pytest_llmeval.records import Run, Trial
-from pytest_llmeval.stats.exact import CaseScores
-from pytest_llmeval.stats.planning import (
+from pytest_llmeval.stats.planning.plans import recorded_components
+from pytest_llmeval.stats.planning.suite_size import (
     Design,
     assumed_components,
     cases_needed,
@@ -25,7 +25,7 @@ from pytest_llmeval.stats.planning import (
     power_of,
     smallest_drop,
 )
-from pytest_llmeval.stats.plans import recorded_components
+from pytest_llmeval.stats.significance.exact import CaseScores
 from tests.cli.recording import record
 from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from pytest_llmeval.gate import Comparison, FunctionComparison, Verdict, conclusion
-from pytest_llmeval.stats.planning import Design, assumed_components, power_of
+from pytest_llmeval.stats.planning.suite_size import Design, assumed_components, power_of
 from tests.gate.builders import compared, scored_runs
 from tests.gate.layouts import (
     Mix,

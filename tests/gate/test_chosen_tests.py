@@ -8,9 +8,9 @@ import pytest
 
 from pytest_llmeval.gate import Verdict
 from pytest_llmeval.records import AnyTest, FixedTest, GateRules, GateTest
-from pytest_llmeval.stats.exact import CaseScores
-from pytest_llmeval.stats.methods import TESTS
-from pytest_llmeval.stats.sample import Sample
+from pytest_llmeval.stats.significance.exact import CaseScores
+from pytest_llmeval.stats.significance.methods import TESTS
+from pytest_llmeval.stats.significance.sample import Sample
 from tests.gate.builders import compared, runs, scored_runs
 
 FELL = [("p", "m")] * 8 + [("m", "p")] + [("p", "p")] * 6

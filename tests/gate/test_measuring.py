@@ -11,8 +11,8 @@ import pytest
 from pytest_llmeval.gate import Comparison, FunctionComparison, Verdict, compare
 from pytest_llmeval.gate.measuring import measured
 from pytest_llmeval.records import Call, GateRules, Outcome, Run, Slot, Trial
-from pytest_llmeval.stats.exact import CaseScores
-from pytest_llmeval.stats.log_scale import log_ratio_test
+from pytest_llmeval.stats.significance.exact import CaseScores
+from pytest_llmeval.stats.significance.log_scale import log_ratio_test
 from tests.gate.builders import a_case, a_run
 
 SEEN = [1.0, 1.2, 0.8, 1.1, 0.9, 1.3, 0.7, 1.4]

@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 from pytest_llmeval.gate.samples import FunctionSamples, changed_cases, samples_of
-from pytest_llmeval.stats.exact import CaseScores
+from pytest_llmeval.stats.significance.exact import CaseScores
 from tests.gate.builders import CallsOfTrial, CaseAndTrials, a_call, a_case, a_run
 
 

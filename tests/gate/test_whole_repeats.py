@@ -16,7 +16,7 @@ import pytest
 from pytest_llmeval.gate import Verdict, compare
 from pytest_llmeval.records import Call, GateRules, Run
 from pytest_llmeval.reports.words import sentence
-from pytest_llmeval.stats.power import detectable_shift
+from pytest_llmeval.stats.planning.power import detectable_shift
 from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run, compared, joined
 from tests.gate.simulation import Share
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from pytest_llmeval.gate import FunctionComparison, compare
 from pytest_llmeval.records import GateRules, Run
-from pytest_llmeval.stats.power import PlannedTest, smallest_pass_drop
+from pytest_llmeval.stats.planning.power import PlannedTest, smallest_pass_drop
 from tests.gate.builders import a_case, a_run, joined, scored_runs
 
 # six cases with a spread that a t-test can work with

@@ -11,17 +11,16 @@ import pytest
 
 from pytest_llmeval.cache.replies import Answer
 from pytest_llmeval.errors import ProviderFailed, ReplayMiss
-from pytest_llmeval.models.anthropic import DIALECT as ANTHROPIC_DIALECT
-from pytest_llmeval.models.ollama import DIALECT as OLLAMA_DIALECT
-from pytest_llmeval.models.openai import DIALECT as OPENAI_DIALECT
-from pytest_llmeval.models.streams import AnswerCheck
+from pytest_llmeval.models.http.streams import AnswerCheck
+from pytest_llmeval.models.providers.anthropic import DIALECT as ANTHROPIC_DIALECT
+from pytest_llmeval.models.providers.ollama import DIALECT as OLLAMA_DIALECT
+from pytest_llmeval.models.providers.openai import DIALECT as OPENAI_DIALECT
+from tests.models.conftest import CountingTrial, Session
+from tests.models.vendors import ANTHROPIC, MESSAGES, OLLAMA, OPENAI, Vendor, done, every_chunk
 from tests.servers.anthropic_server import message, message_stream
 from tests.servers.ollama_server import chat_lines
 from tests.servers.openai_server import OpenAIServer, Scripted, chat_completion
 from tests.servers.openai_streams import DONE, chat_chunks, event, response_stream
-
-from .conftest import CountingTrial, Session
-from .vendors import ANTHROPIC, MESSAGES, OLLAMA, OPENAI, Vendor, done, every_chunk
 
 BOTH = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 NDJSON = {"content-type": "application/x-ndjson"}

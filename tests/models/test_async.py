@@ -12,9 +12,8 @@ import openai
 import pytest
 
 from pytest_llmeval.errors import ProviderFailed, ReplayMiss, SettingsError
+from tests.models.conftest import SECRET, CountingTrial, Session
 from tests.servers.openai_server import OpenAIServer, Scripted
-
-from .conftest import SECRET, CountingTrial, Session
 
 NAME = "openai/gpt-4o-mini"
 BOT = "function/async_bot:answer"

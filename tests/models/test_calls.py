@@ -9,8 +9,7 @@ from pytest_llmeval.cache.replies import Answer
 from pytest_llmeval.errors import CacheError, ProviderFailed, ReplayMiss
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
 from pytest_llmeval.records import Slot
-
-from .conftest import CountingTrial, Session
+from tests.models.conftest import CountingTrial, Session
 
 T = TypeVar("T")
 

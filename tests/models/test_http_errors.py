@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from pytest_llmeval.models.http.streams import settled
 from pytest_llmeval.models.http_errors import error_code, error_message, failure_of, status_of
-from pytest_llmeval.models.retries import WireReply, is_throttled
-from pytest_llmeval.models.streams import settled
+from pytest_llmeval.models.limits.retries import WireReply, is_throttled
 
 ABOUT_CONTENT = {400, 413, 415, 422, 451}
 

@@ -22,18 +22,17 @@ import pytest
 
 from pytest_llmeval.cache.replies import Answer
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models import intercept
-from pytest_llmeval.models.asker import asking, current_asker, inherited_by_threads
+from pytest_llmeval.models.attribution import asking, current_asker, inherited_by_threads
 from pytest_llmeval.models.calls import Request
-from pytest_llmeval.models.intercept import intercepting
-from pytest_llmeval.models.questions import Interception
-from pytest_llmeval.models.recognition import Recognition
+from pytest_llmeval.models.intercept import patch as intercept
+from pytest_llmeval.models.intercept.patch import intercepting
+from pytest_llmeval.models.intercept.questions import Interception
+from pytest_llmeval.models.intercept.recognition import Recognition
 from pytest_llmeval.records import Slot
+from tests.models.conftest import CountingTrial, Session
 from tests.servers.anthropic_server import AnthropicServer
 from tests.servers.ollama_server import OllamaServer
 from tests.servers.openai_server import OpenAIServer, Scripted
-
-from .conftest import CountingTrial, Session
 
 ASKED = {"model": "gpt", "messages": [{"role": "user", "content": "Hello"}]}
 LIBRARIES = [httpx, httpx2]

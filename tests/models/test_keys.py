@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pytest_llmeval.models import anthropic, ollama, openai
-from pytest_llmeval.models.exchange import Dialect, WireRequest, cached_body, describe
+from pytest_llmeval.models.http.exchange import Dialect, WireRequest, cached_body, describe
+from pytest_llmeval.models.providers import anthropic, ollama, openai
 
 DIALECTS = [openai.DIALECT, anthropic.DIALECT, ollama.DIALECT]
 EVERY_DIALECT = pytest.mark.parametrize("dialect", DIALECTS, ids=[d.provider for d in DIALECTS])

@@ -11,10 +11,9 @@ import openai
 import pytest
 
 from pytest_llmeval.errors import SettingsError
+from tests.models.conftest import SECRET, CountingTrial, Session
 from tests.servers.openai_server import OpenAIServer, Scripted
 from tests.servers.openai_streams import DONE, chat_stream, event, tool_call_stream
-
-from .conftest import SECRET, CountingTrial, Session
 
 NAME = "openai/gpt"
 QUESTION: dict[str, Any] = {"model": "gpt", "messages": [{"role": "user", "content": "Hello"}]}

@@ -16,15 +16,14 @@ import httpx
 import httpx2
 import pytest
 
-from pytest_llmeval.models.asker import asking, current_asker
-from pytest_llmeval.models.intercept import intercepting
-from pytest_llmeval.models.questions import Interception
-from pytest_llmeval.models.recognition import Recognition
+from pytest_llmeval.models.attribution import asking, current_asker
+from pytest_llmeval.models.intercept.patch import intercepting
+from pytest_llmeval.models.intercept.questions import Interception
+from pytest_llmeval.models.intercept.recognition import Recognition
+from tests.models.conftest import CountingTrial, Session
 from tests.servers.ollama_server import chat_reply
 from tests.servers.openai_server import OpenAIServer, Scripted, chat_completion
 from tests.servers.openai_streams import chat_chunks
-
-from .conftest import CountingTrial, Session
 
 MOST = 2**20
 ASKED: dict[str, Any] = {"model": "gpt", "messages": [{"role": "user", "content": "Hello"}]}

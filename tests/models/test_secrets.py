@@ -12,11 +12,10 @@ import pytest
 
 from pytest_llmeval.errors import ProviderFailed, SettingsError
 from tests.leaks import files_with
+from tests.models.conftest import SECRET, CountingTrial, Session
+from tests.models.test_interception import ASKED, Place, libraries, posts
+from tests.models.vendors import ANTHROPIC, OPENAI, VENDORS, Vendor, done
 from tests.servers.openai_server import OpenAIServer, Scripted
-
-from .conftest import SECRET, CountingTrial, Session
-from .test_interception import ASKED, Place, libraries, posts
-from .vendors import ANTHROPIC, OPENAI, VENDORS, Vendor, done
 
 ECHOES = {"error": {"message": f"bad key {SECRET}", "type": "t"}}
 PROMPT = "a prompt that is in the cache"

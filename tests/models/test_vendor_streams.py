@@ -10,14 +10,13 @@ import anthropic
 import httpx2
 import pytest
 
-from pytest_llmeval.models.exchange import Dialect
-from pytest_llmeval.models.openai import read_facts
-from pytest_llmeval.models.retries import RetryPolicy
-from pytest_llmeval.models.transport import CachingTransport
+from pytest_llmeval.models.http.client_hook import CachingTransport
+from pytest_llmeval.models.http.exchange import Dialect
+from pytest_llmeval.models.limits.retries import RetryPolicy
+from pytest_llmeval.models.providers.openai import read_facts
+from tests.models.conftest import CountingTrial, Session
 from tests.servers.openai_server import OpenAIServer, Scripted
 from tests.servers.openai_streams import event
-
-from .conftest import CountingTrial, Session
 
 EVENTS: list[dict[str, Any]] = [
     {

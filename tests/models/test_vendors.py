@@ -9,12 +9,11 @@ import httpx
 import pytest
 
 from pytest_llmeval.errors import ProviderFailed, ReplayMiss
-from pytest_llmeval.models import transport_httpx
+from pytest_llmeval.models.http import httpx_transport as transport_httpx
 from tests.leaks import files_with
+from tests.models.conftest import SECRET, CountingTrial, Session
+from tests.models.vendors import VENDORS, Vendor, Way, done
 from tests.servers.openai_server import OpenAIServer, Scripted
-
-from .conftest import SECRET, CountingTrial, Session
-from .vendors import VENDORS, Vendor, Way, done
 
 WAYS = [
     pytest.param(vendor, way, id=f"{vendor.name}-{name}")

@@ -15,12 +15,11 @@ import ollama
 import openai
 from pydantic import BaseModel
 
+from tests.models.conftest import SECRET, CountingTrial, Session
 from tests.servers.anthropic_server import AnthropicServer, message, message_stream
 from tests.servers.ollama_server import OllamaServer, chat_lines, chat_reply
 from tests.servers.openai_server import OpenAIServer, Scripted, chat_completion
 from tests.servers.openai_streams import chat_stream
-
-from .conftest import SECRET, CountingTrial, Session
 
 MESSAGES = [{"role": "user", "content": "Hello"}]
 LIMA = '{"city": "Lima"}'

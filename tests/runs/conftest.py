@@ -8,8 +8,7 @@ import pytest
 
 from pytest_llmeval.runs.git import GitState, read_state
 from pytest_llmeval.runs.store import RunStore
-
-from .builders import make_run
+from tests.runs.builders import make_run
 
 
 class Project:

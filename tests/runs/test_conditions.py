@@ -7,8 +7,7 @@ import pytest
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Case, Outcome, Run, Trial
 from pytest_llmeval.runs.conditions import conditions, gated_on, parse_selection, recording
-
-from .builders import make_run
+from tests.runs.builders import make_run
 
 PATH = "tests/test_a.py"
 

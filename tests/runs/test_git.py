@@ -18,8 +18,7 @@ from pytest_llmeval.runs.git import (
     tracked_below,
     unknown_files,
 )
-
-from .conftest import Project
+from tests.runs.conftest import Project
 
 
 def commit_of(project, name):

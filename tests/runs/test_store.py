@@ -10,9 +10,8 @@ from pytest_llmeval.errors import BaselineUnreadable, SettingsError
 from pytest_llmeval.runs import store as stores
 from pytest_llmeval.runs.git import GitState
 from pytest_llmeval.runs.store import RunStore, is_run_id, new_run_id, refuse_tracked
-
-from .builders import COMMIT, make_run
-from .conftest import Project
+from tests.runs.builders import COMMIT, make_run
+from tests.runs.conftest import Project
 
 EARLY, LATE = "20261121T084100-1a2b3c", "20261121T084200-000000"
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from pytest_llmeval.stats.paired import paired_test
-from pytest_llmeval.stats.tables import Table, chi_square
+from pytest_llmeval.stats.significance.paired import paired_test
+from pytest_llmeval.stats.significance.tables import Table, chi_square
 
 FloatArray = NDArray[np.float64]
 

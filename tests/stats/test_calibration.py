@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pytest_llmeval.stats.exact import CaseScores
-from pytest_llmeval.stats.methods import TESTS
-from pytest_llmeval.stats.sample import Sample
-from pytest_llmeval.stats.wordings import crossed_test
+from pytest_llmeval.stats.significance.exact import CaseScores
+from pytest_llmeval.stats.significance.methods import TESTS
+from pytest_llmeval.stats.significance.sample import Sample
+from pytest_llmeval.stats.significance.wordings import crossed_test
 from tests.stats.ab_post import RATES, SHARES
 
 SUITES = 2000

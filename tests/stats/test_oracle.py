@@ -14,11 +14,11 @@ from statsmodels.formula.api import mixedlm
 
 from pytest_llmeval.gate import compare
 from pytest_llmeval.records import GateRules
-from pytest_llmeval.stats.exact import CaseScores, exact_within_case, sign_flip
-from pytest_llmeval.stats.methods import TESTS
 from pytest_llmeval.stats.multiplicity import benjamini_hochberg, holm
-from pytest_llmeval.stats.paired import paired_test, unit_mean
-from pytest_llmeval.stats.planning import (
+from pytest_llmeval.stats.planning.power import detectable_shift
+from pytest_llmeval.stats.planning.prediction import pooled_prediction, repeat_prediction
+from pytest_llmeval.stats.planning.sequential import e_value, spending_bounds
+from pytest_llmeval.stats.planning.suite_size import (
     Components,
     Design,
     cases_needed,
@@ -27,19 +27,19 @@ from pytest_llmeval.stats.planning import (
     power_of,
     smallest_drop,
 )
-from pytest_llmeval.stats.power import detectable_shift
-from pytest_llmeval.stats.prediction import pooled_prediction, repeat_prediction
-from pytest_llmeval.stats.result import student_tails, two_sided
-from pytest_llmeval.stats.sample import Sample
-from pytest_llmeval.stats.sequential import e_value, spending_bounds
-from pytest_llmeval.stats.tables import (
+from pytest_llmeval.stats.significance.exact import CaseScores, exact_within_case, sign_flip
+from pytest_llmeval.stats.significance.methods import TESTS
+from pytest_llmeval.stats.significance.paired import paired_test, unit_mean
+from pytest_llmeval.stats.significance.result import student_tails, two_sided
+from pytest_llmeval.stats.significance.sample import Sample
+from pytest_llmeval.stats.significance.tables import (
     Table,
     chi_square,
     cochran_mantel_haenszel,
     mcnemar,
     mcnemar_exact,
 )
-from pytest_llmeval.stats.wordings import crossed_test, mean_squares
+from pytest_llmeval.stats.significance.wordings import crossed_test, mean_squares
 from tests.gate.builders import a_case, a_run
 from tests.stats import ab_post
 from tests.stats.reference import Figures, vector, vectors

@@ -1,0 +1,216 @@
+"""A cache as a file to take along: JSON lines, each checked when it is read.
+
+The first line says what the file is, then comes one for each request and each draw, and the
+last one counts them. Another database would have to be trusted with far more than that.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_llmeval.cache import strict_json
+from pytest_llmeval.cache.admin.contents import parse_name
+from pytest_llmeval.cache.failures import RowRefused
+from pytest_llmeval.cache.reply import pack, unpack
+from pytest_llmeval.cache.requests import PREFIX, pack_request, unpack_request
+from pytest_llmeval.cache.storage.queries import StoredRow
+from pytest_llmeval.cache.storage.store import Store
+from pytest_llmeval.errors import CacheError
+
+KIND = "pytest-llm-baseline cache"
+SCHEMA = 1
+HEAD = {"kind": KIND, "schema": SCHEMA}
+LONGEST_LINE = 2**29
+PACKED = b"\x1f\x8b"
+KEY_NAME = re.compile(rf"{PREFIX}[0-9a-f]{{64}}")
+
+
+class ImportRefused(CacheError):
+    """A file is not one that ``export`` wrote; nothing of it was taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What was written, and how many rows this plugin did not write and left out."""
+
+    draws: int
+    requests: int
+    left_out: int
+
+
+def export(store: Store, path: Path) -> Exported:
+    """Write a cache to a new file, packed if its name ends in ``.gz``; only the user may read it.
+
+    Raises:
+        CacheUnusable: the cache cannot be read.
+        OSError: the file cannot be written, or is there already.
+    """
+    rows = sorted(store.rows(), key=_order)
+    lines = [line for line in map(_line, rows) if line is not None]
+    requests = sum("request" in line for line in lines)
+    draws = len(lines) - requests
+    end = {"draws": draws, "requests": requests}
+    with _created(path) as file:
+        for line in (HEAD, *lines, end):
+            file.write(json.dumps(line, separators=(",", ":")).encode("ascii") + b"\n")
+    return Exported(draws, requests, left_out=len(rows) - len(lines))
+
+
+def read_export(path: Path) -> list[tuple[str, bytes]]:
+    """Read a file that ``export`` wrote, and check it to its end.
+
+    Returns:
+        Names and values of rows, in its order.
+
+    Raises:
+        ImportRefused: it did not write this; names the line.
+        OSError: the file cannot be read.
+    """
+    rows: list[tuple[str, bytes]] = []
+    number = 0
+    try:
+        with path.open("rb") as plain, _unpacked(plain) as file:
+            for number, text in enumerate(_lines(file), start=1):
+                line = _parsed(text)
+                if number == 1:
+                    _check_head(line)
+                elif "draws" in line:
+                    return _checked_end(line, rows, rest=file.read(1))
+                else:
+                    rows.append(_row(line))
+    except RowRefused as exc:
+        raise ImportRefused(f"{path}, line {number}: {exc}. Nothing was imported.") from exc
+    except (zlib.error, EOFError, gzip.BadGzipFile) as exc:
+        raise ImportRefused(f"{path}, after line {number}: {exc}. Nothing was imported.") from exc
+    raise ImportRefused(f"{path} is cut off after line {number}. Nothing was imported.")
+
+
+def _order(row: StoredRow) -> tuple[str, int]:
+    at = parse_name(row.name)
+    if at is None:
+        return row.name, 0
+    return f"{at.key}/{at.slot}", -1 if at.generation is None else at.generation
+
+
+def _line(row: StoredRow) -> dict[str, Any] | None:
+    try:
+        if row.value is None:
+            return None
+        if row.name.startswith(PREFIX):
+            return {"name": row.name, "request": unpack_request(row.value)}
+        if parse_name(row.name) is None:
+            return None
+        header, body = unpack(row.value)
+    except RowRefused:
+        return None
+    return {"name": row.name, "reply": header} | _written(body)
+
+
+def _written(body: bytes) -> dict[str, str]:
+    try:
+        return {"body": body.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"body_base64": base64.b64encode(body).decode("ascii")}
+
+
+@contextmanager
+def _created(path: Path) -> Iterator[io.BufferedIOBase]:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as plain:
+            if path.suffix == ".gz":
+                with gzip.GzipFile(filename="", mode="wb", fileobj=plain, mtime=0) as packed:
+                    yield packed
+            else:
+                yield plain
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _unpacked(plain: io.BufferedReader) -> io.BufferedIOBase:
+    magic = plain.read(len(PACKED))
+    plain.seek(0)
+    return gzip.GzipFile(fileobj=plain) if magic == PACKED else plain
+
+
+def _lines(file: io.BufferedIOBase) -> Iterator[bytes]:
+    while line := file.readline(LONGEST_LINE):
+        yield line
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    try:
+        parsed = strict_json.parse(line)
+    except ValueError as exc:
+        raise RowRefused(f"it is no JSON ({exc})") from exc
+    if not isinstance(parsed, dict):
+        raise RowRefused("it is no JSON object")
+    return parsed
+
+
+def _check_head(line: dict[str, Any]) -> None:
+    if line.get("kind") != KIND:
+        raise RowRefused("this is no file of `llmeval cache export`")
+    if line.get("schema") != SCHEMA:
+        raise RowRefused(f"it has schema {line.get('schema')!r}, this version reads {SCHEMA}")
+
+
+def _row(line: dict[str, Any]) -> tuple[str, bytes]:
+    name = line.get("name")
+    if not isinstance(name, str):
+        raise RowRefused("it has no name")
+    return name, _request_value(name, line) if "request" in line else _reply_value(name, line)
+
+
+def _request_value(name: str, line: dict[str, Any]) -> bytes:
+    if not KEY_NAME.fullmatch(name):
+        raise RowRefused("its name is not that of a request")
+    try:
+        value = pack_request(line["request"])
+    except (ValueError, RecursionError) as exc:  # 1e999 is read as infinity
+        raise RowRefused(f"its request is no JSON that can be kept ({exc})") from exc
+    if value is None:
+        raise RowRefused("its request is too long")
+    unpack_request(value)
+    return value
+
+
+def _reply_value(name: str, line: dict[str, Any]) -> bytes:
+    at = parse_name(name)
+    if at is None:
+        raise RowRefused("its name is not that of a draw")
+    try:
+        value = pack(line["reply"], _read(line))
+    except (LookupError, TypeError, ValueError, RecursionError) as exc:
+        raise RowRefused("it has no proper body") from exc
+    header, _ = unpack(value)  # checks every field, and the digest of the body
+    if at.generation is None and not name.endswith(header["draw"]):
+        raise RowRefused("its name and its draw differ")
+    return value
+
+
+def _read(line: dict[str, Any]) -> bytes:
+    if "body_base64" in line:
+        return base64.b64decode(line["body_base64"], validate=True)
+    return str(line["body"]).encode("utf-8")
+
+
+def _checked_end(
+    line: dict[str, Any], rows: list[tuple[str, bytes]], *, rest: bytes
+) -> list[tuple[str, bytes]]:
+    requests = sum(name.startswith(PREFIX) for name, _ in rows)
+    if line != {"draws": len(rows) - requests, "requests": requests} or rest:
+        raise RowRefused("the last line does not count the lines before it")
+    return rows

@@ -1,0 +1,1 @@
+"""Bytes by name, durable, on diskcache."""

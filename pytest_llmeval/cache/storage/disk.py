@@ -1,0 +1,295 @@
+"""diskcache, made safe: bytes by name, nothing unpickled, no file but the database touched.
+
+Whoever can write into the cache directory can plant rows and files. diskcache alone would then
+unpickle them (CVE-2025-69872), or read and delete any file that a row names. ``BytesDisk``
+refuses such rows, ``open_cache`` refuses such files.
+
+This is the only module that imports diskcache; an idle session never loads it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from diskcache.core import (
+    DBNAME,
+    DEFAULT_SETTINGS,
+    METADATA,
+    MODE_RAW,
+    UNKNOWN,
+    Cache,
+    Disk,
+    Timeout,
+)
+
+from pytest_llmeval.cache.failures import RowRefused
+from pytest_llmeval.cache.storage.queries import (
+    Found,
+    Plan,
+    StoredRow,
+    all_pages,
+    find_rows,
+    read_page,
+)
+
+__all__ = [
+    "DBNAME",
+    "BytesDisk",
+    "SharedCache",
+    "Timeout",
+    "harden",
+    "open_cache",
+]
+
+TIMEOUT = 60.0  # seconds to wait for the lock of another process
+
+# diskcache keeps its settings in the database, and whoever opens it with other ones changes
+# them for all. Its defaults evict: of 3,000 rows over the size limit 240 were left.
+SETTINGS: dict[str, Any] = {
+    "statistics": 0,
+    "tag_index": 0,
+    "eviction_policy": "none",
+    "cull_limit": 0,
+    "size_limit": 2**62,
+    "disk_min_file_size": 2**62,  # every value in the database, none in a file beside it
+    "sqlite_synchronous": 2,  # FULL: what is acknowledged outlives a power cut
+    "sqlite_mmap_size": 0,  # a mapped file that is cut short kills the process (SIGBUS)
+}
+# What https://www.sqlite.org/security.html asks for where the file may be hostile.
+HARDENING = ("trusted_schema = 0", "cell_size_check = 1")
+INSERT = "INSERT INTO Cache(key, raw, store_time, access_time, size, mode, filename, value) VALUES "
+DELETE = "DELETE FROM Cache WHERE key = ? AND raw = 1"
+RENAME = "UPDATE Cache SET key = ?2 WHERE key = ?1 AND raw = 1"
+SUPER_JOURNAL_END = bytes.fromhex("d9d505f920a163d7")
+
+
+class BytesDisk(Disk):  # type: ignore[misc]  # diskcache has no types
+    """Names are text and values are bytes, both in the database; all else is refused."""
+
+    def put(self, key: object) -> tuple[str, bool]:
+        """Take a name for the database.
+
+        Raises:
+            RowRefused: it is no text.
+        """
+        if type(key) is not str:
+            raise RowRefused(f"a name must be text, not {type(key).__name__}")
+        return key, True
+
+    def get(self, key: object, raw: object) -> str:
+        """Read a name from the database.
+
+        Raises:
+            RowRefused: it is pickled, or no text.
+        """
+        if not raw or type(key) is not str:
+            raise RowRefused("its name is pickled or no text")
+        return key
+
+    def store(
+        self, value: object, read: object, key: object = UNKNOWN
+    ) -> tuple[int, int, None, sqlite3.Binary]:
+        """Take a value for the database.
+
+        Raises:
+            RowRefused: it is not bytes.
+        """
+        if read or type(value) is not bytes:
+            raise RowRefused(f"a value must be bytes, not {type(value).__name__}")
+        return 0, MODE_RAW, None, sqlite3.Binary(value)
+
+    def fetch(self, mode: object, filename: object, value: object, read: object) -> bytes:
+        """Read a value from the database.
+
+        Raises:
+            RowRefused: it is pickled, lies in a file, or is not bytes.
+        """
+        if filename is not None:
+            raise RowRefused("it points to a file")
+        if read or mode != MODE_RAW or type(value) is not bytes:
+            raise RowRefused("its value is pickled or not bytes")
+        return value
+
+    def remove(self, file_path: object) -> NoReturn:
+        """Refuse to remove a file: we never made one.
+
+        Raises:
+            RowRefused: always.
+        """
+        raise RowRefused("it points to a file, which was left alone")
+
+
+class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
+    """A cache with one connection for all threads, which must take turns.
+
+    diskcache opens a connection a thread. Our threads live as long as a trial or a call, there
+    are hundreds of them, and from Python 3.13 on each connection that ends with its thread
+    instead of being closed is a ResourceWarning.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._database = directory / DBNAME
+        self._connection: sqlite3.Connection | None = None
+        try:
+            super().__init__(directory, timeout=TIMEOUT, disk=BytesDisk, **SETTINGS)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def _con(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = sqlite3.connect(
+                self._database, self._timeout, isolation_level=None, check_same_thread=False
+            )
+            self._set_up(self._connection)
+        return self._connection
+
+    def _set_up(self, connection: sqlite3.Connection) -> None:
+        harden(connection)
+        _refuse_foreign_settings(connection)
+        for name, value in {**DEFAULT_SETTINGS, **SETTINGS}.items():
+            if name.startswith("sqlite_"):
+                self.reset(name, value, update=False)
+
+    def add_all(self, rows: Sequence[tuple[str, bytes]]) -> list[bool | RowRefused]:
+        """Write rows in one transaction, each unless its name is taken.
+
+        Returns:
+            For each row whether it was written, or why it was refused.
+
+        Raises:
+            sqlite3.DatabaseError, Timeout: none was written.
+        """
+        if self._insert(rows):
+            return [True] * len(rows)
+        with self.transact():
+            return [self._add_one(name, value) for name, value in rows]
+
+    def find(self, *names: str) -> list[Found]:
+        """Read the values of rows; see ``find_rows``."""
+        return find_rows(self._con, names, fetch=self._disk.fetch)
+
+    def page(self, pattern: str, *, before: int) -> list[StoredRow]:
+        """Read a page of rows; see ``read_page``."""
+        return read_page(self._con, pattern, before=before, fetch=self._disk.fetch)
+
+    def rewrite(self, plan: Plan) -> None:
+        """Change many rows in one transaction; see ``Store.rewrite``."""
+        with self.transact():
+            change = plan(all_pages(lambda before: self.page("*", before=before)))
+            self._con.executemany(DELETE, [(name,) for name in change.removed])
+            # In this order: what is renamed takes a name that was just removed, or renamed.
+            self._con.executemany(RENAME, change.renamed)
+            for name, value in change.added:
+                self.add(name, value)
+
+    def delete_all(self) -> None:
+        """Delete every row in one transaction, and the room that they took if nobody is in the way.
+
+        Raises:
+            sqlite3.DatabaseError, Timeout: none was deleted.
+        """
+        with self.transact():
+            self._con.execute("DELETE FROM Cache")
+        with contextlib.suppress(sqlite3.OperationalError):
+            self._con.execute("VACUUM")
+
+    def _insert(self, rows: Sequence[tuple[str, bytes]]) -> bool:
+        """Write rows that are all new in one statement; say whether they were.
+
+        The columns are those of diskcache's own ``add``. That takes five statements, and
+        each is a turn of the interpreter's lock: beside 64 trials in flight it held every
+        reply back by 30 ms.
+        """
+        now = time.time()
+        try:
+            values = [
+                (*self._disk.put(name), now, now, *self._disk.store(value, False, name))
+                for name, value in rows
+            ]
+            places = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * len(rows))
+            self._con.execute(INSERT + places, [column for row in values for column in row])
+        except (RowRefused, sqlite3.IntegrityError):  # one of them has a row already, say
+            return False
+        except sqlite3.OperationalError as exc:
+            if exc.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+                raise Timeout from exc  # as diskcache calls it
+            raise
+        return True
+
+    def _add_one(self, name: str, value: bytes) -> bool | RowRefused:
+        try:
+            return bool(self.add(name, value))
+        except RowRefused as exc:
+            return exc
+
+    def close(self) -> None:
+        """Close the connection; the next use opens it again."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def open_cache(directory: Path) -> SharedCache:
+    """Open the cache in a directory, made with mode 0700 if there is none.
+
+    Raises:
+        sqlite3.DatabaseError: the database is damaged, or files were planted beside it.
+        sqlite3.OperationalError: it cannot be opened as things are (full, locked, read-only).
+        OSError: the directory cannot be made or read.
+    """
+    directory.mkdir(mode=0o700, exist_ok=True)
+    _refuse_planted_files(directory)
+    return SharedCache(directory)
+
+
+def harden(connection: sqlite3.Connection) -> None:
+    """Make a connection wary of what lies in the database."""
+    # A planted text that is not UTF-8 must be an odd text, not an exception.
+    connection.text_factory = lambda text: text.decode("utf-8", "replace")
+    for pragma in HARDENING:
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _refuse_planted_files(directory: Path) -> None:
+    # SQLite would write through a link. And a journal that ends in the name of a super-journal
+    # makes it delete the file of that name; ours never have one (nothing is ever attached).
+    links = [entry.name for entry in directory.iterdir() if entry.is_symlink()]
+    if links:
+        raise sqlite3.DatabaseError(f"{', '.join(sorted(links))} is a symbolic link")
+    for entry in directory.glob(f"{DBNAME}*"):
+        _refuse_what_is_no_file(entry)
+    journal = directory / f"{DBNAME}-journal"
+    with contextlib.suppress(FileNotFoundError), journal.open("rb") as file:
+        # Its end alone: a file with holes may be larger than memory.
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(0, end - len(SUPER_JOURNAL_END)))
+        if file.read() == SUPER_JOURNAL_END:
+            raise sqlite3.DatabaseError(f"{journal.name} names a file to delete")
+
+
+def _refuse_what_is_no_file(entry: Path) -> None:
+    """Refuse a pipe or device, which may be read without end; SQLite itself refuses folders."""
+    with contextlib.suppress(FileNotFoundError):  # another process is done with it
+        mode = entry.lstat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise sqlite3.DatabaseError(f"{entry.name} is no regular file")
+
+
+def _refuse_foreign_settings(connection: sqlite3.Connection) -> None:
+    # diskcache makes every stored setting an attribute of itself (its directory, its methods).
+    try:
+        names = {name for (name,) in connection.execute("SELECT key FROM Settings")}
+    except sqlite3.OperationalError:
+        return  # a new database has no such table yet
+    foreign = names - DEFAULT_SETTINGS.keys() - METADATA.keys()
+    if foreign:
+        raise sqlite3.DatabaseError(f"it has settings that diskcache does not know: {foreign}")

@@ -1,0 +1,259 @@
+"""Bytes by name in a database that may be damaged, full, locked, read-only or moved away."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from pytest_llmeval.cache.failures import CacheUnusable, RowRefused
+from pytest_llmeval.cache.locks import ForkGuard
+from pytest_llmeval.cache.storage.directory import (
+    Identity,
+    identity,
+    prepare_directory,
+    refuse_link,
+    set_aside,
+)
+from pytest_llmeval.cache.storage.disk import DBNAME, SharedCache, Timeout, open_cache
+from pytest_llmeval.cache.storage.group_commit import Commits, NewRow
+from pytest_llmeval.cache.storage.queries import Found, Plan, StoredRow, all_pages
+from pytest_llmeval.cache.storage.read_connections import Lookups, ReadOnlyCache
+from pytest_llmeval.errors import CacheError
+
+T = TypeVar("T")
+AnyCache = SharedCache | ReadOnlyCache
+
+ATTEMPTS = 100
+PAUSE = 0.01  # seconds; another process needs far less to set a damaged cache aside
+READ_ONLY = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)  # which of them depends on the file
+
+
+class Store:
+    """Values that are written once and never changed, for all threads and processes.
+
+    Opened at first use and again after ``close``. A damaged cache is set aside and a new one
+    begun; so is a cache that somebody removed or renamed while it was open.
+
+    Rows that threads add at the same time are written together, and lookups do not wait for
+    them: they have a connection of their own. Whenever that one fails, for whatever reason,
+    the lookup takes its turn on the first connection, where alone damage is dealt with.
+
+    Args:
+        directory: ``.llmeval``; the database lies in its folder ``cache``.
+        warn: is told where a damaged cache went; may look rows up, but must not add any.
+    """
+
+    def __init__(self, directory: Path, *, warn: Callable[[str], None]) -> None:
+        self._directory = directory
+        self._folder = directory / "cache"
+        self._database = self._folder / DBNAME
+        self._warn = warn
+        self._inherited: list[object] = []
+        self._inside = ForkGuard()
+        self._begin()
+
+    def get(self, name: str) -> bytes | None:
+        """Read a value, None if there is none.
+
+        Raises:
+            RowRefused: it is not one that we wrote.
+            CacheUnusable: the database cannot be read.
+        """
+        (found,) = self.find(name)
+        if isinstance(found, RowRefused):
+            raise found
+        return found
+
+    def find(self, *names: str) -> list[Found]:
+        """Read the values of a few rows as they are at one moment; see ``find_rows``.
+
+        Raises:
+            CacheUnusable: the database cannot be read.
+        """
+        self._turn()  # a forked child has no connection yet
+        lookups = self._lookups
+        if lookups is not None and self._is_in_place():
+            with self._inside, contextlib.suppress(sqlite3.Error):
+                return lookups.find(*names)
+        return self._attempt(lambda cache: cache.find(*names))
+
+    def add(self, name: str, value: bytes, *, beside: Sequence[NewRow] = ()) -> bool:
+        """Write a value, durably, unless the name has one.
+
+        Args:
+            name: of the row.
+            value: of the row.
+            beside: rows to write along with it, likewise; what becomes of these is not told.
+
+        Returns:
+            Whether it was written.
+
+        Raises:
+            RowRefused: a row of this name is not one that we wrote.
+            CacheUnusable: the database cannot be written.
+        """
+        self._turn()  # a forked child must not commit what threads of its parent add
+        return self._commits.add(name, value, beside=beside)
+
+    def rows(self, pattern: str = "*") -> Iterator[StoredRow]:
+        """Read every row whose name fits, the newest first; one that is refused has no value.
+
+        Raises:
+            CacheUnusable: the database cannot be read.
+        """
+        yield from all_pages(
+            lambda before: self._attempt(lambda cache: cache.page(pattern, before=before))
+        )
+
+    def rewrite(self, plan: Plan) -> None:
+        """Change many rows in one transaction, in which no other process can change any.
+
+        Args:
+            plan: is given every row as ``rows`` gives them, and says what to change.
+
+        Raises:
+            CacheUnusable: the database cannot be written; nothing was changed.
+        """
+        self._attempt(lambda cache: cache.rewrite(plan))
+
+    def clear(self) -> None:
+        """Delete every row. The file stays, as sessions that have it open go on writing to it.
+
+        Raises:
+            CacheUnusable: the database cannot be written; nothing was deleted.
+        """
+        self._attempt(lambda cache: cache.delete_all())
+
+    def close(self) -> None:
+        """Close the database."""
+        with self._turn(), self._inside:
+            self._drop()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.RLock()  # so that ``warn`` may look rows up
+        self._commits = Commits(lambda rows: self._attempt(lambda cache: cache.add_all(rows)))
+        self._cache: AnyCache | None = None
+        self._lookups: Lookups | None = None
+        self._seen: Identity | None = None
+        self._hopeless: str | None = None
+
+    def _turn(self) -> threading.RLock:
+        if self._pid != os.getpid():
+            # SQLite forbids a forked child to use or to close a connection of its parent: keep it.
+            self._inherited += self._cache, self._lookups
+            self._begin()
+        return self._lock
+
+    def _attempt(self, work: Callable[[AnyCache], T]) -> T:
+        with self._turn(), self._inside:
+            for _ in range(ATTEMPTS):
+                try:
+                    return self._work(work)
+                except (sqlite3.OperationalError, Timeout, OSError) as exc:
+                    if identity(self._database) == self._seen:
+                        raise self._unusable(exc) from exc
+                except sqlite3.DatabaseError as exc:
+                    self._recover(exc)
+            self._hopeless = self._cannot_set_aside("another process seems to be at it")
+            raise CacheUnusable(self._hopeless)
+
+    def _work(self, work: Callable[[AnyCache], T]) -> T:
+        try:
+            return work(self._current())
+        except CacheError:
+            raise
+        except (TypeError, ValueError) as exc:  # diskcache trusts its tables to be its own
+            raise sqlite3.DatabaseError(f"its tables are not those of diskcache: {exc}") from exc
+        except BaseException:
+            if self._cache is not None:
+                self._cache.close()  # a transaction that could not be ended must not stay open
+            raise
+
+    def _current(self) -> AnyCache:
+        if self._hopeless is not None:
+            raise CacheUnusable(self._hopeless)
+        if self._cache is not None and not self._is_in_place():
+            self._drop()
+        if self._cache is None:
+            self._cache = self._open()
+            self._seen = identity(self._database)
+            if isinstance(self._cache, SharedCache):
+                self._lookups = Lookups(self._folder)
+        return self._cache
+
+    def _is_in_place(self) -> bool:
+        """Whether the cache that is open still lies there."""
+        if isinstance(self._cache, SharedCache) and self._seen is not None:
+            # No other file can have the inode of one that we hold open.
+            with contextlib.suppress(OSError):
+                return os.lstat(self._database).st_ino == self._seen[1]
+        return identity(self._database) == self._seen
+
+    def _open(self) -> AnyCache:
+        self._refuse_link()
+        self._seen = identity(self._database)
+        prepare_directory(self._directory)
+        try:
+            return open_cache(self._folder)
+        except sqlite3.OperationalError as exc:
+            code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
+            # diskcache writes to open a cache, yet what is stored can be read without. One that
+            # it has just begun may open the next time.
+            was_there = self._seen is not None and identity(self._database) == self._seen
+            if code not in READ_ONLY and not (code in NO_ROOM and was_there):
+                raise
+            return ReadOnlyCache(self._folder)
+
+    def _refuse_link(self) -> None:
+        try:
+            refuse_link(self._folder)
+        except OSError as exc:
+            self._hopeless = f"the cache of replies is not used: {exc}"
+            raise CacheUnusable(self._hopeless) from None
+
+    def _drop(self) -> None:
+        connections = self._lookups, self._cache
+        self._lookups = self._cache = self._hopeless = None
+        for connection in connections:
+            if connection is not None:
+                connection.close()
+
+    def _unusable(self, exc: Exception) -> CacheUnusable:
+        cause = str(exc) or "another process has locked it"  # what diskcache.Timeout stands for
+        message = (
+            f"the cache of replies {self._folder} cannot be used ({cause}); make room there, let "
+            "this user write there, or name another directory with --llm-dir"
+        )
+        if self._cache is None:
+            self._hopeless = message  # waiting for a lock takes a minute: once is enough
+        return CacheUnusable(message)
+
+    def _recover(self, damage: sqlite3.DatabaseError) -> None:
+        self._drop()
+        try:
+            target = set_aside(self._database, seen=self._seen) if self._seen else None
+        except OSError as exc:
+            self._hopeless = self._cannot_set_aside(str(exc))
+            raise CacheUnusable(self._hopeless) from exc
+        if target is None:
+            time.sleep(PAUSE)
+            return
+        self._warn(
+            f"the cache of replies {self._folder} is damaged ({damage}). It was moved to "
+            f"{target} and a new one begun, so calls are paid for again. Nothing was deleted: "
+            f"`sqlite3 {target / DBNAME} .recover` may bring replies back."
+        )
+
+    def _cannot_set_aside(self, cause: str) -> str:
+        return (
+            f"the cache of replies {self._folder} is damaged and could not be set aside "
+            f"({cause}); rename it by hand: mv {self._folder} {self._folder}.damaged"
+        )

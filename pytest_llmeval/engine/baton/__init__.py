@@ -1,0 +1,1 @@
+"""Trial threads: one of them runs Python at a time."""

@@ -1,0 +1,1 @@
+"""One item: many trials, one report."""

@@ -1,0 +1,94 @@
+"""The earlier runs that a session needs, found before anything is run or paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_llmeval.engine.marker import Eval
+from pytest_llmeval.engine.run_header import git_state, selection
+from pytest_llmeval.errors import BaselineError
+from pytest_llmeval.records import Settings
+from pytest_llmeval.runs.git import relative_root
+from pytest_llmeval.runs.lookup.baseline import Baseline, find_baseline
+from pytest_llmeval.runs.retry import Retry, find_retry, lineage
+from pytest_llmeval.runs.store import RunStore
+
+RETRY_KEY = "llmeval_retry"
+
+
+def retry_of(config: pytest.Config, settings: Settings) -> Retry:
+    """Find the run that a session is to complete; a worker is told which its controller found.
+
+    Raises:
+        SettingsError: there is none, or it does not fit.
+    """
+    store = RunStore(settings.directory)
+    worker: dict[str, str] = getattr(config, "workerinput", {})
+    if RETRY_KEY in worker:
+        path = Path(worker[RETRY_KEY])
+        return Retry(store.load(path), path)
+    git = git_state(config)
+    return find_retry(
+        store,
+        git=git,
+        root=relative_root(config.rootpath, top=git.top),
+        selection=selection(config),
+        model=settings.model,
+    )
+
+
+def baseline_of(
+    config: pytest.Config, settings: Settings, reference: str, *, retry: Retry | None
+) -> Baseline:
+    """Find the run that a session is to be compared with.
+
+    Raises:
+        BaselineError: there is none, or it does not fit.
+    """
+    store = RunStore(settings.directory)
+    git = git_state(config)
+    return find_baseline(
+        reference,
+        store=store,
+        git=git,
+        root=relative_root(config.rootpath, top=git.top),
+        selection=selection(config),
+        models=None if settings.model is None else frozenset({settings.model}),
+        # A run is not compared with itself as it was before it was completed.
+        excluding=lineage(retry.run, store) if retry else (),
+    )
+
+
+def anchor_of(
+    config: pytest.Config, settings: Settings, reference: str, *, retry: Retry | None
+) -> Baseline:
+    """Find the second run that a session is to be compared with, as the first.
+
+    Raises:
+        BaselineError: there is none, or it does not fit.
+    """
+    try:
+        return baseline_of(config, settings, reference, retry=retry)
+    except BaselineError as exc:
+        raise type(exc)(str(exc).replace("--llm-baseline", "--llm-anchor")) from exc
+
+
+def unfinished(
+    config: pytest.Config, items: list[pytest.Item], evals: Sequence[Eval], *, retry: Retry
+) -> list[Eval]:
+    """Pick the cases of which a trial is run again, and deselect all other items.
+
+    Raises:
+        SettingsError: the cases are not those of the run.
+    """
+    retry.check_cases([spec.case for spec in evals])
+    ids = {case.id for case in retry.unfinished}
+    picked = [spec for spec in evals if spec.case.id in ids]
+    wanted = {spec.item for spec in picked}
+    others = [item for item in items if item not in wanted]
+    items[:] = [item for item in items if item in wanted]
+    config.hook.pytest_deselected(items=others)
+    return picked

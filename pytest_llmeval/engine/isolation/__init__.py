@@ -1,0 +1,1 @@
+"""Process-wide state that each trial finds as if it were alone."""

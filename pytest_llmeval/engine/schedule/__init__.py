@@ -1,0 +1,1 @@
+"""The order of trials, and which cases may overlap."""

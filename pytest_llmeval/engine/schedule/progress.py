@@ -1,0 +1,281 @@
+"""Shows how far the session is, on the terminal that pytest writes to.
+
+Reports come in the order of collection, so pytest's own dots come late and in bursts;
+this tells what goes on meanwhile: in a line below them that is redrawn, or where the
+output is no terminal in a plain line now and then.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, Protocol
+
+import pytest
+
+from pytest_llmeval.engine.schedule.overlap import serial_session
+from pytest_llmeval.records import Progress
+
+_QUIETEST = -1  # -q; nothing is shown under -qq
+
+
+class Wording(Protocol):
+    """Puts progress into a line."""
+
+    def __call__(self, progress: Progress, *, width: int) -> str:
+        """Word it in so many columns."""
+
+
+class Surface(Protocol):
+    """Where lines are shown."""
+
+    @property
+    def period(self) -> float:
+        """Seconds from one line to the next."""
+
+    @property
+    def width(self) -> int:
+        """Columns there are."""
+
+    def show(self, text: str) -> None:
+        """Show a line."""
+
+    def close(self) -> None:
+        """Leave the terminal as it would be without."""
+
+
+class LiveLine:
+    """A line below the one that pytest is writing, erased before pytest writes on.
+
+    It is written *below* so that nothing of pytest's is ever overwritten: one row down,
+    the text, one row up and back to the column. Whatever goes through pytest's writer
+    erases it first, so no report, warning or traceback can meet it.
+    """
+
+    _ERASE = "\x1b[J"  # from the cursor to the end of the screen
+    _REDRAW = 0.2
+    _REAPPEAR = 0.05
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._capture: Any = config.pluginmanager.get_plugin("capturemanager")
+        self._writer: Any = config.get_terminal_writer()
+        # What all of its output passes, and puts down what it is given: newer than pytest 8 is
+        # a method beneath the one that also counts columns.
+        self._passage = "write_raw" if hasattr(self._writer, "write_raw") else "write"
+        self._pass_on = getattr(self._writer, self._passage)
+        self._encoding: str = getattr(self._writer._file, "encoding", None) or "ascii"
+        self._is_shown = False
+
+    @property
+    def period(self) -> float:
+        """Seconds until the line is drawn again: fewer when pytest wrote, or it would flicker."""
+        return self._REDRAW if self._is_shown else self._REAPPEAR
+
+    @property
+    def width(self) -> int:
+        """All columns but the last, where some terminals break the line."""
+        return int(self._writer.fullwidth) - 1
+
+    def show(self, text: str) -> None:
+        """Draw the line, over what it was before."""
+        written = self._writer.width_of_current_line
+        column = written % self._writer.fullwidth
+        if written and not column:
+            return  # at the right edge there is no telling where the cursor stands
+        setattr(self._writer, self._passage, self._erase_and_write)
+        back = f"\x1b[{column}C" if column else ""
+        # pytest's writer would spell out the control characters beside one it cannot encode.
+        text = text.encode(self._encoding, "replace").decode(self._encoding)
+        self._put(f"{self._ERASE}\n\r{text}\x1b[A\r{back}")
+        self._is_shown = True
+
+    def close(self) -> None:
+        """Erase the line, for good."""
+        if self._is_shown:
+            self._put(self._ERASE)
+        setattr(self._writer, self._passage, self._pass_on)
+
+    def _erase_and_write(self, msg: str, *, flush: bool = False, **markup: bool) -> None:
+        if self._is_shown:
+            self._is_shown = False
+            self._writer._file.write(self._ERASE)
+        self._pass_on(msg, flush=flush, **markup)
+
+    def _put(self, text: str) -> None:
+        """Write to the terminal itself: while trials run, its descriptor is captured."""
+        capture = self._capture
+        with capture.global_and_fixture_disabled() if capture else nullcontext():
+            self._writer._file.write(text)
+            self._writer.flush()
+
+
+class PlainLines:
+    """Whole lines, for a log."""
+
+    period = 30.0
+    width = 120
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._capture: Any = config.pluginmanager.get_plugin("capturemanager")
+        self._reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+        self._writer: Any = config.get_terminal_writer()
+
+    def show(self, text: str) -> None:
+        """Write the line, on a row of its own."""
+        capture = self._capture
+        with capture.global_and_fixture_disabled() if capture else nullcontext():
+            self._reporter.ensure_newline()
+            if self._writer.width_of_current_line:  # dots under -q stand on a line of no file
+                self._writer.line()
+            self._writer.line(text)
+            self._writer.flush()
+
+    def close(self) -> None:
+        """Leave what was written."""
+
+
+class Estimate:
+    """How long the rest takes, at the rate of the last while."""
+
+    WINDOW = 30.0
+    LEAST_SECONDS = 2.0
+    LEAST_TRIALS = 5
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def seconds_left(self, now: float, *, done: int, total: int) -> float | None:
+        """Take in how far it is now; return seconds, None as long as they would be a guess."""
+        self._seen.append((now, done))
+        while len(self._seen) > 2 and now - self._seen[1][0] >= self.WINDOW:  # noqa: PLR2004
+            self._seen.popleft()
+        then, done_then = self._seen[0]
+        seconds, trials = now - then, done - done_then
+        if seconds < self.LEAST_SECONDS or trials < self.LEAST_TRIALS:
+            return None
+        return (total - done) * seconds / trials
+
+
+class ProgressDisplay:
+    """Shows progress when it is time to.
+
+    Args:
+        surface: where.
+        look: tells how far the session is; None as long as that is not known.
+        word: puts it into a line.
+        clock: the time in seconds.
+    """
+
+    def __init__(
+        self,
+        surface: Surface,
+        *,
+        look: Callable[[], Progress | None],
+        word: Wording,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._surface = surface
+        self._look = look
+        self._word = word
+        self._clock = clock
+        self._estimate = Estimate()
+        self._last = clock()
+
+    @property
+    def period(self) -> float:
+        """Seconds after which it is time again, if nothing else happens."""
+        return self._surface.period
+
+    def turn(self) -> None:
+        """Show how far it is, unless that was done a moment ago; called often."""
+        now = self._clock()
+        if now - self._last < self.period:
+            return
+        self._last = now
+        progress = self._look()
+        if progress is not None:
+            left = self._estimate.seconds_left(now, done=progress.done, total=progress.total)
+            line = self._word(replace(progress, seconds_left=left), width=self._surface.width)
+            self._surface.show(line)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        """Take the line away before the summary."""
+        try:
+            return (yield)
+        finally:
+            self._surface.close()
+
+
+class WorkersProgress:
+    """How far the workers of xdist are, as far as their reports tell."""
+
+    def __init__(self) -> None:
+        self.display: ProgressDisplay | None = None
+        self._total = 0
+        self._counts: dict[str, tuple[int, int, int]] = {}
+
+    def look(self) -> Progress | None:
+        """Sum up what was reported."""
+        if not self._total:
+            return None
+        done, made, replayed = map(sum, zip(*self._counts.values(), strict=True))
+        return Progress(done=done, total=self._total, made=made, replayed=replayed)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_logreport(
+        self, report: pytest.TestReport
+    ) -> Generator[None, object, object]:
+        """Take in what came from a worker, and show it when pytest has written its dot."""
+        self.take(report)
+        try:
+            return (yield)
+        finally:
+            if self.display is not None:
+                self.display.turn()
+
+    def take(self, report: pytest.TestReport) -> None:
+        """Count what rides on a report."""
+        payload: dict[str, Any] = getattr(report, "llm_eval", {})
+        if payload:
+            calls = [call for trial in payload["trials"] for call in trial.get("calls", ())]
+            replayed = sum("replayed" in call for call in calls)
+            failed = sum("failure" in call for call in calls)
+            made = len(calls) - replayed - failed
+            self._counts[payload["case"]] = len(payload["trials"]), made, replayed
+        if "total" in payload:
+            self._total = payload["total"]
+
+
+def make_display(
+    config: pytest.Config, *, look: Callable[[], Progress | None], word: Wording
+) -> ProgressDisplay | None:
+    """Make what fits the output of this session, None where nothing is to be shown."""
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or config.get_verbosity() < _QUIETEST:
+        return None
+    surface = LiveLine(config) if _has_screen(config, reporter) else PlainLines(config)
+    return ProgressDisplay(surface, look=look, word=word)
+
+
+def follow_workers(config: pytest.Config, *, word: Wording) -> None:
+    """Show in the controller how far the workers are."""
+    manager = config.pluginmanager
+    if manager.has_plugin("llmeval-progress"):
+        return
+    workers = WorkersProgress()
+    workers.display = make_display(config, look=workers.look, word=word)
+    manager.register(workers, "llmeval-progress")
+    if workers.display is not None:
+        manager.register(workers.display, "llmeval-progress-display")
+
+
+def _has_screen(config: pytest.Config, reporter: Any) -> bool:
+    """Whether the output is a terminal on which nobody but pytest's own reporter writes."""
+    is_terminal = bool(reporter.isatty) and os.environ.get("TERM") != "dumb"
+    is_ours = type(reporter) is pytest.TerminalReporter and not serial_session(config)
+    return is_terminal and is_ours and config.getoption("capture", "fd") != "tee-sys"

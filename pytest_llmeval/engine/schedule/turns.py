@@ -1,0 +1,196 @@
+"""Turns: the state of the process is a trial's while it has the baton, and the session's else.
+
+Also which of pytest's active nodes a trial shares, and what it set up first for others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+
+import pytest
+
+from pytest_llmeval.engine.compat import Abilities
+from pytest_llmeval.engine.isolation.process_state import Context, Stack, Surroundings, Switch
+from pytest_llmeval.engine.trial.trial import RunningTrial
+
+
+class Turns:
+    """Gives trials their turns.
+
+    Args:
+        session: pytest's session.
+        abilities: what can be swapped here.
+        under_way: gives the trials in flight.
+    """
+
+    def __init__(
+        self,
+        session: pytest.Session,
+        *,
+        abilities: Abilities,
+        under_way: Callable[[], Iterable[RunningTrial]],
+    ) -> None:
+        self.switch = Switch(
+            session, swaps_logs=abilities.swaps_logs, swaps_patches=abilities.swaps_patches
+        )
+        self._state = session._setupstate
+        self._under_way = under_way
+        self._parked: Stack = {}
+        self._beneath: list[Context] = []  # states that go on after the turn that is taken now
+        self._in_turn: RunningTrial | None = None
+        self._is_row = False
+        self._away: Context | None = None  # the state beneath, between two turns in a row
+
+    def prepare(self, trial: RunningTrial) -> None:
+        """Make the state in which a new trial begins, from the session's own."""
+        session = self._away = self._away or self.switch.save()
+        trial.context = self.switch.fork(
+            session, stack=self._stack_for(trial.item, session.stack), warned=trial.warned
+        )
+        trial.patches = trial.context.patches
+
+    def beside(self, trial: RunningTrial) -> Callable[[], AbstractContextManager[None]]:
+        """Return what gives, in a turn of the trial, what goes around work in another thread.
+
+        What is logged, printed and warned of there stays the trial's own.
+        """
+        assert trial.context is not None  # noqa: S101 - it is prepared
+        assert trial.context.aside is not None  # noqa: S101 - it is a trial's
+        return partial(self.switch.beside, trial.context.logs.late, trial.context.aside)
+
+    @contextmanager
+    def in_a_row(self) -> Iterator[None]:
+        """Let one turn follow another: the session's own state is put back at the end.
+
+        What lies between two turns must not depend on the state of the process. Calls in other
+        threads may: they go on meanwhile, and must not see what a trial has changed.
+        """
+        self._is_row = True
+        try:
+            yield
+        finally:
+            self._is_row = False
+            self.put_back()
+
+    def put_back(self) -> None:
+        """Put in place what a turn has taken away, and left away for the next one."""
+        if self._away is not None:
+            self.switch.load(self._away)
+            self.switch.give_back(self._away)
+            self._away = None  # not before: Ctrl-C may come at any line
+
+    @contextmanager
+    def turn(self, trial: RunningTrial) -> Iterator[None]:
+        """Swap the state of the process for the trial's, until it hands the baton back."""
+        if trial.context is None or trial is self._in_turn:
+            yield  # it runs inline, or has its turn already
+            return
+        beneath = self._away = self._away or self.switch.save()
+        interrupted, depth = self._in_turn, len(self._beneath)
+        try:
+            self._beneath.append(beneath)
+            self._in_turn, self._away = trial, None
+            self.switch.load(trial.context)
+            try:
+                yield
+            finally:
+                self._keep(trial, beneath)
+        finally:  # whatever became of the trial's state: Ctrl-C may come at any line
+            self._in_turn, self._away = interrupted, beneath
+            del self._beneath[depth:]
+            if interrupted is not None or not self._is_row or not trial.context.looks_like(beneath):
+                self.put_back()
+
+    @contextmanager
+    def widening(self, trial: RunningTrial) -> Iterator[None]:
+        """Set up a fixture that outlives the trial: what it does to the process stays."""
+        trial.has_widened = True
+        if trial.context is None:  # nothing is swapped
+            yield
+            return
+        before = self.switch.surroundings()
+        trial.widening += 1
+        try:
+            with self.switch.lasting():
+                yield
+        finally:
+            trial.widening -= 1
+            self._spread(before, self.switch.surroundings())
+
+    def restore(self, item: pytest.Item) -> None:
+        """Give the session the collectors back that a trial set up ahead of time."""
+        for node in item.listchain()[:-1]:
+            if node in self._parked:
+                self._state.stack[node] = self._parked.pop(node)
+
+    def tear_down(self, trial: RunningTrial) -> None:
+        """End the fixtures of a trial that was left in the middle."""
+        assert trial.context is not None  # noqa: S101 - it has had its turn
+        self.put_back()
+        session = self.switch.save()
+        try:
+            self.switch.load(trial.context)
+            try:
+                if trial.clone in self._state.stack:
+                    self._state.teardown_exact(trial.item)
+            finally:
+                self.switch.save()
+        finally:
+            self.switch.load(session)
+
+    @contextmanager
+    def inline(self, trial: RunningTrial) -> Iterator[None]:
+        """Put the clone of a trial where its item stands among the active nodes.
+
+        Wider nodes share their entries, so that a module fixture which this trial is the
+        first to ask for outlives it.
+        """
+        self.put_back()
+        stack = self._state.stack
+        self._state.stack = {node: e for node, e in stack.items() if node is not trial.item}
+        try:
+            with self.switch.logs_apart():
+                yield
+        finally:
+            try:
+                if trial.clone in self._state.stack:  # pytest.exit, Ctrl-C: its fixtures end here
+                    self._state.teardown_exact(trial.item)
+            finally:
+                self._state.stack = stack
+
+    def _stack_for(self, item: pytest.Function, active: Stack) -> Stack:
+        """Return the active nodes of a new trial: those it shares, the session's or parked."""
+        stack: Stack = {}
+        for node in item.listchain()[:-1]:
+            entry = active.get(node) or self._parked.get(node)
+            if entry is None:
+                break
+            stack[node] = entry
+        return stack
+
+    def _keep(self, trial: RunningTrial, beneath: Context) -> None:
+        """Take the state away with a trial that hands the baton back."""
+        assert trial.context is not None  # noqa: S101 - it was loaded
+        drained = trial.context.out
+        trial.context = self.switch.save()
+        for kind, text in drained.items():
+            trial.context.out[kind] = text + trial.context.out[kind]
+            if trial.fiber.done:  # hooks printed it after the last phase: it is the case's
+                beneath.out[kind] += trial.context.out[kind]
+        self._park(trial, beneath.stack)
+
+    def _park(self, trial: RunningTrial, active: Stack) -> None:
+        """Keep the collectors that a trial was the first to set up, for the item itself."""
+        assert trial.context is not None  # noqa: S101 - saved just now
+        for node, entry in trial.context.stack.items():
+            if node is not trial.clone and node not in active:
+                self._parked[node] = entry
+
+    def _spread(self, before: Surroundings, after: Surroundings) -> None:
+        """Give a change to the session and to every other trial."""
+        contexts = (trial.context for trial in self._under_way())
+        for context in (*self._beneath, *contexts):
+            if context is not None:
+                context.follow(before, after)

@@ -1,0 +1,1 @@
+"""One trial: a clone of the item, its calls and its outcome."""

@@ -1,0 +1,146 @@
+"""A trial's own copy of a collected item, with function-scoped fixtures of its own.
+
+pytest keeps a fixture's value and finalizers on its definition, which all items of a
+function share. A trial gets private copies of the definitions that are bound to the
+function, so that no trial can see, or tear down, another's fixtures; wider fixtures stay
+shared, as they are between ordinary tests.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+from _pytest.fixtures import FixtureDef, FuncFixtureInfo
+
+from pytest_llmeval.engine.baton.trial_thread import check_in
+from pytest_llmeval.engine.trial.async_plugins import loop_aliases, own_loop
+
+FixtureDefs = Sequence[FixtureDef[Any]]
+
+
+class PrivateFixtures(dict[str, FixtureDefs]):
+    """Fixture definitions by name, those that are bound to the function copied.
+
+    Names that the test asks for only while it runs (``request.getfixturevalue``) are
+    looked up and copied at that moment.
+
+    Args:
+        item: the case.
+        look_up: finds others.
+        aliases: names under which another fixture is to be found.
+    """
+
+    def __init__(
+        self,
+        item: pytest.Function,
+        *,
+        look_up: Callable[[str], FixtureDefs | None],
+        aliases: Mapping[str, str],
+    ) -> None:
+        self._item = item
+        self._look_up = look_up
+        self._aliases = aliases
+        shared = item._fixtureinfo.name2fixturedefs
+        super().__init__((name, self._copied(defs)) for name, defs in shared.items())
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the definitions of a fixture, the most specific last.
+
+        What comes of it is bound to the active nodes, which are the trial's only while it
+        has the baton.
+        """
+        check_in()
+        name = self._aliases.get(name, name)
+        if name not in self:
+            found = self._look_up(name)
+            if not found:
+                return default
+            self[name] = self._copied(found)
+        return self[name]
+
+    def copy(self) -> PrivateFixtures:
+        """Return itself.
+
+        Up to pytest 9.0 a request copies this mapping; a plain copy would quietly share
+        the dynamic fixtures between trials.
+        """
+        return self
+
+    def _copied(self, definitions: FixtureDefs) -> FixtureDefs:
+        return tuple(_copy(d) if is_own(d, self._item) else d for d in definitions)
+
+
+def is_own(definition: FixtureDef[Any], item: pytest.Function) -> bool:
+    """Whether a fixture ends with the test itself, so that each trial needs one of its own.
+
+    So does a class fixture of a function that is in no class, and a wider one to which a
+    ``parametrize`` of that function gives its values.
+    """
+    scope: str = definition.scope
+    if scope == "function":  # nearly all, and this is asked of each for every trial
+        return True
+    scopes = [scope]
+    callspec: Any = getattr(item, "callspec", None)
+    if callspec is not None and definition.argname in callspec.params:
+        scopes.append(callspec._arg2scope[definition.argname].value)
+    return "function" in scopes or ("class" in scopes and item.getparent(pytest.Class) is None)
+
+
+def clone_item(item: pytest.Function) -> pytest.Function:
+    """Make an item that runs the same test with fixtures of its own.
+
+    The clone bears the same node id and marks, has its own stash, sections and
+    user properties, and is not part of the session's items.
+    """
+    manager = item.session._fixturemanager
+    info = item._fixtureinfo
+    clone: pytest.Function = type(item).from_parent(
+        item.parent,
+        name=item.name,
+        callspec=getattr(item, "callspec", None),
+        fixtureinfo=FuncFixtureInfo(
+            argnames=info.argnames,
+            initialnames=info.initialnames,
+            names_closure=info.names_closure,
+            name2fixturedefs=PrivateFixtures(
+                item,
+                look_up=lambda name: manager.getfixturedefs(name, item),
+                aliases=loop_aliases(item),
+            ),
+        ),
+        originalname=item.originalname,
+    )
+    for private in ("_id", "_nodeid"):  # the newer and the older name
+        if hasattr(item, private):
+            setattr(clone, private, getattr(item, private))
+    clone.__dict__["location"] = item.location  # pytest would work it out again for each
+    clone.own_markers[:] = item.own_markers
+    for mark in item.own_markers:  # also those that a conftest added after collection
+        clone.keywords.setdefault(mark.name, mark)
+    if not own_loop(item):
+        # pytest-asyncio's kind of item would run its body to the end before any other.
+        clone.runtest = partial(pytest.Function.runtest, clone)  # type: ignore[method-assign]
+    return clone
+
+
+def forget_finalizers(clone: pytest.Function) -> None:
+    """Leave the fixtures of a clone as they are.
+
+    A wider fixture ends those that were built on it before itself, even of a clone that
+    nobody has any more.
+    """
+    for definitions in clone._fixtureinfo.name2fixturedefs.values():
+        for definition in definitions:
+            if is_own(definition, clone):
+                definition._finalizers.clear()
+
+
+def _copy(definition: FixtureDef[Any]) -> FixtureDef[Any]:
+    own = copy.copy(definition)
+    own.cached_result = None
+    own._finalizers = []  # type: ignore[misc]  # Final there; a copy needs its own
+    return own

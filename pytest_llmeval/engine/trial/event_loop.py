@@ -1,0 +1,268 @@
+"""The event loop on which async trials wait, run from outside.
+
+It runs only while nothing else has the baton, and stops as soon as a trial can go on. So
+a sync body never sees a running loop, and no pytest code is entered from a coroutine.
+Importing this module imports asyncio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Coroutine
+from contextlib import AbstractContextManager
+from contextvars import Context, copy_context
+from functools import partial
+from inspect import CORO_CREATED, getcoroutinestate
+from queue import SimpleQueue
+from threading import get_ident
+from typing import Any, TypeVar
+from weakref import WeakSet
+
+from pytest_llmeval.engine.baton.result import Result
+from pytest_llmeval.engine.baton.thread_pool import Threads
+from pytest_llmeval.engine.baton.trial_thread import ThreadFiber
+from pytest_llmeval.engine.trial.async_tasks import RUNNER, make_task, own_tasks_alone
+from pytest_llmeval.engine.trial.trial import RunningTrial
+from pytest_llmeval.errors import ProviderFailed
+
+T = TypeVar("T")
+
+GRACE = 1.0  # seconds for a coroutine that is cancelled to end
+
+
+class Pump:
+    """Runs the loop between the turns of trials.
+
+    Args:
+        loop: on which all overlapping trials wait.
+        turn: swaps the state of the process for a trial's.
+        wake: says that a fiber is ready.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        turn: Callable[[RunningTrial], AbstractContextManager[None]],
+        wake: Callable[[ThreadFiber], None],
+    ) -> None:
+        self.loop = loop
+        self.turn = turn
+        self.wake_fiber = wake
+        self._is_pumping = False
+        self._thread = get_ident()  # where the loop runs
+        self._mains: dict[RunningTrial, asyncio.Task[None]] = {}
+        if loop.get_task_factory() is None:
+            loop.set_task_factory(make_task)
+
+    def runner(self, trial: RunningTrial) -> TrialRunner:
+        """Make what runs the coroutines of a trial."""
+        return TrialRunner(trial, self)
+
+    def run(self, ready: SimpleQueue[ThreadFiber], *, timeout: float | None) -> None:
+        """Run the loop until a fiber is ready, or for so many seconds."""
+        alarm = None if timeout is None else self.loop.call_later(timeout, self._stop)
+        self._is_pumping = True
+        self._thread = get_ident()
+        try:
+            while ready.empty():  # looked at after the flag is up: see stop()
+                self.run_loop()
+                if timeout is not None:
+                    break
+        finally:
+            self._is_pumping = False
+            if alarm is not None:
+                alarm.cancel()
+
+    def run_loop(self) -> None:
+        """Run the loop until it is stopped; who asks for all tasks is shown the trial's own."""
+        with own_tasks_alone():
+            self.loop.run_forever()
+
+    def run_until(self, tasks: Collection[asyncio.Task[Any]], *, timeout: float | None) -> None:
+        """Run the loop until tasks have ended, or for so many seconds.
+
+        Not ``run_until_complete``, which would need a task of its own, to be seen by all.
+        """
+        left = {task for task in tasks if not task.done()}
+
+        def has_ended(task: asyncio.Task[Any]) -> None:
+            left.discard(task)
+            if not left:
+                self.loop.stop()
+
+        if not left:
+            return
+        alarm = None if timeout is None else self.loop.call_later(timeout, self.loop.stop)
+        for task in left:
+            task.add_done_callback(has_ended)
+        try:
+            self.run_loop()
+        finally:
+            for task in tasks:
+                task.remove_done_callback(has_ended)
+            if alarm is not None:
+                alarm.cancel()
+
+    def stop(self) -> None:
+        """End ``run``, from any thread, after a fiber was put where it looks."""
+        if get_ident() == self._thread:
+            self._stop()
+        elif self._is_pumping:
+            with contextlib.suppress(RuntimeError):  # a call came back after the session
+                self.loop.call_soon_threadsafe(self._stop)
+
+    def _stop(self) -> None:
+        if self._is_pumping:  # a fixture may run the loop by now: it is not ours to stop
+            self.loop.stop()
+
+    def start(
+        self, trial: RunningTrial, coroutine: Coroutine[Any, Any, None], context: Context
+    ) -> asyncio.Task[None]:
+        """Make a task of what a trial waits for."""
+        task = self.loop.create_task(coroutine, context=context)
+        self._mains[trial] = task
+        task.add_done_callback(lambda _: self._mains.pop(trial, None))
+        return task
+
+    def cancel(self, trial: RunningTrial) -> None:
+        """Cancel what a trial waits for, if it does."""
+        if trial in self._mains:
+            self._mains[trial].cancel()
+
+    def withdraw(self, trials: Collection[RunningTrial]) -> None:
+        """Cancel what trials wait for, and give it a moment to end."""
+        tasks = [self._mains[trial] for trial in trials if trial in self._mains]
+        for task in tasks:
+            task.cancel()
+        self.run_until(tasks, timeout=GRACE)
+
+
+class TrialRunner:
+    """Runs the coroutines of one trial; to pytest-asyncio it is an ``asyncio.Runner``."""
+
+    def __init__(self, trial: RunningTrial, pump: Pump) -> None:
+        self._trial = trial
+        self._pump = pump
+        self._tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
+        self._exit: SystemExit | None = None  # that a task of the trial raised
+        self._has_ended = False
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        """Return the loop."""
+        return self._pump.loop
+
+    def run(self, coroutine: Coroutine[Any, Any, T], *, context: Context | None = None) -> T:
+        """Run a coroutine of the trial to its end; others go on meanwhile."""
+        if self._pump.loop.is_running():
+            coroutine.close()
+            raise RuntimeError(
+                "an async fixture was asked for by getfixturevalue in an async def test. "
+                "Name it as an argument of the test."
+            )
+        context = context or copy_context()
+        context.run(RUNNER.set, self)
+        try:
+            return self._run(coroutine, context)
+        finally:
+            if getcoroutinestate(coroutine) == CORO_CREATED:  # cancelled before its first step
+                coroutine.close()
+
+    def close(self) -> None:
+        """Cancel the tasks that the trial left running, as ``asyncio.run`` does."""
+        left = [task for task in self._tasks if not task.done()]
+        for task in left:
+            task.cancel()
+        try:
+            if left:
+                self.run(_end(left))
+            self._raise_exit()
+        finally:
+            self._has_ended = True
+
+    def adopt(self, task: asyncio.Task[Any]) -> None:
+        """Note a task that a coroutine of the trial began."""
+        self._tasks.add(task)
+
+    def owns(self, task: asyncio.Task[Any]) -> bool:
+        """Whether a coroutine of the trial began a task."""
+        return task in self._tasks
+
+    def leave(self, raised: SystemExit) -> None:
+        """End what the trial waits for with an exit that one of its tasks raised.
+
+        The loop would hand it to whoever runs it, which may be the turn of any other case.
+        """
+        self._exit = raised
+        self._pump.cancel(self._trial)
+
+    def turn(self) -> AbstractContextManager[None]:
+        """Swap the state of the process for the trial's, while there is a trial."""
+        return contextlib.nullcontext() if self._has_ended else self._pump.turn(self._trial)
+
+    def _run(self, coroutine: Coroutine[Any, Any, T], context: Context) -> T:
+        fiber = self._trial.fiber
+        result: Result[T] = Result()
+
+        def begin() -> asyncio.Task[None]:
+            return self._pump.start(self._trial, result.keep_awaited(coroutine), context)
+
+        if not isinstance(fiber, ThreadFiber):
+            self._wait_here(begin(), timeout=None)
+        elif fiber.cancelled:  # it tears its fixtures down, and is waited for
+            self._wait_here(begin(), timeout=GRACE)
+        else:
+            fiber.suspend(lambda: begin().add_done_callback(lambda _: self._pump.wake_fiber(fiber)))
+        self._raise_exit()
+        return result.get()
+
+    def _raise_exit(self) -> None:
+        raised, self._exit = self._exit, None
+        if raised is not None:
+            raise raised
+
+    def _wait_here(self, task: asyncio.Task[None], *, timeout: float | None) -> None:
+        """Run the loop in this thread, without giving up the baton."""
+        try:
+            self._pump.run_until([task], timeout=timeout)
+        finally:  # Ctrl-C too: what is cancelled must end before its fixtures do
+            is_late = not task.done()
+            if is_late:
+                task.cancel()
+                self._pump.run_until([task], timeout=GRACE)
+        if is_late:  # in teardown pytest leaves the other fixtures up at what is no Exception
+            raise ProviderFailed("the trial was cancelled before this had ended")
+
+
+async def _end(tasks: Collection[asyncio.Task[Any]]) -> None:
+    await asyncio.wait(tasks, timeout=GRACE)
+
+
+async def wait_in_thread(
+    function: Callable[[], T],
+    *,
+    threads: Threads,
+    beside: AbstractContextManager[None],
+) -> T:
+    """Await a function that blocks.
+
+    It is not stopped when the awaiting task is cancelled: what it pays for is still kept.
+    """
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+    result: Result[T] = Result()
+
+    def settle() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    def job() -> None:
+        with beside:
+            result.keep(function)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle)
+
+    threads.run(partial(copy_context().run, job))
+    await ended
+    return result.get()

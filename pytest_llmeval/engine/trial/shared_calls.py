@@ -1,0 +1,67 @@
+"""What was asked on behalf of no single trial: while a wider fixture was set up, or elsewhere.
+
+A reply that a fixture got is a draw of every case that uses the fixture. If it belonged to
+nobody, a new draw of it would move many cases at once and look like evidence from each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from pytest_llmeval.engine.trial.ledger import Ledger
+from pytest_llmeval.engine.trial.trial import RunningTrial
+from pytest_llmeval.models.attribution import asking
+from pytest_llmeval.records import Call
+
+
+class SharedCalls:
+    """The calls of wider fixtures, and those that belong to no case at all."""
+
+    def __init__(self) -> None:
+        self._of_fixtures: dict[Any, Ledger] = {}
+        self._handed_out: set[Ledger] = set()
+        self._elsewhere = Ledger.shared_by_trials()
+        self._told = 0
+
+    @contextmanager
+    def setting_up(self, fixturedef: Any, trial: RunningTrial) -> Iterator[None]:
+        """Set a wider fixture up, in a trial that is the first to ask for it."""
+        if not trial.intercepts:
+            yield
+            return
+        ledger = self._of_fixtures[fixturedef] = Ledger.shared_by_trials()
+        try:
+            with asking(ledger):
+                yield
+        finally:
+            ledger.end()
+
+    def hand_out(self, trial: RunningTrial) -> None:
+        """Give a trial the draws of the wider fixtures that it used; the first one paid."""
+        definitions = trial.clone._fixtureinfo.name2fixturedefs.values()
+        used = (self._of_fixtures.get(one) for several in definitions for one in several)
+        for ledger in used:
+            if ledger is not None:
+                trial.ledger.shared += self._calls_of(ledger)
+                trial.ledger.refusal = trial.ledger.refusal or ledger.refusal
+
+    @contextmanager
+    def around(self, *, intercepts: bool) -> Iterator[None]:
+        """Run a case: what is asked meanwhile by nobody known belongs to no case."""
+        with asking(self._elsewhere if intercepts else None):
+            yield
+
+    def untold(self) -> int:
+        """Count the calls that belong to no case, since the last time."""
+        count = len(self._elsewhere.calls)
+        new, self._told = count - self._told, count
+        return new
+
+    def _calls_of(self, ledger: Ledger) -> tuple[Call, ...]:
+        if ledger not in self._handed_out:
+            self._handed_out.add(ledger)
+            return ledger.calls
+        return tuple(replace(call, replayed=call.failure is None) for call in ledger.calls)

@@ -1,0 +1,71 @@
+"""Fixtures wider than a function are set up where pytest does so: in the session's own thread.
+
+A trial that is the first to ask for one lets the session do it, and waits. So what is bound to
+its thread meets that thread again at its end, a signal handler may be installed, and
+a context variable that is set there is seen by all that comes later, and can be reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from functools import partial
+from typing import Any, TypeVar
+
+import pytest
+from _pytest.fixtures import FixtureDef
+
+from pytest_llmeval.engine.baton.trial_thread import ThreadFiber
+from pytest_llmeval.engine.trial.trial import TRIAL
+
+T = TypeVar("T")
+
+
+@contextmanager
+def wide_fixtures_in_session() -> Iterator[None]:
+    """Have the session set up what trials share, and end what stands in its place."""
+    plain = FixtureDef.execute
+
+    def execute(definition: FixtureDef[Any], request: pytest.FixtureRequest) -> Any:
+        __tracebackhide__ = True
+        run: Callable[[], Any] = partial(plain, definition, request)  # type: ignore[arg-type]
+        if definition.scope == "function" or _is_there(definition, request):
+            return run()  # nothing of the user's is called, or nothing that is shared
+        trial = request._pyfuncitem.stash.get(TRIAL, None)
+        if trial is None or not isinstance(trial.fiber, ThreadFiber):
+            return run()
+        return _run_in_session(trial.fiber, run)
+
+    FixtureDef.execute = execute  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        FixtureDef.execute = plain  # type: ignore[method-assign]
+
+
+def _is_there(definition: FixtureDef[Any], request: pytest.FixtureRequest) -> bool:
+    """Whether a fixture need not be set up: one with another parameter must end first."""
+    cached = definition.cached_result
+    return cached is not None and cached[1] is definition.cache_key(request)  # type: ignore[arg-type]
+
+
+def _run_in_session(fiber: ThreadFiber, run: Callable[[], T]) -> T:
+    """Run something in the thread and the context of the session; take over what it set."""
+    __tracebackhide__ = True
+    news: dict[ContextVar[Any], object] = {}
+
+    def observed() -> T:
+        __tracebackhide__ = True
+        before = copy_context()
+        try:
+            return run()
+        finally:
+            after = copy_context().items()
+            news.update((var, value) for var, value in after if before.get(var) is not value)
+
+    try:
+        return fiber.in_session(observed)
+    finally:
+        for variable, value in news.items():
+            variable.set(value)

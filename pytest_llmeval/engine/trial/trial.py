@@ -1,0 +1,285 @@
+"""One trial: a clone of the item that goes through pytest's own setup, call and teardown."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import pytest
+from _pytest.runner import call_and_report
+
+from pytest_llmeval.engine.baton.thread_pool import Threads
+from pytest_llmeval.engine.baton.trial_thread import Fiber, ThreadFiber
+from pytest_llmeval.engine.isolation.patches import Patches
+from pytest_llmeval.engine.isolation.process_state import Context
+from pytest_llmeval.engine.marker import case_id
+from pytest_llmeval.engine.trial.clone import clone_item
+from pytest_llmeval.engine.trial.ledger import Ledger
+from pytest_llmeval.engine.trial.outcome import (
+    Failure,
+    asked_in_vain,
+    explain,
+    headline,
+    message,
+    outcome,
+    shown,
+)
+from pytest_llmeval.models.attribution import asking
+from pytest_llmeval.models.http.masking import masked_urls
+from pytest_llmeval.records import PASS_METRIC, Outcome, Trial
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from pytest_llmeval.engine.trial.event_loop import TrialRunner
+
+T = TypeVar("T")
+Phase = Literal["setup", "call", "teardown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """What is kept of a trial that has ended; nothing in it holds on to the test.
+
+    Attributes:
+        exception: what left setup or call, None if the body returned.
+        in_setup: the exception came from a fixture, before the body.
+        torn: what left teardown.
+        headline: first line of the exception, for the terminal of this session.
+        longrepr: pytest's own rendering of the failure.
+        sections: captured output as (phase, kind, text).
+        warned: warnings that the trial gave, if it ran apart from the session's own.
+        was_detached: it ran beside the others for a while, without their protection.
+        has_patched: it patched something that was undone while it did.
+        held_for: for whose sake its calls were not overlapped: what it patched, a model.
+    """
+
+    record: Trial
+    exception: BaseException | None = None
+    in_setup: bool = False
+    torn: BaseException | None = None
+    headline: str = ""
+    longrepr: Any = None
+    sections: tuple[tuple[str, str, str], ...] = ()
+    properties: tuple[tuple[str, object], ...] = ()
+    warned: tuple[warnings.WarningMessage, ...] = ()
+    was_detached: bool = False
+    has_patched: bool = False
+    held_for: str = ""
+
+
+SERIAL_MODEL = "llm_serial"
+BLOCKING_IN_ASYNC = "llm in async def, where await async_llm.ask(...) would overlap"
+TRIAL = pytest.StashKey["RunningTrial"]()
+
+
+class RunningTrial:
+    """A trial on its way, from its first fixture to its last.
+
+    Args:
+        item: the case.
+        index: of the trial.
+        make_fiber: makes what carries it.
+        threads: where calls wait that its coroutines await.
+        shows_failure: whether a failure is to be rendered in full.
+        intercepts: whether what the application asks by itself belongs to the trial.
+
+    Attributes:
+        context: the state of the process as the trial left it when it last waited; None
+            for one that runs inline.
+        patches: what it patches while it has its turn; None if nothing is ever swapped.
+        runner_on: makes what runs its coroutines on a loop.
+        left_setup: its fixtures are set up, or failed to be.
+        widening: how many fixtures that others share are being set up; the baton stays
+            here meanwhile, or a second trial would set them up too.
+        has_widened: it set some up.
+        holding: how many functions run that must see what the trial patched; the same.
+    """
+
+    def __init__(
+        self,
+        item: pytest.Function,
+        index: int,
+        *,
+        make_fiber: Callable[[Callable[[], None]], Fiber],
+        threads: Threads,
+        shows_failure: bool = True,
+        intercepts: bool = False,
+    ) -> None:
+        self.item = item
+        self.intercepts = intercepts
+        self.index = index
+        self.fiber = make_fiber(self._run)
+        self.ledger = Ledger(index, wait=self._wait, wait_async=self._wait_async)
+        self.clone = clone_item(item)
+        self.clone.stash[TRIAL] = self
+        self.clone.repr_failure = self._repr_failure  # type: ignore[method-assign]
+        self.clone.add_report_section = self._add_section  # type: ignore[method-assign]
+        self.context: Context | None = None
+        self.patches: Patches | None = None
+        self.runner_on: Callable[[AbstractEventLoop], TrialRunner]
+        self._threads = threads
+        self.warned: list[warnings.WarningMessage] = []
+        self.left_setup = False
+        self.widening = 0
+        self.has_widened = False
+        self.holding = 0
+        self._shows_failure = shows_failure
+        self._raised: dict[Phase, Failure] = {}
+        self._longrepr: Any = None
+        self._held_for = ""
+        self._started = time.perf_counter()
+
+    def note(self, phase: Phase, failure: Failure | None) -> None:
+        """Keep what left a phase; pytest's report would show an xfail as skipped."""
+        if failure is not None:
+            explain(failure.value)
+            self._raised[phase] = failure
+
+    def ended(self) -> Ended:
+        """Sum the trial up; it may be forgotten then."""
+        failure = self._raised.get("setup") or self._raised.get("call")
+        torn = self._raised.get("teardown")
+        return Ended(
+            record=self._record(failure),
+            exception=failure.value if failure else None,
+            in_setup="setup" in self._raised,
+            torn=torn.value if torn else None,
+            headline=headline(failure, self.ledger),
+            longrepr=self._longrepr,
+            sections=tuple(self.clone._report_sections),
+            properties=tuple(self.clone.user_properties),
+            warned=tuple(self.warned),
+            was_detached=self.fiber.was_detached,
+            has_patched=self.patches is not None and self.patches.were_used,
+            held_for=self._held_for,
+        )
+
+    def dissolve(self) -> None:
+        """Cut the circles in which trial and clone hold each other: memory is free at once."""
+        self.ledger.end()
+        del self.clone.stash[TRIAL]
+        if not self.has_widened:  # else a fixture that lives on knows the clone
+            vars(self.clone).clear()
+        vars(self).clear()
+
+    def _record(self, failure: Failure | None) -> Trial:
+        ended = outcome(failure, self.ledger, in_setup="setup" in self._raised)
+        scores = self.ledger.scores if ended.is_scored else {}
+        if ended.is_scored:
+            scores = {PASS_METRIC: float(ended is Outcome.PASSED), **scores}
+        return Trial(
+            case=case_id(self.item),
+            index=self.index,
+            outcome=ended,
+            scores=scores,
+            calls=self.ledger.calls,
+            message=message(failure, self.ledger, root=self.item.config.rootpath),
+            seconds=round(time.perf_counter() - self._started, 6),
+        )
+
+    def _run(self) -> None:
+        with asking(self.ledger if self.intercepts else None):
+            self._run_phases()
+
+    def _run_phases(self) -> None:
+        self._started = time.perf_counter()
+        if self._passes("setup") and not self.item.config.getoption("setuponly", False):
+            self.left_setup = True
+            self._passes("call")
+        self.left_setup = True
+        self.fiber.in_teardown = True
+        # Not runtestprotocol(): that tears wider fixtures down once the session is to stop.
+        call_and_report(self.clone, "teardown", log=False, nextitem=self.item)
+        self.fiber.check_in()
+        _resume_capture(self.item.config)
+
+    def _passes(self, phase: Phase) -> bool:
+        report = call_and_report(self.clone, phase, log=False)
+        _resume_capture(self.item.config)
+        if phase in self._raised:
+            self._longrepr = report.longrepr
+        return phase not in self._raised
+
+    def wait_for_own(self, function: Callable[[], T]) -> T:
+        """Run what the test itself waits for, where it sees what the trial has patched."""
+        is_patching = self.patches is not None and self.patches.are_in_use
+        return self._hold(function) if is_patching else self._give_way(function)
+
+    def _wait(self, function: Callable[[], T], *, serial: bool) -> T:
+        """Run the call of a model, with what was patched where that may matter to any call."""
+        return self._hold(function) if self._must_hold(serial) else self._give_way(function)
+
+    def _must_hold(self, serial: bool) -> bool:
+        held_for = "" if self.patches is None else self.patches.held_for
+        if serial:
+            held_for = held_for or SERIAL_MODEL
+        self._held_for = held_for or self._held_for
+        return bool(held_for)
+
+    def _give_way(self, function: Callable[[], T]) -> T:
+        if self.widening or self.holding:
+            return function()
+        if self.fiber.holds_up_loop():
+            self._held_for = self._held_for or BLOCKING_IN_ASYNC
+        return self.fiber.block(function)
+
+    def _hold(self, function: Callable[[], T]) -> T:
+        self.fiber.check_in()
+        self.holding += 1
+        try:
+            return function()
+        finally:
+            self.holding -= 1
+
+    async def _wait_async(self, function: Callable[[], T], *, awaits: bool, serial: bool) -> T:
+        """Run the call of a model in another thread, unless it might need what was patched.
+
+        What awaits on the loop itself finds there what was patched.
+        """
+        from pytest_llmeval.engine.trial.event_loop import wait_in_thread
+
+        if self.fiber.in_teardown:
+            self.fiber.raise_if_cancelled()  # what is waited for then holds up the end
+        if not awaits and self._must_hold(serial):
+            return function()
+        beside = self.fiber.beside if isinstance(self.fiber, ThreadFiber) else nullcontext
+        return await wait_in_thread(function, threads=self._threads, beside=beside())
+
+    def _repr_failure(self, excinfo: Failure) -> Any:
+        """Render what left the body: in full once a case, and a lost reply in one line.
+
+        A full rendering reads and parses the source of every frame, 10 ms and more with
+        an SDK in between, and five alike say no more than one.
+        """
+        if asked_in_vain(excinfo.value, self.ledger) or not self._shows_failure:
+            return shown(excinfo)
+        return _masked(type(self.clone).repr_failure(self.clone, excinfo))
+
+    def _add_section(self, when: str, key: str, content: str) -> None:
+        """Put what was drained while the trial waited before what was captured since."""
+        if self.context is not None and self.context.out.get(key):
+            content = self.context.out[key] + content
+            self.context.out[key] = ""
+        pytest.Item.add_report_section(self.clone, when, key, content)
+
+
+def _masked(rendered: Any) -> Any:
+    """Mask what URLs hold of secrets where a failure that was rendered tells of its exception."""
+    for traceback, crash, _ in getattr(rendered, "chain", ()):
+        for entry in traceback.reprentries:
+            entry.lines = [masked_urls(line) for line in entry.lines]
+        if crash is not None:
+            crash.message = masked_urls(crash.message)
+    return rendered
+
+
+def _resume_capture(config: pytest.Config) -> None:
+    """Undo the suspension that ends a nested phase: the item's own phase goes on."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    if capture is not None:
+        capture.resume_global_capture()

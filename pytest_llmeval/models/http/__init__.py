@@ -1,0 +1,1 @@
+"""HTTP requests to models: sent, replayed, classified."""

@@ -1,0 +1,359 @@
+"""What becomes of an HTTP request to a model, whichever library carries it.
+
+A request that is cached gets a stored reply, or a fresh one that is stored first, or
+a reply that says why there is none. The last kind always carries
+``x-should-retry: false``, so that the SDK reports it instead of trying again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from http import HTTPStatus
+from typing import Protocol
+
+from pytest_llmeval.cache.key import canonical_request
+from pytest_llmeval.cache.replies import Answer, StoredReply
+from pytest_llmeval.errors import BudgetExceeded, ProviderFailed, ReplayMiss
+from pytest_llmeval.models.base import Facts
+from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
+from pytest_llmeval.models.http.masking import is_sendable, masked
+from pytest_llmeval.models.http.streams import AnswerCheck, settled, times
+from pytest_llmeval.models.http_errors import (
+    error_code,
+    error_message,
+    error_type,
+    failure_of,
+    is_success,
+)
+from pytest_llmeval.models.limits.budget import Bill
+from pytest_llmeval.models.limits.deadline import Deadline
+from pytest_llmeval.models.limits.retries import (
+    OWN_TYPE,
+    Attempt,
+    NetworkFailed,
+    ReplyTooLarge,
+    RetryPolicy,
+    TimedOut,
+    WireReply,
+    is_throttled,
+    own_failure,
+    send_with_retries,
+)
+from pytest_llmeval.records import Failure
+
+JsonObject = Mapping[str, object]
+
+PLACEHOLDER_KEY = "llmeval-no-key-is-set"
+
+CACHED_HEADER = "x-llmeval-cached"
+FAILURE_HEADER = "x-llmeval-failure"
+MISS_CODE = "llmeval_replay_miss"
+CAP_CODE = "llmeval_cap"
+UNREACHABLE_CODE = "llmeval_no_reply"
+
+# They describe bytes that were decoded, or a connection that is not the SDK's.
+WIRE_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
+# A redirected request would be another request, which a replay could not find.
+DROPPED_HEADERS = (*WIRE_HEADERS, "location")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """What the exchange has to know of one vendor.
+
+    Attributes:
+        provider: the first half of a model name.
+        paths: ends of the paths whose replies are kept.
+        key_variable: environment variable of the API key.
+        beta_header: request header that changes what a request means, "" for none.
+        read_facts: picks model, fingerprint and tokens out of a reply.
+        sampling_in: field of the body that holds the sampling parameters, "" for the body.
+        answers: by the end of its path, what tells whether the reply of a model is an answer;
+            it is given the reply, or what the chunks of a stream say together.
+    """
+
+    provider: str
+    paths: tuple[str, ...]
+    key_variable: str
+    beta_header: str
+    read_facts: Callable[[JsonObject], Facts]
+    sampling_in: str = ""
+    answers: Mapping[str, AnswerCheck] = field(default_factory=dict)
+
+    def answer_check(self, path: str) -> AnswerCheck | None:
+        """Find what judges the replies to a path; None where no model speaks."""
+        return next((check for end, check in self.answers.items() if path.endswith(end)), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireRequest:
+    """A request that is cached. No header is kept, they hold the key: here only to be masked.
+
+    Attributes:
+        origin: scheme, host and port, without user or password.
+        path: as sent; ``query`` likewise, "" for none.
+        body: the JSON object sent.
+        beta: value of the vendor's beta header.
+        has_key: tells whether an API key other than our placeholder is sent along; asked where
+            a call is to be made.
+        secrets: gives what no message about the request may show; asked for where one is.
+    """
+
+    method: str
+    origin: str
+    path: str
+    query: str = field(repr=False)
+    body: JsonObject = field(repr=False)
+    beta: str | None
+    has_key: Callable[[], bool] = field(compare=False)
+    secrets: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
+
+
+class Post(Protocol):
+    """Posts a question of our own once."""
+
+    def __call__(
+        self, url: str, *, headers: Mapping[str, str], content: bytes, deadline: Deadline
+    ) -> WireReply:
+        """Post, and read the whole reply; raises ``NetworkFailed`` and ``TimeIsUp``."""
+
+
+class HttpFailed(ProviderFailed):
+    """A call ended in a reply that cannot be used; it is handed to the SDK."""
+
+    def __init__(
+        self, reply: WireReply, *, failure: Failure | None = None, is_refusal: bool = False
+    ) -> None:
+        """Describe the reply by status and error code; its text may quote the prompt."""
+        code = error_code(reply.body)
+        reason = f"HTTP {reply.status} ({code})" if code else f"HTTP {reply.status}"
+        super().__init__(
+            error_message(reply.body) if is_refusal else reason,
+            failure=failure or failure_of(reply.status, reply.body),
+            reason=reason,
+            is_refusal=is_refusal,
+        )
+        self.reply = reply
+
+
+def is_kept(dialect: Dialect, *, method: str, path: str, content_type: str) -> bool:
+    """Whether the reply to such a request is kept, if the body is a JSON object; see below."""
+    is_json = content_type.partition(";")[0].strip().lower() == "application/json"
+    return method == "POST" and path.endswith(dialect.paths) and is_json
+
+
+def cached_body(
+    dialect: Dialect, *, method: str, path: str, content_type: str, read: Callable[[], bytes]
+) -> JsonObject | None:
+    """Read the body of a request whose reply is kept.
+
+    Args:
+        dialect: whose request it is.
+        method: in upper case.
+        path: without query.
+        content_type: the header, "" for none.
+        read: the body; called only if the rest fits, as an upload may be large.
+
+    Returns:
+        The JSON object that is sent; None for any other request.
+    """
+    if not is_kept(dialect, method=method, path=path, content_type=content_type):
+        return None
+    try:
+        body = json.loads(read())
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def answer(
+    request: WireRequest,
+    attempt: Attempt,
+    *,
+    dialect: Dialect,
+    calls: CachedCalls,
+    retries: RetryPolicy,
+) -> StoredReply:
+    """Answer a request, from the store or by making the call.
+
+    Args:
+        request: what is to be sent.
+        attempt: sends it once.
+        dialect: whose request it is.
+        calls: where replies are kept and calls recorded.
+        retries: how to try again.
+
+    Raises:
+        ReplayMiss: only replays are wanted and there is none.
+        BudgetExceeded: a cap of the session leaves no room for the call.
+        HttpFailed: the reply cannot be used.
+        NetworkFailed: no attempt got a reply.
+        CacheError: the store cannot be used.
+    """
+    described = describe(request, dialect, calls.aliases)
+    return calls.call(
+        described, lambda _slot: perform(request, attempt, dialect=dialect, retries=retries)
+    )
+
+
+def exchange(
+    request: WireRequest,
+    attempt: Attempt,
+    *,
+    dialect: Dialect,
+    calls: CachedCalls,
+    retries: RetryPolicy,
+) -> WireReply:
+    """Answer a request of an SDK; see ``answer``.
+
+    Returns:
+        The reply for the SDK; failures have a status that the SDK raises for.
+
+    Raises:
+        NetworkFailed: no attempt got a reply.
+        CacheError: the store cannot be used.
+    """
+    try:
+        return answered(answer(request, attempt, dialect=dialect, calls=calls, retries=retries))
+    except (ReplayMiss, BudgetExceeded, HttpFailed) as exc:
+        return refused(exc)
+
+
+def answered(reply: StoredReply) -> WireReply:
+    """Hand a reply to the SDK."""
+    headers = {**reply.headers, CACHED_HEADER: str(reply.replayed).lower()}
+    return WireReply(status=reply.status, headers=headers, body=reply.body)
+
+
+def refused(exc: ReplayMiss | BudgetExceeded | HttpFailed) -> WireReply:
+    """Hand a failure to the SDK, which raises for its status."""
+    if isinstance(exc, HttpFailed):
+        return _for_the_sdk(exc.reply, exc.failure)
+    code = MISS_CODE if isinstance(exc, ReplayMiss) else CAP_CODE
+    unsent = own_failure(HTTPStatus.FAILED_DEPENDENCY, str(exc), code=code)
+    return _for_the_sdk(unsent, "infrastructure")
+
+
+def describe(
+    request: WireRequest, dialect: Dialect, aliases: tuple[tuple[str, str], ...]
+) -> Request:
+    """Say what is to be known of a request."""
+    canonical = canonical_request(
+        provider=dialect.provider,
+        method=request.method,
+        origin=request.origin,
+        path=request.path,
+        query=request.query,
+        body=request.body,
+        beta=request.beta,
+        aliases=aliases,
+    )
+    sampling = request.body.get(dialect.sampling_in) if dialect.sampling_in else request.body
+    return Request(
+        key=canonical.key(),
+        model=_asked(request, dialect),
+        host=request.origin,
+        parameters=sampling_parameters(sampling if isinstance(sampling, Mapping) else {}),
+        canonical=canonical,
+        accepts=partial(_accepts, request, dialect),
+    )
+
+
+def _accepts(request: WireRequest, dialect: Dialect, stored: StoredReply) -> bool:
+    """Whether a stored reply is an answer: earlier versions kept what was none."""
+    check = dialect.answer_check(request.path)
+    if check is None:
+        return True
+    kept = WireReply(status=stored.status, headers=stored.headers, body=stored.body)
+    is_streamed = bool(request.body.get("stream"))
+    return is_success(settled(kept, was_asked_for=is_streamed, answers=check).status)
+
+
+def _asked(request: WireRequest, dialect: Dialect) -> str | None:
+    model = request.body.get("model")
+    return f"{dialect.provider}/{model}" if isinstance(model, str) else None
+
+
+def perform(
+    request: WireRequest,
+    attempt: Attempt,
+    *,
+    dialect: Dialect,
+    retries: RetryPolicy,
+) -> Answer:
+    """Make the call; whatever is no complete success is raised."""
+    if not request.has_key():
+        raise HttpFailed(_no_key(dialect.key_variable), is_refusal=True)
+    if not all(map(is_sendable, request.secrets())):
+        raise HttpFailed(_unsendable_key(dialect.key_variable), is_refusal=True)
+    gate = retries.gates.of(dialect.provider, request.origin)
+    is_streamed = bool(request.body.get("stream"))
+    check = dialect.answer_check(request.path)
+
+    def send(deadline: Deadline) -> WireReply:
+        try:
+            reply = attempt(deadline)
+        except ReplyTooLarge as exc:
+            return exc.reply
+        return settled(reply, was_asked_for=is_streamed, answers=check)
+
+    with retries.budget.meter(_asked(request, dialect), request.body) as meter:
+        metered = meter.metered(send, partial(_bill, dialect))
+        reply = send_with_retries(metered, retries, gate)
+    if not is_success(reply.status):
+        raise HttpFailed(masked(reply, request.secrets()))
+    return Answer(
+        body=reply.body,
+        status=reply.status,
+        headers={"content-type": reply.headers.get("content-type", "application/json")},
+        facts={**dialect.read_facts(reply.says or {}), **times(reply)},
+    )
+
+
+def _bill(dialect: Dialect, reply: WireReply) -> Bill:
+    """Read what an attempt came to."""
+    if is_success(reply.status):
+        return Bill.of(dialect.read_facts(reply.says or {}))
+    # A reply that we found unusable came all the same, and may be charged for.
+    is_free = error_type(reply.body) != OWN_TYPE
+    return Bill(counts=not is_throttled(reply), is_free=is_free)
+
+
+def _no_key(variable: str) -> WireReply:
+    message = f"{variable} is not set. Set it, or replay a recorded run with --llm-cache=replay"
+    return own_failure(HTTPStatus.UNAUTHORIZED, message, code="llmeval_no_key")
+
+
+def _unsendable_key(variable: str) -> WireReply:
+    message = (
+        f"the key that goes with the request cannot be sent: it holds a line end, or another "
+        f"character that no HTTP header can have. See {variable}, and what else sets it"
+    )
+    return own_failure(HTTPStatus.UNAUTHORIZED, message, code="llmeval_no_key")
+
+
+def unreachable(failed: NetworkFailed) -> WireReply:
+    """Say that no reply came as a gateway would.
+
+    For clients that try again whatever the network raises: after all that we have tried, with
+    pauses in which no other trial can run. To a status they listen.
+    """
+    is_late = isinstance(failed, TimedOut)
+    status = HTTPStatus.GATEWAY_TIMEOUT if is_late else HTTPStatus.BAD_GATEWAY
+    unsent = own_failure(status, f"no reply: {failed}", code=UNREACHABLE_CODE)
+    return _for_the_sdk(unsent, "infrastructure")
+
+
+def without_wire_headers(reply: WireReply) -> WireReply:
+    """Take away what describes bytes that were decoded, and where a redirect would lead."""
+    kept = {name: text for name, text in reply.headers.items() if name not in DROPPED_HEADERS}
+    return replace(reply, headers=kept)
+
+
+def _for_the_sdk(reply: WireReply, failure: Failure) -> WireReply:
+    kept = without_wire_headers(reply).headers
+    headers = {**kept, "x-should-retry": "false", FAILURE_HEADER: failure}
+    return WireReply(status=reply.status, headers=headers, body=reply.body)

@@ -1,0 +1,134 @@
+"""Keys are shown to nobody: not by a server that quotes one, not by what logs or refuses it.
+
+The message of a refusal ends in the SDK's exception, and so on the terminal and in CI's logs.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from urllib.parse import parse_qsl, unquote_plus, urlsplit
+
+from pytest_llmeval.cache.key import is_secret_name
+from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.models.limits.retries import WireReply
+
+MASK = "***"
+SHORTEST = 8  # what is shorter is a word (EMPTY, ollama) that a local server is given
+# httpx logs each URL at level INFO, the SDKs do at DEBUG.
+LOGGERS = ("httpx", "httpx2", "openai._base_client", "anthropic._base_client")
+_URL = re.compile(r"""\b[a-z][a-z0-9+.-]*://[^\s'"<>]+""", re.IGNORECASE)
+_ENDINGS = ("key", "token", "secret", "authorization", "cookie")
+
+
+def secrets_of(headers: Iterable[tuple[str, str]], *, query: str) -> tuple[str, ...]:
+    """Pick out what a request must not show, the longest first.
+
+    Args:
+        headers: names and values, as sent.
+        query: of the URL.
+    """
+    sent = [text for name, text in headers if name.lower().endswith(_ENDINGS)]
+    bare = [text.rpartition(" ")[2] for text in sent]  # without "Bearer"
+    asked = [text for name, text in parse_qsl(query) if is_secret_name(name)]
+    secrets = {text for text in (*sent, *bare, *asked) if len(text) >= SHORTEST}
+    return tuple(sorted(secrets, key=lambda text: (-len(text), text)))
+
+
+def masked(reply: WireReply, secrets: Iterable[str]) -> WireReply:
+    """Put asterisks in the place of secrets that a reply quotes, escaped or not."""
+    body = reply.body
+    for secret in secrets:
+        body = re.sub(b"".join(map(_escaped, secret)), MASK.encode(), body)
+    return replace(reply, body=body)
+
+
+def _escaped(character: str) -> bytes:
+    r"""Word a pattern that finds a character as it is, behind backslashes, as \u00e9 or as %C3%A9.
+
+    JSON within JSON has several backslashes. They are bounded: of a reply that is all backslashes
+    each would be looked at once for every other.
+    """
+    plain = character.encode()
+    url = "".join(f"%{byte:02X}" for byte in plain)
+    number = f"u{ord(character):04X}"
+    return rb"(?:\\{0,7}%b|\\{1,7}(?i:%b)|(?i:%b))" % (
+        re.escape(plain),
+        number.encode(),
+        url.encode(),
+    )
+
+
+def key_of_environment(variable: str) -> str:
+    """Read a key from an environment variable, without the line end of many a CI service.
+
+    Returns:
+        The key; "" if there is none, as where a CI service did not pass the secret on.
+
+    Raises:
+        SettingsError: it cannot be sent. The error of an HTTP library would quote it.
+    """
+    key = os.environ.get(variable, "").strip()
+    if key.isascii() and is_sendable(key):
+        return key
+    del key  # a traceback may show what is in a frame
+    raise SettingsError(
+        f"{variable} holds a character that no HTTP header can have: a line end, a typographic "
+        "quote or an invisible space, say. Copy the key again, and nothing else"
+    )
+
+
+def is_sendable(secret: str) -> bool:
+    """Whether a header can have this value."""
+    return secret.isprintable()
+
+
+@contextmanager
+def masked_logs() -> Iterator[None]:
+    """Mask what URLs hold of secrets in the lines that HTTP libraries and SDKs log."""
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    for logger in loggers:
+        logger.addFilter(_mask_record)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(_mask_record)
+
+
+def masked_urls(text: str) -> str:
+    """Mask every URL in a text, such as the message of an exception; see ``masked_url``."""
+    return _URL.sub(lambda found: masked_url(found[0]), text) if "://" in text else text
+
+
+def masked_url(url: str) -> str:
+    """Put asterisks in the place of user, password and secret parameters of a URL."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # an odd bracket
+        return MASK
+    _, at, host = parts.netloc.rpartition("@")
+    query = "&".join(map(_masked_parameter, parts.query.split("&")))
+    if not at and query == parts.query:
+        return url  # as it was written
+    return parts._replace(netloc=f"{MASK}@{host}" if at else host, query=query).geturl()
+
+
+def _masked_parameter(parameter: str) -> str:
+    name, _, _ = parameter.partition("=")
+    return f"{name}={MASK}" if is_secret_name(unquote_plus(name)) else parameter
+
+
+def _mask_record(record: logging.LogRecord) -> bool:
+    if isinstance(record.args, tuple):
+        record.args = tuple(map(_masked_argument, record.args))
+    return True
+
+
+def _masked_argument(argument: object) -> object:
+    text = str(argument)
+    return masked_urls(text) if "://" in text else argument

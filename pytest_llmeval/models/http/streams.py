@@ -1,0 +1,299 @@
+"""Whether a reply is complete and answers, and what it says; bytes in, facts out.
+
+A stream is read to its end before anything is made of it, so that only its bytes count and
+not how they were cut into chunks. Two forms are known: server-sent events (openai, anthropic
+and all who speak like them) and one JSON object a line (ollama).
+
+Whatever is no complete answer is turned into the HTTP failure that a vendor would have sent,
+had the failure come before the first chunk: so it is tried again, slows the provider's pace
+down, counts as infrastructure or content and is worded by the SDK like any other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from http import HTTPStatus
+from typing import cast
+
+from pytest_llmeval.models.http_errors import is_success, status_of
+from pytest_llmeval.models.limits.retries import MAX_REPLY_BYTES, OWN_TYPE, ReplyTooLarge, WireReply
+
+JsonObject = Mapping[str, object]
+AnswerCheck = Callable[[JsonObject], bool]
+
+STREAM_TYPES = ("text/event-stream", "application/x-ndjson")
+END_TYPES = ("response.completed", "response.incomplete", "message_stop")
+_DONE = b"[DONE]"
+# Where the vendors' replies have what was asked for, and of what kind it is.
+_ANSWERS: Mapping[str, type | tuple[type, ...]] = {
+    "choices": list,
+    "content": (list, str),
+    "data": list,
+    "embedding": list,
+    "embeddings": list,
+    "message": dict,
+    "output": list,
+    "response": str,
+    "results": list,
+}
+_SILENT: tuple[object, ...] = (None, "", [], {})  # values that say nothing
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+
+
+class StreamFailed(Exception):
+    """A stream, or a response, is no complete reply.
+
+    Attributes:
+        status: of the HTTP failure that it amounts to.
+        error: as a vendor words it: ``message``, ``type``, ``code``.
+    """
+
+    def __init__(self, status: int, error: JsonObject) -> None:
+        """Keep both."""
+        super().__init__(str(error.get("message")))
+        self.status = status
+        self.error = error
+
+
+class Reading:
+    """A reply that is read chunk by chunk, to a bound.
+
+    Args:
+        started: when it was asked for, on ``time.perf_counter``.
+        most: so many bytes may come.
+
+    Attributes:
+        first: after how many seconds the first chunk came; None if none did.
+    """
+
+    def __init__(self, *, started: float = 0.0, most: int = MAX_REPLY_BYTES) -> None:
+        self.first: float | None = None
+        self._started = started
+        self._most = most
+        self._size = 0
+        self._chunks: list[bytes] = []
+
+    @property
+    def body(self) -> bytes:
+        """All that came."""
+        return b"".join(self._chunks)
+
+    def add(self, chunk: bytes) -> None:
+        """Take the next chunk.
+
+        Raises:
+            ReplyTooLarge: more came than may be read.
+        """
+        if self.first is None:
+            self.first = time.perf_counter() - self._started
+        self._size += len(chunk)
+        if self._size > self._most:
+            raise ReplyTooLarge(self._most)
+        self._chunks.append(chunk)
+
+    def add_all(self, chunks: Iterable[bytes]) -> bytes:
+        """Take all chunks and return what came; raises as ``add``."""
+        for chunk in chunks:
+            self.add(chunk)
+        return self.body
+
+
+def settled(
+    reply: WireReply, *, was_asked_for: bool, answers: AnswerCheck | None = None
+) -> WireReply:
+    """Tell of a success what it says, or the failure that it is.
+
+    Args:
+        reply: read to its end.
+        was_asked_for: the request wanted a stream; some servers send one unasked, and some
+            call it by another content type.
+        answers: tells whether what a model said is an answer; None if no model was to speak.
+    """
+    content_type = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not is_success(reply.status):
+        return reply
+    is_stream = was_asked_for or content_type in STREAM_TYPES
+    try:
+        says = read_stream(reply.body) if is_stream else _read_plain(reply.body)
+        if answers is not None and not answers(says):
+            raise _broken(
+                "the reply holds no text, refusal, call of a tool or embedding, and no reason "
+                "why it ended, or it ended in an error; nothing was stored",
+                code="llmeval_no_answer",
+            )
+    except StreamFailed as exc:
+        return replace(
+            reply,
+            status=exc.status,
+            headers={**reply.headers, "content-type": "application/json"},
+            body=json.dumps({"error": exc.error}).encode(),
+        )
+    return replace(reply, says=says, is_stream=is_stream)
+
+
+def times(reply: WireReply) -> dict[str, float | None]:
+    """Tell how long a reply took, as facts of the call; of a stream also when it began."""
+    if not reply.is_stream:
+        return {"seconds": reply.seconds}
+    return {"first_chunk_seconds": reply.first_chunk_seconds, "seconds": reply.seconds}
+
+
+def read_stream(body: bytes) -> JsonObject:
+    """Put together what the chunks of a complete stream say of the call.
+
+    Returns:
+        As the one object of a plain reply has them: model, fingerprint, usage.
+
+    Raises:
+        StreamFailed: it is not complete, is damaged, or tells of an error.
+    """
+    summary: dict[str, object] = {}
+    is_complete = False
+    for data in _pieces(body):
+        if data.startswith(_DONE):  # the SDKs read no further
+            return summary
+        piece = _parsed(data)
+        _refuse_error(piece)
+        for part in (piece, piece.get("response"), piece.get("message")):
+            if isinstance(part, dict):
+                _add(summary, part)
+        is_complete = is_complete or piece.get("type") in END_TYPES or piece.get("done") is True
+    if not is_complete:
+        raise _broken(
+            "the streamed reply ended without its end mark (data: [DONE], response.completed, "
+            'message_stop, or a line with "done": true), so it is not complete and nothing was '
+            "stored. If this server never sends one, ask without stream=True",
+            code="llmeval_stream_cut",
+        )
+    return summary
+
+
+def _pieces(body: bytes) -> Iterator[bytes]:
+    is_json_lines = body.lstrip().startswith(b"{")
+    lines = _LINE_END.split(body)
+    if not lines[-1]:
+        lines.pop()  # what follows the last line end is no line
+    return filter(bytes.strip, lines) if is_json_lines else _event_data(lines)
+
+
+def _event_data(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Read the data of server-sent events; an event counts when a blank line ends it."""
+    data: list[bytes] = []
+    for line in lines:
+        if line.startswith(b"data:"):
+            data.append(line.removeprefix(b"data:").removeprefix(b" "))
+        elif not line and data:
+            yield b"\n".join(data)
+            data = []
+    if data == [_DONE]:  # nobody misses a blank line behind it
+        yield _DONE
+
+
+def _parsed(data: bytes) -> JsonObject:
+    try:
+        piece = json.loads(data)
+    except (ValueError, RecursionError):
+        piece = None
+    if not isinstance(piece, dict):
+        raise _broken(
+            "the streamed reply holds a line that is no JSON object; nothing was stored",
+            code="llmeval_stream_damaged",
+        )
+    return cast("JsonObject", piece)
+
+
+def _add(summary: dict[str, object], part: JsonObject) -> None:
+    """Add what a chunk says; what comes later counts, but only where it says something."""
+    for name, value in part.items():
+        known = summary.get(name)
+        if name == "choices" and isinstance(value, list):
+            summary[name] = _choices(known if isinstance(known, list) else [], value)
+        else:
+            summary[name] = _later(known, value, depth=1)
+
+
+def _later(known: object, value: object, *, depth: int) -> object:
+    if depth and isinstance(value, dict) and isinstance(known, dict):
+        return known | {
+            name: _later(known.get(name), one, depth=depth - 1) for name, one in value.items()
+        }
+    return known if value in _SILENT and known is not None else value
+
+
+def _choices(known: list[JsonObject], pieces: list[object]) -> list[JsonObject]:
+    """Put the pieces of each choice together; a chunk may have none, as one with the usage."""
+    choices = {str(choice.get("index")): choice for choice in known}
+    for piece in pieces:
+        if isinstance(piece, dict):
+            place = str(piece.get("index"))
+            choices[place] = cast("JsonObject", _later(choices.get(place, {}), piece, depth=2))
+    return list(choices.values())
+
+
+def _refuse_error(piece: JsonObject) -> None:
+    error = piece.get("error")
+    kind = piece.get("type")
+    if kind == "response.failed":
+        response = piece.get("response")
+        error = response.get("error") if isinstance(response, dict) else None
+    if not error and kind not in ("error", "response.failed"):
+        return
+    # The Responses API spells an error out on the event itself.
+    raise _told(error or piece, where="an error that ended the stream")
+
+
+def _read_plain(body: bytes) -> JsonObject:
+    """Read a reply in one piece; gateways send their errors with status 200, too.
+
+    Raises:
+        StreamFailed: it is no JSON object, is an error, or has no place for an answer.
+    """
+    try:
+        reply = json.loads(body)
+    except (ValueError, RecursionError):
+        raise _broken(
+            "the reply is not complete, valid JSON; nothing was stored", code="llmeval_not_json"
+        ) from None
+    if not isinstance(reply, dict):
+        raise _broken(
+            "the reply is no JSON object, so it answers nothing; nothing was stored",
+            code="llmeval_no_object",
+        )
+    error = reply.get("error")
+    if (reply.get("object", "response"), reply.get("status")) == ("response", "failed"):
+        raise _told(error or {}, where="the error of a response that failed")
+    if (error or "error" in (reply.get("type"), reply.get("object"))) and not _answers(reply):
+        told = error if isinstance(error, dict | str) and error else reply
+        raise _told(told, where="an error in place of a reply")
+    if reply.get("choices") == [] or not _has_room_for_answer(reply):
+        raise _broken(
+            f"the reply holds none of {', '.join(_ANSWERS)}, so it answers nothing; "
+            "nothing was stored",
+            code="llmeval_no_answer",
+        )
+    return cast("JsonObject", reply)
+
+
+def _has_room_for_answer(reply: JsonObject) -> bool:
+    return any(isinstance(reply.get(name), kind) for name, kind in _ANSWERS.items())
+
+
+def _answers(reply: JsonObject) -> bool:
+    """Whether a reply of any vendor holds something besides its error."""
+    return any(isinstance(reply.get(name), list | dict) and reply[name] for name in _ANSWERS)
+
+
+def _told(error: object, *, where: str) -> StreamFailed:
+    """Word an error that came with status 200, the vendor's own words first: they are judged."""
+    fields = error if isinstance(error, dict) else {"message": str(error)}
+    message = f"{fields.get('message') or 'it says no more'} ({where})"
+    return StreamFailed(status_of(fields), {**fields, "message": message})
+
+
+def _broken(message: str, *, code: str) -> StreamFailed:
+    error = {"message": message, "type": OWN_TYPE, "code": code}
+    return StreamFailed(HTTPStatus.BAD_GATEWAY, error)

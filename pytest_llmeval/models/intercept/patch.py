@@ -1,0 +1,290 @@
+"""The clients that an application builds itself: their questions to models are kept too.
+
+The seam is what every client of httpx and httpx2 sends through in the end, the public
+``handle_request`` of their ``HTTPTransport``. It is taken at the class, so it does not matter
+when and where a client was built. What is asked anew goes on through the client's own
+transport, with its proxies and certificates; whatever else it sends is not even looked into.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from asyncio import AbstractEventLoop
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import ExitStack, contextmanager
+from contextvars import copy_context
+from functools import partial
+from typing import Any
+from weakref import ref
+
+import httpx
+import httpx2
+
+from pytest_llmeval.errors import CallAbandoned, SettingsError
+from pytest_llmeval.models.calls import is_on_asyncio
+from pytest_llmeval.models.http.async_exchange import exchange_async
+from pytest_llmeval.models.http.exchange import exchange, unreachable
+from pytest_llmeval.models.http.httpx_messages import response, unpacked
+from pytest_llmeval.models.http.streams import Reading
+from pytest_llmeval.models.http.uncached import note_error, note_status
+from pytest_llmeval.models.intercept.questions import Interception, Question
+from pytest_llmeval.models.limits.retries import NetworkFailed, ReplyTooLarge, TimedOut, WireReply
+
+LIBRARIES = (httpx2, httpx)
+SEAMS = (("HTTPTransport", "handle_request"), ("AsyncHTTPTransport", "handle_async_request"))
+# By this header the SDKs of openai and anthropic tell that they try again themselves.
+RETRYING = "x-stainless-retry-count"
+
+
+@contextmanager
+def intercepting(interception: Interception) -> Iterator[None]:
+    """Stand between all clients of httpx and httpx2 and the network.
+
+    Raises:
+        SettingsError: one of these libraries is not as expected.
+    """
+    check_seams()
+    with ExitStack() as undoing:
+        for library in dict.fromkeys(LIBRARIES):  # httpx2 can pose as httpx
+            blocking = _Blocking(library, interception)
+            awaitable = _Awaitable(library, interception)
+            for (kind, name), handle in zip(
+                SEAMS, (blocking.handle, awaitable.handle), strict=True
+            ):
+                owner, plain = _seam(library, kind, name)
+                setattr(owner, name, _method(handle, plain))
+                undoing.callback(setattr, owner, name, plain)
+        yield
+
+
+def check_seams() -> None:
+    """Find out, before anything is spent, whether clients can be intercepted.
+
+    Raises:
+        SettingsError: one of the libraries is not as expected.
+    """
+    for library in LIBRARIES:
+        for kind, name in SEAMS:
+            _seam(library, kind, name)
+
+
+class _Blocking:
+    """Answers what blocking clients send."""
+
+    def __init__(self, library: Any, interception: Interception) -> None:
+        self._library = library
+        self._interception = interception
+
+    def handle(self, send: Callable[[Any], Any], request: Any) -> Any:
+        """Answer one request, or send it as it is."""
+        question = self._question(request)
+        if question is None:
+            with _watched(self._interception, request) as came:
+                return came(send(request))
+        try:
+            reply = exchange(
+                question.request,
+                lambda deadline: deadline.run(lambda: self._sent(send, request)),
+                dialect=question.dialect,
+                calls=question.calls,
+                retries=self._interception.retries,
+            )
+        except NetworkFailed as exc:
+            if RETRYING in request.headers:
+                return response(self._library, unreachable(exc))
+            error = _error(self._library, exc, request)
+        else:
+            return response(self._library, reply)
+        raise error  # out here, so that ours does not stand in the traceback
+
+    def _question(self, request: Any) -> Question | None:
+        found = self._interception.candidate(request)
+        if found is None:
+            return None
+        request.read()
+        return self._interception.question(request, found)
+
+    def _sent(self, send: Callable[[Any], Any], request: Any) -> WireReply:
+        started = time.perf_counter()
+        most = self._interception.retries.max_reply_bytes
+        reading = Reading(started=started, most=most)
+        try:
+            response = send(request)
+            try:
+                packed = reading.add_all(response.iter_raw())
+            finally:
+                response.close()
+            body = unpacked(self._library, response, packed, most=most)
+        except ReplyTooLarge:
+            raise
+        except Exception as exc:  # a TLS error can come as it is
+            raise NetworkFailed(exc) from exc
+        return _wire_reply(response, body, started=started, first=reading.first)
+
+
+class _Awaitable:
+    """Answers what awaitable clients send, on asyncio; elsewhere it lets all pass.
+
+    An attempt runs on the loop, where the client's connections are; what waits for it and
+    keeps the reply does so in a thread.
+    """
+
+    def __init__(self, library: Any, interception: Interception) -> None:
+        self._library = library
+        self._interception = interception
+        self._loop: Callable[[], AbstractEventLoop | None] = lambda: None
+        self._loops = 0
+
+    async def handle(self, send: Callable[[Any], Awaitable[Any]], request: Any) -> Any:
+        """Answer one request, or send it as it is."""
+        question = await self._question(request)
+        if question is None:
+            with _watched(self._interception, request) as came:
+                return came(await send(request))
+        if self._may_change_its_loop():
+            request.headers["connection"] = "close"
+        here = _ThisLoop()
+        try:
+            reply = await exchange_async(
+                question.request,
+                lambda deadline: deadline.run(lambda: here.run(partial(self._sent, send, request))),
+                dialect=question.dialect,
+                calls=question.calls,
+                retries=self._interception.retries,
+                awaits=True,
+            )
+        except NetworkFailed as exc:
+            if RETRYING in request.headers:
+                return response(self._library, unreachable(exc))
+            error = _error(self._library, exc, request)
+        else:
+            return response(self._library, reply)
+        finally:
+            here.is_over = True
+        raise error  # as above
+
+    def _may_change_its_loop(self) -> bool:
+        """Tell whether the next request of a client may come from another loop than this one.
+
+        A connection that was kept belongs to the loop on which it was opened. A request from
+        another loop would be sent on it, and paid for, but its reply could not be read.
+        """
+        loop = asyncio.get_running_loop()
+        is_new = self._loop() is not loop
+        if is_new:
+            self._loop = ref(loop)
+            self._loops += 1
+        return is_new or self._loops > 1
+
+    async def _question(self, request: Any) -> Question | None:
+        found = self._interception.candidate(request)
+        if found is None or not is_on_asyncio():
+            return None
+        await request.aread()
+        return self._interception.question(request, found)
+
+    async def _sent(self, send: Callable[[Any], Awaitable[Any]], request: Any) -> WireReply:
+        started = time.perf_counter()
+        most = self._interception.retries.max_reply_bytes
+        reading = Reading(started=started, most=most)
+        try:
+            response = await send(request)
+            try:
+                async for chunk in response.aiter_raw():
+                    reading.add(chunk)
+            finally:
+                await response.aclose()
+            body = unpacked(self._library, response, reading.body, most=most)
+        except ReplyTooLarge:
+            raise
+        except Exception as exc:  # a RuntimeError, too, where a connection is another loop's
+            raise NetworkFailed(exc) from exc
+        return _wire_reply(response, body, started=started, first=reading.first)
+
+
+def _seam(library: Any, kind: str, name: str) -> tuple[type, Callable[..., Any]]:
+    owner = getattr(library, kind, None)
+    plain = vars(owner).get(name) if isinstance(owner, type) else None
+    if not isinstance(owner, type) or not callable(plain):
+        version = getattr(library, "__version__", "?")
+        raise SettingsError(
+            f"interception does not know this {library.__name__} ({version}): "
+            f"{kind}.{name} is not there. Install another version of it, or leave intercept off"
+        )
+    return owner, plain
+
+
+@contextmanager
+def _watched(interception: Interception, request: Any) -> Iterator[Callable[[Any], Any]]:
+    """Note where a provider fails at what an SDK asks besides questions; hand its reply on."""
+    asker = interception.asker if RETRYING in request.headers else None
+    name = f"{request.method} {request.url.path}"
+
+    def came(reply: Any) -> Any:
+        if asker is not None:
+            note_status(asker, name, reply.status_code)
+        return reply
+
+    try:
+        yield came
+    except Exception as exc:
+        if asker is not None:
+            note_error(asker, name, exc)
+        raise
+
+
+def _method(handle: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+    def method(transport: Any, request: Any) -> Any:
+        return handle(partial(plain, transport), request)
+
+    return method
+
+
+class _ThisLoop:
+    """Lets other threads run coroutines here, as this one's own, and wait for them.
+
+    Attributes:
+        is_over: nobody here waits any more, so that nothing more is to be begun.
+    """
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._loop = asyncio.get_running_loop()
+        self._context = copy_context()
+
+    def run(self, function: Callable[[], Awaitable[WireReply]]) -> WireReply:
+        coroutine = self._unless_over(function)
+        try:
+            future = self._context.run(asyncio.run_coroutine_threadsafe, coroutine, self._loop)
+        except RuntimeError as exc:  # the loop is closed
+            coroutine.close()
+            raise CallAbandoned from exc
+        try:
+            return future.result()
+        except CancelledError as exc:
+            raise CallAbandoned from exc
+
+    async def _unless_over(self, function: Callable[[], Awaitable[WireReply]]) -> WireReply:
+        if self.is_over:
+            raise CallAbandoned
+        return await function()
+
+
+def _wire_reply(response: Any, body: bytes, *, started: float, first: float | None) -> WireReply:
+    return WireReply(
+        status=response.status_code,
+        headers=dict(response.headers),
+        body=body,
+        seconds=time.perf_counter() - started,
+        first_chunk_seconds=first,
+    )
+
+
+def _error(library: Any, failed: NetworkFailed, request: Any) -> Exception:
+    """Return what the client knows as an error of the network, or as a timeout."""
+    if isinstance(failed, TimedOut):
+        error: Exception = library.ReadTimeout(str(failed), request=request)
+        return error
+    return failed.error

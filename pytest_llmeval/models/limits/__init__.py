@@ -1,0 +1,1 @@
+"""Retries, pace, deadlines and caps of calls."""

@@ -1,0 +1,290 @@
+"""The caps of a session: how many calls it may make and what they may cost, over all workers.
+
+A call is let through only if the most that it can cost still fits; that sum is reserved, and
+what is not used of it is given back when the reply says what it took. Every attempt that is
+sent is a call, unless the provider turned it away for being one too many. An attempt that
+got lost may have been charged for, so it counts at its most.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import count
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from pytest_llmeval.cache.locks import ForkSafeLock
+from pytest_llmeval.errors import CAP_REASON, BudgetExceeded
+from pytest_llmeval.models.limits.deadline import Deadline, Watched
+from pytest_llmeval.models.limits.prices import Prices, Tariff
+from pytest_llmeval.models.limits.spending import Journal, Room, Tally
+from pytest_llmeval.models.limits.token_limits import most_input_tokens, most_output_tokens
+from pytest_llmeval.models.reply_facts import count as token_count
+from pytest_llmeval.records import Parameter
+
+T = TypeVar("T")
+
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.002, 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """What became of an attempt.
+
+    Attributes:
+        counts: it was a call; False if the provider turned it away untouched.
+        is_free: it was refused with an error, which nobody is charged for.
+        input_tokens: and ``output_tokens``, as the reply has them, None if it does not say.
+    """
+
+    counts: bool = True
+    is_free: bool = False
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Parameter]) -> Bill:
+        """Read the tokens of a reply."""
+        return cls(
+            input_tokens=token_count(facts.get("input_tokens")),
+            output_tokens=token_count(facts.get("output_tokens")),
+        )
+
+
+class Budget:
+    """Lets calls through while they fit under the caps. Safe for threads.
+
+    Args:
+        max_calls: the most calls, None for any number.
+        max_cost: the most dollars, None for any sum.
+        prices: of the models.
+        journal: where the calls are noted; shared by the processes of the session.
+        process: a name for this one among them.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_calls: int | None = None,
+        max_cost: Decimal | None = None,
+        prices: Prices | None = None,
+        journal: Journal | None = None,
+        process: str = "",
+    ) -> None:
+        self.is_limited = max_calls is not None or max_cost is not None
+        self._max_calls = max_calls
+        self._max_cost = max_cost
+        self._prices = prices or Prices({})
+        self._journal = journal or Journal()
+        self._process = process or str(os.getpid())
+        self._tally = Tally(max_calls=max_calls, max_cost=max_cost)
+        self._numbers = count()
+        self._lock = ForkSafeLock()
+        self._sent = 0
+        self._counting = ForkSafeLock()  # the other one is held while the journal is read
+        self._is_closed = threading.Event()
+
+    def meter(self, model: str | None, body: Mapping[str, Any]) -> Meter:
+        """Begin a call, which may take several attempts.
+
+        Args:
+            model: ``provider/model``.
+            body: what is sent.
+        """
+        return Meter(self, model, body)
+
+    def sending(self) -> None:
+        """Count an attempt that is about to be sent, whatever will come of it."""
+        with self._counting:
+            self._sent += 1
+
+    def take_sent(self) -> int:
+        """Return how many attempts were sent since the last time."""
+        with self._counting:
+            sent, self._sent = self._sent, 0
+        return sent
+
+    def close(self) -> None:
+        """Send those who wait away."""
+        self._is_closed.set()
+
+    def most(self, model: str | None, body: Mapping[str, Any]) -> tuple[Decimal, Tariff | None]:
+        """Tell the most that a call can cost, and by which tariff.
+
+        Raises:
+            BudgetExceeded: that cannot be known.
+        """
+        if self._max_cost is None:
+            return Decimal(0), None
+        tariff = self._prices.tariff(model)
+        if tariff is None:
+            remedy = self._prices.remedy(model)
+            raise self._cost_refusal(model, f"its price is not known. {remedy}")
+        most = tariff.cost(
+            input_tokens=most_input_tokens(body, window=tariff.window),
+            output_tokens=most_output_tokens(body, window=tariff.window),
+        )
+        if most is None:
+            raise self._cost_refusal(
+                model,
+                "how much it may cost cannot be told: the request names no limit of the reply, or "
+                "points to a picture or file. Give it max_tokens, or leave the cap out",
+            )
+        return most, tariff
+
+    def take(self, model: str | None, most: Decimal) -> str:
+        """Reserve what a call may cost, once calls under way have left room for it.
+
+        Returns:
+            A name for it.
+
+        Raises:
+            BudgetExceeded: it does not fit, and never will.
+        """
+        pause = SHORTEST_PAUSE
+        while True:
+            with self._lock:
+                name, room = self._try(most)
+            if room == "now":
+                return name
+            if room == "never" or self._is_closed.wait(pause):
+                raise self._refusal(model, most)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def end(self, name: str, *, calls: int, cost: Decimal) -> None:
+        """Note what a call came to; one that has ended before stays as it is."""
+        with self._lock:
+            try:
+                self._journal.append("end", name, str(calls), str(cost))
+            except OSError:  # then it stays reserved
+                return
+
+    def _try(self, most: Decimal) -> tuple[str, Room]:
+        """Enter a call in the journal if it seems to fit, and see whether it was granted."""
+        name = f"{self._process}:{next(self._numbers)}"
+        try:
+            self._catch_up()
+            room = self._tally.room(most)
+            if room == "now":
+                self._journal.append("take", name, str(most))
+                self._catch_up()
+                room = "now" if self._tally.holds(name) else "later"
+        except OSError as exc:
+            raise BudgetExceeded(
+                f"the caps of this session cannot be held over its workers: {exc}. Make --llm-dir "
+                "writable, or run without -n",
+                reason=f"{CAP_REASON}that the workers cannot share",
+            ) from exc
+        return name, room
+
+    def _catch_up(self) -> None:
+        for entry in self._journal.unread():
+            self._tally.add(entry)
+
+    def _refusal(self, model: str | None, most: Decimal) -> BudgetExceeded:
+        if not self._tally.has_calls_left:
+            option = f"--llm-max-calls={self._max_calls}"
+            return BudgetExceeded(
+                f"{model or 'the model'} was not asked: {option} is reached. Raise it, or replay "
+                "what is stored with --llm-cache=replay",
+                reason=f"{CAP_REASON}{option}",
+            )
+        return self._cost_refusal(
+            model,
+            f"it may cost up to ${most:.4f}, and ${self._tally.spent:.4f} is spent. Raise the cap, "
+            "or ask with a lower max_tokens (without one a reply may fill the model's window)",
+        )
+
+    def _cost_refusal(self, model: str | None, why: str) -> BudgetExceeded:
+        option = f"--llm-max-cost={self._max_cost}"
+        return BudgetExceeded(
+            f"{model or 'the model'} was not asked under {option}: {why}",
+            reason=f"{CAP_REASON}{option}",
+        )
+
+
+class Meter:
+    """One call, metered attempt by attempt.
+
+    Left as a context manager: an attempt that nobody waits for any more counts at its most.
+    """
+
+    def __init__(self, budget: Budget, model: str | None, body: Mapping[str, Any]) -> None:
+        self._budget = budget
+        self._model = model
+        self._body = body
+        self._most = Decimal(0)
+        self._tariff: Tariff | None = None
+        self._open: str | None = None
+        self._is_over = False
+
+    def __enter__(self) -> Self:
+        """Find out what the call may cost.
+
+        Raises:
+            BudgetExceeded: that cannot be known.
+        """
+        if self._budget.is_limited:
+            self._most, self._tariff = self._budget.most(self._model, self._body)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Count what is still open."""
+        self._is_over = True
+        if self._open is not None:
+            self._budget.end(self._open, calls=1, cost=self._most)
+
+    def metered(
+        self, send: Callable[[Deadline], T], bill: Callable[[T], Bill]
+    ) -> Callable[[Deadline], T]:
+        """Return what sends under the caps, where to wait for room takes of the time as well."""
+        if not self._budget.is_limited:
+            return lambda deadline: self._sent(lambda: send(deadline))
+        return lambda deadline: deadline.run(lambda: self.attempt(lambda: send(Watched()), bill))
+
+    def attempt(self, send: Callable[[], T], bill: Callable[[T], Bill]) -> T:
+        """Send once, if it fits under the caps.
+
+        Args:
+            send: makes the attempt; if it raises, that may have been charged for.
+            bill: reads from the reply what it came to.
+
+        Raises:
+            BudgetExceeded: it does not fit; nothing was sent.
+        """
+        if not self._budget.is_limited:
+            return self._sent(send)
+        name = self._open = self._budget.take(self._model, self._most)
+        if self._is_over:  # nobody waits any more: it had to wait for room too long
+            self._end(name, Bill(counts=False, is_free=True))
+            why = "given up before there was room for it under the cap"
+            raise BudgetExceeded(f"the call was {why}", reason=f"{CAP_REASON}({why})")
+        try:
+            reply = self._sent(send)
+        except BaseException:
+            self._end(name, Bill())
+            raise
+        self._end(name, bill(reply))
+        return reply
+
+    def _sent(self, send: Callable[[], T]) -> T:
+        self._budget.sending()
+        return send()
+
+    def _end(self, name: str, bill: Bill) -> None:
+        self._open = None
+        cost: Decimal | None = Decimal(0)
+        if not bill.is_free and self._tariff is not None:
+            cost = self._tariff.cost(
+                input_tokens=bill.input_tokens, output_tokens=bill.output_tokens
+            )
+        self._budget.end(name, calls=int(bill.counts), cost=self._most if cost is None else cost)

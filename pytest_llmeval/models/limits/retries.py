@@ -1,0 +1,293 @@
+"""When a failed attempt is made again, and after how long.
+
+Two kinds of failure: one that may pass (a lost connection, a 500) is forgiven twice. A
+refusal for being one too many (429, 503, 529, or whatever comes with Retry-After) is no
+failure at all: the call waits at the gate of its provider until it is let through.
+
+A loop of our own and not a library such as stamina: the wait must come from the
+server's Retry-After where there is one, must be shared by all calls to that provider,
+must end where it is too long, and the SDKs must be told that nobody is to retry behind
+us. With a library these rules become hooks that are longer than the loop.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+
+from pytest_llmeval.errors import ProviderFailed
+from pytest_llmeval.models.http_errors import (
+    RETRIED_STATUSES,
+    THROTTLING_STATUSES,
+    failure_of,
+    is_success,
+    is_unpaid,
+)
+from pytest_llmeval.models.limits.budget import Budget
+from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, TimeLimit
+from pytest_llmeval.models.limits.pace import growing_pause
+from pytest_llmeval.models.limits.throttle import Gate, Gates
+
+OWN_TYPE = "llmeval"  # of errors that we word ourselves
+MAX_REPLY_BYTES = 128 * 2**20
+MOST_REFUSALS = 20  # of one call: what is too large for the limit itself never gets through
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireReply:
+    """An HTTP reply, whichever library brought it.
+
+    Attributes:
+        headers: by lower-case name.
+        body: decoded bytes.
+        seconds: how long this one attempt took, to the last byte; ``first_chunk_seconds`` to
+            the first of the body, None where that is not known.
+        says: the JSON object that a success is, or what the chunks of its stream say together;
+            None until it was read.
+        is_stream: it came in chunks that are to be handed on as they came.
+    """
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    seconds: float = 0.0
+    first_chunk_seconds: float | None = None
+    says: Mapping[str, object] | None = None
+    is_stream: bool = False
+
+
+# Makes a call once and reads the whole reply; raises ``NetworkFailed``, or ``TimeIsUp`` when
+# nothing is left of the time that it is given.
+Attempt = Callable[[Deadline], WireReply]
+
+
+def own_failure(status: int, message: str, *, code: str) -> WireReply:
+    """Word a failure of ours as an SDK expects a vendor's."""
+    error = {"message": message, "type": OWN_TYPE, "code": code}
+    return WireReply(
+        status=status,
+        headers={"content-type": "application/json"},
+        body=json.dumps({"error": error}).encode(),
+    )
+
+
+class ReplyTooLarge(Exception):
+    """A reply was not read to its end, as it is larger than may be.
+
+    Attributes:
+        reply: what is handed on in its place; it is not asked for again.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Say how many bytes may be read, and where that is set."""
+        message = (
+            f"the reply is larger than {most / 2**20:g} MiB and was not read to its end. "
+            "If it is meant to be so large, set llm_max_reply_mb in the ini file"
+        )
+        super().__init__(message)
+        own = own_failure(HTTPStatus.BAD_GATEWAY, message, code="llmeval_reply_too_large")
+        self.reply = replace(own, headers={**own.headers, "x-should-retry": "false"})
+
+
+GAVE_UP = own_failure(
+    HTTPStatus.TOO_MANY_REQUESTS,
+    "the provider has let nothing through for minutes, so this call was not made. "
+    "Lower --llm-concurrency, or see what limits the account",
+    code="llmeval_gave_up",
+)
+
+
+class NetworkFailed(ProviderFailed):
+    """An attempt brought no reply.
+
+    Attributes:
+        error: what the HTTP library raised.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        """Describe the error by its type: its text may quote a key, or name files and hosts."""
+        kind, cause = type(error).__name__, getattr(error, "strerror", None)
+        told = f"{kind}: {cause}" if isinstance(error, OSError) and cause else kind
+        super().__init__(told, reason=f"network: {kind}")
+        self.error = error
+
+
+class TimedOut(NetworkFailed):
+    """A call took longer than ``--llm-timeout`` allows, its retries included."""
+
+    def __init__(self, seconds: float) -> None:
+        """Say how long it was waited for, and what to do about it."""
+        error = TimeoutError()
+        error.strerror = (
+            f"nothing came within {seconds:g} s, retries included; if the model needs "
+            "longer, raise --llm-timeout"
+        )
+        super().__init__(error)
+        self.reason = f"no reply within {seconds:g} s (--llm-timeout)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How often to try again, and how to pass the time.
+
+    Attributes:
+        retries: attempts after the first one; refusals for being one too many not counted.
+        sleep: waits so many seconds.
+        jitter: a random number in [0, 1), so that trials do not come back in step.
+        gates: through which every attempt goes.
+        budget: from which every attempt is paid.
+        limit: for all attempts of one call and the waits between them; those at a gate, for
+            the provider's sake, do not count.
+        max_reply_bytes: decoded, that are read of a reply.
+    """
+
+    retries: int = 2
+    sleep: Callable[[float], None] = time.sleep
+    jitter: Callable[[], float] = random.random
+    gates: Gates = field(default_factory=Gates)
+    budget: Budget = field(default_factory=Budget)
+    limit: TimeLimit = field(default_factory=TimeLimit)
+    max_reply_bytes: int = MAX_REPLY_BYTES
+
+
+class Tries:
+    """What one call has been through, and so what comes next; knows no thread.
+
+    Args:
+        policy: how often to try.
+        gate: of the provider.
+    """
+
+    def __init__(self, policy: RetryPolicy, gate: Gate) -> None:
+        self._policy = policy
+        self._gate = gate
+        self._retries = 0
+        self._refusals = 0
+
+    def delay_after(self, outcome: WireReply | NetworkFailed) -> float | None:
+        """Tell how long to wait before the next attempt goes to the gate.
+
+        Args:
+            outcome: of the attempt before.
+
+        Returns:
+            Seconds; None if the outcome is final.
+        """
+        if isinstance(outcome, WireReply) and is_throttled(outcome):
+            self._refusals += 1
+            is_final = self._refusals >= MOST_REFUSALS or self._gate.has_given_up
+            return None if is_final else 0.0
+        if self._retries >= self._policy.retries or not may_pass(outcome):
+            return None
+        self._retries += 1
+        return growing_pause(self._retries - 1, jitter=self._policy.jitter())
+
+
+def send_with_retries(attempt: Attempt, policy: RetryPolicy, gate: Gate) -> WireReply:
+    """Attempt a call until it succeeds, cannot succeed, or was tried often enough.
+
+    Args:
+        attempt: makes the call once, within the time that is left.
+        policy: how often, and how to wait.
+        gate: of the provider.
+
+    Returns:
+        The last reply, whatever its status.
+
+    Raises:
+        NetworkFailed: as the last attempt raised it.
+        TimedOut: the attempts took too long together.
+        ProviderFailed: the session ended before the call was made.
+    """
+    tries = Tries(policy, gate)
+    deadline = policy.limit.begin()
+    while True:
+        started = gate.enter()
+        if started is None:
+            return GAVE_UP
+        try:
+            outcome = _attempt(attempt, gate, started=started, deadline=deadline)
+        except TimeIsUp:
+            raise TimedOut(policy.limit.seconds) from None
+        delay = tries.delay_after(outcome)
+        if delay is None or not deadline.allows(delay):
+            if isinstance(outcome, NetworkFailed):
+                raise outcome
+            return outcome
+        if delay:
+            policy.sleep(delay)
+
+
+def note_outcome(gate: Gate, outcome: WireReply, *, started: float) -> None:
+    """Let the pace of the provider follow from what a call brought."""
+    if is_throttled(outcome):
+        gate.throttled(started, retry_after=retry_after(outcome.headers))
+    elif is_success(outcome.status):
+        gate.succeeded(started)
+
+
+def is_throttled(reply: WireReply) -> bool:
+    """Whether the provider only wants fewer calls, and will answer this one later."""
+    if not may_pass(reply) or is_unpaid(reply.body):
+        return False
+    return reply.status in THROTTLING_STATUSES or retry_after(reply.headers) is not None
+
+
+def may_pass(outcome: WireReply | NetworkFailed) -> bool:
+    """Whether asking again may help: not if the server says no, or refuses the request."""
+    if isinstance(outcome, NetworkFailed):
+        return True
+    if outcome.headers.get("x-should-retry") == "false":
+        return False
+    is_servers_fault = outcome.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    if outcome.status not in RETRIED_STATUSES and not is_servers_fault:
+        return False
+    return failure_of(outcome.status, outcome.body) == "infrastructure"
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Read the wait the server asks for, in seconds; None if it names no sensible one."""
+    value = headers.get("retry-after", "")
+    seconds = _number(headers.get("retry-after-ms", "")) / 1000
+    if not math.isfinite(seconds):
+        seconds = _number(value)
+    if not math.isfinite(seconds):
+        seconds = _seconds_until(value)
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _seconds_until(date: str) -> float:
+    try:
+        moment = parsedate_to_datetime(date)
+        return (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+    except (ValueError, OverflowError):  # the latter by a year or a zone beyond what C counts
+        return math.nan
+
+
+def _attempt(
+    attempt: Attempt, gate: Gate, *, started: float, deadline: Deadline
+) -> WireReply | NetworkFailed:
+    """Make one attempt and leave the gate, with what was learnt noted first."""
+    try:
+        reply = attempt(deadline)
+    except NetworkFailed as exc:
+        return exc
+    else:
+        note_outcome(gate, reply, started=started)
+        return reply
+    finally:
+        gate.leave()

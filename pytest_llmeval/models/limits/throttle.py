@@ -1,0 +1,228 @@
+"""The gates through which every call to a provider goes, one for each provider and origin."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from pytest_llmeval.cache.locks import ForkSafeLock
+from pytest_llmeval.errors import ProviderFailed
+from pytest_llmeval.models.limits.pace import Pace
+from pytest_llmeval.models.limits.shared_pace import Bulletin, Refusal
+from pytest_llmeval.records import Slowdown
+
+DEFAULT_CEILING = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """How a gate tells and passes the time.
+
+    Attributes:
+        now: seconds on a clock that all processes of the machine share.
+        sleep: waits so many seconds.
+        jitter: a random number in [0, 1), so that sessions do not come back in step.
+    """
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    jitter: Callable[[], float] = random.random
+
+
+class Gate:
+    """Lets as many calls to one provider through as its pace allows. Safe for threads.
+
+    Args:
+        provider: and ``origin``: whose gate it is.
+        pace: decides; touched by nobody else.
+        clock: how to pass the time.
+        listen: has every gate hear what other workers were told.
+        tell: tells them.
+    """
+
+    def __init__(
+        self,
+        provider: str,
+        origin: str,
+        *,
+        pace: Pace,
+        clock: Clock,
+        listen: Callable[[], None],
+        tell: Callable[[Refusal], None],
+    ) -> None:
+        self.provider = provider
+        self._origin = origin
+        self._pace = pace
+        self._clock = clock
+        self._listen = listen
+        self._tell = tell
+        self._changed = threading.Condition(ForkSafeLock())  # type: ignore[arg-type]  # as good as a lock
+        self._is_closed = False
+        self._times = 0
+        self._lowest = pace.limit
+        self._seconds = 0.0
+
+    @property
+    def has_given_up(self) -> bool:
+        """Whether the provider let nothing through for so long that nobody waits any more."""
+        with self._changed:
+            return self._pace.has_given_up(self._clock.now())
+
+    def enter(self) -> float | None:
+        """Wait until a call may start; ``leave`` must follow.
+
+        Returns:
+            When it set off; None if it may not, and to wait is no use: do not leave then.
+
+        Raises:
+            ProviderFailed: the session ended meanwhile.
+        """
+        while True:
+            self._listen()
+            with self._changed:
+                if self._is_closed:
+                    raise ProviderFailed("the session ended before this call was made")
+                now = self._clock.now()
+                if self._pace.may_start(now):
+                    self._pace.start()
+                    return now
+                if self._pace.has_given_up(now):
+                    return None
+                delay = self._pace.delay(now)
+                if not delay:
+                    self._changed.wait()  # for room
+            if delay:
+                self._clock.sleep(delay)
+
+    def leave(self) -> None:
+        """Make room for another call."""
+        with self._changed:
+            self._pace.end()
+            self._changed.notify_all()
+
+    def succeeded(self, started: float) -> None:
+        """Note that a call which set off then was answered."""
+        with self._changed:
+            self._pace.on_success(started=started)
+
+    def throttled(self, started: float, *, retry_after: float | None) -> None:
+        """Note that a call which set off then was refused for being one too many.
+
+        Args:
+            started: what ``enter`` returned.
+            retry_after: the pause that the provider asks for, in seconds; None if it named none.
+        """
+        with self._changed:
+            now = self._clock.now()
+            before = self._pace.delay(now)
+            halved = self._pace.on_throttled(
+                now, started=started, retry_after=retry_after, jitter=self._clock.jitter()
+            )
+            pause = self._pace.delay(now)
+            self._times += halved
+            self._lowest = min(self._lowest, self._pace.limit)
+            self._seconds += pause - before
+        if halved or pause > before:
+            self._tell(
+                Refusal(
+                    provider=self.provider,
+                    origin=self._origin,
+                    started=started,
+                    now=now,
+                    pause=pause,
+                )
+            )
+
+    def hear(self, refusal: Refusal) -> None:
+        """Take in what another worker was told."""
+        with self._changed:
+            if refusal.now <= self._clock.now():  # else of a session before the machine started
+                self._pace.on_throttled(
+                    refusal.now, started=refusal.started, retry_after=refusal.pause
+                )
+                self._lowest = min(self._lowest, self._pace.limit)
+
+    def take_slowdown(self) -> Slowdown | None:
+        """Sum up what was noted here since the last time, None if nothing was."""
+        with self._changed:
+            if not self._times and not self._seconds:
+                return None
+            taken = Slowdown(
+                provider=self.provider,
+                times=self._times,
+                lowest=self._lowest,
+                seconds=self._seconds,
+            )
+            self._times, self._seconds = 0, 0.0
+            return taken
+
+    def close(self) -> None:
+        """Send those who wait away."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+
+@dataclass(slots=True, kw_only=True)
+class Gates:
+    """All gates of a session in this process.
+
+    Attributes:
+        ceiling: the most calls in flight to one provider, over all processes.
+        processes: how many share that.
+        bulletin: by which they hear of one another, None if there is but one.
+        clock: how to pass the time.
+    """
+
+    ceiling: int = DEFAULT_CEILING
+    processes: int = 1
+    bulletin: Bulletin | None = None
+    clock: Clock = field(default_factory=Clock)
+    _gates: dict[tuple[str, str], Gate] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def of(self, provider: str, origin: str) -> Gate:
+        """Return the gate of a provider."""
+        with self._lock:
+            return self._gate(provider, origin)
+
+    def take_slowdowns(self) -> list[Slowdown]:
+        """Sum up how providers slowed us down since the last time."""
+        with self._lock:
+            taken = [gate.take_slowdown() for gate in self._gates.values()]
+        return [replace(one, lowest=one.lowest * self.processes) for one in taken if one]
+
+    def close(self) -> None:
+        """Send those who wait away and leave no file behind."""
+        with self._lock:
+            for gate in self._gates.values():
+                gate.close()
+        if self.bulletin is not None:
+            self.bulletin.remove()
+
+    def _listen(self) -> None:
+        if self.bulletin is not None:
+            with self._lock:
+                for refusal in self.bulletin.news():
+                    self._gate(refusal.provider, refusal.origin).hear(refusal)
+
+    def _tell(self, refusal: Refusal) -> None:
+        if self.bulletin is not None:
+            self.bulletin.post(refusal)
+
+    def _gate(self, provider: str, origin: str) -> Gate:
+        key = (provider, origin)
+        if key not in self._gates:
+            share = max(1, self.ceiling // self.processes)
+            self._gates[key] = Gate(
+                provider,
+                origin,
+                pace=Pace(share, processes=self.processes),
+                clock=self.clock,
+                listen=self._listen,
+                tell=self._tell,
+            )
+        return self._gates[key]

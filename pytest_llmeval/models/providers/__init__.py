@@ -1,0 +1,1 @@
+"""Vendors and function models, and the registry that names them."""

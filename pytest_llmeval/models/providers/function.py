@@ -1,0 +1,322 @@
+"""Any callable ``(messages, **params) -> str`` as a model."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import inspect
+import json
+import random
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextvars import copy_context
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pytest_llmeval.cache.key import canonical_request
+from pytest_llmeval.cache.replies import Answer, StoredReply
+from pytest_llmeval.errors import BudgetExceeded, ProviderFailed, SettingsError
+from pytest_llmeval.models.attribution import apart
+from pytest_llmeval.models.base import Messages, Reply, Usage
+from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
+from pytest_llmeval.models.limits.budget import Bill, Budget
+from pytest_llmeval.models.limits.deadline import TimeIsUp, TimeLimit
+from pytest_llmeval.printable import printable
+from pytest_llmeval.records import Slot
+
+Run = Callable[[Coroutine[Any, Any, object]], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Which draw of a request a function model is to make.
+
+    Attributes:
+        trial: index of the trial, from 0; None outside any trial.
+        occurrence: how many identical requests came before in that trial.
+        rng: seeded from the request and these two, so that the draw can be made again.
+    """
+
+    trial: int | None
+    occurrence: int
+    rng: random.Random
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFunction:
+    """A callable that was found.
+
+    Attributes:
+        target: as it was named, ``package.module:callable``.
+        source: stands for its code in every key.
+        takes_draw: it wants to be told which draw it makes.
+    """
+
+    target: str
+    function: Callable[..., object]
+    source: str
+    takes_draw: bool
+
+
+def load_function(target: str) -> LoadedFunction:
+    """Import a function model.
+
+    Args:
+        target: ``package.module:callable``.
+
+    Raises:
+        SettingsError: it cannot be imported or called, or its source cannot be found.
+    """
+    module_name, _, attribute = target.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as exc:  # importing runs the user's code, which may raise anything
+        raise SettingsError(
+            f"model function/{target}: {module_name} cannot be imported "
+            f"({type(exc).__name__}: {_first_line(exc)}). "
+            f"Is its folder on sys.path (pytest's ini option pythonpath)?"
+        ) from exc
+    function = getattr(module, attribute, None)
+    if not callable(function):
+        problem = "has no" if function is None else "holds no callable"
+        raise SettingsError(
+            f"model function/{target}: {module.__file__} {problem} {attribute!r}. "
+            f"Name a function that takes messages and returns a str."
+        )
+    if _is_serial(function) and _is_async(function):
+        raise SettingsError(
+            f"model function/{target}: llm_serial holds for plain functions; an async def shares "
+            "its loop with the tests. Take an asyncio.Lock in it, or make it a plain function."
+        )
+    return LoadedFunction(target, function, _source(target, function), _takes_draw(function))
+
+
+class FunctionProvider:
+    """Asks one function model."""
+
+    def __init__(
+        self, calls: CachedCalls, loaded: LoadedFunction, *, limit: TimeLimit, budget: Budget
+    ) -> None:
+        self._calls = calls
+        self._loaded = loaded
+        self._limit = limit
+        self._budget = budget
+
+    def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
+        """Call the function, unless its reply is stored.
+
+        An ``async def`` is run on a loop of its own.
+
+        Raises:
+            ProviderFailed: it raised, took too long, or returned no str.
+            ReplayMiss: only replays are wanted and there is none.
+        """
+        request = _request(self._loaded, model, messages, params)
+        perform = partial(
+            _perform,
+            self._loaded,
+            request.key,
+            messages,
+            params,
+            run=_run_alone,
+            limit=self._limit,
+            budget=self._budget,
+        )
+        return _reply(self._calls.call(request, perform))
+
+
+class AsyncFunctionProvider:
+    """Asks one function model on behalf of a coroutine."""
+
+    def __init__(
+        self, calls: CachedCalls, loaded: LoadedFunction, *, limit: TimeLimit, budget: Budget
+    ) -> None:
+        self._calls = calls
+        self._loaded = loaded
+        self._limit = limit
+        self._budget = budget
+
+    async def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
+        """Call the function in another thread, or on this loop if it is an ``async def``.
+
+        Raises:
+            ProviderFailed: it raised, took too long, or returned no str.
+            ReplayMiss: only replays are wanted and there is none.
+        """
+        run = _runner_on_this_loop()
+        request = _request(self._loaded, model, messages, params)
+        perform = partial(
+            _perform,
+            self._loaded,
+            request.key,
+            messages,
+            params,
+            run=run,
+            limit=self._limit,
+            budget=self._budget,
+        )
+        awaits = _is_async(self._loaded.function)
+        return _reply(await self._calls.call_async(request, perform, awaits=awaits))
+
+
+def _request(
+    loaded: LoadedFunction, model: str, messages: Messages, params: Mapping[str, object]
+) -> Request:
+    canonical = canonical_request(
+        provider="function",
+        method="CALL",
+        origin="",
+        path=model,
+        body={"messages": list(messages), "params": dict(params)},
+        source=loaded.source,
+    )
+    return Request(
+        key=canonical.key(),
+        model=f"function/{model}",
+        parameters=sampling_parameters(params),
+        canonical=canonical,
+        serial=_is_serial(loaded.function),
+    )
+
+
+def _perform(
+    loaded: LoadedFunction,
+    key: str,
+    messages: Messages,
+    params: Mapping[str, object],
+    slot: Slot,
+    *,
+    run: Run,
+    limit: TimeLimit,
+    budget: Budget,
+) -> Answer:
+    name = f"function/{loaded.target}"
+    arguments = dict(params)
+    if loaded.takes_draw:
+        arguments["draw"] = _draw(key, slot)
+    # A copy: no replay could repeat what the function does to the test's own list.
+    function = partial(loaded.function, deepcopy(list(messages)), **arguments)
+    send = partial(_called, function, run)
+    started = time.perf_counter()
+    try:
+        with budget.meter(name, {"messages": messages, **params}) as meter:
+            text = limit.begin().run(partial(meter.attempt, send, lambda _text: Bill()))
+    except BudgetExceeded:
+        raise
+    except TimeIsUp:
+        reason = f"{name} gave no reply within {limit.seconds:g} s (--llm-timeout)"
+        raise ProviderFailed(f"{reason}. If it needs longer, raise that", reason=reason) from None
+    except Exception as exc:  # the user's code may raise anything
+        reason = f"{name} raised {type(exc).__name__}{_place(exc)}"
+        # Its text may quote the prompt: for the eyes of this session only.
+        raise ProviderFailed(f"{reason}: {_first_line(exc)}", reason=reason) from exc
+    seconds = time.perf_counter() - started
+    if not isinstance(text, str):
+        raise ProviderFailed(f"{name} returned {type(text).__name__}, not str")
+    body = json.dumps({"text": text}).encode()
+    return Answer(body=body, facts={"seconds": seconds})
+
+
+def _reply(stored: StoredReply) -> Reply:
+    text = json.loads(stored.body)["text"]
+    return Reply(text=text, parse=lambda: text, model=None, usage=Usage(), cached=stored.replayed)
+
+
+def _called(function: Callable[[], object], run: Run) -> object:
+    answer = function()
+    return run(_awaited(answer)) if inspect.isawaitable(answer) else answer
+
+
+async def _awaited(answer: Awaitable[object]) -> object:
+    return await answer
+
+
+def _run_alone(answer: Coroutine[Any, Any, object]) -> object:
+    import asyncio
+
+    return asyncio.run(answer)  # no loop runs in this thread, which was lent for the call
+
+
+def _is_async(function: Callable[..., object]) -> bool:
+    called = type(function).__call__  # for an object whose class makes it callable
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+
+
+def _is_serial(function: Callable[..., object]) -> bool:
+    return bool(getattr(function, "llm_serial", False))
+
+
+def _runner_on_this_loop() -> Run:
+    """Return what lets another thread run a coroutine here, as this one's own, and wait for it."""
+    import asyncio
+
+    loop, context = asyncio.get_running_loop(), apart(copy_context)
+    return lambda answer: context.run(asyncio.run_coroutine_threadsafe, answer, loop).result()
+
+
+def _draw(key: str, slot: Slot) -> Draw:
+    seed = hashlib.sha256(f"{key} {slot}".encode()).digest()
+    rng = random.Random(int.from_bytes(seed, "big"))  # noqa: S311 - a simulator, no secret
+    return Draw(slot.trial, slot.occurrence, rng)
+
+
+def _place(exc: Exception) -> str:
+    frame = traceback.extract_tb(exc.__traceback__)[-1]
+    return f" at {Path(frame.filename).name}:{frame.lineno}"
+
+
+def _first_line(exc: Exception) -> str:
+    return printable(str(exc).partition("\n")[0])
+
+
+def _takes_draw(function: Callable[..., object]) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError:  # some builtins do not tell
+        return False
+    return "draw" in parameters
+
+
+def _source(target: str, function: Callable[..., object]) -> str:
+    """Digest the code that makes the replies, so that an edit asks anew.
+
+    The module named in the target counts as well as the one that defines the callable:
+    mostly they are one, and an object made in the first is only described in the second.
+    """
+    version = getattr(function, "llm_version", None)
+    if version is not None:
+        return f"llm_version {version}"
+    named = target.partition(":")[0]
+    defining = getattr(_innermost(function), "__module__", None) or named
+    try:
+        dumps = [_dump(module) for module in dict.fromkeys((named, defining))]
+    except (OSError, TypeError) as exc:
+        raise SettingsError(
+            f"model function/{target}: its source cannot be read ({exc}), so a change of it "
+            f"would go unseen. Give the callable an attribute llm_version and raise it with "
+            f"every change."
+        ) from exc
+    return hashlib.sha256("\n".join(dumps).encode()).hexdigest()
+
+
+def _innermost(function: Callable[..., object]) -> Callable[..., object]:
+    while isinstance(function, partial):
+        function = function.func
+    return function
+
+
+def _dump(module_name: str) -> str:
+    """Write a module's code without comments, layout and docstrings."""
+    tree = ast.parse(inspect.getsource(importlib.import_module(module_name)))
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            and ast.get_docstring(node, clean=False) is not None
+        ):
+            del node.body[0]
+    return ast.dump(tree)

@@ -1,0 +1,189 @@
+"""Ollama."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from pytest_llmeval.cache.key import DEFAULT_PORTS
+from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.models.base import Facts
+from pytest_llmeval.models.calls import SAMPLING_PARAMETERS, CachedCalls
+from pytest_llmeval.models.http.exchange import Dialect, JsonObject
+from pytest_llmeval.models.http.masking import key_of_environment
+from pytest_llmeval.models.limits.retries import RetryPolicy
+from pytest_llmeval.models.providers.chat import ChatForm, text_of
+from pytest_llmeval.models.providers.sdk import sdk_needed
+from pytest_llmeval.models.reply_facts import sensible
+
+if TYPE_CHECKING:
+    import ollama
+    from ollama import ChatResponse
+
+    from pytest_llmeval.models.http.client_hook import Connections
+
+REQUIREMENT = "ollama>=0.6,<1"
+KEY_VARIABLE = "OLLAMA_API_KEY"
+HOST_VARIABLE = "OLLAMA_HOST"
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 11434
+
+
+def read_facts(reply: JsonObject) -> Facts:
+    """Pick out of a reply who answered and what it took.
+
+    Args:
+        reply: of chat, generate or embed.
+    """
+    facts = {
+        "model": reply.get("model"),
+        "input_tokens": reply.get("prompt_eval_count"),
+        "output_tokens": reply.get("eval_count"),
+    }
+    return sensible(facts)
+
+
+def _has_message(reply: JsonObject) -> bool:
+    message = reply.get("message")
+    if not isinstance(message, dict):
+        return False
+    return _has_ended(reply) or bool(message.get("content") or message.get("tool_calls"))
+
+
+def _has_response(reply: JsonObject) -> bool:
+    response = reply.get("response")
+    return isinstance(response, str) and (_has_ended(reply) or bool(response))
+
+
+def _has_embeddings(reply: JsonObject) -> bool:
+    embeddings = reply.get("embeddings")
+    return isinstance(embeddings, list) and all(embeddings)
+
+
+def _has_ended(reply: JsonObject) -> bool:
+    return reply.get("done") is True or bool(reply.get("done_reason"))
+
+
+DIALECT = Dialect(
+    provider="ollama",
+    paths=("/api/chat", "/api/generate", "/api/embed", "/api/embeddings"),
+    key_variable=KEY_VARIABLE,
+    beta_header="",
+    read_facts=read_facts,
+    sampling_in="options",
+    answers={
+        "/api/chat": _has_message,
+        "/api/generate": _has_response,
+        "/api/embed": _has_embeddings,
+    },
+)
+
+
+def client(
+    calls: CachedCalls, *, connect: Callable[[], Connections], retries: RetryPolicy
+) -> ollama.Client:
+    """Build the vendor's own client for one trial, with replies kept.
+
+    It reads its host from the environment as always. It waits 10 minutes for a reply, as
+    the other vendors' do; on its own it would wait for ever.
+
+    Args:
+        calls: the calls of the trial.
+        connect: gives what sends a request; it is left open.
+        retries: how to try again.
+
+    Raises:
+        ProviderNotInstalled: the SDK cannot be imported.
+    """
+    _key()  # the SDK reads it itself, when it is imported: see that it can be sent
+    with sdk_needed("ollama", REQUIREMENT):
+        import ollama
+    from pytest_llmeval.models.http.client_hook import CachingTransport
+    from pytest_llmeval.models.http.httpx_transport import DEADLINES, HttpxTransport
+
+    transport = CachingTransport(connect(), calls, dialect=DIALECT, retries=retries)
+    return ollama.Client(transport=HttpxTransport(transport), timeout=DEADLINES)
+
+
+def async_client(
+    calls: CachedCalls, *, connect: Callable[[], Connections], retries: RetryPolicy
+) -> ollama.AsyncClient:
+    """Build the vendor's own awaitable client for one trial: as ``client``."""
+    _key()  # as above
+    with sdk_needed("ollama", REQUIREMENT):
+        import ollama
+    from pytest_llmeval.models.http.client_hook import AsyncCachingTransport
+    from pytest_llmeval.models.http.httpx_transport import DEADLINES, AsyncHttpxTransport
+
+    transport = AsyncCachingTransport(connect(), calls, dialect=DIALECT, retries=retries)
+    return ollama.AsyncClient(transport=AsyncHttpxTransport(transport), timeout=DEADLINES)
+
+
+def base_url() -> str:
+    """Read OLLAMA_HOST: a host, a port, both, or a URL, with or without a path.
+
+    Raises:
+        SettingsError: it is none of these.
+    """
+    text = os.environ.get(HOST_VARIABLE, "")
+    is_url = bool(text.partition("://")[2])
+    try:
+        parts = urlsplit(text if is_url else f"http://{text}")
+        usual = DEFAULT_PORTS[parts.scheme]
+        port = parts.port or (usual if is_url else DEFAULT_PORT)
+    except (ValueError, KeyError):
+        raise SettingsError(
+            f"{HOST_VARIABLE}={text.rpartition('@')[2]!r} names no host. "
+            f"Write a host, host:port or a URL, such as http://{DEFAULT_HOST}:{DEFAULT_PORT}."
+        ) from None
+    host = parts.hostname or DEFAULT_HOST
+    host = f"[{host}]" if ":" in host else host
+    # The usual port is left out, as the SDK's requests leave it out.
+    origin = f"{parts.scheme}://{host}" + (f":{port}" if port != usual else "")
+    return f"{origin}/{parts.path.strip('/')}".rstrip("/")
+
+
+def _url() -> str:
+    return f"{base_url()}/api/chat"
+
+
+def _headers() -> dict[str, str]:
+    return {"authorization": f"Bearer {_key()}"} if _key() else {}
+
+
+def _key() -> str:
+    return key_of_environment(KEY_VARIABLE)  # of ollama.com; a server of one's own has none
+
+
+def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
+    """Word a question. What every vendor calls the same goes where this one looks for it."""
+    sampling = {name: params[name] for name in SAMPLING_PARAMETERS if name in params}
+    others = {name: value for name, value in params.items() if name not in sampling}
+    body = {"model": model, "messages": messages, "stream": False, **others}
+    if sampling:
+        body["options"] = {**(others.get("options") or {}), **sampling}
+    return body
+
+
+def _text(reply: Any) -> str:
+    return text_of(reply["message"].get("content"))
+
+
+def _rebuild(reply: dict[str, Any]) -> ChatResponse:
+    with sdk_needed("ollama", REQUIREMENT):
+        from ollama import ChatResponse
+    return ChatResponse(**reply)  # as the SDK's own client does
+
+
+FORM = ChatForm(
+    dialect=DIALECT,
+    url=_url,
+    headers=_headers,
+    key=_key,
+    needs_key=False,
+    body=_body,
+    text=_text,
+    rebuild=_rebuild,
+)

@@ -1,0 +1,92 @@
+"""What `llmeval cache` says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pytest_llmeval.cache.admin.explain import Explained
+from pytest_llmeval.cache.admin.merge import Merging
+from pytest_llmeval.cache.admin.prune import Pruning
+from pytest_llmeval.cache.admin.statistics import Contents
+from pytest_llmeval.cache.admin.transfer import Exported
+from pytest_llmeval.reports.table import aligned
+
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+STEP = 1024
+
+
+def contents(found: Contents, folder: Path) -> Iterator[str]:
+    """Say what is in a cache."""
+    older = found.slots.total() - len(found.slots)
+    yield f"{folder}: {size(found.size)}"
+    yield (
+        f"{plural(len(found.requests), 'request')}, {plural(len(found.slots), 'draw')} to replay, "
+        f"{plural(older, 'older generation')}, {plural(found.spares, 'spare')}"
+    )
+    if found.oldest:
+        yield f"paid for from {found.oldest} to {found.newest}"
+    if found.refused:
+        yield (
+            f"{plural(found.refused, 'row')} were not written by this plugin and count as missing; "
+            "see SECURITY.md"
+        )
+    rows = [
+        (model, host, str(share.replies), size(share.size))
+        for (model, host), share in sorted(found.shares.items())
+    ]
+    yield from aligned([("model", "host", "replies", "size"), *rows], left=2) if rows else []
+
+
+def pruning(planned: Pruning, *, before: str) -> Iterator[str]:
+    """Say what would be deleted."""
+    yield (
+        f"paid for before {before} and needed by no run that is kept: "
+        f"{plural(planned.replies, 'reply', 'replies')}, {size(planned.size)}; "
+        f"{plural(planned.requests, 'request')} would have none left"
+    )
+    yield (
+        f"{plural(planned.left, 'reply', 'replies')} stay, "
+        f"{planned.spared} of them as old but needed"
+    )
+
+
+def exported(done: Exported, path: Path) -> str:
+    """Say what was written."""
+    text = f"{path}: {plural(done.draws, 'reply', 'replies')} of {plural(done.requests, 'request')}"
+    if not done.left_out:
+        return text
+    return f"{text}; {plural(done.left_out, 'row')} that this plugin did not write left out"
+
+
+def merged(done: Merging, path: Path) -> str:
+    """Say what was taken in."""
+    return (
+        f"{path}: {done.new} new, {done.known} here already, {done.spare} kept as spare "
+        "(their slots have other draws, which stay)"
+    )
+
+
+def explanation(calls: Iterable[Explained]) -> Iterator[str]:
+    """Say what became of each call, equal causes together."""
+    causes: dict[tuple[str, str], list[str]] = {}
+    for each in calls:
+        causes.setdefault((each.call.key, each.cause), []).append(str(each.call.slot))
+    for (key, cause), slots in causes.items():
+        yield f"request {key[:12]}  {plural(len(slots), 'draw')} {', '.join(slots)}"
+        yield f"  {cause}"
+
+
+def size(number: int) -> str:
+    """Write a number of bytes."""
+    value = float(number)
+    for unit in UNITS[:-1]:
+        if value < STEP:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= STEP
+    return f"{value:.1f} {UNITS[-1]}"
+
+
+def plural(number: int, one: str, many: str | None = None) -> str:
+    """Write a count with its noun."""
+    return f"{number} {one if number == 1 else many or f'{one}s'}"

@@ -1,0 +1,1 @@
+"""Score tables of other harnesses, read as runs."""

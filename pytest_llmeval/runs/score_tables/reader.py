@@ -1,0 +1,258 @@
+"""Score tables: the results of any other harness, one row a trial.
+
+A table has the columns ``case_id``, ``repeat`` and ``score``, and may have ``metric``,
+``cluster``, ``wording`` and ``condition``. An empty score is an errored trial. A case that
+is asked in several wordings is a case in each of them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pytest_llmeval.errors import TableError
+from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC
+from pytest_llmeval.runs.score_tables import cells
+from pytest_llmeval.runs.score_tables.rows import ENDINGS, has_ending, read_columns, read_rows
+
+NEEDED = 3  # case_id, repeat and the score
+OPTIONAL = ("metric", "cluster", "wording", "condition")
+LISTED = 20
+LIKE_TABLES = (".tsv", ".txt", ".json")
+
+# by case, by repeat; None for an errored trial
+Scores = Mapping[str, Mapping[int, float | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreTable:
+    """One condition of a table.
+
+    Attributes:
+        reference: what the user typed.
+        created: when the file was written: UTC, ISO 8601 with seconds.
+        scores: by metric; under None where the table does not name its metric.
+        clusters: label of each case that has one.
+        wordings: of each case that has one: its ``case_id`` and how that is worded.
+    """
+
+    reference: str
+    path: Path
+    created: str
+    scores: Mapping[str | None, Scores]
+    clusters: Mapping[str, str]
+    wordings: Mapping[str, tuple[str, str]]
+
+    @property
+    def may_be_passes(self) -> bool:
+        """Whether the metric has no name and every score is 0 or 1."""
+        trials = self.scores.get(None, {}).values()
+        values = {score for of_case in trials for score in of_case.values()}
+        return None in self.scores and values <= {None, *cells.PASSES}
+
+
+def table_named(reference: str) -> tuple[Path, str | None] | None:
+    """Tell whether a name means a score table.
+
+    Args:
+        reference: ``FILE`` or ``FILE::CONDITION``.
+
+    Returns:
+        The file and the condition, if one is named; None for a run file and anything else.
+
+    Raises:
+        TableError: there is no such file.
+    """
+    name, separator, condition = reference.partition("::")
+    if Path(reference).is_file():
+        name, separator = reference, ""
+    path = Path(name)
+    if not has_ending(path):
+        if path.suffix.lower() in LIKE_TABLES and path.is_file():
+            raise TableError(f"{path}: a score table ends in {', '.join(ENDINGS)}")
+        return None
+    if not path.is_file():
+        what = "it is a directory" if path.is_dir() else "there is no such file"
+        raise TableError(f"{path}: {what}")
+    return None if _is_run_file(path) else (path, condition if separator else None)
+
+
+def read_table(
+    path: Path, *, reference: str, condition: str | None = None, metric: str | None = None
+) -> ScoreTable:
+    """Read the scores of a table.
+
+    Args:
+        path: a file with one of ``ENDINGS``.
+        reference: what the user typed for it.
+        condition: which rows count, by the column ``condition``; None if it has but one.
+        metric: which rows count, by the column ``metric``, or without such a column the
+            name of the column with the scores. None for every metric.
+
+    Raises:
+        TableError: a column is missing, a value is no score, a trial is there twice, or no
+            row is left.
+    """
+    columns = _columns(path, condition=condition, metric=metric)
+    reader = _Reader(path, condition=condition, metric=metric, named=columns[3] is not None)
+    for line, row in read_rows(path, columns, needed=NEEDED):
+        reader.take(line, row)
+    return ScoreTable(
+        reference=reference,
+        path=path,
+        created=datetime.fromtimestamp(int(path.stat().st_mtime), UTC).isoformat(),
+        scores=reader.finished(),
+        clusters=reader.clusters,
+        wordings=reader.wordings,
+    )
+
+
+def _is_run_file(path: Path) -> bool:
+    """Tell a recorded run, whose first line says its schema, from a table of that ending."""
+    if not path.name.endswith(".jsonl.gz"):
+        return False
+    try:
+        return "schema" in read_columns(path)
+    except TableError:
+        return True  # its reader knows what to say of damage
+
+
+def _columns(path: Path, *, condition: str | None, metric: str | None) -> tuple[str | None, ...]:
+    """Choose the columns to read: case, repeat, score, then those that may be missing."""
+    have = read_columns(path)
+    score = SCORE_METRIC
+    if metric is not None and "metric" not in have and (metric in have or metric != PASS_METRIC):
+        score = metric
+    needed = ["case_id", "repeat", score] + (["condition"] if condition is not None else [])
+    for name in needed:
+        if name not in have:
+            raise TableError(
+                f"{path}: no column '{name}' for {_meant_by(name)}; it has {_listed(have)}"
+            )
+    optional = [name if name in have else None for name in OPTIONAL]
+    for name in (*needed, *OPTIONAL):
+        if have.count(name) > 1:
+            raise TableError(f"{path}: the header has '{name}' more than once")
+    return ("case_id", "repeat", score, *optional)
+
+
+def _meant_by(column: str) -> str:
+    known = {
+        "case_id": "the question that both sides were asked",
+        "repeat": "the number of the trial",
+        "score": "the score of the trial",
+        "condition": "what follows ::",
+    }
+    return known.get(column, "the score of the trial (--metric)")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - LISTED
+    shown = ", ".join(names[:LISTED])
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+class _Reader:
+    """Gathers the rows of one condition, and refuses what is no score.
+
+    Attributes:
+        clusters: label of each case that has one.
+        wordings: what is asked, and how, of each case that has a wording.
+    """
+
+    def __init__(
+        self, path: Path, *, condition: str | None, metric: str | None, named: bool
+    ) -> None:
+        self._path = path
+        self._condition = condition
+        self._metric = metric
+        self._named = named
+        self._conditions: dict[str | None, None] = {}
+        self._metrics: dict[str, None] = {}
+        self._scores: dict[str | None, dict[str, dict[int, float | None]]] = {}
+        self.clusters: dict[str, str] = {}
+        self.wordings: dict[str, tuple[str, str]] = {}
+
+    def take(self, line: int, row: Sequence[object]) -> None:
+        """Take in one row, if it is of the condition and metric that count."""
+        try:
+            self._take(row)
+        except ValueError as exc:
+            raise TableError(f"{self._path}, line {line}: {exc}") from None
+
+    def _take(self, row: Sequence[object]) -> None:
+        case_id, repeat, score, metric, cluster, wording, condition = row
+        name = None if condition is None else cells.label(condition)
+        self._conditions[name] = None
+        chosen = len(self._conditions) == 1 if self._condition is None else name == self._condition
+        if not chosen:
+            return
+        of_metric = self._metric_of(metric)
+        if self._named:
+            self._metrics[str(of_metric)] = None
+            if self._metric not in (None, of_metric):
+                return
+        case = self._case(cells.case(case_id), wording)
+        of_case = self._scores.setdefault(of_metric, {}).setdefault(case, {})
+        index = cells.repeat(repeat)
+        if index in of_case:
+            raise ValueError(
+                f"repeat {index} of case {case!r} is there a second time; "
+                "name one condition (FILE::CONDITION) or metric (--metric), or number the repeats"
+            )
+        of_case[index] = cells.score(score, metric=of_metric)
+        if cluster is not None:
+            self._join(case, cells.label(cluster))
+
+    def finished(self) -> Mapping[str | None, Scores]:
+        """Return the scores by metric.
+
+        Raises:
+            TableError: no row was taken, or rows of several conditions.
+        """
+        if self._condition is None and len(self._conditions) > 1:
+            raise self._several_conditions()
+        if not self._scores:
+            raise self._nothing_left()
+        return self._scores
+
+    def _metric_of(self, value: object) -> str | None:
+        return cells.metric(value) if self._named else self._metric
+
+    def _case(self, name: str, wording: object) -> str:
+        if wording is None:
+            return name
+        label = cells.label(wording)
+        case = f"{name}[{label}]"
+        self.wordings[case] = name, label
+        return case
+
+    def _join(self, case: str, label: str) -> None:
+        known = self.clusters.setdefault(case, label)
+        if known != label:
+            raise ValueError(f"case {case!r} is in cluster {label!r} here and in {known!r} above")
+
+    def _several_conditions(self) -> TableError:
+        names = [name or "" for name in self._conditions]
+        typed = shlex.quote(f"{self._path}::{names[0]}")
+        return TableError(
+            f"{self._path} holds {len(names)} conditions: name one, such as {typed}; "
+            f"it has {_listed(names)}"
+        )
+
+    def _nothing_left(self) -> TableError:
+        conditions = [name for name in self._conditions if name is not None]
+        if self._condition is not None and self._condition not in conditions:
+            return self._unknown("condition", self._condition, conditions)
+        if self._metric is not None and self._metrics:
+            return self._unknown("metric", self._metric, list(self._metrics))
+        return TableError(f"{self._path}: no row follows the header")
+
+    def _unknown(self, what: str, name: str, known: list[str]) -> TableError:
+        near = difflib.get_close_matches(name, known, n=3)
+        hint = f"Did you mean {', '.join(near)}?" if near else f"It has {_listed(known)}"
+        return TableError(f"{self._path}: no row of {what} {name!r}. {hint}")

@@ -1,0 +1,1 @@
+"""Power, sample sizes, predictions and looks."""

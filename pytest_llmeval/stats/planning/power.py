@@ -1,0 +1,232 @@
+"""What a comparison could have caught: the smallest drop, and what would make it smaller."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from pytest_llmeval.stats.significance.paired import negligible
+
+FloatArray = NDArray[np.float64]
+
+POWER = 0.80
+# shifts beyond, in standard errors, are too large for scipy's series of the noncentral t
+LARGEST_SERIES_SHIFT = 30.0
+NORMAL_NODES = 64
+# of the bracket of a root: 1e-12 of it in the end
+HALVINGS = 40
+# each round of the search narrows the bracket 64 times: 1e-9 of the score range in the end
+STEPS = 64
+ROUNDS = 5
+
+
+def power_of_t(shift: float, *, dof: float, critical: float) -> float:
+    """Return the chance that a noncentral t lies above a critical value.
+
+    Args:
+        shift: the true effect in standard errors, >= 0.
+        dof: degrees of freedom, > 0, whole or not.
+        critical: finite, > 0.
+    """
+    if shift < LARGEST_SERIES_SHIFT:
+        return 1 - float(special.nctdtr(dof, shift, critical))
+    # given the normal part, the rest is the chance of a chi-square: a smooth function of it
+    normal, weights = np.polynomial.hermite_e.hermegauss(NORMAL_NODES)
+    spreads = ((shift + normal) / critical) ** 2
+    return float(weights @ special.gammainc(dof / 2, dof / 2 * spreads) / np.sum(weights))
+
+
+def detectable_shift(*, dof: float, alpha: float) -> float:
+    """Return the drop in standard errors that a one-sided t-test finds with 80 % power.
+
+    The search is a bisection of our own: ``scipy.special.nctdtrinc`` runs for ever below one
+    degree of freedom, and is wrong by 5e-5 of the shift at one.
+
+    Args:
+        dof: degrees of freedom of the test, > 0, whole or not. (Below .05 the critical
+            value is not known either: the shift is then merely large.)
+        alpha: one-sided level, in (0, 0.5).
+    """
+    critical = float(special.stdtrit(dof, 1 - alpha))
+    # enough: .9 of all spreads and .9 of all normal parts together give .81
+    spread = math.sqrt(2 / dof * float(special.gammaincinv(dof / 2, 0.9)))
+    low, high = 0.0, critical * spread + float(special.ndtri(0.9))
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if power_of_t(middle, dof=dof, critical=critical) < POWER:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTest:
+    """How a test on changed cases is, or would be, laid out.
+
+    Attributes:
+        there: trials of each case in the baseline, shape (k,), >= 1.
+        here: trials of each case here, likewise.
+        alpha: one-sided level.
+        dof: degrees of freedom; None for a test that knows none, where quantiles are normal.
+        copies: by how many times more such cases it would be made, >= 1.
+    """
+
+    there: FloatArray
+    here: FloatArray
+    alpha: float
+    dof: int | None
+    copies: float = 1.0
+
+    @property
+    def quantiles(self) -> tuple[float, float]:
+        """The quantiles that belong to the level and to the power."""
+        if self.dof is None:
+            return float(special.ndtri(1 - self.alpha)), float(special.ndtri(POWER))
+        return (
+            float(special.stdtrit(self.dof, 1 - self.alpha)),
+            float(special.stdtrit(self.dof, POWER)),
+        )
+
+    @property
+    def size(self) -> float:
+        """The number of changed cases."""
+        return len(self.there) * self.copies
+
+
+def expected_rates(hits: ArrayLike, trials: ArrayLike, *, overall: float) -> FloatArray:
+    """Return the pass rate of each case, drawn towards the overall one by one trial's weight.
+
+    Args:
+        hits: shape (k,), passed trials of each case.
+        trials: shape (k,), scored trials of each case.
+        overall: pass rate of the function, in (0, 1).
+    """
+    rates: FloatArray = (np.asarray(hits) + overall) / (np.asarray(trials) + 1)
+    return rates
+
+
+def smallest_pass_drop(rates: FloatArray, plan: PlannedTest) -> float | None:
+    """Return the smallest mean drop of pass rates that would be found with 80 % power.
+
+    Every case drops by the same amount until it reaches 0. The spread is the binomial
+    one of those rates, so that cases which all passed do not look free of chance.
+
+    Args:
+        rates: expected pass rate of each changed case, shape (k,), in (0, 1).
+        plan: the test.
+
+    Returns:
+        The mean drop over the changed cases, in (0, 1); None if even a fall to 0 of all
+        of them would not be found.
+    """
+    # few cases are unlike: the spread is worked out once for those that are alike
+    counts = Counter(zip(rates.tolist(), plan.there.tolist(), plan.here.tolist(), strict=True))
+    alike = np.array([(*case, count / len(rates)) for case, count in counts.items()])
+    low, high = 0.0, 1.0
+    for _ in range(ROUNDS):
+        drops = np.linspace(low, high, STEPS + 1)
+        found = np.flatnonzero(_excess(drops, alike, plan) >= 0)
+        if not len(found):
+            return None
+        low, high = drops[found[0] - 1], drops[found[0]]
+    return float(np.mean(np.minimum(rates, high)))
+
+
+def _excess(drops: FloatArray, alike: FloatArray, plan: PlannedTest) -> FloatArray:
+    """Return by how much each drop exceeds what is needed to find it.
+
+    Args:
+        drops: shape (n_drops,).
+        alike: a row for cases that are alike: rate, trials there and here, share of the cases.
+        plan: level, degrees of freedom and size.
+    """
+    before, there, here, weights = alike.T
+    after = np.maximum(0.0, before - drops[:, np.newaxis])
+    pooled = (there * before + here * after) / (there + here)
+    at_null = pooled * (1 - pooled) * (1 / there + 1 / here)
+    at_drop = before * (1 - before) / there + after * (1 - after) / here
+    for_level, for_power = plan.quantiles
+    excess: FloatArray = (
+        (before - after) @ weights
+        - 1 / (2 * plan.size * np.mean(plan.here))
+        - for_level * np.sqrt(at_null @ weights / plan.size)
+        - for_power * np.sqrt(at_drop @ weights / plan.size)
+    )
+    return excess
+
+
+def smallest_score_drop(variance: float | None, plan: PlannedTest) -> float | None:
+    """Return the smallest mean drop of any scores that would be found with 80 % power.
+
+    Args:
+        variance: within a case, as ``within_case_variance`` gives it.
+        plan: the test.
+
+    Returns:
+        The mean drop over the changed cases, > 0; None if the variance is unknown or 0.
+    """
+    if not variance:
+        return None
+    spread = variance * np.mean(1 / plan.there + 1 / plan.here) / plan.size
+    return float(sum(plan.quantiles) * np.sqrt(spread))
+
+
+def within_case_variance(samples: Sequence[Sequence[float]]) -> float | None:
+    """Pool the sample variance of repeated trials.
+
+    Args:
+        samples: the scores of one case on one side each, each with at least one.
+
+    Returns:
+        The variance, >= 0 and exactly 0 where it is negligible; None if no sample has
+        two scores.
+    """
+    dof = sum(len(sample) - 1 for sample in samples)
+    if not dof:
+        return None
+    sizes = np.array([len(sample) for sample in samples])
+    scores = np.fromiter(chain.from_iterable(samples), dtype=np.float64)
+    starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+    means = np.add.reduceat(scores, starts) / sizes
+    variance = float(np.sum((scores - np.repeat(means, sizes)) ** 2)) / dof
+    return variance if np.sqrt(variance) > negligible(scores) else 0.0
+
+
+def fewest(settles: Callable[[int], bool], *, above: int, limit: int) -> int | None:
+    """Return the smallest whole number above ``above`` that settles the matter.
+
+    Args:
+        settles: whether a number is enough; what is more than enough is enough too.
+        above: the number at hand.
+        limit: the largest number that is worth naming.
+
+    Returns:
+        The number; None if even the limit is not enough, or if the number at hand is:
+        then something else is lacking.
+    """
+    if settles(above) or not settles(limit):
+        return None
+    low, high = above, limit
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if settles(middle) else (middle, high)
+    return high
+
+
+def chance_of_so_few(misses: int, *, trials: int, rate: float) -> float:
+    """Return the binomial chance of so few misses or fewer.
+
+    Args:
+        misses: how many of the trials missed.
+        trials: how many there were, 1 or more.
+        rate: chance of a miss in each, in [0, 1].
+    """
+    return float(special.bdtr(misses, trials, rate))

@@ -1,0 +1,222 @@
+"""How often would the gate cry wolf on this very suite? Deal two runs from one, and count.
+
+Each trial of a dealt run is any of those that its case has, however often it was dealt
+already. Splitting the trials into halves instead is right on average, but not for the suite at
+hand: of eight cases with four trials it called two in five healthy suites ill.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from pytest_llmeval.stats.intervals import wilson_interval
+from pytest_llmeval.stats.significance.exact import HITS, CaseScores, exact_within_case, sign_flip
+from pytest_llmeval.stats.significance.paired import dof_of_units, negligible
+from pytest_llmeval.stats.significance.repeats import Drift, repeat_drift
+
+FloatArray = NDArray[np.float64]
+# the cases that share their chance: the scores of each
+Unit = list[list[float]]
+Test = Literal["paired-t", "exact-within-case", "sign-flip"]
+
+DEALS = 2000
+# before a suite is called ill; of healthy ones the first look alone calls 1 in 40 so
+DEALS_BEFORE_AN_ALARM = 5000
+# a permutation test is run anew for every deal
+EXACT_DEALS = 200
+SHUFFLED_DEALS = 100
+# a large suite is dealt less often: 20,000 trials take a second
+MOST_DEALT = 10_000_000
+# where the gate changes from the exact test to the t-test
+FEWEST_UNITS_FOR_T = 6
+FEWEST_REPEATS = 2
+# of the Monte-Carlo error bar, beyond each end
+BEYOND = 0.025
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfCheck:
+    """What the default test says of a run held against itself.
+
+    Attributes:
+        method: the test that was run on every deal.
+        cases: that were dealt: those with two or more trials.
+        left_out: cases with fewer.
+        deals: how often two runs were dealt.
+        alarms: how often the test called one run worse than the other.
+        interval: of the rate of alarms, 95 %: what so few deals leave open.
+        drift: whether repeats differ by more than chance; None if it cannot be told.
+    """
+
+    method: Test
+    cases: int
+    left_out: int
+    deals: int
+    alarms: int
+    interval: tuple[float, float]
+    drift: Drift | None
+
+    @property
+    def rate(self) -> float:
+        """The share of deals with an alarm, in [0, 1]."""
+        return self.alarms / self.deals
+
+
+def self_check(
+    samples: Sequence[Sequence[float]],
+    units: Sequence[int] | None = None,
+    *,
+    alpha: float = 0.05,
+    deals: int = DEALS,
+) -> SelfCheck | None:
+    """Deal two runs from the trials of each case at random, and run the default test.
+
+    Nothing differs between the two, so alarms should be as rare as the level says. Cases
+    of one unit are dealt alike, so that what their trials of one index share stays shared.
+    The deals are seeded by the scores: the same run gives the same answer. Where alarms
+    look more frequent than the level, 5,000 new deals take the place of the first.
+
+    Args:
+        samples: the scores of each case by trial index, finite.
+        units: the unit of each case; a case each if not given.
+        alpha: one-sided level of the test, in (0, 0.5).
+        deals: how many at most with the t-test, >= 1. Fewer, but 200 at least, where that
+            would deal more than 10 million trials; 200 at most with a permutation test, 100
+            where that must shuffle; 5,000 where those show too many alarms.
+
+    Returns:
+        The check; None if no case has two trials.
+    """
+    labels = range(len(samples)) if units is None else units
+    by_unit: defaultdict[int, Unit] = defaultdict(list)
+    for label, sample in zip(labels, samples, strict=True):
+        if len(sample) >= FEWEST_REPEATS:
+            by_unit[label].append(list(sample))
+    if not by_unit:
+        return None
+    dealt = sorted(map(_regardless_of_order, by_unit.values()))
+    random = _seeded(itertools.chain.from_iterable(dealt))
+    test = _test_of(dealt)
+    deals = min(deals, _affordable(dealt, test))
+    alarms = _alarms(dealt, test, random, alpha=alpha, deals=deals)
+    if wilson_interval(alarms, deals, alpha=BEYOND)[0] > alpha:
+        deals = DEALS_BEFORE_AN_ALARM
+        alarms = _alarms(dealt, test, random, alpha=alpha, deals=deals)
+    cases = sum(map(len, dealt))
+    return SelfCheck(
+        method=test,
+        cases=cases,
+        left_out=len(samples) - cases,
+        deals=deals,
+        alarms=alarms,
+        interval=wilson_interval(alarms, deals, alpha=BEYOND),
+        drift=repeat_drift(_in_step(list(by_unit.values()))),
+    )
+
+
+def _regardless_of_order(unit: Unit) -> Unit:
+    """Sort the cases of a unit; and trials, where no other case has its own of that index."""
+    return sorted(unit) if len(unit) > 1 else [sorted(unit[0])]
+
+
+def _in_step(units: Sequence[Unit]) -> FloatArray:
+    """Return the summed scores of each unit in the repeats that every case has."""
+    fewest = min(len(sample) for unit in units for sample in unit)
+    return np.array([np.sum([sample[:fewest] for sample in unit], axis=0) for unit in units])
+
+
+def _test_of(units: Sequence[Unit]) -> Test:
+    """Return the test that the gate would take."""
+    sizes = [len(unit) for unit in units]
+    if dof_of_units(sizes) + 1 >= FEWEST_UNITS_FOR_T:
+        return "paired-t"
+    return "exact-within-case" if max(sizes) == 1 else "sign-flip"
+
+
+def _affordable(units: Sequence[Unit], test: Test) -> int:
+    """Return how many deals are made at first."""
+    trials = [score for unit in units for sample in unit for score in sample]
+    if test == "paired-t":
+        return max(EXACT_DEALS, MOST_DEALT // len(trials))
+    shuffled = test == "exact-within-case" and not HITS.issuperset(trials)
+    return SHUFFLED_DEALS if shuffled else EXACT_DEALS
+
+
+def _alarms(
+    units: Sequence[Unit], test: Test, random: np.random.Generator, *, alpha: float, deals: int
+) -> int:
+    """Count the deals whose first run the test calls worse, a bounded number at a time."""
+    most = _affordable(units, test)
+    parts = [min(most, deals - done) for done in range(0, deals, most)]
+    return sum(_alarms_of(units, test, random, alpha=alpha, deals=part) for part in parts)
+
+
+def _alarms_of(
+    units: Sequence[Unit], test: Test, random: np.random.Generator, *, alpha: float, deals: int
+) -> int:
+    if test == "exact-within-case":
+        samples = [unit[0] for unit in units]
+        return sum(_exact_alarm(samples, random, alpha=alpha) for _ in range(deals))
+    sizes = [len(unit) for unit in units]
+    differences = _differences(units, random, deals=deals)
+    if test == "paired-t":
+        return _t_alarms(differences, sizes, alpha=alpha)
+    sums = np.add.reduceat(differences, _starts(sizes), axis=1)
+    return sum(sign_flip(row).worse < alpha for row in sums)
+
+
+def _exact_alarm(
+    samples: Sequence[Sequence[float]], random: np.random.Generator, *, alpha: float
+) -> bool:
+    dealt = [random.choice(sample, size=(2, len(sample))).tolist() for sample in samples]
+    cases = [CaseScores(there=tuple(there), here=tuple(here)) for there, here in dealt]
+    return exact_within_case(cases).worse < alpha
+
+
+def _differences(units: Sequence[Unit], random: np.random.Generator, *, deals: int) -> FloatArray:
+    """Deal two runs of all cases, those of a unit alike; shape (n_deals, n_cases)."""
+    columns = []
+    for unit in units:
+        dealt: dict[int, NDArray[np.int64]] = {}
+        for sample in unit:
+            size = len(sample)
+            if size not in dealt:
+                dealt[size] = random.integers(size, size=(2, deals, size))
+            there, here = np.asarray(sample, dtype=np.float64)[dealt[size]].mean(axis=2)
+            columns.append(here - there)
+    return np.stack(columns, axis=1)
+
+
+def _t_alarms(differences: FloatArray, sizes: Sequence[int], *, alpha: float) -> int:
+    """Run the paired t-test over units on every row; where all moved alike, count signs."""
+    cases = differences.shape[1]
+    means = np.mean(differences, axis=1)
+    residuals = np.add.reduceat(differences - means[:, np.newaxis], _starts(sizes), axis=1)
+    from_others = residuals / (1 - np.array(sizes) / cases)
+    units = len(sizes)
+    errors = np.sqrt((units - 1) / units * np.sum(from_others**2, axis=1)) / cases
+    zero = negligible(differences)
+    spread = errors > zero
+    t = means[spread] / errors[spread]
+    by_t = int(np.count_nonzero(special.stdtr(dof_of_units(sizes), t) < alpha))
+    alike = int(np.count_nonzero(means[~spread] < -zero)) if 0.5**units < alpha else 0
+    return by_t + alike
+
+
+def _starts(sizes: Sequence[int]) -> list[int]:
+    """Return at which column each unit starts."""
+    return list(itertools.accumulate(sizes[:-1], initial=0))
+
+
+def _seeded(samples: Iterable[Sequence[float]]) -> np.random.Generator:
+    text = ",".join(repr(float(score)) for sample in samples for score in sample)
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big"))

@@ -1,0 +1,1 @@
+"""The tests: scores of both sides in, a p-value out."""

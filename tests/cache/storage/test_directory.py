@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pytest_llmeval.cache.storage.directory import identity, prepare_directory, set_aside
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    (folder / "cache.db").write_text("damaged")
+    return folder / "cache.db"
+
+
+def test_git_sees_nothing_of_the_directory(home: Path) -> None:
+    prepare_directory(home)
+    (home / "cache").mkdir()
+    (home / "cache" / "cache.db").touch()
+    subprocess.run(["git", "init", "-q", home.parent], check=True)
+    status = subprocess.run(
+        ["git", "-C", home.parent, "status", "--porcelain"], check=True, capture_output=True
+    )
+    assert status.stdout == b""
+
+
+def test_missing_parents_are_made(tmp_path: Path) -> None:
+    prepare_directory(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b" / ".gitignore").read_text() == "*\n"
+
+
+def test_a_directory_that_holds_other_things_gets_no_gitignore(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    prepare_directory(tmp_path)
+    assert not (tmp_path / ".gitignore").exists()
+
+
+def test_a_gitignore_of_the_user_is_left_alone(home: Path) -> None:
+    home.mkdir()
+    (home / ".gitignore").write_text("mine")
+    prepare_directory(home)
+    assert (home / ".gitignore").read_text() == "mine"
+
+
+def test_a_file_in_its_place_is_an_error(home: Path) -> None:
+    home.touch()
+    with pytest.raises(OSError, match=r"\.llmeval"):
+        prepare_directory(home)
+
+
+def test_identity_of_nothing_is_none(tmp_path: Path) -> None:
+    assert identity(tmp_path / "none" / "cache.db") is None
+
+
+def test_identity_changes_with_the_database(database: Path) -> None:
+    before = identity(database)
+    database.rename(database.with_name("old"))
+    without = identity(database)
+    database.touch()
+    assert len({before, without, identity(database)}) == 3
+
+
+def test_identity_changes_with_the_folder(database: Path) -> None:
+    before = identity(database)
+    database.parent.rename(database.parent.with_name("old"))
+    database.parent.mkdir()
+    assert identity(database) != before
+
+
+def test_a_damaged_folder_is_renamed_with_all_it_holds(database: Path) -> None:
+    seen = identity(database)
+    assert seen is not None
+    target = set_aside(database, seen=seen)
+    assert target is not None
+    assert target.name.startswith("cache.damaged-")
+    assert [file.name for file in target.iterdir()] == ["cache.db"]
+    assert [folder.name for folder in target.parent.iterdir()] == [target.name]
+
+
+def test_the_fresh_folder_of_another_process_is_not_renamed(database: Path) -> None:
+    seen = identity(database)
+    assert seen is not None
+    database.parent.rename(database.parent.with_name("set aside by the other"))
+    database.parent.mkdir()
+    database.write_text("fresh")
+    assert set_aside(database, seen=seen) is None
+    assert [file.name for file in database.parent.iterdir()] == ["cache.db"]
+
+
+def test_a_folder_that_is_gone_already_is_no_error(database: Path) -> None:
+    seen = identity(database)
+    assert seen is not None
+    database.parent.rename(database.parent.with_name("set aside by the other"))
+    assert set_aside(database, seen=seen) is None
+
+
+def test_only_one_of_those_that_find_the_damage_may_rename(database: Path) -> None:
+    seen = identity(database)
+    assert seen is not None
+    (database.parent / f"set-aside-{seen[0]}-{seen[1]}").touch()
+    assert set_aside(database, seen=seen) is None
+    assert database.exists()
+
+
+def test_a_rename_that_fails_leaves_no_claim(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rename(self: Path, target: Path) -> None:
+        raise PermissionError(13, "in use", str(self))
+
+    monkeypatch.setattr(Path, "rename", rename)
+    seen = identity(database)
+    assert seen is not None
+    with pytest.raises(PermissionError):
+        set_aside(database, seen=seen)
+    assert [file.name for file in database.parent.iterdir()] == ["cache.db"]

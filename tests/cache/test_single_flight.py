@@ -1,0 +1,351 @@
+"""The same draw, asked for at once: one pays, the others wait for the reply."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from pytest_llmeval.cache import process_locks as claims
+from pytest_llmeval.cache.process_locks import Claims
+from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.cache.reply import StoredReply
+from pytest_llmeval.errors import CallAbandoned
+from pytest_llmeval.records import Slot
+from tests.cache.calls import KEY, SLOT, never, says
+
+Make = Callable[..., Replies]
+Start = Callable[..., subprocess.Popen[str]]
+
+PATIENCE = 30.0  # seconds until a test that hangs fails
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(16) as pool:
+        yield pool
+
+
+class Held:
+    """A call that ends when the test wants it to, and counts how often it is made."""
+
+    def __init__(self, outcome: Answer | BaseException) -> None:
+        self.made = 0
+        self.is_under_way = threading.Event()
+        self._may_end = threading.Event()
+        self._outcome = outcome
+
+    def __call__(self) -> Answer:
+        self.made += 1
+        self.is_under_way.set()
+        assert self._may_end.wait(PATIENCE)
+        if isinstance(self._outcome, BaseException):
+            raise self._outcome
+        return self._outcome
+
+    def end(self) -> None:
+        self._may_end.set()
+
+
+def all_at_once(
+    replies: Replies, pool: ThreadPoolExecutor, call: Held, *, followers: int = 4
+) -> list[Future[StoredReply]]:
+    """Have one thread make a call and others come meanwhile; then let it end."""
+    first = pool.submit(replies.pay, KEY, SLOT, call)
+    assert call.is_under_way.wait(PATIENCE)
+    has_come = threading.Semaphore(0)
+    board = replies._flights._board
+
+    def board_and_tell(name: str) -> object:
+        boarded = board(name)
+        has_come.release()
+        return boarded
+
+    replies._flights._board = board_and_tell  # type: ignore[assignment,method-assign]
+    others = [pool.submit(replies.pay, KEY, SLOT, call) for _ in range(followers)]
+    assert all(has_come.acquire(timeout=PATIENCE) for _ in others)
+    call.end()
+    return [first, *others]
+
+
+# Threads
+
+
+def test_of_threads_that_ask_at_once_one_pays_and_the_others_replay(
+    make_replies: Make, pool: ThreadPoolExecutor
+) -> None:
+    call = Held(Answer(b"Lima"))
+    asked = all_at_once(make_replies(), pool, call)
+    first, *others = [future.result(PATIENCE) for future in asked]
+    assert call.made == 1
+    assert not first.replayed
+    assert all(other.replayed for other in others)
+    assert {other.draw for other in others} == {first.draw}
+
+
+def test_who_waits_needs_no_cache_to_get_the_reply(
+    make_replies: Make, pool: ThreadPoolExecutor, home: Path
+) -> None:
+    home.touch()
+    call = Held(Answer(b"Lima"))
+    asked = all_at_once(make_replies(), pool, call)
+    assert len({future.result(PATIENCE).draw for future in asked}) == call.made == 1
+
+
+def test_a_lookup_that_came_too_early_is_made_up_for(make_replies: Make) -> None:
+    early, other = make_replies(), make_replies()
+    assert early.lookup(KEY, SLOT) is None
+    paid = other.pay(KEY, SLOT, says("Lima"))
+    late = early.pay(KEY, SLOT, never)
+    assert (late.draw, late.replayed) == (paid.draw, True)
+
+
+def test_who_waits_gets_the_failure_of_the_call(
+    make_replies: Make, pool: ThreadPoolExecutor
+) -> None:
+    error = OSError("no network")
+    call = Held(error)
+    for future in all_at_once(make_replies(), pool, call):
+        assert future.exception(PATIENCE) is error
+    assert call.made == 1
+
+
+def test_after_a_failure_the_call_is_made_anew(
+    make_replies: Make, pool: ThreadPoolExecutor
+) -> None:
+    replies = make_replies()
+    call = Held(OSError("no network"))
+    for future in all_at_once(replies, pool, call):
+        assert isinstance(future.exception(PATIENCE), OSError)
+    assert not replies.pay(KEY, SLOT, says("Lima")).replayed
+
+
+@pytest.mark.parametrize("ending", [KeyboardInterrupt(), CallAbandoned()], ids=repr)
+def test_when_a_call_is_interrupted_one_of_those_who_wait_makes_it(
+    make_replies: Make, pool: ThreadPoolExecutor, ending: BaseException
+) -> None:
+    replies = make_replies()
+    interrupted, call = Held(ending), Held(Answer(b"Lima"))
+    first = pool.submit(replies.pay, KEY, SLOT, interrupted)
+    assert interrupted.is_under_way.wait(PATIENCE)
+    others = [pool.submit(replies.pay, KEY, SLOT, call) for _ in range(3)]
+    call.end()
+    interrupted.end()
+    assert first.exception(PATIENCE) is ending
+    assert {future.result(PATIENCE).body for future in others} == {b"Lima"}
+    assert call.made == 1
+
+
+@pytest.mark.parametrize(
+    "other", [("cd" * 32, SLOT), (KEY, Slot(1, 0)), (KEY, Slot(0, 1))], ids=["key", "trial", "nth"]
+)
+def test_nobody_waits_for_another_draw(
+    make_replies: Make, pool: ThreadPoolExecutor, other: tuple[str, Slot]
+) -> None:
+    replies = make_replies()
+    call = Held(Answer(b"Lima"))
+    paying = pool.submit(replies.pay, KEY, SLOT, call)
+    assert call.is_under_way.wait(PATIENCE)
+    assert pool.submit(replies.pay, *other, says("Quito")).result(PATIENCE).body == b"Quito"
+    call.end()
+    assert paying.result(PATIENCE).body == b"Lima"
+
+
+def test_who_may_hold_a_loop_up_does_not_wait_for_a_call_on_it(
+    make_replies: Make, pool: ThreadPoolExecutor
+) -> None:
+    replies = make_replies()
+    call = Held(Answer(b"on the loop"))
+    paying = pool.submit(replies.pay, KEY, SLOT, call, on_loop=True)
+    assert call.is_under_way.wait(PATIENCE)
+    blocking = pool.submit(replies.pay, KEY, SLOT, says("in a thread")).result(PATIENCE)
+    call.end()
+    assert paying.result(PATIENCE).draw == blocking.draw
+
+
+def test_calls_that_are_not_kept_are_not_shared(
+    make_replies: Make, pool: ThreadPoolExecutor
+) -> None:
+    call = Held(Answer(b"Lima"))
+    replies = make_replies("off")
+    asked = [pool.submit(replies.pay, KEY, SLOT, call) for _ in range(5)]
+    call.end()
+    assert len({future.result(PATIENCE).draw for future in asked}) == call.made == 5
+
+
+def test_a_forked_child_waits_for_no_call_of_its_parent(
+    make_replies: Make, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replies = make_replies()
+    call = Held(Answer(b"Lima"))
+    paying = pool.submit(replies.pay, KEY, SLOT, call)
+    assert call.is_under_way.wait(PATIENCE)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: -1)
+        in_child = pool.submit(replies.pay, KEY, SLOT, says("Quito")).result(PATIENCE)
+    call.end()
+    assert in_child.body == b"Quito"
+    paying.exception(PATIENCE)
+
+
+# Processes
+
+# Asks for draws one by one, a little slowly, and prints what it paid for and which it got.
+ASKER = """
+import json, pathlib, sys, time
+from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.records import Slot
+home, mode, session, key, seconds, count = sys.argv[1:]
+replies = Replies(pathlib.Path(home), mode=mode, session=session, warn=print)
+sys.stdin.readline()
+for trial in range(int(count)):
+    def call():
+        print("paid", trial, flush=True)
+        time.sleep(float(seconds))
+        return Answer(b"reply")
+    print("got", trial, replies.get_or_call(key, Slot(trial, 0), call).draw, flush=True)
+replies.close()
+"""
+
+
+def tell(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+@pytest.mark.parametrize(("mode", "sessions"), [("auto", "abcd"), ("refresh", "aaaa")])
+def test_of_processes_that_ask_at_once_one_pays(
+    mode: str, sessions: str, start: Start, home: Path
+) -> None:
+    processes = [start(ASKER, home, mode, session, KEY, 0.01, 20) for session in sessions]
+    for process in processes:
+        tell(process)
+    lines = [process.communicate()[0].splitlines() for process in processes]
+    paid = sorted(line for output in lines for line in output if line.startswith("paid"))
+    assert paid == sorted(f"paid {trial}" for trial in range(20))
+    got = [[line for line in output if line.startswith("got")] for output in lines]
+    assert all(each == got[0] for each in got)
+    assert not (home / claims.FILE).exists()
+
+
+def test_refreshing_sessions_do_not_wait_for_each_other(start: Start, home: Path) -> None:
+    slow = start(ASKER, home, "refresh", "slow", KEY, 60, 1)
+    tell(slow)
+    assert slow.stdout is not None
+    assert slow.stdout.readline() == "paid 0\n"
+    quick = start(ASKER, home, "refresh", "quick", KEY, 0, 1)
+    output, _ = quick.communicate("go\n", timeout=PATIENCE)
+    assert output.startswith("paid 0\n")
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no such signal")
+def test_who_waits_for_a_process_that_is_killed_pays(start: Start, home: Path) -> None:
+    victim = start(ASKER, home, "auto", "a", KEY, 60, 1)
+    tell(victim)
+    assert victim.stdout is not None
+    assert victim.stdout.readline() == "paid 0\n"
+    heir = start(ASKER, home, "auto", "b", KEY, 0, 1)
+    tell(heir)
+    with pytest.raises(subprocess.TimeoutExpired):
+        heir.wait(0.5)  # it waits
+    victim.kill()
+    output, _ = heir.communicate(timeout=PATIENCE)
+    assert output.startswith("paid 0\n")
+    assert not (home / claims.FILE).exists()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="there is no such signal")
+def test_who_waits_for_a_process_that_is_stopped_pays_after_a_while_and_names_it(
+    start: Start, home: Path, warned: list[str], make_replies: Callable[..., Replies]
+) -> None:
+    stopped = start(ASKER, home, "auto", "a", KEY, 0.3, 1)
+    tell(stopped)
+    assert stopped.stdout is not None
+    assert stopped.stdout.readline() == "paid 0\n"
+    stopped.send_signal(signal.SIGSTOP)
+    replies = make_replies(patience=0.5)
+    mine = [replies.get_or_call(KEY, SLOT, says("Lima")) for _ in range(2)]
+    stopped.send_signal(signal.SIGCONT)
+    output, _ = stopped.communicate(timeout=PATIENCE)
+
+    assert [reply.replayed for reply in mine] == [False, True]
+    assert output == f"got 0 {mine[0].draw}\n"  # the first to be stored
+    (line,) = warned
+    assert line.startswith(f"process {stopped.pid} has a draw under way")
+    assert "0.5 s (--llm-timeout)" in line
+
+
+# Claims
+
+
+def test_a_claim_outlives_the_removal_of_the_file(home: Path, start: Start) -> None:
+    holder = Claims(home, patience=PATIENCE, warn=sys.exit)
+    with holder.claimed("first"):
+        (home / claims.FILE).unlink()
+        with holder.claimed("second"):
+            assert (home / claims.FILE).exists()
+    holder.close()
+    assert not (home / claims.FILE).exists()
+
+
+def test_a_file_in_which_another_process_has_a_claim_is_left(home: Path, start: Start) -> None:
+    other = start(ASKER, home, "auto", "a", KEY, 60, 1)
+    tell(other)
+    assert other.stdout is not None
+    assert other.stdout.readline() == "paid 0\n"
+    mine = Claims(home, patience=PATIENCE, warn=sys.exit)
+    with mine.claimed("mine"):
+        pass
+    mine.close()
+    assert (home / claims.FILE).exists()
+
+
+def cannot_be_opened(patch: pytest.MonkeyPatch) -> None:
+    def refuse(*_arguments: object) -> int:
+        raise PermissionError(13, "read-only")
+
+    patch.setattr(claims.os, "open", refuse)
+
+
+def has_no_locks(patch: pytest.MonkeyPatch) -> None:
+    def refuse(*_arguments: object) -> None:
+        raise OSError(95, "not supported")
+
+    patch.setattr(claims.fcntl, "lockf", refuse)
+
+
+def has_no_module(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(claims, "fcntl", None)
+
+
+@pytest.mark.parametrize("trouble", [cannot_be_opened, has_no_locks, has_no_module])
+def test_where_nothing_can_be_claimed_calls_are_made_without_a_word(
+    trouble: Callable[[pytest.MonkeyPatch], None],
+    make_replies: Make,
+    warned: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trouble(monkeypatch)
+    replies = make_replies()
+    assert not replies.get_or_call(KEY, SLOT, says("Lima")).replayed
+    assert replies.get_or_call(KEY, SLOT, never).replayed
+    replies.close()
+    assert warned == []
+
+
+def test_a_link_is_not_followed(
+    home: Path, make_replies: Make, tmp_path: Path, warned: list[str]
+) -> None:
+    home.mkdir()
+    (home / claims.FILE).symlink_to(tmp_path / "victim")
+    assert make_replies().get_or_call(KEY, SLOT, says("Lima")).body == b"Lima"
+    assert not (tmp_path / "victim").exists()
+    assert warned == []

@@ -1,0 +1,227 @@
+"""What a trial does to the process harms no other trial, and no part of the state gets lost."""
+
+from __future__ import annotations
+
+import pytest
+
+MODEL = """
+import time
+
+def answer(messages):
+    time.sleep(0.05)
+    return "yes"
+"""
+
+SUITE = """
+import asyncio
+import logging
+import os
+import shutil
+import sys
+import time
+from unittest import mock
+
+import pytest
+from pytest_llmeval import llm_eval, waiting
+
+BEFORE = os.getcwd()
+
+
+def check_all():
+    assert os.getcwd() == BEFORE
+    assert "LLMEVAL_MINE" not in os.environ
+
+
+@pytest.fixture(scope="module")
+def wide():
+    yield
+    with open("order.log", "a") as log:
+        log.write("down wide\\n")
+
+
+@pytest.fixture
+def narrow(wide):
+    yield
+    with open(os.path.join(BEFORE, "order.log"), "a") as log:
+        log.write("down narrow\\n")
+
+
+{trial}
+
+
+@pytest.mark.parametrize("n", range(3))
+@llm_eval(repeats=2, min_score=1)
+def test_neighbour(llm, narrow, tmp_path, n):
+    check_all()
+    os.chdir(tmp_path)
+    os.environ["LLMEVAL_MINE"] = str(n)
+    llm.ask(f"{n}")
+    assert os.path.samefile(os.getcwd(), tmp_path)
+    assert os.environ.pop("LLMEVAL_MINE") == str(n)
+    os.chdir(BEFORE)
+
+
+def test_nothing_is_left():
+    check_all()
+"""
+
+SYNC = """
+@llm_eval(repeats=3, min_score=1)
+def test_it(llm, narrow, tmp_path):
+    {body}
+"""
+
+ASYNC = """
+@llm_eval(repeats=3, min_score=1)
+async def test_it(async_llm, narrow, tmp_path):
+    {body}
+"""
+
+BODIES = {
+    "environ, in a call": SYNC.replace(
+        "{body}", "with mock.patch('os.environ', {'A': 'b'}): llm.ask('q'); assert os.environ['A']"
+    ),
+    "environ, in an await": ASYNC.replace(
+        "{body}", "with mock.patch('os.environ', {'A': 'b'}): await asyncio.sleep(0)"
+    ),
+    "environ, blocking": SYNC.replace("{body}", "with mock.patch('os.environ'): time.sleep(0.5)"),
+    "getcwd that raises": ASYNC.replace(
+        "{body}", "with mock.patch('os.getcwd', side_effect=ValueError): await asyncio.sleep(0)"
+    ),
+    "chdir": ASYNC.replace(
+        "{body}", "with mock.patch('os.chdir', side_effect=ValueError): await asyncio.sleep(0)"
+    ),
+    "getLogger": ASYNC.replace(
+        "{body}", "with mock.patch('logging.getLogger', return_value=1): await asyncio.sleep(0)"
+    ),
+    "no stdout": SYNC.replace(
+        "{body}", "out = sys.stdout; del sys.stdout; llm.ask('q'); sys.stdout = out"
+    ),
+    "a folder that it removed": SYNC.replace(
+        "{body}",
+        """os.chdir(tmp_path)
+    os.rmdir(tmp_path)
+    llm.ask('q')
+    with pytest.raises(FileNotFoundError):
+        os.getcwd()
+    with pytest.raises(FileNotFoundError):
+        open('file', 'w')
+    os.chdir(BEFORE)""",
+    ),
+    "a folder that was removed while it waited": SYNC.replace(
+        "{body}",
+        """os.chdir(tmp_path)
+    waiting(shutil.rmtree, tmp_path)
+    with pytest.raises(FileNotFoundError):
+        os.getcwd()
+    os.chdir(BEFORE)""",
+    ),
+}
+
+
+@pytest.mark.parametrize("trial", BODIES.values(), ids=BODIES)
+def test_what_a_trial_does_to_the_process_reaches_no_other(
+    pytester: pytest.Pytester, trial: str
+) -> None:
+    pytester.makepyfile(bot=MODEL, test_it=SUITE.replace("{trial}", trial))
+    pytester.makeini("[pytest]\nllm_model = function/bot:answer\npythonpath = .\n")
+
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+
+    result.assert_outcomes(passed=5)
+    log = (pytester.path / "order.log").read_text().splitlines()
+    assert log.count("down narrow") in (9, 12)  # 3 more of a case that was run again
+    assert log[-1] == "down wide"
+
+
+def test_the_session_gets_its_state_back_if_that_of_a_trial_cannot_be_saved(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(bot=MODEL, test_it=SUITE.replace("{trial}", ""))
+    pytester.makeini("[pytest]\nllm_model = function/bot:answer\npythonpath = .\n")
+    pytester.makeconftest(
+        """
+        from pytest_llmeval.engine.isolation.process_state import Switch
+
+        SAVE, SAVES = Switch.save, []
+
+        def save(switch):
+            SAVES.append(1)
+            if len(SAVES) == 4:
+                raise RuntimeError
+            return SAVE(switch)
+
+        Switch.save = save
+        """
+    )
+
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+
+    result.assert_outcomes(failed=1, passed=3)
+    assert (pytester.path / "order.log").read_text().splitlines()[-1] == "down wide"
+
+
+def test_calls_do_not_see_what_the_trial_before_them_changed(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        bot="""
+        import os
+        import threading
+        import time
+
+        ALL_WAIT = threading.Barrier(3)
+
+        def answer(messages):
+            ALL_WAIT.wait(10)
+            time.sleep(0.05)  # until the last of them has handed its turn back
+            seen = f"{os.environ.get('LLMEVAL_MINE')} {os.getcwd()}"
+            ALL_WAIT.wait(10)
+            return seen
+        """,
+        test_it="""
+        import os
+        from pytest_llmeval import llm_eval
+
+        HERE = os.getcwd()
+
+        @llm_eval(repeats=3, min_score=1)
+        def test_patching(llm, monkeypatch, tmp_path):
+            monkeypatch.setenv("LLMEVAL_MINE", "1")
+            monkeypatch.chdir(tmp_path)
+            assert llm.ask("Where?").text == f"None {HERE}"
+            assert os.environ["LLMEVAL_MINE"] == "1"
+            assert os.getcwd() == str(tmp_path)
+        """,
+    )
+    pytester.makeini("[pytest]\nllm_model = function/bot:answer\npythonpath = .\n")
+
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--llm-concurrency=3")
+
+    result.assert_outcomes(passed=1)
+
+
+def test_what_a_call_prints_and_warns_of_is_shown_without_capture(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        bot="""
+        import warnings
+
+        def answer(messages):
+            print("the model prints")
+            warnings.warn("the model warns")
+            return "yes"
+        """,
+        test_it="""
+        from pytest_llmeval import llm_eval
+
+        @llm_eval(repeats=2)
+        def test_it(llm):
+            assert llm.ask("?").text == "yes"
+        """,
+    )
+    pytester.makeini("[pytest]\nllm_model = function/bot:answer\npythonpath = .\n")
+
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:capture")
+
+    result.assert_outcomes(passed=1, warnings=2)
+    assert result.stdout.str().count("the model prints") == 2

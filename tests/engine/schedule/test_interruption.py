@@ -1,0 +1,414 @@
+"""Ctrl-C and -x: fixtures end in order, finished trials are kept, no call is waited for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_llmeval.records import Run
+from pytest_llmeval.runs.format.run_file import read_run
+
+MODEL = """
+import time
+from pathlib import Path
+
+CALLS = Path(__file__).with_name("calls.log")
+
+
+def answer(messages):
+    with CALLS.open("a") as file:
+        file.write("x\\n")
+    if messages[-1]["content"].startswith("slow"):
+        time.sleep(30)
+    return "yes"
+"""
+
+# "fast" ends, "slow" is in flight when the signal comes, and the rest never begins.
+EVALS = """
+import time
+import pytest
+from pytest_llmeval import llm_eval
+
+def note(line):
+    with open("order.log", "a") as log: log.write(line + "\\n")
+
+@pytest.fixture(scope="session")
+def session():
+    note("up session"); yield; note("down session")
+
+@pytest.fixture(scope="module")
+def module(session):
+    note("up module"); yield; note("down module")
+
+@pytest.fixture
+def narrow(module, llm):
+    note("up narrow"); yield; note("down narrow")
+    {at_the_end}
+
+@pytest.mark.parametrize("kind", ["fast", "slow", "slow too", "never"])
+@llm_eval(repeats=4)
+def test_it(llm, narrow, kind):
+    llm.ask(kind)
+"""
+
+Session = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(pytester: pytest.Pytester) -> Iterator[Session]:
+    """Start a session, and return when its slow calls are on their way."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(
+        *arguments: str, evals: str = EVALS, at_the_end: str = "", calls: int = 12
+    ) -> subprocess.Popen[str]:
+        pytester.makepyfile(slow=MODEL, test_it=evals.replace("{at_the_end}", at_the_end))
+        pytester.makeini("[pytest]\nllm_model = function/slow:answer\npythonpath = .\n")
+        options = ["-p", "no:cacheprovider", "--llm-concurrency=8", *arguments]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", *options],
+            cwd=pytester.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            start_new_session=True,
+        )  # fmt: skip
+        started.append(process)
+        log = pytester.path / "calls.log"
+        deadline = time.monotonic() + 60
+        while len(lines(log)) < calls and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[float, str]:
+    """Wait for the end; return how long that took, and the output."""
+    begin = time.monotonic()
+    output, _ = process.communicate(timeout=25)
+    return time.monotonic() - begin, output
+
+
+def interrupt(process: subprocess.Popen[str], whom: str) -> None:
+    """Send Ctrl-C to a session and its workers, as a terminal does, or to the session alone."""
+    if whom == "group":
+        os.killpg(process.pid, signal.SIGINT)
+    else:
+        process.send_signal(signal.SIGINT)
+
+
+def recorded(folder: Path) -> Run:
+    (path,) = (folder / ".llmeval" / "runs").rglob("*.jsonl.gz")
+    return read_run(path)
+
+
+def test_ctrl_c_ends_the_session_in_order(pytester: pytest.Pytester, start: Session) -> None:
+    process = start()
+    process.send_signal(signal.SIGINT)
+    seconds, output = ended(process)
+
+    assert process.returncode == 2, output
+    assert seconds < 5  # the calls take 30
+    assert "Traceback" not in output
+    log = lines(pytester.path / "order.log")
+    assert log.count("up narrow") == log.count("down narrow") == 12
+    assert log.count("up module") == log.count("up session") == 1
+    assert log[-2:] == ["down module", "down session"]
+
+
+def test_finished_trials_are_kept_and_the_run_is_incomplete(
+    pytester: pytest.Pytester, start: Session
+) -> None:
+    process = start()
+    process.send_signal(signal.SIGINT)
+    ended(process)
+
+    run = recorded(pytester.path)
+    assert not run.complete
+    assert [trial.case for trial in run.trials] == ["test_it.py::test_it[fast]"] * 4
+
+
+def test_ctrl_c_twice_skips_what_still_runs(pytester: pytest.Pytester, start: Session) -> None:
+    process = start(at_the_end="while 'burning' in open('calls.log').read(): pass")
+    order = pytester.path / "order.log"
+    with (pytester.path / "calls.log").open("a") as log:
+        log.write("burning\n")
+    process.send_signal(signal.SIGINT)
+    deadline = time.monotonic() + 20
+    while lines(order)[-1] != "down narrow" and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    seconds, output = ended(process)
+
+    assert process.returncode == 2, output
+    assert seconds < 20
+    assert len(recorded(pytester.path).trials) == 4
+
+
+def test_the_account_has_the_calls_of_trials_that_did_not_end(
+    pytester: pytest.Pytester, start: Session
+) -> None:
+    process = start()
+    process.send_signal(signal.SIGINT)
+    _, output = ended(process)
+
+    assert "4 calls made, 0 replayed · 12 attempts sent" in output
+    assert recorded(pytester.path).attempts == len(lines(pytester.path / "calls.log")) == 12
+
+
+def test_a_teardown_that_blocks_does_not_hold_up_the_end(
+    pytester: pytest.Pytester, start: Session
+) -> None:
+    process = start(at_the_end="import os; os.path.exists('blocks') and time.sleep(60)")
+    (pytester.path / "blocks").touch()
+    process.send_signal(signal.SIGINT)
+    seconds, output = ended(process)
+
+    assert process.returncode == 2, output
+    assert seconds < 20
+    assert len(recorded(pytester.path).trials) == 4
+
+
+ASKING_TEARDOWN = """
+import pytest
+from pytest_llmeval import llm_eval
+
+def note(line):
+    with open("order.log", "a") as log: log.write(line + "\\n")
+
+@pytest.fixture(scope="module")
+def module():
+    note("up module"); yield; note("down module")
+
+@pytest.fixture
+def below():
+    note("up below"); yield; note("down below")
+
+@pytest.fixture
+def narrow(module, below, request, llm):
+    question = f"slow {request.node.callspec.id}"
+    yield
+    {asks}
+
+@pytest.mark.parametrize("n", range(2))
+@llm_eval(repeats=4)
+def test_it(narrow, n): pass
+"""
+ASYNC_TEARDOWN = ASKING_TEARDOWN.replace("llm):", "async_llm, _llm_runner):")
+
+
+@pytest.mark.parametrize(
+    "evals",
+    [
+        ASKING_TEARDOWN.replace("{asks}", "llm.ask(question)"),
+        ASYNC_TEARDOWN.replace("{asks}", "_llm_runner.run(async_llm.ask(question))"),
+        ASYNC_TEARDOWN.replace("{asks}", "_llm_runner.run(async_llm.ask(question))").replace(
+            "def test_it(narrow, n): pass", "async def test_it(narrow, async_llm, n):"
+        )
+        + "    await async_llm.ask(f'slow {n}')",
+    ],
+    ids=["sync", "async", "async, and the body as well"],
+)
+def test_a_teardown_that_asks_a_model_keeps_no_other_from_its_end(
+    pytester: pytest.Pytester, start: Session, evals: str
+) -> None:
+    process = start(evals=evals, calls=8)
+    process.send_signal(signal.SIGINT)
+    seconds, output = ended(process)
+
+    assert process.returncode == 2, output
+    assert seconds < 10  # the calls take 30
+    log = lines(pytester.path / "order.log")
+    assert log.count("up below") == log.count("down below") == 8
+    assert log[-1] == "down module"
+
+
+def test_a_worker_passes_ctrl_c_on(pytester: pytest.Pytester, start: Session) -> None:
+    process = start("-n", "1")
+    process.send_signal(signal.SIGINT)
+    seconds, output = ended(process)
+
+    assert process.returncode == 2, output
+    assert seconds < 20
+
+
+@pytest.mark.parametrize("whom", ["group", "controller"])
+def test_one_ctrl_c_under_xdist_records_also_the_ended_trials_of_a_case_that_goes_on(
+    pytester: pytest.Pytester, start: Session, whom: str
+) -> None:
+    # Slow are the second case after its first two trials, and the third.
+    waits = "llm.ask(f'slow {kind}' if kind != 'fast' and next(WAITS) else f'quick {kind}')"
+    half = EVALS.replace("llm.ask(kind)", waits) + "\nWAITS = iter([0, 0] + [1] * 99)\n"
+    process = start("-n", "2", "--dist=loadfile", evals=half, calls=10)
+    time.sleep(0.3)
+    interrupt(process, whom)
+    _, output = ended(process)
+
+    assert process.returncode == 2, output
+    assert len(recorded(pytester.path).trials) == 6
+    log = lines(pytester.path / "order.log")
+    assert log.count("up narrow") == log.count("down narrow")
+    assert log[-1] == "down session"
+
+
+NOTE_ENDS = """
+import os, signal, pytest
+from pytest_llmeval.engine.schedule.case_trials import CaseTrials
+
+landed = CaseTrials.landed
+
+def noting(self, trial):
+    line = f"{self.item.nodeid} {trial.index}\\n"
+    landed(self, trial)
+    with open("ended.log", "a") as log: log.write(line)
+
+CaseTrials.landed = noting
+"""
+INTERRUPTING = """
+@pytest.hookimpl({moment}=True)
+def pytest_runtest_logreport(report):
+    if hasattr(report, "llm_eval"):
+        os.kill(os.getpid(), signal.SIGINT)
+"""
+MANY = """
+import pytest, time
+from pytest_llmeval import llm_eval
+
+@pytest.mark.parametrize("n", range(60))
+@llm_eval(repeats=4)
+def test_it(llm, n):
+    time.sleep(0.005)
+    llm.ask(f"fast {n}")
+"""
+
+
+def trials_recorded(folder: Path) -> set[str]:
+    return {f"{trial.case} {trial.index}" for trial in recorded(folder).trials}
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("moment", ["tryfirst", "trylast"])
+def test_ctrl_c_while_a_case_is_reported_loses_none_of_its_trials(
+    pytester: pytest.Pytester, start: Session, workers: str, moment: str
+) -> None:
+    pytester.makeconftest(NOTE_ENDS + INTERRUPTING.replace("{moment}", moment))
+    process = start("-n", workers, evals=MANY, calls=1)
+    _, output = ended(process)
+
+    assert process.returncode == 2, output
+    assert trials_recorded(pytester.path) >= set(lines(pytester.path / "ended.log"))
+
+
+@pytest.mark.parametrize("seconds", [0.15, 0.7])
+@pytest.mark.parametrize("whom", ["single process", "group", "controller"])
+def test_every_trial_that_had_ended_is_recorded_whenever_ctrl_c_comes(
+    pytester: pytest.Pytester, start: Session, whom: str, seconds: float
+) -> None:
+    pytester.makeconftest(NOTE_ENDS)
+    workers = "0" if whom == "single process" else "2"
+    process = start("-n", workers, evals=MANY, calls=1)
+    time.sleep(seconds)
+    interrupt(process, whom)
+    _, output = ended(process)
+
+    assert process.returncode in (2, -signal.SIGINT), output
+    assert trials_recorded(pytester.path) >= set(lines(pytester.path / "ended.log"))
+
+
+@pytest.mark.parametrize("whom", ["group", "controller"])
+def test_a_second_ctrl_c_under_xdist_ends_the_session_at_once(start: Session, whom: str) -> None:
+    process = start("-n", "2", at_the_end="import time; time.sleep(30)", calls=8)
+    interrupt(process, whom)
+    time.sleep(1)
+    interrupt(process, whom)
+    begin = time.monotonic()
+    process.wait(timeout=25)
+
+    assert time.monotonic() - begin < 3
+    assert process.returncode in (2, -signal.SIGINT)
+
+
+EXITING = """
+import pytest
+from pytest_llmeval import llm_eval
+
+@pytest.fixture
+def narrow():
+    with open("order.log", "a") as log: log.write("up\\n")
+    yield
+    with open("order.log", "a") as log: log.write("down\\n")
+
+@pytest.mark.parametrize("kind", ["first", "exit", "never"])
+@llm_eval(repeats=2)
+def test_it(llm, narrow, kind):
+    if kind == "exit":
+        pytest.exit("enough")
+    llm.ask(kind)
+"""
+
+
+@pytest.mark.parametrize("concurrency", ["1", "32"])
+def test_pytest_exit_ends_the_session_when_its_case_is_in_turn(
+    pytester: pytest.Pytester, concurrency: str
+) -> None:
+    pytester.makepyfile(slow=MODEL, test_it=EXITING)
+    pytester.makeini("[pytest]\nllm_model = function/slow:answer\npythonpath = .\n")
+
+    result = pytester.runpytest("-p", "no:cacheprovider", f"--llm-concurrency={concurrency}")
+
+    assert result.ret == 2
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["=* llm evals =*", "*2 calls made*", "!* *Exit: enough !*"])
+    run = recorded(pytester.path)
+    assert not run.complete
+    assert [trial.case for trial in run.trials] == ["test_it.py::test_it[first]"] * 2
+    log = lines(pytester.path / "order.log")
+    assert log.count("up") == log.count("down")
+
+
+def test_what_leaves_the_teardown_of_a_trial_that_exits_is_not_taken_for_another_case(
+    pytester: pytest.Pytester,
+) -> None:
+    evals = EXITING.replace(
+        "    yield\n", "    yield\n    assert request.node.name != 'test_it[exit]'\n"
+    )
+    pytester.makepyfile(slow=MODEL, test_it=evals.replace("narrow():", "narrow(request):"))
+    pytester.makeini("[pytest]\nllm_model = function/slow:answer\npythonpath = .\n")
+
+    result = pytester.runpytest("-p", "no:cacheprovider")
+
+    assert result.ret == 2
+    result.assert_outcomes(passed=1)
+
+
+def test_x_ends_what_is_in_flight_before_wider_fixtures(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        slow=MODEL,
+        test_it=EVALS.replace("{at_the_end}", "")
+        .replace("llm.ask(kind)", "llm.ask(kind if kind == 'slow' else 'fast'); raise OSError")
+        .replace('["fast", "slow", "slow too", "never"]', '["fast", "slow", "never"]'),
+    )
+    pytester.makeini("[pytest]\nllm_model = function/slow:answer\npythonpath = .\n")
+
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-x", timeout=25)
+
+    assert result.ret == 1
+    log = lines(pytester.path / "order.log")
+    assert log.count("up narrow") == log.count("down narrow") == 4
+    assert log[-2:] == ["down module", "down session"]
+    assert len(recorded(pytester.path).trials) == 4

@@ -1,0 +1,183 @@
+"""Where a private part has moved trials do not overlap, and come out just the same."""
+
+from __future__ import annotations
+
+import platform
+from textwrap import dedent
+
+import pytest
+
+from tests.engine.isolation.patching import APP, INI, MODEL
+
+PRELUDE = """
+import os
+import warnings
+import app
+import pytest
+from pytest_llmeval import llm_eval
+"""
+SUITE = """
+@pytest.mark.parametrize("n", range(3))
+@llm_eval(repeats=2, min_score=1)
+def test_monkeypatch(llm, n, monkeypatch):
+    monkeypatch.setattr(app, "MODE", n)
+    print("printed", n)
+    llm.ask(f"monkeypatch {n}")
+    assert app.MODE == n and n != 1
+
+@llm_eval(repeats=2)
+def test_caplog(llm, caplog):
+    caplog.set_level(10, logger="app")
+    llm.ask("caplog")
+    app.LOGGER.debug("seen")
+    assert "seen" in caplog.messages
+
+@llm_eval(repeats=2)
+def test_warns(llm):
+    with pytest.warns(UserWarning):
+        llm.ask("warns")
+        warnings.warn("careful")
+
+@llm_eval(repeats=2)
+def test_plain(llm):
+    os.environ["LLMEVAL_PROBE"] = "1"
+    llm.ask("plain")
+    assert os.environ.pop("LLMEVAL_PROBE") == "1"
+"""
+
+# Hides a part from the engine alone: pytest and Python go on using it.
+CONFTEST = """
+import os
+import sys
+import warnings
+import pytest
+
+def getting_but_for(name, plain):
+    def get(self, asked):
+        asker = sys._getframe(1).f_globals.get("__name__", "")
+        if asked == name and asker.startswith("pytest_llmeval"):
+            raise AttributeError(asked)
+        return plain.__getattribute__(self, asked)
+
+    return get
+
+def hide(thing, name):
+    plain = type(thing)
+    body = {"__slots__": (), "__getattribute__": getting_but_for(name, plain)}
+    thing.__class__ = type("Hiding", (plain,), body)
+
+def hide_in_class(kind, name):
+    kind.__getattribute__ = getting_but_for(name, object)
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config):
+    get = config.pluginmanager.getplugin
+    HIDE
+"""
+
+ESSENTIAL = {
+    "capture": ('hide(get("capturemanager"), "_global_capturing")', "CaptureManager"),
+    "drained": ('hide(get("capturemanager")._global_capturing.out, "snap")', "CaptureManager"),
+    "environment": ('hide(os.environ, "_data")', "os.environ._data"),
+    "warnings": ('hide(warnings, "_showwarnmsg_impl")', "warnings._showwarnmsg_impl"),
+}
+
+
+def run(
+    pytester: pytest.Pytester, hide: str, *arguments: str, suite: str = SUITE
+) -> pytest.RunResult:
+    pytester.makepyfile(slow=MODEL, app=APP, test_it=PRELUDE + suite)
+    pytester.makeini(INI)
+    pytester.makeconftest(dedent(CONFTEST).replace("HIDE", hide))
+    return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-v", *arguments)
+
+
+def outcomes(result: pytest.RunResult) -> list[str]:
+    """What became of each case, and what was printed by the one that failed."""
+    lines = [line.partition(" [")[0].partition("::")[2].rstrip() for line in result.outlines]
+    ended = [line for line in lines if line.partition(" ")[2].startswith(("2/2 passed", "FAILED"))]
+    return ended + [line for line in result.outlines if line.startswith("printed")]
+
+
+OUTCOMES = [
+    "test_monkeypatch[0] 2/2 passed",
+    "test_monkeypatch[1] FAILED",
+    "test_monkeypatch[2] 2/2 passed",
+    "test_caplog 2/2 passed",
+    "test_warns 2/2 passed",
+    "test_plain 2/2 passed",
+    "printed 1",
+    "printed 1",
+]
+
+
+@pytest.mark.parametrize("arguments", [(), ("--llm-concurrency=1",)], ids=["overlapping", "inline"])
+def test_nothing_is_missing_here(pytester: pytest.Pytester, arguments: tuple[str, ...]) -> None:
+    result = run(pytester, "pass", *arguments)
+
+    assert outcomes(result) == OUTCOMES
+    result.stdout.no_fnmatch_line("note:*")
+
+
+@pytest.mark.parametrize(("hide", "part"), ESSENTIAL.values(), ids=ESSENTIAL)
+def test_without_a_part_all_cases_run_serially_with_the_same_outcomes(
+    pytester: pytest.Pytester, hide: str, part: str
+) -> None:
+    result = run(pytester, hide)
+
+    assert outcomes(result) == OUTCOMES
+    result.stdout.fnmatch_lines([f"6 cases ran serially: no {part}* (6)"])
+    on = f"pytest {pytest.__version__} on Python {platform.python_version()}"
+    result.stdout.fnmatch_lines([f"note: all cases ran serially, *{part}*{on}*pip install*"])
+    assert str(result.stdout).count("not as expected") == 1
+
+
+def test_without_the_inside_of_the_handlers_only_caplog_runs_alone(
+    pytester: pytest.Pytester,
+) -> None:
+    result = run(pytester, 'hide(get("logging-plugin"), "report_handler")')
+
+    assert outcomes(result) == OUTCOMES
+    result.stdout.fnmatch_lines(
+        ["1 case ran serially: caplog (1)", "note: cases with caplog ran serially*"]
+    )
+
+
+def test_without_the_inside_of_monkeypatch_only_its_cases_run_alone(
+    pytester: pytest.Pytester,
+) -> None:
+    result = run(pytester, 'hide_in_class(pytest.MonkeyPatch, "_setitem")')
+
+    assert outcomes(result) == OUTCOMES
+    result.stdout.fnmatch_lines(
+        ["3 cases ran serially: monkeypatch (3)", "note: cases with monkeypatch ran serially*"]
+    )
+
+
+def test_an_exclusive_fixture_is_refused_to_a_body_that_asks_for_it(
+    pytester: pytest.Pytester,
+) -> None:
+    test = """
+    @llm_eval(repeats=2)
+    def test_it(llm, request):
+        llm.ask("first")
+        request.getfixturevalue("monkeypatch")
+    """
+    result = run(pytester, 'hide_in_class(pytest.MonkeyPatch, "_setitem")', suite=dedent(test))
+
+    result.stdout.fnmatch_lines(["*monkeypatch was asked for by getfixturevalue*"])
+
+
+def test_what_is_missing_is_not_told_where_nothing_would_overlap(
+    pytester: pytest.Pytester,
+) -> None:
+    result = run(pytester, ESSENTIAL["environment"][0], "-s")
+
+    result.stdout.fnmatch_lines(["6 cases ran serially: -s (6)"])
+    result.stdout.no_fnmatch_line("*not as expected*")
+
+
+def test_workers_tell_once_what_is_missing(pytester: pytest.Pytester) -> None:
+    result = run(pytester, ESSENTIAL["environment"][0], "-n", "2")
+
+    assert str(result.stdout).count("not as expected") == 1

@@ -1,0 +1,280 @@
+"""Questions of our own, posted over plain connections."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+
+from pytest_llmeval.errors import ProviderFailed
+from pytest_llmeval.models.http import plain_http as wire
+from pytest_llmeval.models.http.plain_http import Wire
+from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, TimeLimit
+from pytest_llmeval.models.limits.retries import NetworkFailed, WireReply
+from tests.models.conftest import CountingTrial, Session
+from tests.servers.openai_server import OpenAIServer, Scripted
+
+QUESTION = {"model": "gpt", "messages": [{"role": "user", "content": "Hello"}]}
+
+
+@pytest.fixture
+def line() -> Iterator[Wire]:
+    opened = Wire()
+    yield opened
+    opened.close()
+
+
+def unhurried() -> Deadline:
+    return TimeLimit().begin()
+
+
+def post(
+    line: Wire, server: OpenAIServer, *, query: str = "", deadline: Deadline | None = None
+) -> WireReply:
+    url = f"{server.url}/chat/completions{query}"
+    headers = {"content-type": "application/json"}
+    content = json.dumps(QUESTION).encode()
+    return line.post(url, headers=headers, content=content, deadline=deadline or unhurried())
+
+
+def test_a_reply_is_status_headers_and_body(line: Wire, server: OpenAIServer) -> None:
+    reply = post(line, server, query="?api-version=1")
+
+    assert reply.status == 200
+    assert reply.headers["content-type"] == "application/json"
+    assert json.loads(reply.body)["choices"][0]["message"]["content"] == "reply 0"
+    assert 0 < reply.seconds < 5
+    (request,) = server.requests
+    assert request.path == "/v1/chat/completions?api-version=1"
+    assert request.json == QUESTION
+    assert request.headers["user-agent"].startswith("pytest-llm-baseline/")
+
+
+def test_calls_one_after_the_other_use_one_connection(line: Wire, server: OpenAIServer) -> None:
+    for _ in range(3):
+        post(line, server)
+
+    assert len({request.port for request in server.requests}) == 1
+
+
+def test_calls_at_once_use_one_connection_each(line: Wire, server: OpenAIServer) -> None:
+    server.then(*[Scripted(delay=0.2)] * 3)
+    threads = [threading.Thread(target=post, args=(line, server)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len({request.port for request in server.requests}) == 3
+
+
+def test_a_connection_that_the_server_closed_meanwhile_is_opened_anew(
+    line: Wire, server: OpenAIServer
+) -> None:
+    server.then(Scripted(headers={"connection": "close"}))
+    post(line, server)
+    server.then(Scripted())
+    post(line, server)
+    connection = next(iter(line._idle.values()))[0]
+    connection.sock.shutdown(socket.SHUT_RD)  # what a server that hangs up looks like here
+
+    assert post(line, server).status == 200
+    assert len({request.port for request in server.requests}) == 3
+
+
+@pytest.mark.parametrize("has_poll", [True, False])
+def test_whether_a_connection_lives_can_be_told_on_every_system(
+    line: Wire, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, has_poll: bool
+) -> None:
+    if not has_poll:
+        monkeypatch.delattr(wire.select, "poll")
+    post(line, server)
+    connection = next(iter(line._idle.values()))[0]
+
+    assert wire._is_alive(connection)
+    connection.sock.shutdown(socket.SHUT_RD)
+    assert not wire._is_alive(connection)
+
+
+@pytest.mark.parametrize("status", [308, 400, 429, 500])
+def test_whatever_the_status_it_is_a_reply(line: Wire, server: OpenAIServer, status: int) -> None:
+    server.then(Scripted(status=status, headers={"Retry-After": "3", "Location": server.origin}))
+
+    reply = post(line, server)
+
+    assert (reply.status, reply.headers["retry-after"]) == (status, "3")
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("drop", ["before", "midway"])
+def test_a_reply_that_breaks_off_is_none(line: Wire, server: OpenAIServer, drop: str) -> None:
+    server.then(Scripted(drop=drop))  # type: ignore[arg-type]  # one of two
+
+    with pytest.raises(NetworkFailed, match=r"RemoteDisconnected|IncompleteRead"):
+        post(line, server)
+
+    assert post(line, server).status == 200
+
+
+def test_a_server_that_is_not_there_is_a_network_failure(line: Wire) -> None:
+    with pytest.raises(NetworkFailed, match="ConnectionRefusedError"):
+        line.post("http://127.0.0.1:9/v1", headers={}, content=b"{}", deadline=unhurried())
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:999999/v1", "http://exa mple/v1"])
+def test_a_url_that_is_none_is_a_network_failure(line: Wire, url: str) -> None:
+    with pytest.raises(NetworkFailed):
+        line.post(url, headers={}, content=b"{}", deadline=unhurried())
+
+
+def test_a_connection_may_not_be_silent_for_longer_than_a_call_may_take(
+    server: OpenAIServer,
+) -> None:
+    server.then(Scripted(delay=1.0))
+
+    with (
+        contextlib.closing(Wire(0.05)) as impatient,
+        pytest.raises(NetworkFailed, match=r"TimeoutError|timed out"),
+    ):
+        post(impatient, server)
+
+
+@pytest.mark.parametrize("scripted", [Scripted(delay=5.0), Scripted(trickle=0.05)])
+def test_a_reply_that_is_not_complete_in_time_is_none(
+    line: Wire, server: OpenAIServer, scripted: Scripted
+) -> None:
+    server.then(scripted)
+    deadline = TimeLimit(0.3).begin()
+
+    with pytest.raises(TimeIsUp):
+        post(line, server, deadline=deadline)
+
+    assert not deadline.allows(0)
+    assert post(line, server).status == 200  # over a new connection, with all its time
+
+
+def test_what_one_attempt_took_is_missing_to_the_next(line: Wire, server: OpenAIServer) -> None:
+    server.then(Scripted(delay=0.1), Scripted(delay=5.0))
+    deadline = TimeLimit(0.4).begin()
+
+    post(line, server, deadline=deadline)
+    assert deadline.left < 0.31
+    with pytest.raises(TimeIsUp):
+        post(line, server, deadline=deadline)
+    with pytest.raises(TimeIsUp):
+        post(line, server, deadline=deadline)
+
+
+def test_a_host_that_cannot_be_reached_in_time_is_given_up(
+    line: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+    monkeypatch.setattr(HTTPConnection, "connect", lambda _connection: ended.wait(30))
+
+    with pytest.raises(TimeIsUp):
+        line.post(
+            "http://127.0.0.1:9/v1", headers={}, content=b"{}", deadline=TimeLimit(0.05).begin()
+        )
+    ended.set()
+
+
+def test_a_reply_packed_unasked_is_unpacked(line: Wire, server: OpenAIServer) -> None:
+    packed = gzip.compress(b'{"choices": []}')
+    headers = {"content-encoding": "gzip", "content-length": str(len(packed))}
+    server.then(Scripted(body=packed, headers=headers))
+
+    assert post(line, server).body == b'{"choices": []}'
+
+
+@pytest.mark.parametrize(("packing", "body"), [("br", b"{}"), ("gzip", b"no gzip")])
+def test_a_reply_that_cannot_be_unpacked_is_none(
+    line: Wire, server: OpenAIServer, packing: str, body: bytes
+) -> None:
+    server.then(Scripted(body=body, headers={"content-encoding": packing}))
+
+    with pytest.raises(NetworkFailed):
+        post(line, server)
+
+
+@pytest.mark.parametrize(
+    ("packing", "told"), [("br", "'br'"), ("\x1b[31m" + "x" * 99, r"'\\x1b\[31m" + "x" * 35 + "'")]
+)
+def test_an_encoding_that_was_not_asked_for_is_named(
+    session: Session, server: OpenAIServer, packing: str, told: str
+) -> None:
+    server.then(*[Scripted(body=b"{}", headers={"content-encoding": packing})] * 3)
+
+    with pytest.raises(ProviderFailed, match=f"OSError: the reply is packed as {told}") as caught:
+        session.model("openai/gpt", CountingTrial(0)).ask("Hello")
+
+    assert caught.value.failure == "infrastructure"
+
+
+def test_a_reply_after_the_end_closes_its_connection(server: OpenAIServer) -> None:
+    line = Wire()
+    line.close()
+
+    assert post(line, server).status == 200
+    assert not any(line._idle.values())
+
+
+def test_behind_a_proxy_questions_go_to_it(
+    session: Session, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", server.origin)
+    monkeypatch.setenv("NO_PROXY", "")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://models.invalid/v1")
+
+    assert session.model("openai/gpt", CountingTrial(0)).ask("Hello").text == "reply 0"
+    assert server.requests[0].path == "http://models.invalid/v1/chat/completions"
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    path = tmp_path / "loopback.pem"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
+    subprocess.run(
+        [*command.split(), "-addext", names, "-keyout", path, "-out", tmp_path / "cert"],
+        check=True,
+        capture_output=True,
+    )
+    path.write_bytes(path.read_bytes() + (tmp_path / "cert").read_bytes())
+    return path
+
+
+@pytest.mark.parametrize("is_trusted", [True, False])
+def test_a_certificate_must_be_trusted(
+    line: Wire,
+    server: OpenAIServer,
+    certificate: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_trusted: bool,
+) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate)
+    server._http.socket = tls.wrap_socket(server._http.socket, server_side=True)
+    url = f"{server.url}/chat/completions".replace("http://", "https://")
+    if is_trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert (
+            line.post(
+                url, headers={}, content=json.dumps(QUESTION).encode(), deadline=unhurried()
+            ).status
+            == 200
+        )
+        return
+    with pytest.raises(NetworkFailed, match="SSLCertVerificationError"):
+        line.post(url, headers={}, content=b"{}", deadline=unhurried())

@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_llmeval.errors import ProviderFailed
+from pytest_llmeval.models.limits.pace import PATIENCE
+from pytest_llmeval.models.limits.shared_pace import Bulletin
+from pytest_llmeval.models.limits.throttle import Clock, Gate, Gates
+from pytest_llmeval.records import Slowdown
+from tests.models.conftest import Time
+
+
+def gates_of(time: Time, *, ceiling: int = 8, **more: object) -> Gates:
+    clock = Clock(now=time.now, sleep=time.sleep, jitter=lambda: 0)
+    return Gates(ceiling=ceiling, clock=clock, **more)  # type: ignore[arg-type]  # by name
+
+
+def gate_of(gates: Gates, provider: str = "openai") -> Gate:
+    return gates.of(provider, "https://api.example")
+
+
+@pytest.fixture
+def clock() -> Time:
+    return Time()
+
+
+def run_beside(function: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=function, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_as_many_calls_are_in_flight_as_the_limit_says() -> None:
+    gate = gate_of(Gates(ceiling=3))
+    lock, now, most = threading.Lock(), 0, 0
+
+    def call() -> None:
+        nonlocal now, most
+        assert gate.enter() is not None
+        with lock:
+            now += 1
+            most = max(most, now)
+        time.sleep(0.005)
+        with lock:
+            now -= 1
+        gate.leave()
+
+    threads = [run_beside(call) for _ in range(12)]
+    for thread in threads:
+        thread.join(10)
+
+    assert most == 3
+
+
+def test_providers_and_origins_do_not_wait_for_one_another(clock: Time) -> None:
+    gates = gates_of(clock)
+    gate_of(gates).throttled(0, retry_after=60)
+
+    assert gates.of("openai", "https://other.example").enter() == 0
+    assert gates.of("anthropic", "https://api.example").enter() == 0
+    assert clock.slept == []
+    assert gate_of(gates).enter() == 60
+
+
+def test_all_who_come_wait_for_the_same_pause(clock: Time) -> None:
+    gate = gate_of(gates_of(clock))
+    gate.throttled(0, retry_after=60)
+
+    assert gate.enter() == 60
+    assert gate.enter() == 60
+    assert clock.slept == [60]
+
+
+def test_a_pause_prolonged_meanwhile_is_waited_for_to_its_end(clock: Time) -> None:
+    gate = gate_of(gates_of(clock))
+    gate.throttled(0, retry_after=10)
+
+    def sleep(seconds: float) -> None:
+        if not clock.slept:
+            gate.throttled(-1, retry_after=30)
+        Time.sleep(clock, seconds)
+
+    clock.sleep = sleep  # type: ignore[method-assign]
+    gate._clock = Clock(now=clock.now, sleep=sleep)
+
+    assert gate.enter() == 30
+
+
+def test_who_waits_for_room_gets_it_when_a_call_comes_back() -> None:
+    gate = gate_of(Gates(ceiling=1))
+    gate.enter()
+    entered = threading.Event()
+    run_beside(lambda: (gate.enter(), entered.set()))
+
+    assert not entered.wait(0.05)
+    gate.leave()
+    assert entered.wait(10)
+
+
+def test_who_waits_when_the_session_ends_is_sent_away() -> None:
+    gates = Gates(ceiling=1)
+    gate = gate_of(gates)
+    gate.enter()
+    raised: list[ProviderFailed] = []
+
+    def wait() -> None:
+        with pytest.raises(ProviderFailed) as caught:
+            gate.enter()
+        raised.append(caught.value)
+
+    thread = run_beside(wait)
+    gates.close()
+    thread.join(10)
+
+    assert "session ended" in str(raised[0])
+
+
+def test_nobody_waits_where_nothing_comes_through(clock: Time) -> None:
+    gate = gate_of(gates_of(clock))
+    started = 0.0
+    while not gate.has_given_up:
+        gate.throttled(started, retry_after=100)
+        entered = gate.enter()
+        started = clock.now() if entered is None else entered
+
+    assert clock.now() == PATIENCE
+    gate.throttled(started, retry_after=None)
+    assert gate.enter() is None
+    assert clock.now() == PATIENCE
+
+
+def test_slowdowns_are_summed_up_once(clock: Time) -> None:
+    gates = gates_of(clock)
+    gate = gate_of(gates)
+    gate.throttled(0, retry_after=10)
+    gate.throttled(0, retry_after=30)
+    clock.sleep(31)
+    gate.throttled(31, retry_after=None)
+
+    assert gates.take_slowdowns() == [
+        Slowdown(provider="openai", times=2, lowest=2, seconds=31),
+    ]
+    assert gates.take_slowdowns() == []
+
+
+def test_a_provider_that_was_asked_in_vain_of_nothing_has_no_slowdown(clock: Time) -> None:
+    gates = gates_of(clock)
+    gate = gate_of(gates)
+    entered = gate.enter()
+    assert entered is not None
+    gate.succeeded(entered)
+    gate.leave()
+
+    assert gates.take_slowdowns() == []
+
+
+class TestWorkers:
+    """Each has a share of the limit, and they hear of one another."""
+
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        return tmp_path / "pace" / "session.jsonl"
+
+    @pytest.fixture
+    def pair(self, clock: Time, tmp_path: Path) -> tuple[Gates, Gates]:
+        first, second = (
+            gates_of(clock, ceiling=16, processes=2, bulletin=Bulletin(tmp_path, "session"))
+            for _ in range(2)
+        )
+        return first, second
+
+    def test_a_share_is_at_least_one(self, clock: Time) -> None:
+        assert gate_of(gates_of(clock, ceiling=2, processes=4)).enter() == 0
+
+    def test_a_pause_is_everybodys(self, clock: Time, pair: tuple[Gates, Gates]) -> None:
+        gate_of(pair[0]).throttled(0, retry_after=30)
+
+        assert gate_of(pair[1]).enter() == 30
+
+    def test_all_halve_once(self, pair: tuple[Gates, Gates]) -> None:
+        gate_of(pair[0]).throttled(0, retry_after=1)
+        gate_of(pair[1]).enter()
+        gate_of(pair[0]).enter()
+
+        assert [gate_of(gates)._pace.limit for gates in pair] == [4, 4]
+
+    def test_refusals_that_cross_halve_once(self, clock: Time, pair: tuple[Gates, Gates]) -> None:
+        clock.sleep(1)
+        gate_of(pair[0]).throttled(0, retry_after=1)
+        clock.sleep(0.1)
+        gate_of(pair[1]).throttled(0, retry_after=1)
+        for gates in pair:
+            gate_of(gates).enter()
+
+        assert [gate_of(gates)._pace.limit for gates in pair] == [4, 4]
+
+    def test_the_one_who_was_refused_tells_of_it(self, pair: tuple[Gates, Gates]) -> None:
+        gate_of(pair[0]).throttled(0, retry_after=30)
+        gate_of(pair[1]).enter()
+
+        assert pair[0].take_slowdowns() == [
+            Slowdown(provider="openai", times=1, lowest=8, seconds=30)
+        ]
+        assert pair[1].take_slowdowns() == []
+
+    def test_news_from_another_life_of_the_machine_is_no_news(
+        self, clock: Time, pair: tuple[Gates, Gates]
+    ) -> None:
+        clock.sleep(1000)
+        gate_of(pair[0]).throttled(1000, retry_after=30)
+        clock.slept.clear()
+
+        assert gate_of(pair[1]).enter() == 0
+
+    def test_nothing_is_left_behind(self, path: Path, pair: tuple[Gates, Gates]) -> None:
+        gate_of(pair[0]).throttled(0, retry_after=30)
+        assert path.exists()
+        for gates in pair:
+            gates.close()
+
+        assert not path.exists()
+
+    def test_without_refusals_there_is_no_file(self, path: Path, pair: tuple[Gates, Gates]) -> None:
+        for gates in pair:
+            gate_of(gates).enter()
+            gates.close()
+
+        assert not path.parent.exists()

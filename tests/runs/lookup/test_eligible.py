@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_llmeval.runs.lookup.eligible import Demand, covers, shortcomings, too_many_errored
+from tests.runs.builders import make_run
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow"),
+    [
+        ([], []),
+        ([], ["tests/a"]),
+        (["."], ["tests/a"]),
+        (["tests"], ["tests/a", "tests/b/test_c.py"]),
+        (["tests/"], ["tests"]),
+        (["./tests"], ["tests/a"]),
+        (["tests/a", "tests/b"], ["tests/b", "tests/a/test_c.py"]),
+        (["tests/a.py"], ["tests/a.py::test_x"]),
+        (["tests/a.py::Test"], ["tests/a.py::Test::test_x"]),
+        (["tests/a.py::test_x"], ["tests/a.py::test_x", "tests/a.py::test_x[1]"]),
+        ([], ["-k a"]),
+        (["-k a"], ["-k a"]),
+        (["-m not slow", "--ignore=b"], ["--ignore=b", "-k a", "-m not slow"]),
+        (["tests", "-k a"], ["tests/a.py", "-k a"]),
+    ],
+)
+def test_a_selection_covers_what_lies_below_it(wide, narrow):
+    assert covers(wide, narrow=narrow)
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow"),
+    [
+        (["tests/a"], []),
+        (["tests/a"], ["tests/b"]),
+        (["tests/a"], ["tests"]),
+        (["tests/a"], ["tests/abc"]),
+        (["tests/a"], ["tests/a", "tests/b"]),
+        (["tests/a.py::test_x"], ["tests/a.py"]),
+        (["tests/a.py::test_x"], ["tests/a.py::test_xy"]),
+        (["-k a"], []),
+        (["-k a"], ["tests/a.py"]),
+        (["-k a"], ["-k a or b"]),
+        (["tests/a.py"], ["-k a"]),
+        (["--ignore=b", "--ignore=c"], ["--ignore=b"]),
+    ],
+)
+def test_a_selection_does_not_cover_anything_else(wide, narrow):
+    assert not covers(wide, narrow=narrow)
+
+
+def test_a_complete_and_clean_run_has_no_shortcomings():
+    assert shortcomings(make_run(), trials=4) == ()
+
+
+def test_what_is_short_is_said():
+    dirty, incomplete = shortcomings(make_run(dirty=True, complete=False), trials=3)
+    assert dirty == "dirty: tracked files differed from the commit"
+    assert incomplete == "incomplete: 3 of 4 trials"
+
+
+def test_files_that_git_did_not_look_at_are_named():
+    (dirty,) = shortcomings(make_run(dirty=True, unseen=("a.py", "b.py")), trials=4)
+    assert dirty == "dirty: git did not look at a.py and 1 more"
+
+
+def test_a_run_from_the_future_says_so():
+    (ahead,) = shortcomings(make_run(id="20991231T000000-fffaaa"), trials=4)
+    assert ahead == "dated 2099-12-31, ahead of this machine's clock"
+
+
+def test_a_run_of_a_part_of_the_cases_is_incomplete_with_all_trials():
+    (incomplete,) = shortcomings(make_run(complete=False), trials=4)
+    assert incomplete == "incomplete: not everything was collected"
+
+
+def test_a_twentieth_of_the_trials_may_be_errored_and_no_more():
+    assert not too_many_errored(0, ran=0)
+    assert not any(too_many_errored(n, ran=20 * n) for n in range(1, 2000))
+    assert all(too_many_errored(n + 1, ran=20 * n) for n in range(1, 2000))
+
+
+def test_models_are_not_held_against_a_run_while_none_are_known():
+    demand = Demand(root=".", selection=())
+    assert demand.model_rank(frozenset({"a/b"})) == 0
+    assert demand.model_note(frozenset({"a/b"})) is None

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_llmeval.errors import (
+    BaselineError,
+    BaselineNotFound,
+    BaselineUnreadable,
+    SettingsError,
+)
+from pytest_llmeval.records import Run
+from pytest_llmeval.runs.git import GitState
+from pytest_llmeval.runs.lookup.baseline import Baseline
+from pytest_llmeval.runs.lookup.references import find_candidate, find_reference
+from tests.runs.builders import COMMIT, make_run
+
+if TYPE_CHECKING:
+    from tests.runs.conftest import Project
+
+
+def candidate(project: Project, reference: str) -> Baseline:
+    return find_candidate(reference, store=project.store, git=project.state)
+
+
+def against(project: Project, reference: str, run: Run) -> Baseline:
+    return find_reference(reference, candidate=run, store=project.store, git=project.state)
+
+
+def test_a_candidate_is_named_by_file_id_last_and_commit(project: Project) -> None:
+    first, last = project.record(), project.record(dirty=True)
+    file = project.store.by_id(first)
+
+    found = {name: candidate(project, name) for name in (str(file), first, "last", "main")}
+
+    assert [each.how for each in found.values()] == ["file", "run id", "last", "commit"]
+    assert [each.run.id for each in found.values()] == [first, first, last, first]
+    assert found["last"].notes == ("last is dirty: tracked files differed from the commit",)
+
+
+def test_a_store_that_git_tracks_is_asked_for_files_alone(project: Project) -> None:
+    run_id = project.record()
+    file = project.store.by_id(run_id)
+    run = candidate(project, run_id).run
+    project.git("add", "--force", ".llmeval/runs")
+
+    for reference in (run_id, "last", "main"):
+        with pytest.raises(SettingsError, match="git tracks"):
+            candidate(project, reference)
+        with pytest.raises(SettingsError, match="git tracks"):
+            against(project, reference, run)
+    assert candidate(project, str(file)).how == "file"
+
+
+def test_no_file_takes_the_place_of_a_branch(project: Project) -> None:
+    own, other = project.record(), project.record(dirty=True)
+    file = project.store.by_id(other)
+    assert file is not None
+    for name in ("main", "other"):
+        (project.top / name).write_bytes(file.read_bytes())
+    project.commit()
+    project.git("reset", "--quiet", "--soft", "HEAD~1")
+
+    run = candidate(project, "main").run
+    assert run.id == own
+    assert against(project, "main", run).how == "commit"
+    assert candidate(project, "./main").run.id == other
+    with pytest.raises(SettingsError, match="git rm --cached other"):
+        candidate(project, "other")
+
+
+def test_a_candidate_is_of_that_very_commit(project: Project) -> None:
+    project.record()
+    project.commit()
+    project.record(complete=False)
+
+    with pytest.raises(BaselineNotFound, match=r"main: no complete run of a clean tree .* in "):
+        candidate(project, "main")
+    assert candidate(project, "HEAD~1").run.commit != project.head
+
+
+def test_a_candidate_is_the_newest_run_that_is_no_part_of_another(project: Project) -> None:
+    first = project.record(selection=("tests",))
+    project.record(selection=("tests", "-k a"))
+    assert candidate(project, "main").run.id == first
+    everything = project.record()
+    project.record(selection=("tests",))
+    assert candidate(project, "main").run.id == everything
+    again = project.record()
+    assert candidate(project, "main").run.id == again
+
+
+def test_last_is_the_newest_run_besides_the_candidate(project: Project) -> None:
+    first, last = project.record(), project.record()
+
+    assert against(project, "last", candidate(project, last).run).run.id == first
+    assert against(project, "last", candidate(project, first).run).run.id == last
+
+
+def test_a_branch_leads_to_its_merge_base_with_the_candidate(project: Project) -> None:
+    base = project.record()
+    project.git("switch", "--quiet", "--create", "side")
+    project.commit()
+    side = candidate(project, project.record()).run
+    project.git("switch", "--quiet", "main")
+    project.commit()
+    ahead = project.record()
+
+    found = against(project, "main", side)
+
+    assert (found.run.id, found.how, found.distance, found.notes) == (base, "merge-base", 0, ())
+    assert against(project, project.head, side).run.id == ahead  # a commit is that very one
+
+
+def test_a_branch_leads_to_its_nearest_ancestor_with_a_run(project: Project) -> None:
+    base = project.record()
+    project.commit()
+    project.record(dirty=True)
+    project.git("switch", "--quiet", "--create", "side")
+    project.commit()
+
+    found = against(project, "main", candidate(project, project.record()).run)
+
+    assert (found.run.id, found.distance) == (base, 1)
+    assert found.notes == ("1 nearer commit(s) of main have no run that will do",)
+
+
+def test_a_candidate_outside_git_takes_the_commit_itself(project: Project) -> None:
+    base = project.record()
+    assert against(project, "main", make_run(commit=None)).run.id == base
+
+
+def test_a_branch_without_a_run_is_refused(project: Project) -> None:
+    project.commit()
+    with pytest.raises(BaselineNotFound, match=r"nor its 1 nearest ancestors in .*git switch"):
+        against(project, "main", make_run(commit=project.head))
+
+
+def test_a_full_hash_needs_no_repository(project: Project) -> None:
+    known = project.record(commit=COMMIT)
+    absent = GitState(top=None, absent="git is not here")
+
+    assert find_candidate(COMMIT, store=project.store, git=absent).run.id == known
+    with pytest.raises(BaselineError, match=r"main: no table, .*, and git is not here. List them"):
+        find_candidate("main", store=project.store, git=absent)
+
+
+def test_a_name_that_leads_nowhere_is_told_what_is_near(project: Project) -> None:
+    with pytest.raises(BaselineError, match=r"nor a commit, branch or tag. Did you mean main"):
+        candidate(project, "mian")
+    with pytest.raises(BaselineError, match="List them: llmeval list"):
+        candidate(project, "zzz")
+    with pytest.raises(BaselineNotFound, match=r"last: no run in .*runs. Record one: pytest"):
+        candidate(project, "last")
+    only = candidate(project, project.record()).run
+    with pytest.raises(BaselineNotFound, match=f"last: no run besides {only.id}"):
+        against(project, "last", only)
+
+
+def test_a_damaged_run_file_is_refused(project: Project) -> None:
+    (project.top / "noise.run").write_bytes(b"noise")
+    with pytest.raises(BaselineUnreadable, match="no run file"):
+        candidate(project, "noise.run")

@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmeval.errors import TableError
+from pytest_llmeval.runs.format.run_file import write_run
+from pytest_llmeval.runs.score_tables.reader import ScoreTable, read_table, table_named
+from tests.runs.builders import make_run
+
+ROWS = "case_id,repeat,score\nPeru,0,1\nPeru,1,0\nChad,0,0.5\n"
+
+
+def write(folder: Path, text: str, name: str = "scores.csv") -> Path:
+    path = folder / name
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return path
+
+
+def lines(*rows: dict[str, Any]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def read(path: Path, **choice: str) -> ScoreTable:
+    return read_table(path, reference=str(path), **choice)
+
+
+def trial(case: str = "Peru", repeat: object = 0, score: object = 1, **more: object) -> dict:
+    return {"case_id": case, "repeat": repeat, "score": score, **more}
+
+
+# --- what is read ------------------------------------------------------------------------
+
+
+def test_a_table_is_read_by_case_and_repeat(tmp_path: Path) -> None:
+    table = read(write(tmp_path, ROWS))
+
+    assert table.scores == {None: {"Peru": {0: 1.0, 1: 0.0}, "Chad": {0: 0.5}}}
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl", "a.jsonl.gz", "A.CSV"])
+def test_every_ending_reads_the_same(tmp_path: Path, name: str) -> None:
+    text = (
+        lines(trial(), trial(repeat=1, score=None))
+        if "json" in name
+        else ("case_id,repeat,score\nPeru,0,1\nPeru,1,\n")
+    )
+
+    assert read(write(tmp_path, text, name)).scores == {None: {"Peru": {0: 1.0, 1: None}}}
+
+
+def test_a_mark_of_byte_order_blanks_and_blank_lines_do_not_matter(tmp_path: Path) -> None:
+    text = "\ufeffcase_id, repeat, score\r\n\r\nPeru, 0, 1\r\n"
+    assert read(write(tmp_path, text)).scores == {None: {"Peru": {0: 1.0}}}
+    packed = "\n" + lines(trial()) + "\n"
+    assert read(write(tmp_path, packed, "a.jsonl")).scores == {None: {"Peru": {0: 1.0}}}
+
+
+def test_ids_that_are_numbers_are_texts(tmp_path: Path) -> None:
+    assert list(read(write(tmp_path, lines(trial(case=7)), "a.jsonl")).scores[None]) == ["7"]  # type: ignore[arg-type]
+
+
+def test_a_condition_is_chosen_by_its_column(tmp_path: Path) -> None:
+    path = write(tmp_path, lines(trial(condition=0.5), trial(condition="b", score=0)), "a.jsonl")
+
+    assert read(path, condition="b").scores == {None: {"Peru": {0: 0.0}}}
+    assert read(path, condition="0.5").scores == {None: {"Peru": {0: 1.0}}}
+
+
+def test_a_single_condition_need_not_be_named(tmp_path: Path) -> None:
+    assert read(write(tmp_path, lines(trial(condition="a")), "a.jsonl")).scores
+
+
+def test_a_metric_is_a_column_of_names_or_of_scores(tmp_path: Path) -> None:
+    long = write(tmp_path, "case_id,repeat,metric,score\nPeru,0,tone,1\nPeru,0,pass,0\n")
+    wide = write(tmp_path, "case_id,repeat,score,tone\nPeru,0,1,0.3\n", "wide.csv")
+
+    assert read(long).scores == {"tone": {"Peru": {0: 1.0}}, "pass": {"Peru": {0: 0.0}}}
+    assert read(long, metric="tone").scores == {"tone": {"Peru": {0: 1.0}}}
+    assert read(wide, metric="tone").scores == {"tone": {"Peru": {0: 0.3}}}
+
+
+def test_scores_may_be_declared_passes(tmp_path: Path) -> None:
+    path = write(tmp_path, "case_id,repeat,score\nPeru,0,1\n")
+    assert read(path, metric="pass").scores == {"pass": {"Peru": {0: 1.0}}}
+
+
+def test_clusters_are_kept(tmp_path: Path) -> None:
+    path = write(tmp_path, "case_id,repeat,score,cluster\nPeru,0,1,south\nChad,0,1,\n")
+    assert read(path).clusters == {"Peru": "south"}
+
+
+def test_a_case_is_one_in_each_wording(tmp_path: Path) -> None:
+    rows = "case_id,repeat,score,wording\nPeru,0,1,terse\nPeru,0,0,polite\nChad,0,1,\n"
+    found = read(write(tmp_path, rows))
+    assert found.scores[None] == {"Peru[terse]": {0: 1}, "Peru[polite]": {0: 0}, "Chad": {0: 1}}
+    assert found.wordings == {
+        "Peru[terse]": ("Peru", "terse"),
+        "Peru[polite]": ("Peru", "polite"),
+    }
+
+
+def test_only_nameless_scores_of_0_and_1_may_be_passes(tmp_path: Path) -> None:
+    binary = write(tmp_path, "case_id,repeat,score,x\nPeru,0,1,1\nPeru,1,,0\n")
+    assert read(binary).may_be_passes
+    assert not read(binary, metric="x").may_be_passes
+    assert not read(write(tmp_path, ROWS)).may_be_passes
+
+
+# --- what is refused ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("row", "part"),
+    [
+        ("Peru,0,high", "line 2: score is 'high', not a finite number"),
+        ("Peru,0,NaN", "score is 'NaN'"),
+        ("Peru,0,-inf", "score is '-inf'"),
+        ("Peru,0,1e999", "score is '1e999'"),
+        ("Peru,0,1e200", "score is '1e200', beyond 1e+100"),
+        ("Peru,0,True", "score is 'True', not a finite number; write 1 or 0"),
+        ("Peru,0,1_0", "score is '1_0'"),
+        ("Peru,first,1", "repeat is 'first', not a whole number from 0"),
+        ("Peru,,1", "repeat is empty"),
+        ("Peru,-1,1", "repeat is '-1'"),
+        ("Peru,99999999999999999999999,1", "repeat is"),
+        (",0,1", "case_id is empty, not a name"),
+        ("Peru,0", "line 2: 2 cells, the header has 3"),
+        ("Peru,0,1\nPeru,0,1", "line 3: repeat 0 of case 'Peru' is there a second time"),
+    ],
+)
+def test_a_bad_row_is_refused_by_its_line(tmp_path: Path, row: str, part: str) -> None:
+    path = write(tmp_path, f"case_id,repeat,score\n{row}\n")
+
+    with pytest.raises(TableError) as caught:
+        read(path)
+
+    assert str(caught.value).startswith(str(path))
+    assert part in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "part"),
+    [
+        (trial(score=True), "score is True"),
+        (trial(score=[1]), "score is [1]"),
+        (trial(score=10**400), "score is 1000"),
+        (trial(repeat=0.5), "repeat is 0.5"),
+        (trial(repeat=True), "repeat is True"),
+        (trial(case=None), "case_id is empty"),  # type: ignore[arg-type]
+        ({"case_id": "Peru", "repeat": 1}, "line 2: it has no 'score'"),
+        ([1], "line 2: not a JSON object"),
+    ],
+)
+def test_a_bad_object_is_refused_by_its_line(tmp_path: Path, row: Any, part: str) -> None:
+    path = write(tmp_path, lines(trial(case="Chad"), row), "a.jsonl")
+    with pytest.raises(TableError) as caught:
+        read(path)
+    assert part in str(caught.value)
+
+
+def test_a_bad_row_of_another_condition_is_not_looked_at(tmp_path: Path) -> None:
+    path = write(tmp_path, "case_id,repeat,score,condition\nPeru,0,1,a\nPeru,0,high,b\n")
+    assert read(path, condition="a").scores == {None: {"Peru": {0: 1.0}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "choice", "part"),
+    [
+        ("", {}, "is empty: a score table has case_id, repeat and score"),
+        ("case_id,repeat,score\n", {}, "no row follows the header"),
+        ("case_id,repeat,value\n", {}, "no column 'score' for the score of the trial"),
+        ("repeat,score\n", {}, "no column 'case_id'"),
+        (ROWS, {"metric": "tone"}, "no column 'tone' for the score of the trial (--metric)"),
+        (ROWS, {"condition": "a"}, "no column 'condition' for what follows ::"),
+        ("case_id,repeat,score,score\nPeru,0,1,1\n", {}, "has 'score' more than once"),
+        (ROWS, {"metric": "pass"}, "line 4: score is '0.5', but the metric 'pass' is 0 or 1"),
+    ],
+)
+def test_a_table_that_lacks_something_is_refused(
+    tmp_path: Path, text: str, choice: dict[str, str], part: str
+) -> None:
+    with pytest.raises(TableError) as caught:
+        read(write(tmp_path, text), **choice)
+    assert part in str(caught.value)
+
+
+def test_several_conditions_want_a_choice(tmp_path: Path) -> None:
+    path = write(tmp_path, "case_id,repeat,score,condition\nPeru,0,1,a b\nPeru,0,1,\n")
+    with pytest.raises(TableError, match=r"holds 2 conditions: name one, such as '.*::a b'"):
+        read(path)
+
+
+def test_an_unknown_choice_is_told_what_there_is(tmp_path: Path) -> None:
+    path = write(tmp_path, "case_id,repeat,score,condition,metric\nPeru,0,1,concise,tone\n")
+    with pytest.raises(TableError, match=r"no row of condition 'concis'. Did you mean concise?"):
+        read(path, condition="concis")
+    with pytest.raises(TableError, match=r"no row of metric 'zzz'. It has tone"):
+        read(path, metric="zzz")
+
+
+def test_a_long_list_is_cut(tmp_path: Path) -> None:
+    header = ",".join(f"c{n}" for n in range(30))
+    with pytest.raises(TableError, match="c19 and 10 more"):
+        read(write(tmp_path, f"{header}\n"))
+
+
+def test_a_row_without_its_metric_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match="line 2: metric is empty, not a name"):
+        read(write(tmp_path, "case_id,repeat,score,metric\nPeru,0,1,\n"))
+
+
+def test_a_case_belongs_to_one_cluster(tmp_path: Path) -> None:
+    text = "case_id,repeat,score,cluster\nPeru,0,1,south\nPeru,1,1,north\n"
+    with pytest.raises(TableError, match="in cluster 'north' here and in 'south' above"):
+        read(write(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "part"),
+    [
+        (b"case_id,repeat,score\n\xff,0,1\n", "a.csv", "not UTF-8"),
+        (b"plain", "a.csv.gz", "damaged, or not packed with gzip"),
+        (gzip.compress(ROWS.encode(), mtime=0)[:-9], "a.csv.gz", "damaged, or not packed"),
+        (b"case_id,repeat,score\n" + b"x" * 200_000 + b",0,1\n", "a.csv", "not CSV: field larger"),
+        (b"{oops\n", "a.jsonl", "line 1: not JSON"),
+        (b"[" * 100_000 + b"\n", "a.jsonl", "line 1: not JSON"),
+    ],
+)
+def test_a_damaged_file_is_refused(tmp_path: Path, data: bytes, name: str, part: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(TableError) as caught:
+        read(path)
+    assert part in str(caught.value)
+
+
+def test_a_file_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match="cannot be read: No such file"):
+        read(tmp_path / "a.csv")
+
+
+# --- what a name means -------------------------------------------------------------------
+
+
+def test_a_name_may_hold_a_condition(tmp_path: Path) -> None:
+    path = write(tmp_path, ROWS)
+    odd = write(tmp_path, ROWS, "a::b.csv")
+
+    assert table_named(str(path)) == (path, None)
+    assert table_named(f"{path}::gpt-4|t=0.5") == (path, "gpt-4|t=0.5")
+    assert table_named(str(odd)) == (odd, None)
+
+
+def test_a_run_file_is_no_table(tmp_path: Path) -> None:
+    run = tmp_path / "run.jsonl.gz"
+    write_run(make_run(), run)
+    noise = write(tmp_path, "{oops", "noise.jsonl.gz")
+    table = write(tmp_path, lines(trial()), "table.jsonl.gz")
+
+    assert table_named(str(run)) is None
+    assert table_named(f"{run}::test_a") is None
+    assert table_named(str(noise)) is None
+    assert table_named(str(table)) == (table, None)
+    assert table_named("main") is None
+
+
+def test_a_missing_table_and_one_of_another_format_are_told(tmp_path: Path) -> None:
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(TableError, match=r"folder\.csv: it is a directory"):
+        table_named(str(tmp_path / "folder.csv"))
+    with pytest.raises(TableError, match="there is no such file"):
+        table_named(str(tmp_path / "a.csv"))
+    with pytest.raises(TableError, match=r"ends in \.csv, \.csv\.gz, \.jsonl, \.jsonl\.gz"):
+        table_named(str(write(tmp_path, ROWS, "a.tsv")))

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pytest_llmeval.records import Outcome
+from pytest_llmeval.runs.score_tables.reader import ScoreTable
+from pytest_llmeval.runs.score_tables.table_runs import runs_of
+
+
+def table(scores: dict[str | None, Any], **changes: Any) -> ScoreTable:
+    usual = {
+        "reference": "a.csv",
+        "path": Path("a.csv"),
+        "created": "2026-11-21T08:41:00+00:00",
+        "clusters": {},
+        "wordings": {},
+    }
+    return ScoreTable(scores=scores, **{**usual, **changes})
+
+
+def test_scores_of_0_and_1_are_passes() -> None:
+    first, _ = runs_of(table({None: {"x": {1: 0.0, 0: 1.0}}}), table({None: {"x": {0: None}}}))
+
+    assert [trial.outcome for trial in first.trials] == [Outcome.PASSED, Outcome.MISSED]
+    assert [trial.index for trial in first.trials] == [0, 1]
+    assert first.cases[0].gate == ("pass",)
+
+
+def test_other_scores_on_either_side_make_it_a_score() -> None:
+    first, second = runs_of(table({None: {"x": {0: 0.0}}}), table({None: {"x": {0: 0.5}}}))
+
+    assert first.cases[0].gate == second.cases[0].gate == ("score",)
+    assert first.trials[0].outcome is Outcome.PASSED
+    assert first.trials[0].scores == {"score": 0.0}
+
+
+def test_an_empty_score_is_an_errored_trial() -> None:
+    first, _ = runs_of(table({"tone": {"x": {0: None, 1: 3.0}}}), table({"tone": {}}))
+
+    assert [trial.outcome for trial in first.trials] == [Outcome.ERRORED, Outcome.PASSED]
+    assert first.trials[0].scores == {}
+
+
+def test_each_of_several_metrics_is_a_function_with_cases_of_its_own() -> None:
+    both = table({"tone": {"x": {0: 3.0}}, "pass": {"x": {0: 0.0}}}, clusters={"x": "doc"})
+    first, second = runs_of(both, table({"tone": {"x": {0: 1.0}}}))
+
+    assert [(case.id, case.function) for case in first.cases] == [
+        ("tone::x", "scores::tone"),
+        ("pass::x", "scores::pass"),
+    ]
+    assert [case.cluster for case in first.cases] == ["doc", "doc"]
+    assert [case.id for case in second.cases] == ["tone::x"]
+
+
+def test_a_case_knows_its_wording_and_what_it_asks() -> None:
+    worded = table({None: {"x[v1]": {0: 1.0}, "y": {0: 1.0}}}, wordings={"x[v1]": ("x", "v1")})
+    first, _ = runs_of(worded, worded)
+
+    assert [(case.topic, case.wording) for case in first.cases] == [("x", "v1"), (None, None)]
+
+
+def test_a_direction_holds_for_every_case() -> None:
+    first, _ = runs_of(table({"s": {"x": {0: 1.0}}}), table({"s": {"x": {0: 1.0}}}), better="lower")
+    assert first.cases[0].better == "lower"

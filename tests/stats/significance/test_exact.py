@@ -1,0 +1,339 @@
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from pytest_llmeval.stats.significance.exact import (
+    CaseScores,
+    are_binary,
+    exact_within_case,
+    least_within_case_p,
+    sign_flip,
+    split_count,
+)
+from tests.stats.reference import vector
+
+quick = settings(deadline=None, max_examples=60)
+
+
+def case(there: Sequence[float], here: Sequence[float]) -> CaseScores:
+    return CaseScores(there=tuple(map(float, there)), here=tuple(map(float, here)))
+
+
+def cases_of(
+    scores: st.SearchStrategy[float], *, most: int, equal: bool = False
+) -> st.SearchStrategy[list[CaseScores]]:
+    sizes = st.integers(1, 3)
+    pair = st.tuples(sizes, sizes).flatmap(
+        lambda n: st.builds(
+            case,
+            st.lists(scores, min_size=n[0], max_size=n[0]),
+            st.lists(scores, min_size=n[0 if equal else 1], max_size=n[0 if equal else 1]),
+        )
+    )
+    return st.lists(pair, min_size=1, max_size=most)
+
+
+binary = st.sampled_from([0.0, 1.0])
+eighths = st.integers(-8, 8).map(lambda n: n / 8)  # sums of them are free of rounding
+tenths = st.integers(0, 10).map(lambda n: n / 10)
+
+
+def by_hand(cases: Sequence[CaseScores], sign: int) -> tuple[float, float]:
+    """Deal the scores of every case in every way, and count."""
+    per_case = []
+    for one in cases:
+        pooled = one.there + one.here
+        ways = itertools.combinations(range(len(pooled)), len(one.here))
+        per_case.append(
+            [
+                sign
+                * (
+                    np.mean([pooled[at] for at in way])
+                    - np.mean([pooled[at] for at in range(len(pooled)) if at not in way])
+                )
+                for way in ways
+            ]
+        )
+    totals = np.array([sum(dealt) for dealt in itertools.product(*per_case)])
+    seen = sum(one.difference(sign) for one in cases)
+    return float(np.mean(totals <= seen + 1e-9)), float(np.mean(totals >= seen - 1e-9))
+
+
+def test_difference_of_a_case_is_here_minus_baseline_times_the_sign() -> None:
+    assert case([1, 0], [0, 0, 0, 1]).difference(1) == -0.25
+    assert case([1, 0], [0, 0, 0, 1]).difference(-1) == 0.25
+
+
+def test_eight_cases_of_five_repeats_agree_with_the_computed_reference() -> None:
+    case8x5 = vector("engine_case8x5")
+    sides = zip(case8x5["given"]["baseline"], case8x5["given"]["branch"], strict=True)
+    found = exact_within_case([case(there, here) for there, here in sides])
+    assert found.worse == pytest.approx(
+        case8x5["expected"]["exact_within_case_p_one_sided"], rel=1e-9
+    )
+
+
+@quick
+@given(cases_of(binary, most=3), st.sampled_from([1, -1]))
+def test_binary_scores_are_counted_out_exactly(cases: list[CaseScores], sign: int) -> None:
+    found = exact_within_case(cases, sign=sign)
+    assert (found.worse, found.better) == pytest.approx(by_hand(cases, sign), rel=1e-9)
+
+
+@quick
+@given(cases_of(tenths, most=3), st.sampled_from([1, -1]))
+def test_other_scores_are_split_in_every_way(cases: list[CaseScores], sign: int) -> None:
+    found = exact_within_case(cases, sign=sign)
+    assert (found.worse, found.better) == pytest.approx(by_hand(cases, sign), rel=1e-9)
+
+
+@quick
+@given(st.lists(eighths, min_size=2, max_size=4), st.lists(eighths, min_size=2, max_size=4))
+def test_one_case_is_the_permutation_test_of_scipy(there: list[float], here: list[float]) -> None:
+    expected = stats.permutation_test(
+        (here, there), lambda x, _: np.sum(x), alternative="less", n_resamples=np.inf
+    )
+    assert exact_within_case([case(there, here)]).worse == pytest.approx(expected.pvalue)
+
+
+@quick
+@given(cases_of(binary, most=4, equal=True))
+def test_exchanging_sides_of_equal_repeats_exchanges_the_tails(cases: list[CaseScores]) -> None:
+    found = exact_within_case(cases)
+    mirrored = exact_within_case([CaseScores(there=c.here, here=c.there) for c in cases])
+    assert found.worse == pytest.approx(mirrored.better, rel=1e-9)
+
+
+@quick
+@given(cases_of(tenths, most=3))
+def test_a_constant_added_to_both_sides_changes_nothing(cases: list[CaseScores]) -> None:
+    moved = [case([s + 3 for s in c.there], [s + 3 for s in c.here]) for c in cases]
+    # 3 makes every score another number than 0 and 1, so the ways are counted out twice
+    assert exact_within_case(moved).worse == pytest.approx(exact_within_case(cases).worse)
+
+
+@quick
+@given(cases_of(tenths, most=4), st.randoms(use_true_random=False))
+def test_order_of_cases_and_trials_changes_nothing(
+    cases: list[CaseScores], random: random.Random
+) -> None:
+    others = [
+        case(random.sample(c.there, len(c.there)), random.sample(c.here, len(c.here)))
+        for c in random.sample(cases, len(cases))
+    ]
+    assert exact_within_case(others) == exact_within_case(cases)
+
+
+def test_cases_of_unlike_size_are_counted_out_together() -> None:
+    cases = [case([1, 1, 1], [0, 1]), case([1, 1], [0]), case([1, 0, 1], [0, 0])]
+    assert exact_within_case(cases).worse == pytest.approx(by_hand(cases, 1)[0], rel=1e-9)
+
+
+def many_unlike_sizes() -> list[CaseScores]:
+    random = np.random.default_rng(2)
+    sizes = itertools.product([7, 8, 9, 10], [3, 4, 5], range(8))
+    return [case(random.random(n) < 0.6, random.random(m) < 0.55) for n, m, _ in sizes]
+
+
+def test_too_many_totals_of_unlike_sizes_are_drawn_instead() -> None:
+    cases = many_unlike_sizes()
+    found = exact_within_case(cases)
+    differences = [c.difference(1) for c in cases]
+    variances = [
+        np.var(c.there + c.here, ddof=1) * (1 / len(c.there) + 1 / len(c.here)) for c in cases
+    ]
+    normal = stats.norm.cdf(sum(differences) / np.sqrt(sum(variances)))
+    assert found.worse == pytest.approx(normal, abs=0.02)
+    assert found.worse * 10_000 == pytest.approx(round(found.worse * 10_000))
+    assert exact_within_case(cases) == found
+
+
+def test_shuffles_agree_with_the_counted_p() -> None:
+    there, here = [0.1 * n for n in range(10)], [0.05, 0.31, 0.22, 0.18, 0.07]
+    one = case(there, here)
+    assert split_count([one, one]) > 20_000
+    counted = exact_within_case([one])
+    assert counted.worse == pytest.approx(by_hand([one], 1)[0])
+    pair = exact_within_case([one, one])
+    expected = two_alike(one)
+    assert pair.worse == pytest.approx(expected, abs=0.01)
+    assert pair.worse * 10_000 == pytest.approx(round(pair.worse * 10_000))
+
+
+def two_alike(one: CaseScores) -> float:
+    pooled = np.array(one.there + one.here)
+    dealt = np.array(list(itertools.combinations(range(15), 5)))
+    here = pooled[dealt].sum(axis=1)
+    differences = here / 5 - (pooled.sum() - here) / 10
+    totals = np.add.outer(differences, differences)
+    return float(np.mean(totals <= 2 * one.difference(1) + 1e-9))
+
+
+def test_cases_with_too_many_splits_are_shuffled_by_themselves() -> None:
+    random = np.random.default_rng(3)
+    one = case(random.random(12), random.random(12) - 0.25)
+    found = exact_within_case([one])
+    expected = stats.ttest_ind(one.here, one.there, alternative="less").pvalue
+    assert found.worse == pytest.approx(expected, abs=0.01)
+    assert found.worse + found.better == pytest.approx(1.0, abs=0.001)
+
+
+def test_cases_without_spread_change_no_shuffle() -> None:
+    random = np.random.default_rng(8)
+    cases = [case(random.random(10), random.random(5)) for _ in range(3)]
+    level = [case([0.3] * 10, [0.3] * 2) for _ in range(50)]
+    assert exact_within_case(cases + level) == exact_within_case(cases)
+
+
+def test_cases_of_which_none_has_a_spread_show_nothing() -> None:
+    found = exact_within_case([case([0.3, 0.3], [0.3]), case([0.7], [0.7])])
+    assert (found.worse, found.better) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("size", [(10, 1), (10, 5), (20, 10), (7, 7)])
+def test_shuffles_of_many_cases_are_those_of_the_normal_law(size: tuple[int, int]) -> None:
+    random = np.random.default_rng(9)
+    cases = [case(random.random(size[0]), random.random(size[1])) for _ in range(300)]
+    variances = [np.var(c.there + c.here, ddof=1) * (1 / size[0] + 1 / size[1]) for c in cases]
+    z = sum(c.difference(1) for c in cases) / np.sqrt(sum(variances))
+    assert exact_within_case(cases).worse == pytest.approx(stats.norm.cdf(z), abs=0.015)
+
+
+def test_rare_scores_are_shuffled_as_hits_are_counted_out() -> None:
+    random = np.random.default_rng(10)
+    hits = [case(random.random(10) < 0.05, random.random(1) < 0.05) for _ in range(400)]
+    halves = [case([s / 2 for s in c.there], [s / 2 for s in c.here]) for c in hits]
+    counted, shuffled = exact_within_case(hits), exact_within_case(halves)
+    assert shuffled.worse == pytest.approx(counted.worse, abs=0.01)
+    assert shuffled.better == pytest.approx(counted.better, abs=0.01)
+
+
+def test_shuffles_are_the_same_in_whatever_order_cases_and_trials_come() -> None:
+    random = np.random.default_rng(4)
+    cases = [case(random.random(8), random.random(8)) for _ in range(4)]
+    others = [case(c.there[::-1], c.here[::-1]) for c in cases[::-1]]
+    assert exact_within_case(others) == exact_within_case(cases)
+
+
+def test_least_shuffled_p_is_one_in_ten_thousand() -> None:
+    broken = [case([0.9 + n / 100 for n in range(10)], [0.1] * 10) for _ in range(5)]
+    assert exact_within_case(broken).worse == 1e-4
+
+
+def test_least_p_of_binary_scores_keeps_the_baseline_as_it_is() -> None:
+    cases = [case([1, 1, 0], [1, 1]), case([1, 1], [1])]
+    broken = [case([1, 1, 0], [0, 0]), case([1, 1], [0])]
+    assert least_within_case_p(cases) == pytest.approx(by_hand(broken, 1)[0])
+    assert least_within_case_p(cases) == pytest.approx(3 / 10 / 3)
+
+
+def test_least_p_where_lower_is_better_is_that_of_all_ones() -> None:
+    cases = [case([0, 0, 1], [0, 0])]
+    assert least_within_case_p(cases, sign=-1) == pytest.approx(3 / 10)
+
+
+def test_least_p_of_a_baseline_that_never_passed_is_one() -> None:
+    assert least_within_case_p([case([0, 0, 0], [1, 1])]) == pytest.approx(1.0)
+
+
+def test_least_p_of_other_scores_is_one_split_of_all() -> None:
+    assert least_within_case_p([case([0.1, 0.5, 0.4], [0.2, 0.2])]) == pytest.approx(1 / 10)
+
+
+def test_least_p_of_shuffled_scores_is_one_in_ten_thousand() -> None:
+    many = [case([0.1 * n for n in range(10)], [0.2] * 10)]
+    assert least_within_case_p(many) == pytest.approx(1e-4)
+
+
+def test_only_zeros_and_ones_are_binary() -> None:
+    assert are_binary([case([0, 1], [1])])
+    assert not are_binary([case([0, 1], [0.5])])
+    assert not are_binary([case([-1, 1], [1])])
+
+
+def test_sign_flips_of_eight_units_agree_with_the_computed_reference() -> None:
+    case8x5 = vector("engine_case8x5")
+    sides = zip(case8x5["given"]["baseline"], case8x5["given"]["branch"], strict=True)
+    sums = [case(there, here).difference(1) for there, here in sides]
+    assert sign_flip(sums).worse == pytest.approx(
+        case8x5["expected"]["sign_flip_exact_p_one_sided"], abs=1e-12
+    )
+
+
+@quick
+@given(st.lists(eighths, min_size=2, max_size=8))
+def test_sign_flips_are_the_permutation_test_of_scipy(sums: list[float]) -> None:
+    expected = stats.permutation_test(
+        (sums,), np.sum, permutation_type="samples", alternative="less", n_resamples=np.inf
+    )
+    assert sign_flip(sums).worse == pytest.approx(expected.pvalue)
+
+
+@quick
+@given(st.lists(tenths.map(lambda t: t - 0.5), min_size=1, max_size=8))
+def test_exchanging_the_sides_exchanges_the_tails_of_sign_flips(sums: list[float]) -> None:
+    assert sign_flip(sums).worse == sign_flip([-s for s in sums]).better
+
+
+def test_twelve_units_are_flipped_in_every_way_and_thirteen_are_drawn() -> None:
+    assert sign_flip([-0.1] * 12).worse == 0.5**12
+    drawn = 10_000 * sign_flip([-0.1] * 13).worse  # counted out it were 1.22
+    assert drawn == pytest.approx(round(drawn))
+    assert 1 <= drawn <= 8
+
+
+def test_drawn_signs_agree_with_all_signs() -> None:
+    sums = [-0.3, 0.1, -0.2, 0.25, -0.4, 0.15, -0.05, 0.3, -0.1, -0.35, 0.2, -0.15, -0.25]
+    totals = np.array(list(itertools.product((-1, 1), repeat=13))) @ np.array(sums)
+    found = sign_flip(sums)
+    assert found.worse == pytest.approx(np.mean(totals <= sum(sums) + 1e-9), abs=0.01)
+    assert sign_flip(sums[::-1]) == found
+
+
+# large scores, whose totals are rounded by more than small ones
+
+
+def test_the_split_that_was_seen_counts_itself_however_large_the_scores() -> None:
+    case = CaseScores(there=(95406760.08093376, 114305232.29356316), here=(31127713.472707957,))
+    assert exact_within_case([case]).worse == pytest.approx(1 / 3)
+
+
+def test_the_signs_that_were_seen_count_themselves_however_large_the_sums() -> None:
+    sums = [-1141441.6666666667, -2439787.3333333335, -843331.5714285715, -2063157.0]
+    assert sign_flip(sums).worse == pytest.approx(1 / 16)
+
+
+def test_thousands_of_cases_are_counted_out_as_the_normal_law_says() -> None:
+    random = np.random.default_rng(6)
+    rates = random.beta(4, 1.5, size=(3000, 1))
+    there, here = ((random.random((3000, 6)) < rates).astype(float) for _ in range(2))
+    cases = [case(t, h) for t, h in zip(there.tolist(), here.tolist(), strict=True)]
+    both = np.concatenate([there, here], axis=1)
+    spread = np.sqrt(np.sum(both.var(axis=1, ddof=1)) * 2 / 6)
+    # half a hit for continuity
+    z = (sum(c.difference(1) for c in cases) + 1 / 6) / spread
+    assert exact_within_case(cases).worse == pytest.approx(stats.norm.cdf(z), abs=0.002)
+
+
+def test_what_is_never_reached_is_left_out_without_a_trace() -> None:
+    cases = [case([1] * 9, [0] * 9)] * 40  # the ends are as rare as 1e-187
+    found = exact_within_case(cases)
+    assert found.worse < 1e-99
+    assert found.better == pytest.approx(1.0)
+    level = [case([1, 0, 1], [1, 0, 1])] * 500
+    middle = exact_within_case(level)
+    assert middle.worse == pytest.approx(middle.better, rel=1e-9)
+
+
+def test_many_units_are_drawn_in_parts_of_a_bounded_size() -> None:
+    sums = np.random.default_rng(7).normal(size=1000)
+    z = sums.sum() / np.sqrt(np.sum(sums**2))
+    assert sign_flip(sums).worse == pytest.approx(stats.norm.cdf(z), abs=0.02)

@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from pytest_llmeval.stats.significance.exact import CaseScores
+from pytest_llmeval.stats.significance.methods import TESTS
+from pytest_llmeval.stats.significance.paired import unit_sums
+from pytest_llmeval.stats.significance.sample import Sample
+
+quick = settings(deadline=None, max_examples=40)
+
+ONE_DRAW = ("mcnemar", "mcnemar-exact", "mcnemar-mid-p")
+UNPAIRED = ("chi-square", "chi-square-plain", "two-proportion-z")
+
+
+def case(there: Sequence[float], here: Sequence[float]) -> CaseScores:
+    return CaseScores(there=tuple(map(float, there)), here=tuple(map(float, here)))
+
+
+def mirrored(sample: Sample) -> Sample:
+    cases = [CaseScores(there=c.here, here=c.there) for c in sample.cases]
+    return Sample(cases=cases, units=sample.units, sign=sample.sign)
+
+
+@st.composite
+def samples(draw: st.DrawFn, *, single: bool = False) -> Sample:
+    """Hits and misses, as many trials of each case on both sides."""
+    repeats = 1 if single else draw(st.integers(2, 4))
+    score = st.integers(0, 1).map(float)
+    side = st.lists(score, min_size=repeats, max_size=repeats)
+    cases = draw(st.lists(st.builds(case, side, side), min_size=2, max_size=8))
+    return Sample(cases=cases, sign=draw(st.sampled_from([1, -1])))
+
+
+def fitting(name: str) -> st.SearchStrategy[Sample]:
+    if name == "log-ratio":
+        return samples().map(
+            lambda s: Sample(
+                cases=[case([x + 1 for x in c.there], [x + 1 for x in c.here]) for c in s.cases],
+                sign=s.sign,
+            )
+        )
+    return samples(single=name in ONE_DRAW)
+
+
+@pytest.mark.parametrize("name", TESTS)
+@quick
+@given(data=st.data())
+def test_exchanging_the_sides_mirrors_the_result(name: str, data: st.DataObject) -> None:
+    sample = data.draw(fitting(name))
+    found, other = TESTS[name].run(sample), TESTS[name].run(mirrored(sample))
+    assert found.p_worse == pytest.approx(other.p_improved, rel=1e-9)
+    assert found.p_two_sided == pytest.approx(other.p_two_sided, rel=1e-9)
+    if name == "log-ratio":
+        assert found.effect == pytest.approx(1 / other.effect)
+    else:
+        assert found.effect == pytest.approx(-other.effect)
+
+
+@pytest.mark.parametrize("name", TESTS)
+@quick
+@given(data=st.data())
+def test_order_of_cases_changes_nothing(name: str, data: st.DataObject) -> None:
+    sample = data.draw(fitting(name))
+    cases = list(sample.cases)
+    data.draw(st.randoms(use_true_random=False)).shuffle(cases)
+    found = TESTS[name].run(sample)
+    other = TESTS[name].run(Sample(cases=cases, sign=sample.sign))
+    assert found.p_worse == pytest.approx(other.p_worse, rel=1e-7)
+    assert found.effect == pytest.approx(other.effect)
+
+
+@pytest.mark.parametrize("name", [name for name in TESTS if name != "welch"])
+@quick
+@given(data=st.data())
+def test_order_of_trials_changes_nothing(name: str, data: st.DataObject) -> None:
+    sample = data.draw(fitting(name))
+    cases = [case(c.there[::-1], c.here[::-1]) for c in sample.cases]
+    other = TESTS[name].run(Sample(cases=cases, sign=sample.sign))
+    assert TESTS[name].run(sample).p_worse == pytest.approx(other.p_worse, rel=1e-7)
+
+
+@pytest.mark.parametrize("name", TESTS)
+@quick
+@given(data=st.data())
+def test_the_other_direction_is_worse_where_lower_is_better(name: str, data: st.DataObject) -> None:
+    sample = data.draw(fitting(name))
+    turned = TESTS[name].run(Sample(cases=sample.cases, sign=-sample.sign))
+    assert TESTS[name].run(sample).p_worse == pytest.approx(turned.p_improved, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", TESTS)
+@quick
+@given(data=st.data())
+def test_every_figure_is_a_finite_number_or_none(name: str, data: st.DataObject) -> None:
+    found = TESTS[name].run(data.draw(fitting(name)))
+    figures = [found.p_worse, found.p_improved, found.p_two_sided, found.effect]
+    figures += [found.statistic or 0.0, found.dof or 0.0, *(found.interval or ())]
+    assert all(map(math.isfinite, figures))
+    assert all(0 <= p <= 1 for p in figures[:3])
+    assert found.method in {name, "same-shift"}
+
+
+@pytest.mark.parametrize("name", ["paired-t", "sign-flip", "exact-within-case", "welch"])
+@quick
+@given(sample=samples(), shift=st.integers(-3, 3), power=st.integers(-2, 3))
+def test_shift_and_scale_of_the_scores_change_no_p(
+    name: str, sample: Sample, shift: int, power: int
+) -> None:
+    moved = [
+        case(
+            [2.0**power * (x + shift) for x in c.there], [2.0**power * (x + shift) for x in c.here]
+        )
+        for c in sample.cases
+    ]
+    assume(sum(len(c.there) for c in moved) <= 8)
+    found = TESTS[name].run(Sample(cases=moved, sign=sample.sign))
+    assert found.p_worse == pytest.approx(TESTS[name].run(sample).p_worse, rel=1e-6)
+
+
+@quick
+@given(fitting("log-ratio"), st.floats(0.1, 50))
+def test_scale_changes_no_ratio(sample: Sample, scale: float) -> None:
+    scaled = [case([scale * x for x in c.there], [scale * x for x in c.here]) for c in sample.cases]
+    found = TESTS["log-ratio"].run(sample)
+    other = TESTS["log-ratio"].run(Sample(cases=scaled, sign=sample.sign))
+    assert other.effect == pytest.approx(found.effect)
+    assert other.p_worse == pytest.approx(found.p_worse, rel=1e-6)
+
+
+SECONDS = [
+    case([1.0, 1.2], [1.5, 1.4]),
+    case([3.0, 2.5], [3.3, 2.9]),
+    case([0.2, 0.3], [0.2, 0.4]),
+]
+
+
+def test_log_ratio_is_the_paired_t_test_of_mean_logarithms() -> None:
+    logs = [np.mean(np.log(c.here)) - np.mean(np.log(c.there)) for c in SECONDS]
+    found = TESTS["log-ratio"].run(Sample(cases=SECONDS, sign=-1, alpha=0.05))
+    expected = stats.ttest_1samp(logs, 0, alternative="greater")
+    ends = stats.ttest_1samp(logs, 0).confidence_interval(0.9)
+    assert found.p_worse == pytest.approx(expected.pvalue)
+    assert found.effect == pytest.approx(np.exp(np.mean(logs)))
+    assert found.interval == pytest.approx((np.exp(ends.low), np.exp(ends.high)))
+
+
+def test_a_ratio_without_spread_has_no_interval() -> None:
+    found = TESTS["log-ratio"].run(Sample(cases=[case([1, 1], [2, 2])] * 7, sign=-1))
+    assert (found.method, found.effect, found.interval) == ("same-shift", pytest.approx(2), None)
+    assert found.p_worse == 0.5**7
+
+
+def test_log_ratio_does_not_take_unlike_repeats_for_a_change() -> None:
+    # the mean of more skewed draws is no better a guess of the same thing
+    cases = [case([1.0, 4.0] * 3, [1.0, 4.0]), case([2.0, 9.0] * 3, [2.0, 9.0])]
+    assert TESTS["log-ratio"].run(Sample(cases=cases)).effect == pytest.approx(1.0)
+
+
+def test_paired_t_tests_for_more_than_a_margin() -> None:
+    cases = [case([1, 1, 1], [0, 1, 1]), case([1, 1, 1], [0, 0, 1]), case([1, 0, 1], [0, 0, 0])]
+    differences = [c.difference(1) for c in cases]
+    found = TESTS["paired-t"].run(Sample(cases=cases, margin=0.2))
+    expected = stats.ttest_1samp(differences, -0.2, alternative="less")
+    assert found.p_worse == pytest.approx(expected.pvalue)
+
+
+def test_cases_of_one_cluster_are_one_unit() -> None:
+    cases = [case([1, 1], [0, 1]), case([1, 1], [0, 0]), case([1, 0], [1, 0]), case([1, 1], [1, 1])]
+    clustered = Sample(cases=cases, units=[0, 0, 1, 1])
+    assert TESTS["paired-t"].run(clustered).dof == 1
+    assert TESTS["sign-flip"].run(clustered).p_worse == 0.5
+
+
+def test_clusters_of_one_size_are_the_t_test_of_their_sums() -> None:
+    random = np.random.default_rng(1)
+    cases = [case(random.random(3), random.random(3)) for _ in range(12)]
+    units = [at // 2 for at in range(12)]
+    sums = unit_sums([c.difference(1) for c in cases], units)
+    expected = stats.ttest_1samp(sums, 0, alternative="less")
+    found = TESTS["paired-t"].run(Sample(cases=cases, units=units))
+    assert (found.statistic, found.dof) == (pytest.approx(expected.statistic), expected.df)
+    assert found.p_worse == pytest.approx(expected.pvalue)
+
+
+def test_welch_compares_the_means_of_whole_repeats() -> None:
+    cases = [case([1, 0, 1], [0, 0]), case([1, 1, 0], [0, 1])]
+    found = TESTS["welch"].run(Sample(cases=cases))
+    expected = stats.ttest_ind([0.0, 0.5], [1.0, 0.5, 0.5], equal_var=False)
+    assert found.statistic == pytest.approx(expected.statistic)
+    assert found.p_two_sided == pytest.approx(expected.pvalue)
+
+
+@pytest.mark.parametrize("name", UNPAIRED)
+def test_unpaired_tests_report_the_difference_of_the_pooled_rates(name: str) -> None:
+    cases = [case([1, 1, 1, 1], [0]), case([0], [1, 1, 1, 0])]
+    found = TESTS[name].run(Sample(cases=cases, sign=-1))
+    assert found.effect == pytest.approx(4 / 5 - 3 / 5)
+
+
+def test_two_proportion_z_has_no_degrees_of_freedom_and_the_sign_of_the_drop() -> None:
+    fell = Sample(cases=[case([1, 1, 1, 0], [0, 0, 1, 0])] * 3)
+    found = TESTS["two-proportion-z"].run(fell)
+    assert found.dof is None
+    assert found.statistic is not None
+    assert found.statistic < 0
+    turned = TESTS["two-proportion-z"].run(Sample(cases=fell.cases, sign=-1))
+    assert turned.statistic == pytest.approx(-found.statistic)
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_a_clear_drop_is_worse_by_every_test(name: str) -> None:
+    single = name in ONE_DRAW
+    there, here = ([2.0], [1.0]) if single else ([2.0] * 5, [1.0] * 4 + [2.0])
+    cases = [
+        case([x - (name != "log-ratio") for x in there], [x - (name != "log-ratio") for x in here])
+    ] * 11
+    cases += [case([1.0], [1.0]) if single else case([1, 1, 1, 1, 1], [1, 1, 1, 1, 1])]
+    found = TESTS[name].run(Sample(cases=cases))
+    assert found.p_worse < 0.01 < found.p_improved
+
+
+@pytest.mark.parametrize("name", TESTS)
+@pytest.mark.parametrize(
+    ("sample", "why"),
+    [
+        (Sample(cases=[]), "no case"),
+        (Sample(cases=[case([], [1])]), "no score on one of the sides"),
+        (Sample(cases=[case([1], [math.nan])]), "not finite"),
+        (Sample(cases=[case([1], [1])], units=[1, 2]), "2 units for 1 cases"),
+    ],
+)
+def test_every_test_refuses_what_cannot_be_compared(name: str, sample: Sample, why: str) -> None:
+    assert why in TESTS[name].why_not(sample)
+    with pytest.raises(ValueError, match=why):
+        TESTS[name].run(sample)
+
+
+@pytest.mark.parametrize(
+    ("name", "sample", "why"),
+    [
+        ("paired-t", Sample(cases=[case([1], [0])]), "2 independent units"),
+        ("paired-t", Sample(cases=[case([1], [0])] * 4, units=[0, 0, 0, 1]), "worth 1.6"),
+        (
+            "log-ratio",
+            Sample(cases=[case([1], [0])] * 2),
+            "2 cases hold a score that is not above 0",
+        ),
+        ("exact-within-case", Sample(cases=[case([1], [0])] * 2, units=[3, 3]), "form 1 units"),
+        ("mcnemar", Sample(cases=[case([1, 1], [0])]), "1 cases were repeated"),
+        ("mcnemar-exact", Sample(cases=[case([0.5], [0])]), "neither 0 nor 1"),
+        ("cmh", Sample(cases=[case([0.5], [0])]), "neither 0 nor 1"),
+        ("welch", Sample(cases=[case([1, 1], [0, 0]), case([1], [0])]), "between 1 and 2"),
+        ("welch", Sample(cases=[case([1, 1], [0])]), "the run has only 1"),
+        ("sign-flip", Sample(cases=[case([1], [0])], margin=0.1), "takes no margin"),
+    ],
+)
+def test_a_test_says_why_it_does_not_fit(name: str, sample: Sample, why: str) -> None:
+    assert why in TESTS[name].why_not(sample)
+
+
+def test_units_of_a_case_each_fit_a_test_of_independent_cases() -> None:
+    sample = Sample(cases=[case([1, 1], [0, 1])] * 2, units=[7, 3])
+    assert TESTS["exact-within-case"].why_not(sample) == ""
+
+
+def test_tests_that_are_blind_to_unlike_effects_are_not_for_a_gate() -> None:
+    for_gate = {name: method.for_gate for name, method in TESTS.items()}
+    assert {name for name in TESTS if for_gate[name] == "no"} == {"welch", "cmh", *UNPAIRED}
+    assert [name for name in TESTS if for_gate[name] == "few units"] == ["exact-within-case"]
+    assert [name for name, method in TESTS.items() if method.takes_margin] == ["paired-t"]
+
+
+def test_shuffling_is_seeded_by_the_scores() -> None:
+    random = np.random.default_rng(1)
+    cases = [case(random.random(9), random.random(9)) for _ in range(3)]
+    run = TESTS["exact-within-case"].run
+    assert run(Sample(cases=cases)) == run(Sample(cases=cases))

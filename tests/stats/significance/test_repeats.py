@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from pytest_llmeval.stats.significance.exact import CaseScores, exact_within_case
+from pytest_llmeval.stats.significance.repeats import (
+    error_of_totals,
+    fewest_repeats,
+    in_step,
+    repeat_drift,
+    totals_of_repeats,
+    welch,
+)
+
+quick = settings(deadline=None, max_examples=60)
+
+samples = st.lists(st.integers(0, 20).map(lambda n: n / 20), min_size=2, max_size=12)
+spread = samples.filter(lambda sample: len(set(sample)) > 1)
+
+
+@pytest.mark.filterwarnings("ignore:Precision loss:RuntimeWarning")  # scipy's, of one side alike
+@quick
+@given(spread, samples)
+def test_welch_is_that_of_scipy(there: list[float], here: list[float]) -> None:
+    found = welch(there, here, alpha=0.1)
+    expected = stats.ttest_ind(here, there, equal_var=False, alternative="less")
+    ends = stats.ttest_ind(here, there, equal_var=False).confidence_interval(0.8)
+    assert (found.t, found.dof) == pytest.approx((expected.statistic, expected.df), abs=1e-12)
+    assert found.tails.worse == pytest.approx(expected.pvalue, rel=1e-9)
+    assert found.interval == pytest.approx((ends.low, ends.high), abs=1e-12)
+
+
+@quick
+@given(samples, samples)
+def test_exchanging_the_sides_mirrors_welch(there: list[float], here: list[float]) -> None:
+    found, other = welch(there, here), welch(here, there)
+    assert found.tails.worse == pytest.approx(other.tails.better, rel=1e-9)
+    assert found.difference == pytest.approx(-other.difference)
+
+
+@quick
+@given(spread, spread, st.floats(0.1, 50), st.floats(-5, 5))
+def test_shift_and_scale_leave_the_t_of_welch(
+    there: list[float], here: list[float], scale: float, shift: float
+) -> None:
+    moved = welch(*([scale * value + shift for value in side] for side in (there, here)))
+    assert moved.t == pytest.approx(welch(there, here).t, rel=1e-6, abs=1e-9)
+
+
+def test_repeats_without_spread_that_differ_have_the_p_of_the_most_extreme_deal() -> None:
+    fell = welch([0.8] * 4, [0.7] * 3)
+    assert (fell.t, fell.dof, fell.interval) == (None, None, None)
+    assert (fell.tails.worse, fell.tails.better) == (1 / 35, 1.0)
+    assert welch([0.7] * 3, [0.8] * 4).tails.better == 1 / 35
+
+
+def test_repeats_that_are_all_alike_show_nothing() -> None:
+    found = welch([0.7] * 4, [0.7] * 3)
+    assert (found.tails.worse, found.tails.better) == (1.0, 1.0)
+
+
+def test_repeats_in_step_are_those_that_every_case_has() -> None:
+    assert in_step([[1, 2, 3], [4, 5]]).tolist() == [[1, 2], [4, 5]]
+
+
+def test_repeats_that_jump_together_drift() -> None:
+    random = np.random.default_rng(0)
+    steady = random.random((60, 6)) < 0.7
+    found = repeat_drift(steady.astype(float))
+    assert found is not None
+    assert found.p > 0.05
+    broken = steady.copy()
+    broken[:, 3:] &= random.random((60, 3)) < 0.6
+    jumped = repeat_drift(broken.astype(float))
+    assert jumped is not None
+    assert jumped.p < 0.001
+
+
+def test_drift_holds_the_spread_of_repeats_against_the_spread_within_cases() -> None:
+    scores = np.array([[0.1, 0.4, 0.3], [0.9, 0.5, 0.8]])
+    found = repeat_drift(scores)
+    explained = scores.var(axis=1, ddof=1).sum() / 4
+    statistic = 2 * scores.mean(axis=0).var(ddof=1) / explained
+    assert found is not None
+    assert (found.statistic, found.dof) == (pytest.approx(statistic), 2)
+    assert found.p == pytest.approx(stats.chi2.sf(statistic, 2))
+
+
+def test_drift_is_found_without_cause_as_rarely_as_the_level_says() -> None:
+    random = np.random.default_rng(1)
+    rates = random.beta(4, 2, size=(40, 1))
+    found = [repeat_drift((random.random((40, 5)) < rates).astype(float)) for _ in range(600)]
+    alarms = np.mean([drift is not None and drift.p < 0.05 for drift in found])
+    assert 0.02 < alarms < 0.09
+
+
+@pytest.mark.parametrize("scores", [[[0.1], [0.4]], [[0.5, 0.5], [1.0, 1.0]]])
+def test_drift_cannot_be_told_without_repeats_or_without_spread(
+    scores: list[list[float]],
+) -> None:
+    assert repeat_drift(scores) is None
+
+
+NAN = float("nan")
+
+
+def totals(there: list[list[float]], here: list[list[float]]) -> CaseScores | None:
+    return totals_of_repeats(np.array(there), np.array(here))
+
+
+def test_totals_of_repeats_test_as_their_sums_do() -> None:
+    random = np.random.default_rng(3)
+    there, here = random.random((4, 5)), random.random((4, 4)) - 0.2
+    found = totals_of_repeats(there, here)
+    assert found is not None
+    sums = [side.sum(axis=0) for side in (there, here)]
+    assert np.ptp(np.array(found.there) - sums[0]) == pytest.approx(0, abs=1e-12)
+    expected = stats.permutation_test(
+        (sums[1], sums[0]), lambda one, other: np.mean(one) - np.mean(other), alternative="less"
+    )
+    assert exact_within_case([found]).worse == pytest.approx(expected.pvalue)
+
+
+def test_value_that_is_missing_counts_as_the_mean_of_its_case() -> None:
+    ten = [[0.0, 1.0]] * 9
+    found = totals([[NAN, 1.0], *ten], [[1.0, 0.4], *ten])
+    assert found is not None
+    assert found.there == pytest.approx((-4.5, 4.5 + 0.2))
+    assert found.here == pytest.approx((-4.5 + 0.2, 4.5 - 0.4))
+
+
+def test_repeat_in_which_more_than_a_tenth_is_missing_does_not_count() -> None:
+    found = totals([[0.0, 1.0, NAN]] * 2 + [[0.0, 1.0, 1.0]] * 8, [[0.0]] * 10)
+    assert found is not None
+    assert (len(found.there), len(found.here)) == (2, 1)
+
+
+def test_side_without_a_repeat_that_counts_has_no_totals() -> None:
+    assert totals([[0.0], [NAN]], [[1.0], [1.0]]) is None
+
+
+def test_error_of_totals_is_the_pooled_one_of_student() -> None:
+    found = CaseScores(there=(3.0, 4.0, 4.5), here=(1.0, 2.5))
+    expected = stats.ttest_ind(found.here, found.there)
+    assert found.difference(1) / error_of_totals(found) == pytest.approx(expected.statistic)
+
+
+@pytest.mark.parametrize(("alpha", "repeats"), [(0.05, 4), (0.06, 3), (0.01, 5), (0.4, 2)])
+def test_fewest_repeats_have_a_split_below_the_level(alpha: float, repeats: int) -> None:
+    assert fewest_repeats(alpha) == repeats

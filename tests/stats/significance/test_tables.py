@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.stats import contingency_tables
+from statsmodels.stats.proportion import proportions_ztest
+
+from pytest_llmeval.stats.significance.result import two_sided
+from pytest_llmeval.stats.significance.tables import (
+    Table,
+    chi_square,
+    cochran_mantel_haenszel,
+    mcnemar,
+    mcnemar_exact,
+    two_proportion_z,
+)
+
+quick = settings(deadline=None, max_examples=60)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Table:
+    there, here = draw(st.integers(1, 60)), draw(st.integers(1, 60))
+    return Table(
+        hits_there=draw(st.integers(0, there)),
+        trials_there=there,
+        hits_here=draw(st.integers(0, here)),
+        trials_here=here,
+    )
+
+
+def unlike(table: Table) -> bool:
+    return 0 < table.hits < table.trials
+
+
+def as_counts(table: Table) -> list[list[int]]:
+    return [
+        [table.hits_here, table.trials_here - table.hits_here],
+        [table.hits_there, table.trials_there - table.hits_there],
+    ]
+
+
+def mirrored(table: Table) -> Table:
+    return Table(
+        hits_there=table.hits_here,
+        trials_there=table.trials_here,
+        hits_here=table.hits_there,
+        trials_here=table.trials_there,
+    )
+
+
+@quick
+@given(tables().filter(unlike), st.booleans())
+def test_chi_square_is_that_of_scipy(table: Table, corrected: bool) -> None:
+    expected = stats.chi2_contingency(as_counts(table), correction=corrected)
+    found = chi_square(table, corrected=corrected)
+    assert found.statistic == pytest.approx(expected.statistic, rel=1e-9, abs=1e-12)
+    assert two_sided(found.tails) == pytest.approx(expected.pvalue, rel=1e-9)
+
+
+@quick
+@given(tables().filter(unlike))
+def test_two_proportion_z_is_that_of_statsmodels(table: Table) -> None:
+    hits, trials = [table.hits_here, table.hits_there], [table.trials_here, table.trials_there]
+    z, p = proportions_ztest(hits, trials, alternative="smaller")
+    found = two_proportion_z(table)
+    assert found.statistic == pytest.approx(z, rel=1e-9, abs=1e-12)
+    assert found.tails.worse == pytest.approx(p, rel=1e-9)
+
+
+@quick
+@given(tables(), st.booleans())
+def test_exchanging_the_sides_of_a_table_exchanges_the_tails(table: Table, corrected: bool) -> None:
+    found, other = (
+        chi_square(table, corrected=corrected),
+        chi_square(mirrored(table), corrected=corrected),
+    )
+    assert found.tails.worse == pytest.approx(other.tails.better, rel=1e-9)
+    assert found.statistic == pytest.approx(other.statistic, rel=1e-9)
+
+
+@pytest.mark.parametrize("hits", [0, 5])
+def test_a_table_of_trials_that_are_all_alike_shows_nothing(hits: int) -> None:
+    table = Table(hits_there=hits, trials_there=5, hits_here=hits, trials_here=5)
+    for found in (chi_square(table), two_proportion_z(table)):
+        assert (found.statistic, found.tails.worse, found.tails.better) == (0.0, 1.0, 1.0)
+
+
+def test_yates_correction_never_goes_beyond_zero() -> None:
+    table = Table(hits_there=2, trials_there=5, hits_here=2, trials_here=6)
+    assert chi_square(table).statistic == 0.0
+    assert two_sided(chi_square(table).tails) == 1.0
+
+
+@quick
+@given(st.integers(0, 80), st.integers(0, 80))
+def test_mcnemar_is_that_of_statsmodels(fell: int, rose: int) -> None:
+    assume(fell != rose)
+    expected = contingency_tables.mcnemar([[9, fell], [rose, 7]], exact=False, correction=True)
+    found = mcnemar(fell, rose)
+    assert found.statistic == pytest.approx(expected.statistic, rel=1e-9)
+    assert two_sided(found.tails) == pytest.approx(expected.pvalue, rel=1e-9)
+
+
+@quick
+@given(st.integers(0, 80), st.integers(0, 80))
+def test_exact_mcnemar_is_that_of_statsmodels(fell: int, rose: int) -> None:
+    assume(fell + rose)
+    expected = contingency_tables.mcnemar([[9, fell], [rose, 7]], exact=True).pvalue
+    assert two_sided(mcnemar_exact(fell, rose)) == pytest.approx(expected, rel=1e-9)
+
+
+@quick
+@given(st.integers(0, 80), st.integers(1, 80))
+def test_mid_p_counts_what_was_seen_by_half(fell: int, rose: int) -> None:
+    seen = stats.binom.pmf(rose, fell + rose, 0.5)
+    exact, mid = mcnemar_exact(fell, rose), mcnemar_exact(fell, rose, mid=True)
+    assert exact.worse - mid.worse == pytest.approx(seen / 2, rel=1e-9)
+    assert mid.worse + mid.better == pytest.approx(1.0)
+
+
+def test_more_pairs_that_fell_than_rose_are_worse() -> None:
+    assert mcnemar(12, 3).tails.worse < 0.05 < mcnemar(12, 3).tails.better
+    assert mcnemar_exact(12, 3).worse < 0.05 < mcnemar_exact(12, 3).better
+
+
+def test_as_many_pairs_that_fell_as_rose_differ_by_nothing() -> None:
+    assert mcnemar(7, 7).statistic == 0.0
+    assert two_sided(mcnemar_exact(7, 7)) == 1.0
+
+
+def test_without_a_pair_that_differs_nothing_is_shown() -> None:
+    assert (mcnemar(0, 0).statistic, two_sided(mcnemar(0, 0).tails)) == (0.0, 1.0)
+    assert two_sided(mcnemar_exact(0, 0)) == 1.0
+
+
+def test_thousands_of_pairs_are_counted_out() -> None:
+    assert mcnemar_exact(5000, 5000, mid=True).worse == pytest.approx(0.5)
+
+
+@quick
+@given(st.lists(tables(), min_size=1, max_size=6))
+def test_cmh_is_that_of_statsmodels(strata: list[Table]) -> None:
+    assume(any(map(unlike, strata)))
+    expected = contingency_tables.StratifiedTable(
+        [[[float(n) for n in row] for row in as_counts(table)] for table in strata]
+    ).test_null_odds(correction=False)
+    found = cochran_mantel_haenszel(strata)
+    assert found.statistic == pytest.approx(expected.statistic, rel=1e-9, abs=1e-12)
+    assert two_sided(found.tails) == pytest.approx(expected.pvalue, rel=1e-7)
+
+
+@quick
+@given(st.lists(tables(), min_size=1, max_size=6))
+def test_exchanging_the_sides_and_the_order_of_strata_mirrors_cmh(strata: list[Table]) -> None:
+    found = cochran_mantel_haenszel(strata).tails
+    other = cochran_mantel_haenszel([mirrored(table) for table in reversed(strata)]).tails
+    assert found.worse == pytest.approx(other.better, rel=1e-7)
+
+
+def test_cmh_of_strata_that_are_all_alike_shows_nothing() -> None:
+    table = Table(hits_there=3, trials_there=3, hits_here=2, trials_here=2)
+    found = cochran_mantel_haenszel([table, table])
+    assert (found.statistic, found.tails.worse, found.tails.better) == (0.0, 1.0, 1.0)
