@@ -231,6 +231,10 @@ class _Prepared(Generic[P]):
         if default is not None:
             self._find(default)  # so that mistakes show before a test runs
 
+    def __repr__(self) -> str:
+        """Name the model: pytest shows the arguments of a test that fails."""
+        return f"<{type(self).__name__}: {self._default or 'no model named'}>"
+
     def _find(self, name: str | None) -> tuple[str, P]:
         """Return the model's name at its provider, and the provider."""
         name = name or self._default

@@ -40,6 +40,11 @@ def test_without_a_default_every_question_names_its_model(
         model.ask("Hello")
 
 
+def test_a_failed_test_shows_which_model_it_had(session: Session, trial: CountingTrial) -> None:
+    assert repr(session.model(PARROT, trial)) == f"<TrialModel: {PARROT}>"
+    assert repr(session.model(None, trial)) == "<TrialModel: no model named>"
+
+
 @pytest.mark.parametrize("name", ["gpt-4o", "function/no_such_bot:answer"])
 def test_a_check_finds_a_bad_model(name: str) -> None:
     with pytest.raises(SettingsError):
