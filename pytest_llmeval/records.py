@@ -224,6 +224,12 @@ def paths_of(selection: Sequence[str]) -> tuple[str, ...]:
     return tuple(one for one in selection if not one.startswith("-"))
 
 
+def is_below(name: str, beginning: str) -> bool:
+    """Tell whether a node id begins so, with whole names of folders, files and functions."""
+    ends = tuple(beginning + end for end in ("/", "::", "["))
+    return name == beginning or name.startswith(ends)
+
+
 def filters_of(selection: Sequence[str]) -> frozenset[str]:
     """Return the options of a selection; each one only ever leaves tests out."""
     return frozenset(one for one in selection if one.startswith("-"))

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from pytest_llmeval.gate.comparison import NotJudged
 from pytest_llmeval.gate.scoring import gated_metrics
 from pytest_llmeval.gate.sides import Side, bare, sides_of
-from pytest_llmeval.records import Run, filters_of, paths_of
+from pytest_llmeval.records import Run, filters_of, is_below, paths_of
 
 _ENTRY = re.compile(r"(?P<function>.*[^:]):(?P<metric>[^:]+)")
 _BY_NAME = ("-k ", "-m ", "--deselect=")
@@ -236,11 +236,7 @@ def _brackets(sides: Sides, function: str) -> set[str]:
 
 def _reaches(path: str, function: str) -> bool:
     """Tell whether a path argument selects cases of a function."""
-    return (
-        path == "."
-        or f"{function}[".startswith((f"{path}/", f"{path}::", f"{path}["))
-        or (path.startswith(f"{function}["))
-    )
+    return path == "." or is_below(function, path) or path.startswith(f"{function}[")
 
 
 def _ignores(option: str, function: str) -> bool:

@@ -25,7 +25,7 @@ def units_of(pairs: Sequence[Pair], *, shared: frozenset[str]) -> tuple[int, ...
     Returns:
         A number for each pair; equal numbers are one unit.
     """
-    draws = [_one_sided_draws(pair) if shared else () for pair in pairs]
+    draws = [one_sided_draws(pair) if shared else () for pair in pairs]
     return chained(
         [(pair.cluster, pair.topic, own) for pair, own in zip(pairs, draws, strict=True)]
     )
@@ -46,7 +46,8 @@ def chained(cases: Sequence[Ties]) -> tuple[int, ...]:
     return tuple(_root(leader, at) for at in range(len(cases)))
 
 
-def _one_sided_draws(pair: Pair) -> set[str]:
+def one_sided_draws(pair: Pair) -> set[str]:
+    """Return the draws that a case has in one run only: on both sides their chance cancels."""
     return draws_of(pair.there) ^ draws_of(pair.here)
 
 

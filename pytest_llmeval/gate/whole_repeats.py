@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_llmeval.gate.changes import draws_of
 from pytest_llmeval.gate.pairing import Pair
 from pytest_llmeval.gate.scoring import Scored
+from pytest_llmeval.gate.units import one_sided_draws
 from pytest_llmeval.stats.significance.exact import CaseScores
 from pytest_llmeval.stats.significance.repeats import totals_of_repeats
 
@@ -49,7 +49,7 @@ def _share_draws_over_repeats(changed: Sequence[Pair]) -> bool:
     """Tell whether a draw that is not on both sides of its case is one of several repeats."""
     index_of: dict[str, int] = {}
     for pair in changed:
-        one_sided = draws_of(pair.there) ^ draws_of(pair.here)
+        one_sided = one_sided_draws(pair)
         for trial in (*pair.there.trials, *pair.here.trials):
             for call in trial.calls:
                 if call.draw in one_sided and index_of.setdefault(call.draw, trial.index) != (

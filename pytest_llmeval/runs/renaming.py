@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.records import Run
+from pytest_llmeval.records import Run, is_below
 from pytest_llmeval.runs.lookup.baseline import Baseline
 
 Renames = Sequence[tuple[str, str]]
@@ -59,12 +59,12 @@ def idle_renames(runs: Sequence[Run], renames: Renames) -> tuple[str, ...]:
         pair
         for run in runs
         for pair in _in_force(run, renames)
-        if any(_begins(case.id, pair[0]) for case in run.cases)
+        if any(is_below(case.id, pair[0]) for case in run.cases)
     }
     idle = [pair for pair in renames if runs and pair not in used]
     return tuple(
         f"llm_renamed names {old!r}, and no case of the baseline begins so: remove the line"
-        if not any(_begins(id_, old) for id_ in ids)
+        if not any(is_below(id_, old) for id_ in ids)
         else f"llm_renamed says {old} -> {new}, and the baseline has {new} already: remove the "
         "line, or name a longer beginning"
         for old, new in idle
@@ -82,25 +82,20 @@ def renames_to_nothing(functions: Sequence[str], renames: Renames) -> tuple[str,
         f"llm_renamed says {old} -> {new}, and {function} is not here: correct the line"
         for old, new in renames
         for function in functions
-        if _begins(function, new)
+        if is_below(function, new)
     )
 
 
 def _in_force(run: Run, renames: Renames) -> Renames:
     """Return the entries whose new name no case of the baseline keeps."""
     keeping = [case.id for case in run.cases if _renamed(case.id, renames) == case.id]
-    left = [pair for pair in renames if not any(_begins(id_, pair[1]) for id_ in keeping)]
+    left = [pair for pair in renames if not any(is_below(id_, pair[1]) for id_ in keeping)]
     return left if len(left) == len(renames) else _in_force(run, left)
 
 
 def _renamed(name: str, renames: Renames) -> str:
-    fitting = [(old, new) for old, new in renames if _begins(name, old)]
+    fitting = [(old, new) for old, new in renames if is_below(name, old)]
     if not fitting:
         return name
     old, new = max(fitting, key=lambda pair: len(pair[0]))
     return new + name.removeprefix(old)
-
-
-def _begins(name: str, prefix: str) -> bool:
-    """Tell whether a node id begins so, with whole names of folders, files and functions."""
-    return name == prefix or name.startswith(tuple(prefix + end for end in ("/", "::", "[")))
