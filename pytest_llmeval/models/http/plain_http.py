@@ -1,7 +1,7 @@
 """Posting our own questions: the shortest way from bytes to bytes.
 
 ``http.client`` of the standard library, because a question through it takes half the CPU
-time of the next fastest library (docs/design.md), and the interpreter's one lock is what
+time of the next fastest library (docs/decisions/http.md), and the interpreter's one lock is what
 bounds how many calls can be in flight. What it leaves to others is left to others: behind
 a proxy, ``transport`` sends.
 """
