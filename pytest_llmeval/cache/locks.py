@@ -9,34 +9,30 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+# Free in every forked child. A fork knows no session, so this is the one list that a module keeps;
+# it keeps no lock alive.
+_freed_in_children: weakref.WeakSet[threading.Lock] = weakref.WeakSet()
 
-class ForkSafeLock:
-    """A lock that nobody holds in a forked child: the threads that might are not there."""
 
-    def __init__(self) -> None:
-        self._begin()
+def fork_safe_lock() -> threading.Lock:
+    """Make a lock that is free in a forked child, where the thread that held it is not.
 
-    def __enter__(self) -> None:
-        """Take it."""
-        self.acquire()
+    What the lock protects is as that thread left it: one that may be half-made must be made anew.
+    Do not fork while holding it.
+    """
+    lock = threading.Lock()
+    _freed_in_children.add(lock)
+    return lock
 
-    def __exit__(self, *_: object) -> None:
-        """Give it back."""
-        self.release()
 
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Take it, as any lock."""
-        if self._pid != os.getpid():
-            self._begin()
-        return self._lock.acquire(blocking, timeout)
+def _free_locks() -> None:
+    for lock in _freed_in_children:
+        if lock.locked():
+            lock.release()
 
-    def release(self) -> None:
-        """Give it back."""
-        self._lock.release()
 
-    def _begin(self) -> None:
-        self._pid = os.getpid()
-        self._lock = threading.Lock()
+_register: Callable[..., object] = getattr(os, "register_at_fork", dict)  # Windows has none
+_register(after_in_child=_free_locks)
 
 
 class ForkGuard:
@@ -50,11 +46,10 @@ class ForkGuard:
         self._turn = threading.Condition()
         self._inside = 0
         self._is_forking = False
-        register: Callable[..., object] = getattr(os, "register_at_fork", partial)  # not on Windows
         # It cannot be undone, and must not keep what it calls alive.
         hold, release = weakref.WeakMethod(self.hold), weakref.WeakMethod(self.release)
         after = partial(_call, release)
-        register(before=partial(_call, hold), after_in_parent=after, after_in_child=after)
+        _register(before=partial(_call, hold), after_in_parent=after, after_in_child=after)
 
     def __enter__(self) -> None:
         """Go inside."""

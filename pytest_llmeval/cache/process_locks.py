@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pytest_llmeval.cache.locks import ForkSafeLock
+from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.cache.storage.directory import prepare_directory
 
 try:
@@ -47,7 +47,7 @@ class Claims:
         self._patience = patience
         self._warn = warn
         self._path = directory / FILE
-        self._lock = ForkSafeLock()
+        self._lock = fork_safe_lock()
         self._descriptors: list[int] = []  # the last is the one in use
         self._is_usable = fcntl is not None
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_llmeval.cache.failures import CacheUnusable, RowRefused
-from pytest_llmeval.cache.locks import ForkGuard, ForkSafeLock
+from pytest_llmeval.cache.locks import ForkGuard, fork_safe_lock
 from pytest_llmeval.cache.process_locks import Claims
 from pytest_llmeval.cache.reply import (
     Accepts,
@@ -74,7 +74,7 @@ class Replies:
         self._warned: set[str] = set()
         self._store: Store | None = None
         self._is_closed = False
-        self._lock = ForkSafeLock()
+        self._lock = fork_safe_lock()
         self._begins = ForkGuard()
         self._flights = Flights()
         warn_late = partial(self._warn_once, "late")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import signal
 import subprocess
@@ -286,7 +287,7 @@ def test_nobody_enters_the_cache_while_a_process_forks() -> None:
 
 def test_a_fork_after_a_cache_is_gone_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     called: dict[str, Callable[[], None]] = {}
-    monkeypatch.setattr(locks.os, "register_at_fork", lambda **hooks: called.update(hooks))
+    monkeypatch.setattr(locks, "_register", lambda **hooks: called.update(hooks))
     guard = locks.ForkGuard()
     called["before"]()
     called["after_in_child"]()
@@ -294,13 +295,28 @@ def test_a_fork_after_a_cache_is_gone_asks_nobody(monkeypatch: pytest.MonkeyPatc
     called["before"]()
 
 
-def test_a_lock_that_a_thread_of_the_parent_held_is_free_in_a_forked_child(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    lock = locks.ForkSafeLock()
-    with lock:
-        assert not lock.acquire(blocking=False)
-        monkeypatch.setattr(locks.os, "getpid", lambda: -1)
-        with lock:
-            assert not lock.acquire(blocking=False)
-        assert lock.acquire(blocking=False)
+FORK_WHILE_HELD = """
+import os, threading
+from pytest_llmeval.cache.locks import fork_safe_lock
+held, free, gone = fork_safe_lock(), fork_safe_lock(), fork_safe_lock()
+del gone
+thread = threading.Thread(target=held.acquire)
+thread.start()
+thread.join()
+child = os.fork()
+if child == 0:
+    os._exit(held.acquire(timeout=20) + 2 * free.acquire(timeout=20))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), held.locked(), free.locked())
+"""
+
+
+def test_a_lock_that_a_thread_of_the_parent_held_is_free_in_a_forked_child(start: Start) -> None:
+    assert start(FORK_WHILE_HELD).communicate(timeout=100)[0].strip() == "3 True False"
+
+
+def test_a_lock_that_nobody_uses_any_more_is_forgotten() -> None:
+    before = len(locks._freed_in_children)
+    for _ in range(100):
+        locks.fork_safe_lock()
+    gc.collect()
+    assert len(locks._freed_in_children) <= before

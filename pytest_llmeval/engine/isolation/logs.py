@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache.locks import ForkSafeLock
+from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.engine.baton.trial_thread import check_in
 from pytest_llmeval.engine.isolation.patches import Patches
 from pytest_llmeval.engine.isolation.places import Level
@@ -74,7 +74,7 @@ class Logs:
             handler.addFilter(partial(self._is_for_now, handler))
         self._ear = _Ear(self._hear)
         self._listeners = 0
-        self._counting = ForkSafeLock()
+        self._counting = fork_safe_lock()
 
     def save(self) -> LogState:
         """Look at everything."""

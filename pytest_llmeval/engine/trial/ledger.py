@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from numbers import Real
 from typing import TypeVar
 
-from pytest_llmeval.cache.locks import ForkSafeLock
+from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import CANCELLED_REASON, LLMEvalError, ScoreError
 from pytest_llmeval.printable import printable
 from pytest_llmeval.records import MEASURED_METRICS, SCORE_METRIC, Call, Slot
@@ -48,7 +48,7 @@ class Ledger:
         self._has_unkept_reply = False
         self._taken: defaultdict[str, int] = defaultdict(int)
         self._given_back: defaultdict[str, list[int]] = defaultdict(list)
-        self._lock = ForkSafeLock()  # an application may ask from threads of its own
+        self._lock = fork_safe_lock()  # an application may ask from threads of its own
 
     @classmethod
     def shared_by_trials(cls) -> Ledger:

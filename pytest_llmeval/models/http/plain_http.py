@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 from pytest_llmeval import __version__
-from pytest_llmeval.cache.locks import ForkSafeLock
+from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.models.http.streams import Reading
 from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS, Deadline, TimeIsUp
 from pytest_llmeval.models.limits.retries import (
@@ -59,7 +59,7 @@ class Wire:
         # By scheme and host; the last used first. append and pop are atomic.
         self._idle: defaultdict[tuple[str, str], list[HTTPConnection]] = defaultdict(list)
         self._tls: ssl.SSLContext | None = None
-        self._tls_lock = ForkSafeLock()
+        self._tls_lock = fork_safe_lock()
         self._is_closed = False
 
     def post(

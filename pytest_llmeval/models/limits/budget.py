@@ -17,7 +17,7 @@ from itertools import count
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from pytest_llmeval.cache.locks import ForkSafeLock
+from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import CAP_REASON, BudgetExceeded
 from pytest_llmeval.models.limits.deadline import Deadline, Watched
 from pytest_llmeval.models.limits.prices import Prices, Tariff
@@ -83,9 +83,9 @@ class Budget:
         self._process = process or str(os.getpid())
         self._tally = Tally(max_calls=max_calls, max_cost=max_cost)
         self._numbers = count()
-        self._lock = ForkSafeLock()
+        self._lock = fork_safe_lock()
         self._sent = 0
-        self._counting = ForkSafeLock()  # the other one is held while the journal is read
+        self._counting = fork_safe_lock()  # the other one is held while the journal is read
         self._is_closed = threading.Event()
 
     def meter(self, model: str | None, body: Mapping[str, Any]) -> Meter:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from pytest_llmeval.cache.locks import ForkSafeLock
+from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.limits.pace import Pace
 from pytest_llmeval.models.limits.shared_pace import Bulletin, Refusal
@@ -59,7 +59,7 @@ class Gate:
         self._clock = clock
         self._listen = listen
         self._tell = tell
-        self._changed = threading.Condition(ForkSafeLock())  # type: ignore[arg-type]  # as good as a lock
+        self._changed = threading.Condition(fork_safe_lock())
         self._is_closed = False
         self._times = 0
         self._lowest = pace.limit

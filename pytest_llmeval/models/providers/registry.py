@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from pytest_llmeval.cache.locks import ForkSafeLock
+from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.async_base import AsyncModel, AsyncProvider, PendingReply
 from pytest_llmeval.models.base import (
@@ -51,7 +51,7 @@ class Providers:
         self._functions: dict[str, LoadedFunction] = {}
         self._connections: Connections | None = None
         self._wire: Wire | None = None
-        self._opening = ForkSafeLock()
+        self._opening = fork_safe_lock()
 
     @property
     def retries(self) -> RetryPolicy:
