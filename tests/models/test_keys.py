@@ -40,9 +40,8 @@ def key(dialect: Dialect, sent: bytes) -> str:
         origin="https://api.example",
         path=path,
         query="",
+        headers={},
         body=body,
-        beta=None,
-        has_key=lambda: True,
     )
     return describe(request, dialect, ()).key
 

@@ -13,13 +13,12 @@ from typing import cast
 import httpx2
 
 from pytest_llmeval.models.calls import CachedCalls
-from pytest_llmeval.models.http.async_exchange import exchange_async
 from pytest_llmeval.models.http.exchange import (
     WIRE_HEADERS,
     Dialect,
+    Exchange,
     JsonObject,
     cached_body,
-    exchange,
 )
 from pytest_llmeval.models.http.httpx_messages import response, unpacked, wire_request
 from pytest_llmeval.models.http.masking import secrets_of
@@ -60,8 +59,7 @@ class _Shim:
     ) -> None:
         self._connections = connections
         self._calls = calls
-        self._dialect = dialect
-        self._retries = retries
+        self._exchange = Exchange(dialect=dialect, calls=calls, retries=retries)
 
     def _pass_on(self, request: httpx2.Request) -> httpx2.Response:
         """Send what is not kept; a success is handed over unread."""
@@ -86,7 +84,7 @@ class _Shim:
 
     def _cached_body(self, request: httpx2.Request) -> JsonObject | None:
         return cached_body(
-            self._dialect,
+            self._exchange.dialect,
             method=request.method,
             path=request.url.path,
             content_type=request.headers.get("content-type", ""),
@@ -108,12 +106,9 @@ class CachingTransport(_Shim, httpx2.BaseTransport):
         if body is None:
             return self._pass_on(request)
         try:
-            reply = exchange(
-                wire_request(request, self._dialect, body),
+            reply = self._exchange.reply(
+                wire_request(request, body),
                 lambda deadline: deadline.run(lambda: self._connections.send(request)),
-                dialect=self._dialect,
-                calls=self._calls,
-                retries=self._retries,
             )
         except NetworkFailed as exc:
             error = _error(exc, request)
@@ -144,12 +139,9 @@ class AsyncCachingTransport(_Shim, httpx2.AsyncBaseTransport):
         if body is None:
             return await self._calls.trial.wait_async(lambda: self._read_through(request))
         try:
-            reply = await exchange_async(
-                wire_request(request, self._dialect, body),
+            reply = await self._exchange.reply_async(
+                wire_request(request, body),
                 lambda deadline: deadline.run(lambda: self._connections.send(request)),
-                dialect=self._dialect,
-                calls=self._calls,
-                retries=self._retries,
             )
         except NetworkFailed as exc:
             error = _error(exc, request)

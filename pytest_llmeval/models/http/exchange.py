@@ -19,7 +19,7 @@ from pytest_llmeval.cache.replies import Answer, StoredReply
 from pytest_llmeval.errors import BudgetExceeded, ProviderFailed, ReplayMiss
 from pytest_llmeval.models.base import Facts
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
-from pytest_llmeval.models.http.masking import is_sendable, masked
+from pytest_llmeval.models.http.masking import is_sendable, masked, secrets_of
 from pytest_llmeval.models.http.streams import AnswerCheck, settled, times
 from pytest_llmeval.models.http_errors import (
     error_code,
@@ -90,26 +90,29 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireRequest:
-    """A request that is cached. No header is kept, they hold the key: here only to be masked.
+    """A request that is cached.
 
     Attributes:
         origin: scheme, host and port, without user or password.
         path: as sent; ``query`` likewise, "" for none.
+        headers: by lower-case name. None is kept, and nothing shows them: they hold the key.
         body: the JSON object sent.
-        beta: value of the vendor's beta header.
-        has_key: tells whether an API key other than our placeholder is sent along; asked where
-            a call is to be made.
-        secrets: gives what no message about the request may show; asked for where one is.
     """
 
     method: str
     origin: str
     path: str
     query: str = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False, compare=False)
     body: JsonObject = field(repr=False)
-    beta: str | None
-    has_key: Callable[[], bool] = field(compare=False)
-    secrets: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
+
+    def has_key(self) -> bool:
+        """Whether an API key other than our placeholder is sent along."""
+        return PLACEHOLDER_KEY not in " ".join(self.headers.values())
+
+    def secrets(self) -> tuple[str, ...]:
+        """Pick out what no message about the request may show."""
+        return secrets_of(self.headers.items(), query=self.query)
 
 
 class Post(Protocol):
@@ -169,60 +172,108 @@ def cached_body(
     return body if isinstance(body, dict) else None
 
 
-def answer(
-    request: WireRequest,
-    attempt: Attempt,
-    *,
-    dialect: Dialect,
-    calls: CachedCalls,
-    retries: RetryPolicy,
-) -> StoredReply:
-    """Answer a request, from the store or by making the call.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """Answers the requests of one client.
 
-    Args:
-        request: what is to be sent.
-        attempt: sends it once.
-        dialect: whose request it is.
+    Attributes:
+        dialect: of the vendor whose client it is.
         calls: where replies are kept and calls recorded.
         retries: how to try again.
-
-    Raises:
-        ReplayMiss: only replays are wanted and there is none.
-        BudgetExceeded: a cap of the session leaves no room for the call.
-        HttpFailed: the reply cannot be used.
-        NetworkFailed: no attempt got a reply.
-        CacheError: the store cannot be used.
     """
-    described = describe(request, dialect, calls.aliases)
-    return calls.call(
-        described, lambda _slot: perform(request, attempt, dialect=dialect, retries=retries)
-    )
+
+    dialect: Dialect
+    calls: CachedCalls
+    retries: RetryPolicy
+
+    def answer(self, request: WireRequest, attempt: Attempt) -> StoredReply:
+        """Answer a request, from the store or by making the call.
+
+        Args:
+            request: what is to be sent.
+            attempt: sends it once.
+
+        Raises:
+            ReplayMiss: only replays are wanted and there is none.
+            BudgetExceeded: a cap of the session leaves no room for the call.
+            HttpFailed: the reply cannot be used.
+            NetworkFailed: no attempt got a reply.
+            CacheError: the store cannot be used.
+        """
+        described = describe(request, self.dialect, self.calls.aliases)
+        return self.calls.call(described, lambda _slot: self._perform(request, attempt))
+
+    async def answer_async(
+        self, request: WireRequest, attempt: Attempt, *, awaits: bool = False
+    ) -> StoredReply:
+        """Answer a request of a coroutine: as ``answer``, with attempts in another thread.
+
+        Args:
+            request: what is to be sent.
+            attempt: sends it once.
+            awaits: an attempt goes on only while this event loop runs.
+        """
+        described = describe(request, self.dialect, self.calls.aliases)
+        return await self.calls.call_async(
+            described, lambda _slot: self._perform(request, attempt), awaits=awaits
+        )
+
+    def reply(self, request: WireRequest, attempt: Attempt) -> WireReply:
+        """Answer a request of an SDK; see ``answer``.
+
+        Returns:
+            The reply for the SDK; failures have a status that the SDK raises for.
+
+        Raises:
+            NetworkFailed: no attempt got a reply.
+            CacheError: the store cannot be used.
+        """
+        try:
+            return _answered(self.answer(request, attempt))
+        except (ReplayMiss, BudgetExceeded, HttpFailed) as exc:
+            return refused(exc)
+
+    async def reply_async(
+        self, request: WireRequest, attempt: Attempt, *, awaits: bool = False
+    ) -> WireReply:
+        """Answer a request of an awaitable SDK: as ``reply``; see ``answer_async``."""
+        try:
+            return _answered(await self.answer_async(request, attempt, awaits=awaits))
+        except (ReplayMiss, BudgetExceeded, HttpFailed) as exc:
+            return refused(exc)
+
+    def _perform(self, request: WireRequest, attempt: Attempt) -> Answer:
+        """Make the call; whatever is no complete success is raised."""
+        dialect, retries = self.dialect, self.retries
+        if not request.has_key():
+            raise HttpFailed(_no_key(dialect.key_variable), is_refusal=True)
+        if not is_sendable("".join(request.secrets())):
+            raise HttpFailed(_unsendable_key(dialect.key_variable), is_refusal=True)
+        is_streamed = bool(request.body.get("stream"))
+        check = dialect.answer_check(request.path)
+
+        def send(deadline: Deadline) -> WireReply:
+            try:
+                reply = attempt(deadline)
+            except ReplyTooLarge as exc:
+                return exc.reply
+            return settled(reply, was_asked_for=is_streamed, answers=check)
+
+        gate = retries.gates.of(dialect.provider, request.origin)
+        with retries.budget.meter(_asked(request, dialect), request.body) as meter:
+            metered = meter.metered(send, partial(_bill, dialect))
+            reply = send_with_retries(metered, retries, gate)
+        if not is_success(reply.status):
+            raise HttpFailed(masked(reply, request.secrets()))
+        return Answer(
+            body=reply.body,
+            status=reply.status,
+            headers={"content-type": reply.headers.get("content-type", "application/json")},
+            facts={**dialect.read_facts(reply.says or {}), **times(reply)},
+        )
 
 
-def exchange(
-    request: WireRequest,
-    attempt: Attempt,
-    *,
-    dialect: Dialect,
-    calls: CachedCalls,
-    retries: RetryPolicy,
-) -> WireReply:
-    """Answer a request of an SDK; see ``answer``.
-
-    Returns:
-        The reply for the SDK; failures have a status that the SDK raises for.
-
-    Raises:
-        NetworkFailed: no attempt got a reply.
-        CacheError: the store cannot be used.
-    """
-    try:
-        return answered(answer(request, attempt, dialect=dialect, calls=calls, retries=retries))
-    except (ReplayMiss, BudgetExceeded, HttpFailed) as exc:
-        return refused(exc)
-
-
-def answered(reply: StoredReply) -> WireReply:
+def _answered(reply: StoredReply) -> WireReply:
     """Hand a reply to the SDK."""
     headers = {**reply.headers, CACHED_HEADER: str(reply.replayed).lower()}
     return WireReply(status=reply.status, headers=headers, body=reply.body)
@@ -248,7 +299,7 @@ def describe(
         path=request.path,
         query=request.query,
         body=request.body,
-        beta=request.beta,
+        beta=request.headers.get(dialect.beta_header) if dialect.beta_header else None,
         aliases=aliases,
     )
     sampling = request.body.get(dialect.sampling_in) if dialect.sampling_in else request.body
@@ -275,42 +326,6 @@ def _accepts(request: WireRequest, dialect: Dialect, stored: StoredReply) -> boo
 def _asked(request: WireRequest, dialect: Dialect) -> str | None:
     model = request.body.get("model")
     return f"{dialect.provider}/{model}" if isinstance(model, str) else None
-
-
-def perform(
-    request: WireRequest,
-    attempt: Attempt,
-    *,
-    dialect: Dialect,
-    retries: RetryPolicy,
-) -> Answer:
-    """Make the call; whatever is no complete success is raised."""
-    if not request.has_key():
-        raise HttpFailed(_no_key(dialect.key_variable), is_refusal=True)
-    if not all(map(is_sendable, request.secrets())):
-        raise HttpFailed(_unsendable_key(dialect.key_variable), is_refusal=True)
-    gate = retries.gates.of(dialect.provider, request.origin)
-    is_streamed = bool(request.body.get("stream"))
-    check = dialect.answer_check(request.path)
-
-    def send(deadline: Deadline) -> WireReply:
-        try:
-            reply = attempt(deadline)
-        except ReplyTooLarge as exc:
-            return exc.reply
-        return settled(reply, was_asked_for=is_streamed, answers=check)
-
-    with retries.budget.meter(_asked(request, dialect), request.body) as meter:
-        metered = meter.metered(send, partial(_bill, dialect))
-        reply = send_with_retries(metered, retries, gate)
-    if not is_success(reply.status):
-        raise HttpFailed(masked(reply, request.secrets()))
-    return Answer(
-        body=reply.body,
-        status=reply.status,
-        headers={"content-type": reply.headers.get("content-type", "application/json")},
-        facts={**dialect.read_facts(reply.says or {}), **times(reply)},
-    )
 
 
 def _bill(dialect: Dialect, reply: WireReply) -> Bill:

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, Dialect, JsonObject, WireRequest
-from pytest_llmeval.models.http.masking import secrets_of
+from pytest_llmeval.models.http.exchange import JsonObject, WireRequest
 from pytest_llmeval.models.http.streams import Reading
 from pytest_llmeval.models.limits.retries import WireReply
 
 PIECE = 64  # bytes that are unpacked at a time, as nothing bounds what a library makes of more
 
 
-def wire_request(request: Any, dialect: Dialect, body: JsonObject) -> WireRequest:
+def wire_request(request: Any, body: JsonObject) -> WireRequest:
     """Say what a request sends.
 
     Args:
         request: of the library.
-        dialect: whose request it is.
         body: what was read of it.
     """
     url = request.url
@@ -30,10 +28,8 @@ def wire_request(request: Any, dialect: Dialect, body: JsonObject) -> WireReques
         origin=f"{url.scheme}://{url.netloc.decode('ascii')}",
         path=path,
         query=query,
+        headers=request.headers,
         body=body,
-        beta=request.headers.get(dialect.beta_header) if dialect.beta_header else None,
-        has_key=lambda: not any(PLACEHOLDER_KEY in text for text in request.headers.values()),
-        secrets=lambda: secrets_of(request.headers.items(), query=query),
     )
 
 

@@ -32,11 +32,12 @@ def secrets_of(headers: Iterable[tuple[str, str]], *, query: str) -> tuple[str, 
         headers: names and values, as sent.
         query: of the URL.
     """
-    sent = [text for name, text in headers if name.lower().endswith(_ENDINGS)]
-    bare = [text.rpartition(" ")[2] for text in sent]  # without "Bearer"
-    asked = [text for name, text in parse_qsl(query) if is_secret_name(name)]
-    secrets = {text for text in (*sent, *bare, *asked) if len(text) >= SHORTEST}
-    return tuple(sorted(secrets, key=lambda text: (-len(text), text)))
+    secrets = {text for name, text in parse_qsl(query) if is_secret_name(name)}
+    for name, text in headers:
+        if name.lower().endswith(_ENDINGS):
+            secrets.update((text, text.rpartition(" ")[2]))  # also without "Bearer"
+    long = sorted(text for text in secrets if len(text) >= SHORTEST)
+    return tuple(sorted(long, key=len, reverse=True))
 
 
 def masked(reply: WireReply, secrets: Iterable[str]) -> WireReply:

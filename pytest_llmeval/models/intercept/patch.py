@@ -24,8 +24,7 @@ import httpx2
 
 from pytest_llmeval.errors import CallAbandoned, SettingsError
 from pytest_llmeval.models.calls import is_on_asyncio
-from pytest_llmeval.models.http.async_exchange import exchange_async
-from pytest_llmeval.models.http.exchange import exchange, unreachable
+from pytest_llmeval.models.http.exchange import unreachable
 from pytest_llmeval.models.http.httpx_messages import response, unpacked
 from pytest_llmeval.models.http.streams import Reading
 from pytest_llmeval.models.http.uncached import note_error, note_status
@@ -84,12 +83,9 @@ class _Blocking:
             with _watched(self._interception, request) as came:
                 return came(send(request))
         try:
-            reply = exchange(
+            reply = question.exchange.reply(
                 question.request,
                 lambda deadline: deadline.run(lambda: self._sent(send, request)),
-                dialect=question.dialect,
-                calls=question.calls,
-                retries=self._interception.retries,
             )
         except NetworkFailed as exc:
             if RETRYING in request.headers:
@@ -147,12 +143,9 @@ class _Awaitable:
             request.headers["connection"] = "close"
         here = _ThisLoop()
         try:
-            reply = await exchange_async(
+            reply = await question.exchange.reply_async(
                 question.request,
                 lambda deadline: deadline.run(lambda: here.run(partial(self._sent, send, request))),
-                dialect=question.dialect,
-                calls=question.calls,
-                retries=self._interception.retries,
                 awaits=True,
             )
         except NetworkFailed as exc:

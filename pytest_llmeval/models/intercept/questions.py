@@ -13,6 +13,7 @@ from pytest_llmeval.models.base import CurrentTrial
 from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.http.exchange import (
     Dialect,
+    Exchange,
     JsonObject,
     WireRequest,
     cached_body,
@@ -24,11 +25,10 @@ from pytest_llmeval.models.limits.retries import RetryPolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A request to a model, and the calls of whoever makes it."""
+    """A request to a model, and what answers it on behalf of whoever makes it."""
 
     request: WireRequest
-    dialect: Dialect
-    calls: CachedCalls
+    exchange: Exchange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,9 +110,12 @@ class Interception:
                 return None
             self._tell(candidate.head, "was taken for a question to a model, as it names one")
         return Question(
-            request=wire_request(request, candidate.dialect, body),
-            dialect=candidate.dialect,
-            calls=self._calls_of(candidate.asker),
+            request=wire_request(request, body),
+            exchange=Exchange(
+                dialect=candidate.dialect,
+                calls=self._calls_of(candidate.asker),
+                retries=self.retries,
+            ),
         )
 
     def _tell(self, head: Head, what: str) -> None:

@@ -19,16 +19,15 @@ from urllib.parse import urlsplit
 from pytest_llmeval.errors import ProviderFailed, SettingsError
 from pytest_llmeval.models.base import Messages, Reply, Usage
 from pytest_llmeval.models.calls import CachedCalls
-from pytest_llmeval.models.http.async_exchange import answer_async
 from pytest_llmeval.models.http.exchange import (
+    PLACEHOLDER_KEY,
     Dialect,
+    Exchange,
     HttpFailed,
     JsonObject,
     Post,
     WireRequest,
-    answer,
 )
-from pytest_llmeval.models.http.masking import secrets_of
 from pytest_llmeval.models.http_errors import error_message
 from pytest_llmeval.models.limits.deadline import Deadline
 from pytest_llmeval.models.limits.retries import Attempt, NetworkFailed, RetryPolicy, WireReply
@@ -74,9 +73,8 @@ class _Asks:
         self, form: ChatForm, calls: CachedCalls, *, post: Post, retries: RetryPolicy
     ) -> None:
         self._form = form
-        self._calls = calls
         self._post = post
-        self._retries = retries
+        self._exchange = Exchange(dialect=form.dialect, calls=calls, retries=retries)
 
     def _question(
         self, model: str, messages: Messages, params: Mapping[str, object]
@@ -93,8 +91,9 @@ class _Asks:
         # and the environment be its own.
         url = form.url()
         headers = {**form.headers(), "content-type": "application/json"}
-        has_key = bool(form.key()) or not form.needs_key
-        request = _request(url, body, headers=headers, has_key=has_key)
+        if form.needs_key and not form.key():
+            headers["authorization"] = PLACEHOLDER_KEY
+        request = _request(url, body, headers=headers)
         # Not a partial: a traceback would show its arguments, and so the key.
         return request, lambda deadline: self._attempt(url, headers, body, deadline)
 
@@ -157,13 +156,7 @@ class ChatProvider(_Asks):
         """
         request, attempt = self._question(model, messages, params)
         with self._failures_told(model):
-            stored = answer(
-                request,
-                attempt,
-                dialect=self._form.dialect,
-                calls=self._calls,
-                retries=self._retries,
-            )
+            stored = self._exchange.answer(request, attempt)
         return self._reply(model, stored.body, cached=stored.replayed)
 
 
@@ -179,13 +172,7 @@ class AsyncChatProvider(_Asks):
         """
         request, attempt = self._question(model, messages, params)
         with self._failures_told(model):
-            stored = await answer_async(
-                request,
-                attempt,
-                dialect=self._form.dialect,
-                calls=self._calls,
-                retries=self._retries,
-            )
+            stored = await self._exchange.answer_async(request, attempt)
         return self._reply(model, stored.body, cached=stored.replayed)
 
 
@@ -213,17 +200,13 @@ def plain(value: Any) -> Any:
     return value if dump is None else dump(mode="json", exclude_unset=True)
 
 
-def _request(
-    url: str, body: JsonObject, *, headers: Mapping[str, str], has_key: bool
-) -> WireRequest:
+def _request(url: str, body: JsonObject, *, headers: Mapping[str, str]) -> WireRequest:
     parts = urlsplit(url)
     return WireRequest(
         method="POST",
         origin=f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}",
         path=parts.path,
         query=parts.query,
+        headers=headers,
         body=body,
-        beta=None,
-        has_key=lambda: has_key,
-        secrets=partial(secrets_of, headers.items(), query=parts.query),
     )

@@ -7,10 +7,11 @@ import pytest
 
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.models.http.exchange import (
+    PLACEHOLDER_KEY,
+    Exchange,
     HttpFailed,
     WireRequest,
     cached_body,
-    exchange,
 )
 from pytest_llmeval.models.limits.deadline import Deadline
 from pytest_llmeval.models.limits.retries import NetworkFailed, RetryPolicy, WireReply
@@ -18,6 +19,7 @@ from pytest_llmeval.models.providers.openai import DIALECT, read_facts
 from tests.models.conftest import CountingTrial, Session
 
 BODY: dict[str, object] = {"model": "gpt", "messages": []}
+NO_KEY = {"authorization": f"Bearer {PLACEHOLDER_KEY}"}
 CHOICES = b'"choices": [{"message": {"content": "Hi"}}]'
 ANSWER = WireReply(status=200, body=b"{" + CHOICES + b"}")
 
@@ -28,9 +30,8 @@ def request(**changes: object) -> WireRequest:
         "origin": "https://api.example",
         "path": "/v1/chat/completions",
         "query": "",
+        "headers": {},
         "body": BODY,
-        "beta": None,
-        "has_key": lambda: True,
     }
     return WireRequest(**{**fields, **changes})  # type: ignore[arg-type]  # by name
 
@@ -42,13 +43,12 @@ def ask(
     trial: CountingTrial | None = None,
     **changes: object,
 ) -> WireReply:
-    return exchange(
-        request(**changes),
-        lambda _deadline: reply,
+    exchange = Exchange(
         dialect=DIALECT,
         calls=session.calls(trial or CountingTrial(0)),
         retries=RetryPolicy(sleep=lambda _seconds: None, gates=session.gates),
     )
+    return exchange.reply(request(**changes), lambda _deadline: reply)
 
 
 def error_of(reply: WireReply) -> dict[str, str]:
@@ -124,7 +124,7 @@ def test_the_key_of_a_request_never_changes(session: Session, trial: CountingTri
         {"origin": "https://other.example"},
         {"path": "/v2/chat/completions"},
         {"query": "api-version=1"},
-        {"beta": "assistants=v2"},
+        {"headers": {"openai-beta": "assistants=v2"}},
         {"body": {**BODY, "seed": 1}},
     ],
 )
@@ -262,7 +262,7 @@ def test_without_a_key_a_miss_says_what_to_set(session: Session, trial: Counting
         session,
         ANSWER,
         trial=trial,
-        has_key=lambda: False,
+        headers=NO_KEY,
     )
 
     assert reply.status == 401
@@ -276,7 +276,7 @@ def test_without_a_key_a_miss_says_what_to_set(session: Session, trial: Counting
 def test_without_a_key_a_replay_works(begin: Callable[..., Session]) -> None:
     ask(begin(), ANSWER)
 
-    assert ask(begin(), WireReply(status=500), has_key=lambda: False).status == 200
+    assert ask(begin(), WireReply(status=500), headers=NO_KEY).status == 200
 
 
 def test_a_replay_miss_is_a_failed_dependency(
@@ -295,14 +295,9 @@ def test_a_network_error_is_recorded_by_its_type(session: Session, trial: Counti
     def attempt(_deadline: Deadline) -> WireReply:
         raise NetworkFailed(TimeoutError("secret host"))
 
+    exchange = Exchange(dialect=DIALECT, calls=session.calls(trial), retries=RetryPolicy(retries=0))
     with pytest.raises(NetworkFailed):
-        exchange(
-            request(),
-            attempt,
-            dialect=DIALECT,
-            calls=session.calls(trial),
-            retries=RetryPolicy(retries=0),
-        )
+        exchange.reply(request(), attempt)
 
     (call,) = trial.calls
     assert (call.failure, call.reason) == ("infrastructure", "network: TimeoutError")
