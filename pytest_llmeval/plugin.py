@@ -10,7 +10,6 @@ import contextlib
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,17 +19,16 @@ from pytest_llmeval.errors import BaselineError, BaselineNotFound, SettingsError
 from pytest_llmeval.fixtures import (  # noqa: F401 - pytest finds fixtures by their names here
     _llm_interception,
     _llm_loop,
-    _llm_providers,
-    _llm_replies,
+    _llm_models,
     _llm_runner,
     anthropic_client,
     async_anthropic_client,
     async_llm,
     async_ollama_client,
     async_openai_client,
-    intercepting,
     llm,
     llm_score,
+    model_session,
     ollama_client,
     openai_client,
 )
@@ -102,7 +100,9 @@ def _intercept_imports(config: pytest.Config) -> None:
     from pytest_llmeval.models.intercept.patch import check_seams
 
     check_seams()
-    config.pluginmanager.register(ImportHooks(partial(intercepting, config)), IMPORTS)
+    config.pluginmanager.register(
+        ImportHooks(lambda asker: model_session(config).intercepting(asker)), IMPORTS
+    )
 
 
 class SessionHooks:
@@ -359,15 +359,15 @@ class SessionHooks:
         from pytest_llmeval.engine.marker import read_marker
         from pytest_llmeval.engine.run_header import git_state, open_run
         from pytest_llmeval.models.http.masking import masked_logs
-        from pytest_llmeval.models.providers.registry import Providers
         from pytest_llmeval.reports.progress import progress_line
         from pytest_llmeval.runs.store import refuse_tracked
 
         if not self._asks_only:
             self._refuse_foreign()
             refuse_tracked(self._settings.directory, git=git_state(self._config))
+        models = model_session(self._config)
         if self._settings.model is not None:
-            Providers().check(self._settings.model)
+            models.providers.check(self._settings.model)
             self._check_price(self._settings.model)
         self._config.add_cleanup(_entered(masked_logs()))
         evals = [read_marker(item, self._settings) for item in marked]
@@ -399,6 +399,7 @@ class SessionHooks:
             evals,
             settings=self._settings,
             opening=opening,
+            models=models,
             word=progress_line,
             ahead=ahead,
             standing=self._retry.standing if self._retry else None,

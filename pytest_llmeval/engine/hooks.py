@@ -34,13 +34,11 @@ from pytest_llmeval.engine.trial.trial import TRIAL, Phase, RunningTrial
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.attribution import current_asker
 from pytest_llmeval.models.base import CurrentTrial
-from pytest_llmeval.records import Run, Slowdown
+from pytest_llmeval.models.model_session import ModelSession
+from pytest_llmeval.records import Run
 
 RUNNER = pytest.StashKey[CaseRunner]()
-NOTES = pytest.StashKey[list[str]]()
 _ALLOCATIONS = 10_000  # until the collector looks at what is new; Python's own number is 700
-SLOWDOWNS = pytest.StashKey[Callable[[], Sequence[Slowdown]]]()
-SENT = pytest.StashKey[Callable[[], int]]()
 
 
 class EngineHooks:
@@ -48,9 +46,7 @@ class EngineHooks:
 
     Attributes:
         notes: sentences for the section; each rides on the next report.
-        slowdowns: tells how providers slowed us down since the last time.
-        sent: how many calls were sent to models since then, retries included.
-        imported: how many calls were answered since then while modules were imported.
+        imported: how many calls were answered since the last time while modules were imported.
         exclusive: fixtures that no trial may ask for while others are in flight.
     """
 
@@ -61,10 +57,10 @@ class EngineHooks:
         runners: Sequence[CaseRunner],
         scheduler: Scheduler,
         lookahead: Lookahead,
+        models: ModelSession,
     ) -> None:
-        self.notes: list[str] = []
-        self.slowdowns: Callable[[], Sequence[Slowdown]] = list
-        self.sent: Callable[[], int] = int
+        self.notes = models.notes
+        self._models = models
         self.imported: Callable[[], int] = int
         self.exclusive = EXCLUSIVE_FIXTURES
         self._runners = runners
@@ -271,8 +267,8 @@ class EngineHooks:
         return {
             "notes": notes,
             "outside_calls": self._shared.untold() + self.imported(),
-            "attempts": self.sent(),
-            "slowdowns": [asdict(slowdown) for slowdown in self.slowdowns()],
+            "attempts": self._models.take_sent(),
+            "slowdowns": [asdict(slowdown) for slowdown in self._models.take_slowdowns()],
         }
 
 

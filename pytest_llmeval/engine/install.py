@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmeval.engine.case.case import CaseRunner
 from pytest_llmeval.engine.compat import Abilities, find_abilities, missing_parts
-from pytest_llmeval.engine.hooks import NOTES, RUNNER, SENT, SLOWDOWNS, EngineHooks
+from pytest_llmeval.engine.hooks import RUNNER, EngineHooks
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.schedule.case_trials import CaseTrials
 from pytest_llmeval.engine.schedule.lookahead import Lookahead
@@ -26,7 +26,8 @@ from pytest_llmeval.engine.schedule.progress import Wording, make_display
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.trial.import_calls import IMPORTS
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.records import Progress, Run, Settings, Slowdown, Trial
+from pytest_llmeval.models.model_session import ModelSession
+from pytest_llmeval.records import Progress, Run, Settings, Trial
 
 INTERCEPTION = "_llm_interception"
 NO_ASSERTS = (
@@ -41,6 +42,7 @@ def install(
     *,
     settings: Settings,
     opening: Run,
+    models: ModelSession,
     word: Wording,
     ahead: Sequence[str] = (),
     standing: Mapping[str, Sequence[Trial]] | None = None,
@@ -52,6 +54,7 @@ def install(
         evals: the items under the marker, with what their marks amount to; not empty.
         settings: how many trials may overlap, and which never.
         opening: the run that begins, without trials.
+        models: all that the session holds of models.
         word: puts progress into a line.
         ahead: modules that the session will need at its end, imported while trials wait.
         standing: trials, by case, that an earlier session ran and that are not run here.
@@ -84,11 +87,10 @@ def install(
     for runner in runners:
         runner.install()
         runner.item.stash[RUNNER] = runner
-    hooks = EngineHooks(opening, runners=runners, scheduler=scheduler, lookahead=lookahead)
+    hooks = EngineHooks(
+        opening, runners=runners, scheduler=scheduler, lookahead=lookahead, models=models
+    )
     hooks.exclusive = EXCLUSIVE_FIXTURES.union(abilities.exclusive, settings.serial_fixtures)
-    hooks.notes = session.config.stash.setdefault(NOTES, [])
-    hooks.slowdowns = partial(_slowdowns, session.config)
-    hooks.sent = partial(_sent, session.config)
     imports = session.config.pluginmanager.get_plugin(IMPORTS)
     hooks.imported = int if imports is None else imports.untold
     lacking = {abilities.serial, *abilities.exclusive} - {""}
@@ -137,16 +139,6 @@ def _show_progress(
     scheduler.display = make_display(config, look=look, word=word)
     if scheduler.display is not None:
         config.pluginmanager.register(scheduler.display, "llmeval-progress-display")
-
-
-def _slowdowns(config: pytest.Config) -> Sequence[Slowdown]:
-    take = config.stash.get(SLOWDOWNS, None)  # not there before the first call of a model
-    return () if take is None else take()
-
-
-def _sent(config: pytest.Config) -> int:
-    take = config.stash.get(SENT, None)
-    return 0 if take is None else take()
 
 
 def workers(config: pytest.Config) -> int:
