@@ -29,9 +29,8 @@ from pytest_llmeval.stats.planning.suite_size import (
     fallen,
     repeats_needed,
 )
-from pytest_llmeval.stats.significance.exact import CaseScores
 from pytest_llmeval.stats.significance.methods import TESTS
-from pytest_llmeval.stats.significance.sample import Sample
+from pytest_llmeval.stats.significance.sample import CaseScores, Sample
 
 ROUNDS = 5
 METRICS = 5
@@ -43,8 +42,8 @@ def main() -> int:
     large = [suite(10_000, 20, seed=metric) for metric in range(METRICS)]
     hits, scores = suite(5, 20, seed=0), suite(5, 20, seed=0, hits=False)
     many = suite(10_000, 20, seed=0, hits=False)
-    run = [case.here for case in suite(200, 10, seed=0)]
-    few = [case.here for case in suite(5, 10, seed=0, hits=False)]
+    run = [case.current for case in suite(200, 10, seed=0)]
+    few = [case.current for case in suite(5, 10, seed=0, hits=False)]
     runs = [recorded(large, here=here) for here in (False, True)]
     rows: list[tuple[str, Callable[[], object], float | None]] = [
         ("10,000 cases x 20 x 5 metrics: t, exact, Holm", lambda: compare_all(large), 1.0),
@@ -72,7 +71,7 @@ def suite(cases: int, repeats: int, *, seed: int, hits: bool = True) -> list[Cas
     sides = [random.random((cases, repeats)) for _ in range(2)]
     drawn = [(side < rates).astype(float) if hits else rates + 0.2 * side for side in sides]
     return [
-        CaseScores(there=tuple(there), here=tuple(here))
+        CaseScores(baseline=tuple(there), current=tuple(here))
         for there, here in zip(*(side.tolist() for side in drawn), strict=True)
     ]
 
@@ -82,7 +81,7 @@ def recorded(metrics: Sequence[Sequence[CaseScores]], *, here: bool) -> Run:
     names = [PASS_METRIC, *(f"metric-{number}" for number in range(1, len(metrics)))]
     cases, trials = [], []
     for at, of_metrics in enumerate(zip(*metrics, strict=True)):
-        values = [case.here if here else case.there for case in of_metrics]
+        values = [case.current if here else case.baseline for case in of_metrics]
         id_ = f"test_suite.py::test_f[{at}]"
         cases.append(
             Case(id=id_, function="test_suite.py::test_f", repeats=len(values[0]), gate=(*names,))
@@ -117,7 +116,7 @@ def exact(cases: Sequence[CaseScores]) -> float:
 def plan() -> object:
     rates = np.repeat([0.15, 0.5, 0.9], [5, 3, 12])
     parts = assumed_components(rates, fallen(rates, 0.05))
-    design = Design(cases=100, there=10, here=5, components=parts)
+    design = Design(cases=100, baseline=10, current=5, components=parts)
     cases, repeats = cases_needed(design, drop=0.05), repeats_needed(design, drop=0.05)
     return cases, repeats, curve(design, drop=0.05, repeats=range(1, 21))
 

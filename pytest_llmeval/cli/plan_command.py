@@ -117,16 +117,15 @@ def _runs(reference: str | None, *, like: str | None, home: Path) -> tuple[Run, 
 
 
 def _assumed(rates: list[float], wanted: _Wanted) -> list[str]:
-    from pytest_llmeval.stats.planning.plans import plan
-    from pytest_llmeval.stats.planning.suite_size import Design, assumed_components, fallen
+    from pytest_llmeval.stats.planning.suite_size import Design, assumed_components, fallen, plan
 
     mean = sum(rates) / len(rates)
     _check_drop(wanted.drop, mean)
     repeats = wanted.repeats or REPEATS
     design = Design(
         cases=wanted.cases or CASES,
-        there=wanted.baseline_repeats or repeats,
-        here=repeats,
+        baseline=wanted.baseline_repeats or repeats,
+        current=repeats,
         components=assumed_components(rates, fallen(rates, wanted.drop)),
         alpha=wanted.alpha,
     )
@@ -135,8 +134,12 @@ def _assumed(rates: list[float], wanted: _Wanted) -> list[str]:
 
 
 def _recorded(function: FunctionSamples, wanted: _Wanted, acted: ChangedCases | None) -> list[str]:
-    from pytest_llmeval.stats.planning.plans import plan, recorded_components
-    from pytest_llmeval.stats.planning.suite_size import Design, estimated_components
+    from pytest_llmeval.stats.planning.suite_size import (
+        Design,
+        estimated_components,
+        plan,
+        recorded_components,
+    )
 
     name = planned.name_of(function)
     if not function.samples:
@@ -159,8 +162,8 @@ def _recorded(function: FunctionSamples, wanted: _Wanted, acted: ChangedCases | 
         ]
     design = Design(
         cases=wanted.cases or len(function.samples),
-        there=wanted.baseline_repeats or function.repeats,
-        here=wanted.repeats or function.repeats,
+        baseline=wanted.baseline_repeats or function.repeats,
+        current=wanted.repeats or function.repeats,
         # of a single run: one factor for all cases
         components=replace(found, between=0.0) if log and acted is None else found,
         alpha=wanted.alpha,

@@ -106,13 +106,13 @@ def sensitivity(
         standard_error=found.standard_error,
         dof=found.error_dof,
         plan=PlannedTest(
-            there=np.array([float(len(case.there)) for case in changed]),
-            here=np.array([float(len(case.here)) for case in changed]),
+            baseline=np.array([float(len(case.baseline)) for case in changed]),
+            current=np.array([float(len(case.current)) for case in changed]),
             alpha=alpha,
             dof=dof_of(extent.whole_units),
         ),
         rates=_rates(found.samples, scores_there) if metric == PASS_METRIC else None,
-        samples=[scores for case in changed for scores in (case.there, case.here)],
+        samples=[scores for case in changed for scores in (case.baseline, case.current)],
     )
 
 
@@ -145,6 +145,6 @@ def _rates(samples: Samples, scores_there: Scores) -> FloatArray:
     """Return how often each changed case is expected to be good, from the baseline."""
     used = slice(1) if samples.identical_repeats else slice(None)
     every = [value for scored in scores_there.values() for value in scored.values[used]]
-    hits = [math.fsum(case.there) for case in samples.cases]
+    hits = [math.fsum(case.baseline) for case in samples.cases]
     overall = (math.fsum(every) + 0.5) / (len(every) + 1)
-    return expected_rates(hits, [len(case.there) for case in samples.cases], overall=overall)
+    return expected_rates(hits, [len(case.baseline) for case in samples.cases], overall=overall)

@@ -16,9 +16,8 @@ from pytest_llmeval.gate.units import units_of
 from pytest_llmeval.gate.whole_repeats import whole_repeats
 from pytest_llmeval.gate.wordings import WordingTable, wording_table, wordings_of
 from pytest_llmeval.records import SECONDS_METRIC, AnyTest, FixedTest, GateRules, GateTest
+from pytest_llmeval.stats.significance.crossed import crossed_test
 from pytest_llmeval.stats.significance.exact import (
-    CaseScores,
-    Tails,
     are_binary,
     exact_within_case,
     least_p_of_splits,
@@ -27,8 +26,8 @@ from pytest_llmeval.stats.significance.exact import (
 from pytest_llmeval.stats.significance.methods import TESTS
 from pytest_llmeval.stats.significance.paired import negligible, paired_test, unit_mean, unit_sums
 from pytest_llmeval.stats.significance.repeats import error_of_totals
-from pytest_llmeval.stats.significance.sample import Sample
-from pytest_llmeval.stats.significance.wordings import crossed_test
+from pytest_llmeval.stats.significance.result import Tails
+from pytest_llmeval.stats.significance.sample import CaseScores, Sample
 
 # a t-test over fewer effective units is valid but nearly powerless
 FEWEST_UNITS_FOR_T = 6
@@ -330,7 +329,7 @@ def _by_repeats(
 ) -> Significance:
     tails = exact_within_case([repeats], sign=sign)
     error = error_of_totals(repeats)
-    has_spread = error > negligible([*repeats.there, *repeats.here])
+    has_spread = error > negligible([*repeats.baseline, *repeats.current])
     return Significance(
         method="whole-repeats",
         extent=extent,
@@ -340,7 +339,7 @@ def _by_repeats(
         p_improved=tails.better,
         statistic=repeats.difference(sign),
         standard_error=error / extent.cases if has_spread else None,
-        error_dof=len(repeats.there) + len(repeats.here) - 2 if has_spread else None,
+        error_dof=len(repeats.baseline) + len(repeats.current) - 2 if has_spread else None,
     )
 
 
@@ -357,8 +356,8 @@ def samples_of(pairing: Pairing) -> Samples:
     return Samples(
         cases=tuple(
             CaseScores(
-                there=pair.there.values[used],
-                here=pair.here.values[used],
+                baseline=pair.there.values[used],
+                current=pair.here.values[used],
             )
             for pair in changed
         ),

@@ -16,7 +16,7 @@ from pytest_llmeval.gate.units import chained
 from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Better, GateRules, Run
 
 if TYPE_CHECKING:
-    from pytest_llmeval.stats.significance.exact import CaseScores
+    from pytest_llmeval.stats.significance.sample import CaseScores
 
 # by function and metric
 ChangedCases = Mapping[tuple[str, str], "tuple[CaseScores, ...]"]
@@ -96,14 +96,14 @@ def changed_cases(baseline: Run, run: Run, *, cost_of: CostOf | None = None) -> 
         cost_of: dollars of a call, for the metric ``cost``; None for no prices.
     """
     from pytest_llmeval.gate.judge import judge
-    from pytest_llmeval.stats.significance.exact import CaseScores
+    from pytest_llmeval.stats.significance.sample import CaseScores
 
     functions = judge(baseline, run, GateRules(), cost_of=cost_of).functions
     return {
         (one.function, one.metric): tuple(
             CaseScores(
-                there=_on_scale(case.baseline_scores, one.scale),
-                here=_on_scale(case.scores, one.scale),
+                baseline=_on_scale(case.baseline_scores, one.scale),
+                current=_on_scale(case.scores, one.scale),
             )
             for case in one.compared
             if case.kind is not None

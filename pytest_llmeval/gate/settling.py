@@ -55,7 +55,7 @@ def settling_repeats(seen: Sensitivity, *, difference: float, rules: GateRules) 
         grown = _with_repeats(seen, number)
         return _would_settle(grown, difference=difference, rules=rules)
 
-    return fewest(settles, above=int(np.max(seen.plan.here)), limit=MOST_REPEATS)
+    return fewest(settles, above=int(np.max(seen.plan.current)), limit=MOST_REPEATS)
 
 
 def _would_settle(grown: Sensitivity, *, difference: float, rules: GateRules) -> bool:
@@ -85,8 +85,8 @@ def _with_cases(seen: Sensitivity, *, times: float) -> Sensitivity:
 def _with_repeats(seen: Sensitivity, repeats: int) -> Sensitivity:
     plan = replace(
         seen.plan,
-        there=np.maximum(seen.plan.there, repeats),
-        here=np.maximum(seen.plan.here, repeats),
+        baseline=np.maximum(seen.plan.baseline, repeats),
+        current=np.maximum(seen.plan.current, repeats),
     )
     error = seen.standard_error
     if error is not None:
@@ -98,5 +98,5 @@ def _with_repeats(seen: Sensitivity, repeats: int) -> Sensitivity:
 def _within(seen: Sensitivity) -> float:
     """Return what the chance of single trials adds to the squared standard error."""
     plan = seen.plan
-    per_case = (seen.variance or 0.0) * float(np.mean(1 / plan.there + 1 / plan.here))
-    return seen.share**2 * per_case / len(plan.there)
+    per_case = (seen.variance or 0.0) * float(np.mean(1 / plan.baseline + 1 / plan.current))
+    return seen.share**2 * per_case / len(plan.baseline)

@@ -23,8 +23,8 @@ from pytest_llmeval.records import (
     Trial,
 )
 from pytest_llmeval.stats.planning.power import chance_of_so_few
-from pytest_llmeval.stats.significance.exact import CaseScores
 from pytest_llmeval.stats.significance.repeats import fewest_repeats
+from pytest_llmeval.stats.significance.sample import CaseScores
 
 # shares of trials and cases that may be lost before nothing can be said any more
 MOST_ERRORED = 0.05
@@ -186,8 +186,8 @@ def _so_few_misses_exclude_target(finding: Finding, *, rules: GateRules) -> bool
     """
     found = finding.significance
     cases = found.samples.cases
-    missed_there = math.fsum(c.there.count(0.0) / len(c.there) for c in cases) / len(cases)
-    here = [score for case in cases for score in case.here]
+    missed_there = math.fsum(c.baseline.count(0.0) / len(c.baseline) for c in cases) / len(cases)
+    here = [score for case in cases for score in case.current]
     chance = chance_of_so_few(
         here.count(0.0),
         trials=len(here),

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from pytest_llmeval.gate.pairing import Pair
 from pytest_llmeval.gate.scoring import Scored
 from pytest_llmeval.gate.units import one_sided_draws
-from pytest_llmeval.stats.significance.exact import CaseScores
 from pytest_llmeval.stats.significance.repeats import totals_of_repeats
+from pytest_llmeval.stats.significance.sample import CaseScores
 
 
 def whole_repeats(changed: Sequence[Pair]) -> CaseScores | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_llmeval.gate.pairing import Pair
-from pytest_llmeval.stats.significance.wordings import FEWEST_WORDINGS
+from pytest_llmeval.stats.significance.crossed import FEWEST_WORDINGS
 
 FEWEST_TOPICS = 2
 

@@ -15,7 +15,6 @@ from click.testing import CliRunner, Result
 
 from pytest_llmeval.cli import main
 from pytest_llmeval.records import Run, Trial
-from pytest_llmeval.stats.planning.plans import recorded_components
 from pytest_llmeval.stats.planning.suite_size import (
     Design,
     assumed_components,
@@ -23,9 +22,10 @@ from pytest_llmeval.stats.planning.suite_size import (
     estimated_components,
     fallen,
     power_of,
+    recorded_components,
     smallest_drop,
 )
-from pytest_llmeval.stats.significance.exact import CaseScores
+from pytest_llmeval.stats.significance.sample import CaseScores
 from tests.cli.recording import record
 from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run
 
@@ -55,7 +55,7 @@ def assert_refused(result: Result, *parts: str) -> None:
 def test_assumed_rates_are_planned_with_before_the_first_run() -> None:
     rates = [0.1, 0.5, 0.9, 0.9]
     design = Design(
-        cases=60, there=10, here=5, components=assumed_components(rates, fallen(rates, 0.05))
+        cases=60, baseline=10, current=5, components=assumed_components(rates, fallen(rates, 0.05))
     )
     result = plan(
         "--rates=0.1, 0.5,0.9,0.9", "--cases=60", "--repeats=5", "--baseline-repeats=10",
@@ -185,7 +185,9 @@ def test_seconds_are_planned_with_as_factors() -> None:
     gains = [[-math.log((1 + at) * (1 + index / 10)) for index in range(3)] for at in range(8)]
     found = recorded_components(gains, drop=math.log(1.1), pass_scores=False)
     assert found is not None
-    design = Design(cases=8, there=3, here=3, components=dataclasses.replace(found, between=0.0))
+    design = Design(
+        cases=8, baseline=3, current=3, components=dataclasses.replace(found, between=0.0)
+    )
     factor = math.exp(smallest_drop(design) or 0.0)
     assert lines[4] == f"  the smallest factor found in 80 % of builds is x{factor:.3g}"
     assert any(line.endswith("smallest factor") for line in lines)
@@ -232,12 +234,12 @@ def test_a_plan_like_a_change_takes_over_how_unlike_it_acted() -> None:
     record(before)
     record(unlike())
     cases = [
-        CaseScores(there=(1, 1, 0, 1, 1), here=((1, 1, 1, 0, 1), (0, 0, 0, 1, 0))[at % 2])
+        CaseScores(baseline=(1, 1, 0, 1, 1), current=((1, 1, 1, 0, 1), (0, 0, 0, 1, 0))[at % 2])
         for at in range(12)
     ]
     parts = estimated_components(cases)  # of the changed cases alone
     assert parts is not None
-    design = Design(cases=24, there=5, here=5, components=parts)
+    design = Design(cases=24, baseline=5, current=5, components=parts)
 
     result = plan(before.id, "--like=last")
 

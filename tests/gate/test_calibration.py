@@ -223,7 +223,7 @@ def planned(rates: Rates, *, cases: int, repeats: tuple[int, int]) -> tuple[floa
     before, after = rates(np.random.default_rng(0), 100_000)
     drop = float(np.mean(before - after))
     components = assumed_components(before, after)
-    design = Design(cases=cases, there=repeats[0], here=repeats[1], components=components)
+    design = Design(cases=cases, baseline=repeats[0], current=repeats[1], components=components)
     return drop, power_of(design, drop=drop)
 
 

@@ -8,9 +8,8 @@ import pytest
 
 from pytest_llmeval.gate import Verdict
 from pytest_llmeval.records import AnyTest, FixedTest, GateRules, GateTest
-from pytest_llmeval.stats.significance.exact import CaseScores
 from pytest_llmeval.stats.significance.methods import TESTS
-from pytest_llmeval.stats.significance.sample import Sample
+from pytest_llmeval.stats.significance.sample import CaseScores, Sample
 from tests.gate.builders import compared, runs, scored_runs
 
 FELL = [("p", "m")] * 8 + [("m", "p")] + [("p", "p")] * 6
@@ -31,7 +30,7 @@ def test_exactly_the_tests_that_are_valid_for_a_gate_can_be_chosen() -> None:
 def test_the_chosen_test_decides_and_the_interval_stays(test: GateTest) -> None:
     found = compared(*runs(FELL), rules(test))
     letters = {"p": 1.0, "m": 0.0}
-    cases = [CaseScores(there=(letters[a],), here=(letters[b],)) for a, b in FELL]
+    cases = [CaseScores(baseline=(letters[a],), current=(letters[b],)) for a, b in FELL]
     expected = TESTS[test].run(Sample(cases=cases))
     default = compared(*runs(FELL))
 
@@ -129,7 +128,7 @@ def test_a_test_of_these_cases_is_run_at_any_number_of_them(test: FixedTest, cas
     there, here = (
         [tuple(map(letters.__getitem__, one)) for one in side] for side in zip(*some, strict=True)
     )
-    sample = [CaseScores(there=a, here=b) for a, b in zip(there, here, strict=True)]
+    sample = [CaseScores(baseline=a, current=b) for a, b in zip(there, here, strict=True)]
     expected = TESTS[test].run(Sample(cases=sample))
 
     default = compared(*runs(some))

@@ -11,8 +11,8 @@ import pytest
 from pytest_llmeval.gate import Comparison, FunctionComparison, Verdict, compare
 from pytest_llmeval.gate.measuring import measured
 from pytest_llmeval.records import Call, GateRules, Outcome, Run, Slot, Trial
-from pytest_llmeval.stats.significance.exact import CaseScores
-from pytest_llmeval.stats.significance.log_scale import log_ratio_test
+from pytest_llmeval.stats.significance.paired import log_ratio_test
+from pytest_llmeval.stats.significance.sample import CaseScores
 from tests.gate.builders import a_case, a_run
 
 SEEN = [1.0, 1.2, 0.8, 1.1, 0.9, 1.3, 0.7, 1.4]
@@ -87,7 +87,7 @@ def test_the_figures_are_those_of_the_log_ratio_test() -> None:
     here = slower(1.07)
     found = judged(timed(BEFORE), timed(here, request="v2"))
     cases = [
-        CaseScores(there=tuple(one), here=tuple(other))
+        CaseScores(baseline=tuple(one), current=tuple(other))
         for one, other in zip(BEFORE, here, strict=True)
     ]
     expected = log_ratio_test(cases, sign=-1)

@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 from pytest_llmeval.gate.samples import FunctionSamples, changed_cases, samples_of
-from pytest_llmeval.stats.significance.exact import CaseScores
+from pytest_llmeval.stats.significance.sample import CaseScores
 from tests.gate.builders import CallsOfTrial, CaseAndTrials, a_call, a_case, a_run
 
 
@@ -78,7 +78,7 @@ def test_changed_cases_have_their_scores_on_both_sides() -> None:
     there = a_run(a_case("a", "pmp"), a_case("b", "ppp"), a_case("gone", "p"))
     here = a_run(a_case("a", "mm", request="v2"), a_case("b", "ppp"), a_case("new", "p"))
     assert changed_cases(there, here) == {
-        ("test_suite.py::test_f", "pass"): (CaseScores(there=(1, 0, 1), here=(0, 0)),)
+        ("test_suite.py::test_f", "pass"): (CaseScores(baseline=(1, 0, 1), current=(0, 0)),)
     }
 
 
@@ -91,4 +91,4 @@ def test_changed_cases_of_what_calls_took_are_logarithms() -> None:
         for seconds in (0.5, 2.0)
     )
     [[found]] = changed_cases(there, here).values()
-    assert found == CaseScores(there=(math.log(0.5),), here=(math.log(2.0),))
+    assert found == CaseScores(baseline=(math.log(0.5),), current=(math.log(2.0),))

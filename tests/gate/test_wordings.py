@@ -10,7 +10,7 @@ import pytest
 from pytest_llmeval.gate import FunctionComparison, Verdict
 from pytest_llmeval.records import GateRules, GateTest, Run
 from pytest_llmeval.stats.planning.power import detectable_shift
-from pytest_llmeval.stats.significance.wordings import crossed_test
+from pytest_llmeval.stats.significance.crossed import crossed_test
 from tests.gate.builders import CaseAndTrials, a_case, a_run, compared
 
 TOPICS, WORDINGS = 8, 4

@@ -30,7 +30,7 @@ def by_formula(
     pi = (baseline[0] + 0.5) / (baseline[1] + 1)
     rates = np.array([(s + pi) / (n + 1) for s, n in zip(hits, trials, strict=True)])
     there = np.array(trials, dtype=float)
-    plan = PlannedTest(there=there, here=np.array(here, dtype=float), alpha=0.05, dof=dof)
+    plan = PlannedTest(baseline=there, current=np.array(here, dtype=float), alpha=0.05, dof=dof)
     drop = smallest_pass_drop(rates, plan)
     assert drop is not None
     return drop

@@ -50,10 +50,10 @@ def p_values(*, repeats: int, effect: float, last_only: bool = False) -> dict[st
         "t": _unpaired_t,
         "chi2": _chi_square,
         "ols": _regression,
-        "paired": lambda there, here: _paired(there.ravel(), here.ravel()),
-        "avg": lambda there, here: _paired(there.mean(axis=1), here.mean(axis=1)),
-        "fixed": lambda there, here: _fixed_effects(there, here, normal=False),
-        "mixed": lambda there, here: _fixed_effects(there, here, normal=True),
+        "paired": lambda baseline, current: _paired(baseline.ravel(), current.ravel()),
+        "avg": lambda baseline, current: _paired(baseline.mean(axis=1), current.mean(axis=1)),
+        "fixed": lambda baseline, current: _fixed_effects(baseline, current, normal=False),
+        "mixed": lambda baseline, current: _fixed_effects(baseline, current, normal=True),
     }
     return {
         name: np.array([test(*sides) for sides in zip(control, treatment, strict=True)])
@@ -65,45 +65,45 @@ def power(p: FloatArray) -> float:
     return float(np.mean(p < 0.05))
 
 
-def _unpaired_t(there: FloatArray, here: FloatArray) -> float:
-    return float(stats.ttest_ind(here.ravel(), there.ravel()).pvalue)
+def _unpaired_t(baseline: FloatArray, current: FloatArray) -> float:
+    return float(stats.ttest_ind(current.ravel(), baseline.ravel()).pvalue)
 
 
-def _chi_square(there: FloatArray, here: FloatArray) -> float:
+def _chi_square(baseline: FloatArray, current: FloatArray) -> float:
     table = Table(
-        hits_there=int(there.sum()),
-        trials_there=there.size,
-        hits_here=int(here.sum()),
-        trials_here=here.size,
+        baseline_hits=int(baseline.sum()),
+        baseline_trials=baseline.size,
+        current_hits=int(current.sum()),
+        current_trials=current.size,
     )
     return float(stats.chi2.sf(chi_square(table).statistic, 1))
 
 
-def _regression(there: FloatArray, here: FloatArray) -> float:
+def _regression(baseline: FloatArray, current: FloatArray) -> float:
     """Least squares of the hits on the side: the test of the slope."""
-    side = np.repeat([0.0, 1.0], there.size)
-    r = np.corrcoef(side, np.concatenate([there.ravel(), here.ravel()]))[0, 1]
-    dof = 2 * there.size - 2
+    side = np.repeat([0.0, 1.0], baseline.size)
+    r = np.corrcoef(side, np.concatenate([baseline.ravel(), current.ravel()]))[0, 1]
+    dof = 2 * baseline.size - 2
     return float(2 * stats.t.sf(abs(r) * math.sqrt(dof / (1 - r**2)), dof))
 
 
-def _paired(there: FloatArray, here: FloatArray) -> float:
-    found = paired_test(here - there)
+def _paired(baseline: FloatArray, current: FloatArray) -> float:
+    found = paired_test(current - baseline)
     return min(1.0, 2 * min(found.p_worse, found.p_better))
 
 
-def _fixed_effects(there: FloatArray, here: FloatArray, *, normal: bool) -> float:
+def _fixed_effects(baseline: FloatArray, current: FloatArray, *, normal: bool) -> float:
     """Least squares with a constant for each case.
 
     With ``normal`` the random-intercept model: balanced, it has the same estimate and the
     same residual variance, and a normal p-value.
     """
-    both = np.concatenate([there, here], axis=1)
-    shift = float(here.mean() - there.mean())
+    both = np.concatenate([baseline, current], axis=1)
+    shift = float(current.mean() - baseline.mean())
     residual = float(np.sum((both - both.mean(axis=1, keepdims=True)) ** 2))
-    residual -= shift**2 * there.size / 2
+    residual -= shift**2 * baseline.size / 2
     dof = both.size - len(both) - 1
-    t = abs(shift) / math.sqrt(residual / dof * 2 / there.size)
+    t = abs(shift) / math.sqrt(residual / dof * 2 / baseline.size)
     return float(2 * (stats.norm.sf(t) if normal else stats.t.sf(t, dof)))
 
 
@@ -114,20 +114,24 @@ def true_power(trials: int) -> dict[str, float]:
     found: dict[str, list[FloatArray]] = {}
     for _ in range(trials // 2000):
         drawn = random.random((2000, 2, CASES, 5), dtype=np.float32)
-        there = drawn[:, 0] < rates[:, np.newaxis].astype(np.float32)
-        here = drawn[:, 1] < (rates + 0.05)[:, np.newaxis].astype(np.float32)
-        for name, rejected in _rejections(there, here).items():
+        baseline = drawn[:, 0] < rates[:, np.newaxis].astype(np.float32)
+        current = drawn[:, 1] < (rates + 0.05)[:, np.newaxis].astype(np.float32)
+        for name, rejected in _rejections(baseline, current).items():
             found.setdefault(name, []).append(rejected)
     return {name: float(np.mean(np.concatenate(parts))) for name, parts in found.items()}
 
 
-def _rejections(there: NDArray[np.bool_], here: NDArray[np.bool_]) -> dict[str, FloatArray]:
-    difference = here.astype(np.float32) - there
+def _rejections(baseline: NDArray[np.bool_], current: NDArray[np.bool_]) -> dict[str, FloatArray]:
+    difference = current.astype(np.float32) - baseline
     return {
         "paired_N1": _beyond(difference[..., 0]),
-        "t_N1": _beyond_unpaired(there[..., 0].mean(axis=1), here[..., 0].mean(axis=1), size=CASES),
+        "t_N1": _beyond_unpaired(
+            baseline[..., 0].mean(axis=1), current[..., 0].mean(axis=1), size=CASES
+        ),
         "avg_paired_N5": _beyond(difference.mean(axis=2)),
-        "t_N5": _beyond_unpaired(there.mean(axis=(1, 2)), here.mean(axis=(1, 2)), size=5 * CASES),
+        "t_N5": _beyond_unpaired(
+            baseline.mean(axis=(1, 2)), current.mean(axis=(1, 2)), size=5 * CASES
+        ),
         "paired_stacked_N5": _beyond(difference.reshape(len(difference), -1)),
     }
 
@@ -138,6 +142,6 @@ def _beyond(differences: NDArray[np.float32]) -> FloatArray:
     return np.abs(differences.mean(axis=1) / error) > stats.t.ppf(0.975, size - 1)
 
 
-def _beyond_unpaired(there: FloatArray, here: FloatArray, *, size: int) -> FloatArray:
-    spread = (there * (1 - there) + here * (1 - here)) * size / (size - 1)
-    return np.abs(here - there) / np.sqrt(spread / size) > stats.t.ppf(0.975, 2 * size - 2)
+def _beyond_unpaired(baseline: FloatArray, current: FloatArray, *, size: int) -> FloatArray:
+    spread = (baseline * (1 - baseline) + current * (1 - current)) * size / (size - 1)
+    return np.abs(current - baseline) / np.sqrt(spread / size) > stats.t.ppf(0.975, 2 * size - 2)

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pytest_llmeval.stats.significance.exact import CaseScores
+from pytest_llmeval.stats.significance.crossed import crossed_test
 from pytest_llmeval.stats.significance.methods import TESTS
-from pytest_llmeval.stats.significance.sample import Sample
-from pytest_llmeval.stats.significance.wordings import crossed_test
+from pytest_llmeval.stats.significance.sample import CaseScores, Sample
 from tests.stats.ab_post import RATES, SHARES
 
 SUITES = 2000
@@ -30,8 +29,8 @@ Shift = str
 def suite(random: np.random.Generator, shift: Shift, *, cases: int, repeats: int) -> Sample:
     before = random.choice(RATES, p=SHARES, size=(cases, 1))
     after = before + shifted(random, before, shift)
-    there, here = ((random.random((cases, repeats)) < rates) for rates in (before, after))
-    return Sample(cases=as_cases(there.astype(float), here.astype(float)))
+    baseline, current = ((random.random((cases, repeats)) < rates) for rates in (before, after))
+    return Sample(cases=as_cases(baseline.astype(float), current.astype(float)))
 
 
 def shifted(
@@ -42,10 +41,10 @@ def shifted(
     return -before * (0.05 / 0.6525) if shift == "drop" else np.zeros_like(before)
 
 
-def as_cases(there: NDArray[np.float64], here: NDArray[np.float64]) -> list[CaseScores]:
+def as_cases(baseline: NDArray[np.float64], current: NDArray[np.float64]) -> list[CaseScores]:
     return [
-        CaseScores(there=tuple(one), here=tuple(other))
-        for one, other in zip(there.tolist(), here.tolist(), strict=True)
+        CaseScores(baseline=tuple(one), current=tuple(other))
+        for one, other in zip(baseline.tolist(), current.tolist(), strict=True)
     ]
 
 
@@ -137,8 +136,8 @@ def seconds(name: str, *, factor: float, suites: int = 1000) -> float:
     for seed in range(suites):
         random = np.random.default_rng(seed)
         typical = random.lognormal(0, 1, size=(100, 1))
-        there = typical * random.lognormal(0, 0.6, size=(100, 5))
-        here = factor * typical * random.lognormal(0, 0.6, size=(100, 5))
-        sample = Sample(cases=as_cases(there, here), sign=-1)
+        baseline = typical * random.lognormal(0, 0.6, size=(100, 5))
+        current = factor * typical * random.lognormal(0, 0.6, size=(100, 5))
+        sample = Sample(cases=as_cases(baseline, current), sign=-1)
         found += TESTS[name].run(sample).p_worse < ALPHA
     return found / suites

@@ -15,8 +15,8 @@ from statsmodels.formula.api import mixedlm
 from pytest_llmeval.gate import compare
 from pytest_llmeval.records import GateRules
 from pytest_llmeval.stats.multiplicity import benjamini_hochberg, holm
+from pytest_llmeval.stats.planning.expected import pooled_prediction, repeat_prediction
 from pytest_llmeval.stats.planning.power import detectable_shift
-from pytest_llmeval.stats.planning.prediction import pooled_prediction, repeat_prediction
 from pytest_llmeval.stats.planning.sequential import e_value, spending_bounds
 from pytest_llmeval.stats.planning.suite_size import (
     Components,
@@ -27,11 +27,12 @@ from pytest_llmeval.stats.planning.suite_size import (
     power_of,
     smallest_drop,
 )
-from pytest_llmeval.stats.significance.exact import CaseScores, exact_within_case, sign_flip
+from pytest_llmeval.stats.significance.crossed import crossed_test, mean_squares
+from pytest_llmeval.stats.significance.exact import exact_within_case, sign_flip
 from pytest_llmeval.stats.significance.methods import TESTS
 from pytest_llmeval.stats.significance.paired import paired_test, unit_mean
 from pytest_llmeval.stats.significance.result import student_tails, two_sided
-from pytest_llmeval.stats.significance.sample import Sample
+from pytest_llmeval.stats.significance.sample import CaseScores, Sample
 from pytest_llmeval.stats.significance.tables import (
     Table,
     chi_square,
@@ -39,7 +40,6 @@ from pytest_llmeval.stats.significance.tables import (
     mcnemar,
     mcnemar_exact,
 )
-from pytest_llmeval.stats.significance.wordings import crossed_test, mean_squares
 from tests.gate.builders import a_case, a_run
 from tests.stats import ab_post
 from tests.stats.reference import Figures, vector, vectors
@@ -57,14 +57,14 @@ def proves(*names: str) -> Callable[[Proof], Proof]:
     return enter
 
 
-def cases_of(there: list[list[Any]], here: list[list[Any]]) -> list[CaseScores]:
+def cases_of(baseline: list[list[Any]], current: list[list[Any]]) -> list[CaseScores]:
     """Errored trials, null in the file, are left out."""
     return [
         CaseScores(
-            there=tuple(float(score) for score in one if score is not None),
-            here=tuple(float(score) for score in other if score is not None),
+            baseline=tuple(float(score) for score in one if score is not None),
+            current=tuple(float(score) for score in other if score is not None),
         )
-        for one, other in zip(there, here, strict=True)
+        for one, other in zip(baseline, current, strict=True)
     ]
 
 
@@ -75,10 +75,10 @@ def case8x5() -> list[CaseScores]:
 
 def of_counts(given: Any) -> tuple[float, float]:
     table = Table(
-        hits_there=given["k1"],
-        trials_there=given["n1"],
-        hits_here=given["k2"],
-        trials_here=given["n2"],
+        baseline_hits=given["k1"],
+        baseline_trials=given["n1"],
+        current_hits=given["k2"],
+        current_trials=given["n2"],
     )
     found = chi_square(table, corrected=given["yates"])
     return found.statistic, two_sided(found.tails)
@@ -233,7 +233,7 @@ def prediction_of_one_repeat(given: Any, expected: Figures, tolerance: Any) -> N
 
 @proves("pooled_prediction_interval")
 def prediction_from_the_spread_within_cases(given: Any, expected: Figures, tolerance: Any) -> None:
-    scores = [case.there for case in case8x5()]
+    scores = [case.baseline for case in case8x5()]
     found = pooled_prediction(scores, future=given["n_future"])
     assert found is not None
     rel = tolerance["rel"]
@@ -266,7 +266,7 @@ def eight_cases_of_five(given: Any, expected: Figures, tolerance: Any) -> None:
 
 
 def stacked_pairs_agree(cases: list[CaseScores], expected: Figures, rel: float) -> None:
-    found = paired_test([h - t for c in cases for t, h in zip(c.there, c.here, strict=True)])
+    found = paired_test([h - t for c in cases for t, h in zip(c.baseline, c.current, strict=True)])
     assert found.t == pytest.approx(expected["stacked_t"], rel=rel)
     assert 2 * found.p_worse == pytest.approx(expected["stacked_p_two_sided"], rel=rel)
 
@@ -274,14 +274,17 @@ def stacked_pairs_agree(cases: list[CaseScores], expected: Figures, rel: float) 
 def within_cases_agree(cases: list[CaseScores], expected: Figures, rel: float) -> None:
     parts = estimated_components(cases)
     assert parts is not None
-    within = Components(within_there=parts.within_there, within_here=parts.within_here)
-    error = Design(cases=8, there=5, here=5, components=within).standard_error
+    within = Components(within_baseline=parts.within_baseline, within_current=parts.within_current)
+    error = Design(cases=8, baseline=5, current=5, components=within).standard_error
     z = expected["mean_diff"] / error
     assert z == pytest.approx(expected["within_z"], rel=rel)
     assert stats.norm.cdf(z) == pytest.approx(expected["within_p_one_sided"], rel=rel)
     tables = [
         Table(
-            hits_there=int(sum(c.there)), trials_there=5, hits_here=int(sum(c.here)), trials_here=5
+            baseline_hits=int(sum(c.baseline)),
+            baseline_trials=5,
+            current_hits=int(sum(c.current)),
+            current_trials=5,
         )
         for c in cases
     ]
@@ -294,7 +297,7 @@ def within_cases_agree(cases: list[CaseScores], expected: Figures, rel: float) -
 def regression_with_a_constant_for_each_case(given: Any, expected: Figures, tolerance: Any) -> None:
     cases = case8x5()
     assert given["same"] == "engine_case8x5"
-    means = np.array([[np.mean(case.there), np.mean(case.here)] for case in cases]).ravel()
+    means = np.array([[np.mean(case.baseline), np.mean(case.current)] for case in cases]).ravel()
     design = np.zeros((16, 9))
     design[np.arange(16), np.arange(16) // 2] = 1
     design[1::2, 8] = 1
@@ -350,11 +353,11 @@ def all_alike(given: Any, expected: Figures, tolerance: Any) -> None:
 
 @proves("degenerate_nan_score")
 def not_a_number(given: Any, expected: Figures, tolerance: Any) -> None:
-    there, here = (
+    baseline, current = (
         [[math.nan if score is None else score for score in case] for case in given[side]]
         for side in ("baseline", "branch")
     )
-    sample = Sample(cases=cases_of(there, here))
+    sample = Sample(cases=cases_of(baseline, current))
     refusals = [test.why_not(sample) for test in TESTS.values()]
     assert expected["refused"] == all("not finite" in refusal for refusal in refusals)
 
@@ -390,8 +393,8 @@ def power_of_a_t_test(given: Any, expected: Figures, tolerance: Any) -> None:
 
 def design_of(cases: float, deviation: float) -> Design:
     """A comparison of which only the standard deviation of the differences is known."""
-    parts = Components(within_there=0.0, within_here=0.0, between=deviation**2)
-    return Design(cases=cases, there=1, here=1, components=parts)
+    parts = Components(within_baseline=0.0, within_current=0.0, between=deviation**2)
+    return Design(cases=cases, baseline=1, current=1, components=parts)
 
 
 @proves("cases_needed")

@@ -11,8 +11,7 @@ from pytest_llmeval.reports import words
 from pytest_llmeval.reports.table import aligned
 
 if TYPE_CHECKING:
-    from pytest_llmeval.stats.planning.plans import Plan
-    from pytest_llmeval.stats.planning.suite_size import Point
+    from pytest_llmeval.stats.planning.suite_size import Plan, Point
 
 BAR = 30
 FEWEST_FOR_T = 6
@@ -62,8 +61,8 @@ def _now(made: Plan, *, name: str, mean: float, sign: int, log: bool, alike: boo
     texts = [f"{each:.3g}" if log else f"{each:.3f}" for each in (mean, after)]
     yield (
         f"{name}: {words.counted(int(design.cases), 'case')} x "
-        f"{words.counted(int(design.here), 'repeat')}, baseline "
-        f"{words.counted(int(design.there), 'repeat')}, mean {texts[0]}"
+        f"{words.counted(int(design.current), 'repeat')}, baseline "
+        f"{words.counted(int(design.baseline), 'repeat')}, mean {texts[0]}"
     )
     if alike:
         yield f"  if every case is asked anew, and each {share}:"
@@ -89,11 +88,11 @@ def _needed(made: Plan, calls: float) -> Iterator[str]:
         yield "    this is enough"
         return
     if made.cases is None:
-        yield f"    more than a million cases of {words.counted(int(design.here), 'repeat')}"
+        yield f"    more than a million cases of {words.counted(int(design.current), 'repeat')}"
     else:
-        paid = _paid(made.cases * design.here, calls)
+        paid = _paid(made.cases * design.current, calls)
         yield (
-            f"    {made.cases} cases of {words.counted(int(design.here), 'repeat')} "
+            f"    {made.cases} cases of {words.counted(int(design.current), 'repeat')} "
             f"({made.cases - int(design.cases)} more): {paid}"
         )
     yield _needed_repeats(made.repeats, made, calls=calls, where="here alone")
@@ -118,7 +117,7 @@ def _curves(made: Plan, calls: float, *, log: bool) -> Iterator[str]:
     unit = "calls" if calls else "trials"
     design = made.design
     for heading, rows, now in (
-        ("repeats", [(p.repeats, p) for p in made.by_repeats], design.here),
+        ("repeats", [(p.repeats, p) for p in made.by_repeats], design.current),
         ("cases", [(each.cases, each.point) for each in made.by_cases], design.cases),
     ):
         marked = [_row(number, point, calls=calls, now=now, log=log) for number, point in rows]

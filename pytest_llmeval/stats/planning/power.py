@@ -72,15 +72,15 @@ class PlannedTest:
     """How a test on changed cases is, or would be, laid out.
 
     Attributes:
-        there: trials of each case in the baseline, shape (k,), >= 1.
-        here: trials of each case here, likewise.
+        baseline: trials of each case in the baseline, shape (k,), >= 1.
+        current: trials of each case in this run, likewise.
         alpha: one-sided level.
         dof: degrees of freedom; None for a test that knows none, where quantiles are normal.
         copies: by how many times more such cases it would be made, >= 1.
     """
 
-    there: FloatArray
-    here: FloatArray
+    baseline: FloatArray
+    current: FloatArray
     alpha: float
     dof: int | None
     copies: float = 1.0
@@ -98,7 +98,7 @@ class PlannedTest:
     @property
     def size(self) -> float:
         """The number of changed cases."""
-        return len(self.there) * self.copies
+        return len(self.baseline) * self.copies
 
 
 def expected_rates(hits: ArrayLike, trials: ArrayLike, *, overall: float) -> FloatArray:
@@ -128,7 +128,9 @@ def smallest_pass_drop(rates: FloatArray, plan: PlannedTest) -> float | None:
         of them would not be found.
     """
     # few cases are unlike: the spread is worked out once for those that are alike
-    counts = Counter(zip(rates.tolist(), plan.there.tolist(), plan.here.tolist(), strict=True))
+    counts = Counter(
+        zip(rates.tolist(), plan.baseline.tolist(), plan.current.tolist(), strict=True)
+    )
     alike = np.array([(*case, count / len(rates)) for case, count in counts.items()])
     low, high = 0.0, 1.0
     for _ in range(ROUNDS):
@@ -145,18 +147,18 @@ def _excess(drops: FloatArray, alike: FloatArray, plan: PlannedTest) -> FloatArr
 
     Args:
         drops: shape (n_drops,).
-        alike: a row for cases that are alike: rate, trials there and here, share of the cases.
+        alike: a row for cases that are alike: rate, trials on both sides, share of the cases.
         plan: level, degrees of freedom and size.
     """
-    before, there, here, weights = alike.T
+    before, baseline, current, weights = alike.T
     after = np.maximum(0.0, before - drops[:, np.newaxis])
-    pooled = (there * before + here * after) / (there + here)
-    at_null = pooled * (1 - pooled) * (1 / there + 1 / here)
-    at_drop = before * (1 - before) / there + after * (1 - after) / here
+    pooled = (baseline * before + current * after) / (baseline + current)
+    at_null = pooled * (1 - pooled) * (1 / baseline + 1 / current)
+    at_drop = before * (1 - before) / baseline + after * (1 - after) / current
     for_level, for_power = plan.quantiles
     excess: FloatArray = (
         (before - after) @ weights
-        - 1 / (2 * plan.size * np.mean(plan.here))
+        - 1 / (2 * plan.size * np.mean(plan.current))
         - for_level * np.sqrt(at_null @ weights / plan.size)
         - for_power * np.sqrt(at_drop @ weights / plan.size)
     )
@@ -175,7 +177,7 @@ def smallest_score_drop(variance: float | None, plan: PlannedTest) -> float | No
     """
     if not variance:
         return None
-    spread = variance * np.mean(1 / plan.there + 1 / plan.here) / plan.size
+    spread = variance * np.mean(1 / plan.baseline + 1 / plan.current) / plan.size
     return float(sum(plan.quantiles) * np.sqrt(spread))
 
 

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from scipy import special
 
 from pytest_llmeval.stats.intervals import wilson_interval
-from pytest_llmeval.stats.significance.exact import HITS, CaseScores, exact_within_case, sign_flip
+from pytest_llmeval.stats.significance.exact import HITS, exact_within_case, sign_flip
 from pytest_llmeval.stats.significance.paired import dof_of_units, negligible
 from pytest_llmeval.stats.significance.repeats import Drift, repeat_drift
+from pytest_llmeval.stats.significance.sample import CaseScores
 
 FloatArray = NDArray[np.float64]
 # the cases that share their chance: the scores of each
@@ -178,7 +179,9 @@ def _exact_alarm(
     samples: Sequence[Sequence[float]], random: np.random.Generator, *, alpha: float
 ) -> bool:
     dealt = [random.choice(sample, size=(2, len(sample))).tolist() for sample in samples]
-    cases = [CaseScores(there=tuple(there), here=tuple(here)) for there, here in dealt]
+    cases = [
+        CaseScores(baseline=tuple(baseline), current=tuple(current)) for baseline, current in dealt
+    ]
     return exact_within_case(cases).worse < alpha
 
 
@@ -191,8 +194,8 @@ def _differences(units: Sequence[Unit], random: np.random.Generator, *, deals: i
             size = len(sample)
             if size not in dealt:
                 dealt[size] = random.integers(size, size=(2, deals, size))
-            there, here = np.asarray(sample, dtype=np.float64)[dealt[size]].mean(axis=2)
-            columns.append(here - there)
+            baseline, current = np.asarray(sample, dtype=np.float64)[dealt[size]].mean(axis=2)
+            columns.append(current - baseline)
     return np.stack(columns, axis=1)
 
 

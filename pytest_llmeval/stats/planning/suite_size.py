@@ -17,8 +17,8 @@ from pytest_llmeval.stats.planning.power import (
     power_of_t,
     within_case_variance,
 )
-from pytest_llmeval.stats.significance.exact import CaseScores
 from pytest_llmeval.stats.significance.paired import negligible
+from pytest_llmeval.stats.significance.sample import CaseScores
 
 FloatArray = NDArray[np.float64]
 
@@ -31,13 +31,13 @@ class Components:
     """What makes the difference of a case vary, as variances, each >= 0.
 
     Attributes:
-        within_there: of one trial of a case, in the baseline.
-        within_here: of one trial of a case, here.
+        within_baseline: of one trial of a case, in the baseline.
+        within_current: of one trial of a case, in this run.
         between: of the true differences, from case to case.
     """
 
-    within_there: float
-    within_here: float
+    within_baseline: float
+    within_current: float
     between: float = 0.0
 
 
@@ -55,26 +55,30 @@ def estimated_components(cases: Sequence[CaseScores]) -> Components | None:
         s2_delta = var(d_i) - s2_w1/n1 - s2_w0/n0: moments of a two-level model, with the
         harmonic mean of unlike repeats. Miller (2024) plans with the same components.
     """
-    there = within_case_variance([case.there for case in cases])
-    here = within_case_variance([case.here for case in cases])
-    if there is None or here is None or len(cases) < 2:  # noqa: PLR2004 - a spread needs two
+    baseline = within_case_variance([case.baseline for case in cases])
+    current = within_case_variance([case.current for case in cases])
+    if baseline is None or current is None or len(cases) < 2:  # noqa: PLR2004 - a spread needs two
         return None
     spread = float(np.var([case.difference(1) for case in cases], ddof=1))
-    noise = float(np.mean([there / len(case.there) + here / len(case.here) for case in cases]))
-    return Components(within_there=there, within_here=here, between=max(0.0, spread - noise))
+    noise = float(
+        np.mean([baseline / len(case.baseline) + current / len(case.current) for case in cases])
+    )
+    return Components(
+        within_baseline=baseline, within_current=current, between=max(0.0, spread - noise)
+    )
 
 
-def assumed_components(there: ArrayLike, here: ArrayLike) -> Components:
+def assumed_components(baseline: ArrayLike, current: ArrayLike) -> Components:
     """Work the components out from pass rates that are assumed.
 
     Args:
-        there: shape (n_cases,), rate of each case in the baseline, in [0, 1].
-        here: shape (n_cases,), rate of each case after the drop, likewise.
+        baseline: shape (n_cases,), rate of each case in the baseline, in [0, 1].
+        current: shape (n_cases,), rate of each case after the drop, likewise.
     """
-    before, after = np.asarray(there, dtype=np.float64), np.asarray(here, dtype=np.float64)
+    before, after = np.asarray(baseline, dtype=np.float64), np.asarray(current, dtype=np.float64)
     return Components(
-        within_there=float(np.mean(before * (1 - before))),
-        within_here=float(np.mean(after * (1 - after))),
+        within_baseline=float(np.mean(before * (1 - before))),
+        within_current=float(np.mean(after * (1 - after))),
         between=float(np.var(after - before)),
     )
 
@@ -97,16 +101,16 @@ class Design:
 
     Attributes:
         cases: that will be asked anew, >= 1; need not be whole.
-        there: repeats of each in the baseline, >= 1.
-        here: repeats of each here, >= 1.
+        baseline: repeats of each in the baseline, >= 1.
+        current: repeats of each in this run, >= 1.
         components: what makes the differences vary.
         alpha: level, in (0, 0.5).
         two_sided: test for any difference instead of a drop.
     """
 
     cases: float
-    there: float
-    here: float
+    baseline: float
+    current: float
     components: Components
     alpha: float = 0.05
     two_sided: bool = False
@@ -114,7 +118,10 @@ class Design:
     @property
     def standard_error(self) -> float:
         """Of the mean difference: root of (s2_delta + s2_w1/n1 + s2_w0/n0) / m."""
-        noise = self.components.within_there / self.there + self.components.within_here / self.here
+        noise = (
+            self.components.within_baseline / self.baseline
+            + self.components.within_current / self.current
+        )
         return math.sqrt((self.components.between + noise) / self.cases)
 
     @property
@@ -192,8 +199,8 @@ def repeats_needed(
     def finds(repeats: int) -> bool:
         if not repeats:
             return False
-        there = repeats if baseline_too else design.there
-        return power_of(replace(design, there=there, here=repeats), drop=drop) >= power
+        baseline = repeats if baseline_too else design.baseline
+        return power_of(replace(design, baseline=baseline, current=repeats), drop=drop) >= power
 
     return fewest(finds, above=0, limit=MOST_REPEATS)
 
@@ -222,7 +229,7 @@ def curve(design: Design, *, drop: float, repeats: Iterable[int]) -> tuple[Point
         drop: true mean drop, >= 0.
         repeats: of each case here, each >= 1.
     """
-    designs = [(number, replace(design, here=number)) for number in repeats]
+    designs = [(number, replace(design, current=number)) for number in repeats]
     return tuple(
         Point(
             repeats=number,
@@ -256,3 +263,119 @@ def cases_needed_by_normal(
     level = alpha / 2 if two_sided else alpha
     quantiles = float(special.ndtri(1 - level) + special.ndtri(power))
     return quantiles**2 * variance / drop**2
+
+
+REPEATS = (1, 2, 3, 5, 10, 20, 30)
+TIMES_THE_CASES = (0.5, 1, 2, 3, 5, 10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CasesPoint:
+    """What a number of cases buys, with the repeats of the design."""
+
+    cases: int
+    point: Point
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a comparison finds, and what would be needed.
+
+    Attributes:
+        design: the comparison as it is.
+        drop: true mean drop that is to be found, > 0.
+        wanted: the chance to find it that is wanted, in (0, 1).
+        power: the chance to find it now.
+        smallest_drop: found with 80 % power now; None if nothing is.
+        cases: that would be needed with these repeats; None above a million.
+        repeats: that would be needed here with these cases; None if no number would do.
+        repeats_on_both_sides: the same, with a baseline of as many.
+        by_repeats: what numbers of repeats buy.
+        by_cases: what numbers of cases buy.
+    """
+
+    design: Design
+    drop: float
+    wanted: float
+    power: float
+    smallest_drop: float | None
+    cases: int | None
+    repeats: int | None
+    repeats_on_both_sides: int | None
+    by_repeats: tuple[Point, ...]
+    by_cases: tuple[CasesPoint, ...]
+
+
+def plan(design: Design, *, drop: float, power: float) -> Plan:
+    """Work out what a comparison finds and what would be needed.
+
+    Args:
+        design: with whole numbers of cases and repeats.
+        drop: true mean drop that is to be found, > 0.
+        power: the chance to find it that is wanted, in (0, 1).
+    """
+    needed = cases_needed(design, drop=drop, power=power)
+    repeats = repeats_needed(design, drop=drop, power=power)
+    return Plan(
+        design=design,
+        drop=drop,
+        wanted=power,
+        power=power_of(design, drop=drop),
+        smallest_drop=smallest_drop(design),
+        cases=needed,
+        repeats=repeats,
+        repeats_on_both_sides=repeats_needed(design, drop=drop, power=power, baseline_too=True),
+        by_repeats=curve(design, drop=drop, repeats=_grid(REPEATS, design.current, repeats)),
+        by_cases=tuple(
+            CasesPoint(cases=number, point=_with_cases(design, number, drop=drop))
+            for number in _grid(
+                [round(design.cases * times) for times in TIMES_THE_CASES], design.cases, needed
+            )
+        ),
+    )
+
+
+def _grid(usual: Sequence[int], *more: float | None) -> list[int]:
+    """Return the usual numbers, and those that are asked about."""
+    return sorted({*usual, *(int(number) for number in more if number is not None)} - {0})
+
+
+def _with_cases(design: Design, cases: int, *, drop: float) -> Point:
+    [point] = curve(replace(design, cases=cases), drop=drop, repeats=[int(design.current)])
+    return point
+
+
+def recorded_components(
+    samples: Sequence[Sequence[float]], *, drop: float, pass_scores: bool
+) -> Components | None:
+    """Estimate the components of a drop from a single run.
+
+    One run does not tell how unlike its cases would fall. Each is taken to lose the same
+    share of its score, so that cases differ as far as they did in that run.
+
+    Args:
+        samples: the scores of each case, at least one case with at least one score each.
+        drop: true mean drop, from 0 to the mean.
+        pass_scores: the scores are 0 and 1: then the spread after the drop is known.
+
+    Returns:
+        The components; None if no case has two scores, or with fewer than two cases.
+
+    Source:
+        Moments of a two-level model, as for ``estimated_components``: the variance of the
+        true means is that of the seen ones less what chance adds. For pass scores the
+        spread of rates p (1 - f) follows from the means of p and p^2 (algebra).
+    """
+    within = within_case_variance(samples)
+    if within is None or len(samples) < 2:  # noqa: PLR2004 - a spread needs two
+        return None
+    means = [float(np.mean(sample)) for sample in samples]
+    mean = float(np.mean(means))
+    share = drop / abs(mean) if mean else 0.0
+    noise = within * float(np.mean([1 / len(sample) for sample in samples]))
+    between = max(0.0, float(np.var(means, ddof=1)) - noise)
+    after = within
+    if pass_scores:
+        kept = 1 - share
+        after = max(0.0, kept * (mean - kept * (mean - within)))
+    return Components(within_baseline=within, within_current=after, between=share**2 * between)

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_llmeval.stats.significance.hits import hits_here
+from pytest_llmeval.stats.significance.hypergeometric import distribution_of_hits
+from pytest_llmeval.stats.significance.result import Tails
+from pytest_llmeval.stats.significance.sample import CaseScores
 
 FloatArray = NDArray[np.float64]
 
@@ -32,27 +34,6 @@ SAME_VALUE = 1e-10
 SIGNS_AT_ONCE = 4_000_000
 # of how many cases totals are drawn at once: 5 MiB
 CASES_AT_ONCE = 64
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tails:
-    """One-sided p-values of a total: as low as seen or lower, as high or higher."""
-
-    worse: float
-    better: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseScores:
-    """The scores of one case on both sides, each side with at least one."""
-
-    there: tuple[float, ...]
-    here: tuple[float, ...]
-
-    def difference(self, sign: int) -> float:
-        """Return the mean here less the mean there, times ``sign``."""
-        here = math.fsum(self.here) / len(self.here)
-        return sign * (here - math.fsum(self.there) / len(self.there))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +61,7 @@ def exact_within_case(cases: Sequence[CaseScores], *, sign: int = 1) -> Tails:
     if are_binary(cases):
         return _binary_tails(cases, total, sign)
     cases = sorted(filter(_has_spread, cases), key=_regardless_of_order)
-    scores = (abs(score) for case in cases for score in case.there + case.here)
+    scores = (abs(score) for case in cases for score in case.baseline + case.current)
     scale = max(scores, default=1.0)
     if split_count(cases) <= MOST_SPLITS:
         return _counted_tails(_all_totals(cases, sign), total, scale=scale, add_one=False)
@@ -95,7 +76,7 @@ def least_within_case_p(cases: Sequence[CaseScores], *, sign: int = 1) -> float:
     """
     if are_binary(cases):
         worst = 0.0 if sign > 0 else 1.0
-        broken = [CaseScores(there=c.there, here=(worst,) * len(c.here)) for c in cases]
+        broken = [CaseScores(baseline=c.baseline, current=(worst,) * len(c.current)) for c in cases]
         return exact_within_case(broken, sign=sign).worse
     return least_p_of_splits(cases)
 
@@ -137,12 +118,12 @@ def _totals_of_signs(values: FloatArray) -> FloatArray:
 
 def are_binary(cases: Iterable[CaseScores]) -> bool:
     """Return whether every score is 0 or 1."""
-    return all(HITS.issuperset(case.there) and HITS.issuperset(case.here) for case in cases)
+    return all(HITS.issuperset(case.baseline) and HITS.issuperset(case.current) for case in cases)
 
 
 def split_count(cases: Iterable[CaseScores]) -> int:
     """Return in how many ways the scores can be dealt to the two sides."""
-    return math.prod(math.comb(len(c.there) + len(c.here), len(c.here)) for c in cases)
+    return math.prod(math.comb(len(c.baseline) + len(c.current), len(c.current)) for c in cases)
 
 
 def _counted_tails(totals: FloatArray, total: float, *, scale: float, add_one: bool) -> Tails:
@@ -161,7 +142,7 @@ def _binary_tails(cases: Sequence[CaseScores], total: float, sign: int) -> Tails
     totals = groups[0]
     for group in groups[1:]:
         if len(totals.values) * len(group.values) > MOST_PAIRS:
-            random = _seeded(sorted(score for c in cases for score in c.there + c.here))
+            random = _seeded(sorted(score for c in cases for score in c.baseline + c.current))
             drawn = sum(random.choice(g.values, p=g.chances, size=SHUFFLES) for g in groups)
             return _counted_tails(np.asarray(drawn), total, scale=1.0, add_one=True)
         totals = _sum_of(totals, group)
@@ -174,12 +155,12 @@ def _binary_groups(cases: Sequence[CaseScores], sign: int) -> Iterator[_Spread]:
     """Yield the summed difference of the cases of each size, by the hits that fall here."""
     hits_by_size: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for case in cases:
-        hits = int(sum(case.there) + sum(case.here))
+        hits = int(sum(case.baseline) + sum(case.current))
         hits_by_size[_size(case)].append(hits)
-    for (there, here), hits_of_cases in sorted(hits_by_size.items()):
-        lowest, chances = hits_here(hits_of_cases, there=there, here=here)
+    for (baseline, current), hits_of_cases in sorted(hits_by_size.items()):
+        lowest, chances = distribution_of_hits(hits_of_cases, baseline=baseline, current=current)
         counts = lowest + np.arange(len(chances))
-        values = sign * (counts / here - (sum(hits_of_cases) - counts) / there)
+        values = sign * (counts / current - (sum(hits_of_cases) - counts) / baseline)
         yield _Spread(values=values, chances=chances)
 
 
@@ -195,38 +176,40 @@ def _sum_of(one: _Spread, other: _Spread) -> _Spread:
 
 def _has_spread(case: CaseScores) -> bool:
     """Return whether it matters which of the scores of a case fall here."""
-    return len({*case.there, *case.here}) > 1
+    return len({*case.baseline, *case.current}) > 1
 
 
 def _all_totals(cases: Sequence[CaseScores], sign: int) -> FloatArray:
     totals = np.zeros(1)
     for case in cases:
-        pooled = np.sort(case.there + case.here)
-        dealt = np.array(list(itertools.combinations(pooled, len(case.here))))
+        pooled = np.sort(case.baseline + case.current)
+        dealt = np.array(list(itertools.combinations(pooled, len(case.current))))
         differences = _differences(case, dealt.sum(axis=1), sign)
         totals = np.add.outer(totals, differences).ravel()
     return totals
 
 
-def _differences(case: CaseScores, here: FloatArray, sign: int) -> FloatArray:
+def _differences(case: CaseScores, current: FloatArray, sign: int) -> FloatArray:
     """Return the difference for each total of the scores that fall here."""
-    total = math.fsum(case.there + case.here)
-    difference: FloatArray = sign * (here / len(case.here) - (total - here) / len(case.there))
+    total = math.fsum(case.baseline + case.current)
+    difference: FloatArray = sign * (
+        current / len(case.current) - (total - current) / len(case.baseline)
+    )
     return difference
 
 
 def _shuffled_totals(cases: Sequence[CaseScores], sign: int) -> FloatArray:
     """Deal the scores of every case 9999 times: each way is as likely as another."""
-    random = _seeded(sorted(score for case in cases for score in case.there + case.here))
+    random = _seeded(sorted(score for case in cases for score in case.baseline + case.current))
     totals = np.zeros(SHUFFLES)
-    for (there, here), alike in itertools.groupby(cases, key=_size):
-        pooled = np.array([sorted(case.there + case.here) for case in alike])
-        totals += sign * (1 / here + 1 / there) * _dealt_totals(pooled, here, random)
-        totals -= sign * pooled.sum() / there
+    for (baseline, current), alike in itertools.groupby(cases, key=_size):
+        pooled = np.array([sorted(case.baseline + case.current) for case in alike])
+        totals += sign * (1 / current + 1 / baseline) * _dealt_totals(pooled, current, random)
+        totals -= sign * pooled.sum() / baseline
     return totals
 
 
-def _dealt_totals(pooled: FloatArray, here: int, random: np.random.Generator) -> FloatArray:
+def _dealt_totals(pooled: FloatArray, current: int, random: np.random.Generator) -> FloatArray:
     """Return what falls here in 9999 deals of cases of one size.
 
     The deals are drawn once and hold for each case, whose scores are put in an order of its
@@ -235,11 +218,11 @@ def _dealt_totals(pooled: FloatArray, here: int, random: np.random.Generator) ->
 
     Args:
         pooled: the scores of each case on both sides, shape (n_cases, n_trials).
-        here: how many of them fall here.
+        current: how many of them fall to this run.
         random: the source of chance.
     """
     keys = random.random((pooled.shape[1], SHUFFLES))
-    falls_here = (keys <= np.partition(keys, here - 1, axis=0)[here - 1]).astype(np.float64)
+    falls_here = (keys <= np.partition(keys, current - 1, axis=0)[current - 1]).astype(np.float64)
     totals = np.zeros(SHUFFLES)
     for start in range(0, len(pooled), CASES_AT_ONCE):
         dealt = random.permuted(pooled[start : start + CASES_AT_ONCE], axis=1) @ falls_here
@@ -249,12 +232,12 @@ def _dealt_totals(pooled: FloatArray, here: int, random: np.random.Generator) ->
 
 
 def _size(case: CaseScores) -> tuple[int, int]:
-    return len(case.there), len(case.here)
+    return len(case.baseline), len(case.current)
 
 
 def _regardless_of_order(case: CaseScores) -> tuple[int, int, list[float]]:
     """Sort cases by what they hold: shuffles must not depend on the order of collection."""
-    return *_size(case), sorted(case.there + case.here)
+    return *_size(case), sorted(case.baseline + case.current)
 
 
 def _seeded(ascending: Iterable[float]) -> np.random.Generator:

@@ -18,10 +18,10 @@ def fits(sample: Sample) -> str:
     """Ask for at least one case, with finite scores on both sides."""
     if not sample.cases:
         return "there is no case to compare"
-    empty = sum(not (case.there and case.here) for case in sample.cases)
+    empty = sum(not (case.baseline and case.current) for case in sample.cases)
     if empty:
         return f"{empty} cases have no score on one of the sides: leave them out"
-    broken = sum(not all(map(math.isfinite, case.there + case.here)) for case in sample.cases)
+    broken = sum(not all(map(math.isfinite, case.baseline + case.current)) for case in sample.cases)
     if broken:
         return f"{broken} cases hold a score that is not finite: leave errored trials out"
     if sample.units is not None and len(sample.units) != len(sample.cases):
@@ -59,7 +59,7 @@ def needs_binary(sample: Sample) -> str:
 
 def needs_single_draws(sample: Sample) -> str:
     """Ask for one draw a case: pairing repeats multiplies false alarms."""
-    repeated = sum(max(len(case.there), len(case.here)) > 1 for case in sample.cases)
+    repeated = sum(max(len(case.baseline), len(case.current)) > 1 for case in sample.cases)
     if not repeated:
         return ""
     return f"it pairs single draws, and {repeated} cases were repeated: use paired-t"
@@ -67,7 +67,7 @@ def needs_single_draws(sample: Sample) -> str:
 
 def needs_positive(sample: Sample) -> str:
     """Ask for scores of which a logarithm can be taken."""
-    bad = sum(min(case.there + case.here) <= 0 for case in sample.cases)
+    bad = sum(min(case.baseline + case.current) <= 0 for case in sample.cases)
     if not bad:
         return ""
     return f"it compares ratios, and {bad} cases hold a score that is not above 0: use paired-t"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from pytest_llmeval.stats.significance.exact import CaseScores, Tails, exact_within_case, sign_flip
+from pytest_llmeval.stats.significance.exact import exact_within_case, sign_flip
 from pytest_llmeval.stats.significance.fitness import (
     fits,
     needs_binary,
@@ -22,11 +22,10 @@ from pytest_llmeval.stats.significance.fitness import (
     needs_units,
     needs_whole_repeats,
 )
-from pytest_llmeval.stats.significance.log_scale import log_ratio_test
-from pytest_llmeval.stats.significance.paired import paired_test, unit_sums
+from pytest_llmeval.stats.significance.paired import log_ratio_test, paired_test, unit_sums
 from pytest_llmeval.stats.significance.repeats import in_step, welch
-from pytest_llmeval.stats.significance.result import Result, two_sided
-from pytest_llmeval.stats.significance.sample import Sample
+from pytest_llmeval.stats.significance.result import SignificanceResult, Tails, two_sided
+from pytest_llmeval.stats.significance.sample import CaseScores, Sample
 from pytest_llmeval.stats.significance.tables import (
     CountTest,
     Table,
@@ -58,7 +57,7 @@ class Method:
     for_gate: Literal["yes", "few units", "no"]
     takes_margin: bool = False
     needs: tuple[Check, ...]
-    test: Callable[[Sample], Result]
+    test: Callable[[Sample], SignificanceResult]
 
     def why_not(self, sample: Sample) -> str:
         """Return in one plain sentence why the test does not fit the data, "" if it does."""
@@ -67,7 +66,7 @@ class Method:
         checks = (check(sample) for check in (fits, *self.needs))
         return next((why for why in checks if why), "")
 
-    def run(self, sample: Sample) -> Result:
+    def run(self, sample: Sample) -> SignificanceResult:
         """Run the test.
 
         Raises:
@@ -79,7 +78,7 @@ class Method:
         return self.test(sample)
 
 
-def _paired_t(sample: Sample) -> Result:
+def _paired_t(sample: Sample) -> SignificanceResult:
     differences = sample.differences
     found = paired_test(differences, sample.units, margin=sample.margin, alpha=sample.alpha)
     return _result(
@@ -92,20 +91,20 @@ def _paired_t(sample: Sample) -> Result:
     )
 
 
-def _exact_within_case(sample: Sample) -> Result:
+def _exact_within_case(sample: Sample) -> SignificanceResult:
     tails = exact_within_case(sample.cases, sign=sample.sign)
     total = math.fsum(sample.differences)
     return _result("exact-within-case", tails, statistic=total, effect=total / len(sample.cases))
 
 
-def _sign_flip(sample: Sample) -> Result:
+def _sign_flip(sample: Sample) -> SignificanceResult:
     differences = sample.differences
     tails = sign_flip(unit_sums(differences, sample.units))
     total = math.fsum(differences)
     return _result("sign-flip", tails, statistic=total, effect=total / len(differences))
 
 
-def _log_ratio(sample: Sample) -> Result:
+def _log_ratio(sample: Sample) -> SignificanceResult:
     found = log_ratio_test(sample.cases, sample.units, sign=sample.sign, alpha=sample.alpha)
     return _result(
         "log-ratio" if found.interval else "same-shift",
@@ -117,7 +116,7 @@ def _log_ratio(sample: Sample) -> Result:
     )
 
 
-def _welch(sample: Sample) -> Result:
+def _welch(sample: Sample) -> SignificanceResult:
     means = [in_step(side).mean(axis=0) * sample.sign for side in sample.sides]
     found = welch(*means, alpha=sample.alpha)
     return _result(
@@ -132,10 +131,10 @@ def _welch(sample: Sample) -> Result:
 
 def _on_counts(
     name: str, count: Callable[[Sequence[CaseScores]], CountTest], *, dof: int | None = 1
-) -> Callable[[Sample], Result]:
+) -> Callable[[Sample], SignificanceResult]:
     """Make a test on counts of hits a test of a sample: what is worse depends on the sign."""
 
-    def test(sample: Sample) -> Result:
+    def test(sample: Sample) -> SignificanceResult:
         found = count(sample.cases)
         turned = Tails(worse=found.tails.better, better=found.tails.worse)
         return _result(
@@ -155,8 +154,8 @@ def _effect_on_counts(name: str, sample: Sample) -> float:
     return sample.effect
 
 
-def _exact_mcnemar(name: str, *, mid: bool) -> Callable[[Sample], Result]:
-    def test(sample: Sample) -> Result:
+def _exact_mcnemar(name: str, *, mid: bool) -> Callable[[Sample], SignificanceResult]:
+    def test(sample: Sample) -> SignificanceResult:
         fell, rose = _moved(sample.cases)
         if sample.sign < 0:
             fell, rose = rose, fell
@@ -174,17 +173,17 @@ def _moved(cases: Sequence[CaseScores]) -> tuple[int, int]:
 
 def _table(case: CaseScores) -> Table:
     return Table(
-        hits_there=int(sum(case.there)),
-        trials_there=len(case.there),
-        hits_here=int(sum(case.here)),
-        trials_here=len(case.here),
+        baseline_hits=int(sum(case.baseline)),
+        baseline_trials=len(case.baseline),
+        current_hits=int(sum(case.current)),
+        current_trials=len(case.current),
     )
 
 
 def _pooled(cases: Sequence[CaseScores]) -> Table:
-    there = [score for case in cases for score in case.there]
-    here = [score for case in cases for score in case.here]
-    return _table(CaseScores(there=tuple(there), here=tuple(here)))
+    baseline = [score for case in cases for score in case.baseline]
+    current = [score for case in cases for score in case.current]
+    return _table(CaseScores(baseline=tuple(baseline), current=tuple(current)))
 
 
 def _result(
@@ -195,8 +194,8 @@ def _result(
     effect: float,
     dof: float | None = None,
     interval: tuple[float, float] | None = None,
-) -> Result:
-    return Result(
+) -> SignificanceResult:
+    return SignificanceResult(
         method=method,
         statistic=statistic,
         dof=dof,

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from pytest_llmeval.stats.significance.exact import CaseScores, Tails
 from pytest_llmeval.stats.significance.paired import negligible
-from pytest_llmeval.stats.significance.result import NOTHING_SHOWN, student_tails
+from pytest_llmeval.stats.significance.result import NOTHING_SHOWN, Tails, student_tails
+from pytest_llmeval.stats.significance.sample import CaseScores
 
 FloatArray = NDArray[np.float64]
 
@@ -38,22 +38,22 @@ class WelchTest:
     interval: tuple[float, float] | None
 
 
-def welch(there: ArrayLike, here: ArrayLike, *, alpha: float = 0.05) -> WelchTest:
+def welch(baseline: ArrayLike, current: ArrayLike, *, alpha: float = 0.05) -> WelchTest:
     """Test whether two samples of unlike spread have one mean.
 
     Without any spread there is no t. If the means differ the p is then that of the most
     extreme of all ways to deal the values to two sides of these sizes.
 
     Args:
-        there: shape (n0,), n0 >= 2, finite.
-        here: shape (n1,), n1 >= 2, finite.
+        baseline: shape (n0,), n0 >= 2, finite.
+        current: shape (n1,), n1 >= 2, finite.
         alpha: what may lie beyond each end of the interval, in (0, 0.5).
 
     Source:
         Welch (1947), Biometrika 34, 28-35. Same as ``scipy.stats.ttest_ind`` with
         ``equal_var=False``.
     """
-    one, other = np.asarray(here, dtype=np.float64), np.asarray(there, dtype=np.float64)
+    one, other = np.asarray(current, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
     difference = float(np.mean(one) - np.mean(other))
     squares = [float(np.var(side, ddof=1)) / len(side) for side in (one, other)]
     error = math.sqrt(sum(squares))
@@ -93,7 +93,7 @@ def in_step(samples: Sequence[Sequence[float]]) -> FloatArray:
     return np.array([sample[:fewest] for sample in samples], dtype=np.float64)
 
 
-def totals_of_repeats(there: FloatArray, here: FloatArray) -> CaseScores | None:
+def totals_of_repeats(baseline: FloatArray, current: FloatArray) -> CaseScores | None:
     """Return the total of all cases in each repeat, to be tested like the scores of one case.
 
     Whatever cases share within a repeat, the repeats of both sides are exchangeable without
@@ -102,20 +102,20 @@ def totals_of_repeats(there: FloatArray, here: FloatArray) -> CaseScores | None:
     least nine in ten cases have a value in it.
 
     Args:
-        there: shape (n_cases, n_repeats), NaN where a case has no value.
-        here: likewise.
+        baseline: shape (n_cases, n_repeats), NaN where a case has no value.
+        current: likewise.
 
     Returns:
         None where no repeat of a side counts.
     """
-    sides = [_nearly_complete(side) for side in (there, here)]
+    sides = [_nearly_complete(side) for side in (baseline, current)]
     if not all(side.shape[1] for side in sides):
         return None
     pooled = np.concatenate(sides, axis=1)
     known = np.count_nonzero(np.isfinite(pooled), axis=1)
     means = np.nansum(pooled, axis=1) / np.maximum(1, known)
     totals = [tuple(np.nansum(side - means[:, np.newaxis], axis=0).tolist()) for side in sides]
-    return CaseScores(there=totals[0], here=totals[1])
+    return CaseScores(baseline=totals[0], current=totals[1])
 
 
 def _nearly_complete(side: FloatArray) -> FloatArray:
@@ -130,7 +130,7 @@ def fewest_repeats(alpha: float) -> int:
 
 def error_of_totals(totals: CaseScores) -> float:
     """Return the standard error of the difference of two sides' mean totals; 0 without spread."""
-    sides = [np.asarray(side) for side in (totals.there, totals.here)]
+    sides = [np.asarray(side) for side in (totals.baseline, totals.current)]
     squares = sum(float(np.sum((side - np.mean(side)) ** 2)) for side in sides)
     dof = sum(len(side) - 1 for side in sides)
     return math.sqrt(squares / dof * sum(1 / len(side) for side in sides))

@@ -6,14 +6,21 @@ from dataclasses import dataclass
 
 from scipy import special
 
-from pytest_llmeval.stats.significance.exact import Tails
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tails:
+    """One-sided p-values of a total: as low as seen or lower, as high or higher."""
+
+    worse: float
+    better: float
+
 
 # a test that found nothing at all to judge by: neither direction is shown
 NOTHING_SHOWN = Tails(worse=1.0, better=1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class SignificanceResult:
     """The result of a test of this run against the baseline.
 
     Attributes:

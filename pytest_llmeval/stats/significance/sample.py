@@ -6,7 +6,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_llmeval.stats.significance.exact import CaseScores
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseScores:
+    """The scores of one case on both sides, each side with at least one."""
+
+    baseline: tuple[float, ...]
+    current: tuple[float, ...]
+
+    def difference(self, sign: int) -> float:
+        """Return the mean here less the mean there, times ``sign``."""
+        current = math.fsum(self.current) / len(self.current)
+        return sign * (current - math.fsum(self.baseline) / len(self.baseline))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,4 +51,4 @@ class Sample:
     @property
     def sides(self) -> tuple[list[tuple[float, ...]], list[tuple[float, ...]]]:
         """The scores of every case in the baseline, and here."""
-        return [case.there for case in self.cases], [case.here for case in self.cases]
+        return [case.baseline for case in self.cases], [case.current for case in self.cases]

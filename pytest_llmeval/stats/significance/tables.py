@@ -13,33 +13,32 @@ from dataclasses import dataclass
 
 from scipy import special
 
-from pytest_llmeval.stats.significance.exact import Tails
-from pytest_llmeval.stats.significance.result import NOTHING_SHOWN, normal_tails
+from pytest_llmeval.stats.significance.result import NOTHING_SHOWN, Tails, normal_tails
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """Hits and trials on both sides, each side with at least one trial."""
 
-    hits_there: int
-    trials_there: int
-    hits_here: int
-    trials_here: int
+    baseline_hits: int
+    baseline_trials: int
+    current_hits: int
+    current_trials: int
 
     @property
     def hits(self) -> int:
         """Hits of both sides."""
-        return self.hits_there + self.hits_here
+        return self.baseline_hits + self.current_hits
 
     @property
     def trials(self) -> int:
         """Trials of both sides."""
-        return self.trials_there + self.trials_here
+        return self.baseline_trials + self.current_trials
 
     @property
     def difference(self) -> float:
         """The rate here less the rate there."""
-        return self.hits_here / self.trials_here - self.hits_there / self.trials_there
+        return self.current_hits / self.current_trials - self.baseline_hits / self.baseline_trials
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +67,10 @@ def chi_square(table: Table, *, corrected: bool = True) -> CountTest:
         are corrected, table 6 is not.
     """
     misses = table.trials - table.hits
-    margins = table.trials_there * table.trials_here * table.hits * misses
+    margins = table.baseline_trials * table.current_trials * table.hits * misses
     if not margins:
         return CountTest(statistic=0.0, tails=NOTHING_SHOWN)
-    cross = table.hits_here * table.trials_there - table.hits_there * table.trials_here
+    cross = table.current_hits * table.baseline_trials - table.baseline_hits * table.current_trials
     distance = max(0.0, abs(cross) - table.trials / 2) if corrected else float(abs(cross))
     root = math.copysign(distance, cross) * math.sqrt(table.trials / margins)
     return CountTest(statistic=root**2, tails=normal_tails(root))
@@ -144,10 +143,10 @@ def cochran_mantel_haenszel(tables: Iterable[Table]) -> CountTest:
     """
     excess = variance = 0.0
     for table in tables:
-        share = table.hits * table.trials_here / table.trials
+        share = table.hits * table.current_trials / table.trials
         misses = table.trials - table.hits
-        excess += table.hits_here - share
-        variance += share * table.trials_there * misses / (table.trials * (table.trials - 1))
+        excess += table.current_hits - share
+        variance += share * table.baseline_trials * misses / (table.trials * (table.trials - 1))
     if not variance:
         return CountTest(statistic=0.0, tails=NOTHING_SHOWN)
     root = excess / math.sqrt(variance)

@@ -7,8 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_llmeval.stats.planning.expected import Expected, expect_mean, repeats_for_width
-from pytest_llmeval.stats.planning.prediction import pooled_prediction, repeat_prediction
+from pytest_llmeval.stats.planning.expected import (
+    Expected,
+    expect_mean,
+    pooled_prediction,
+    repeat_prediction,
+    repeats_for_width,
+)
 
 quick = settings(deadline=None, max_examples=40)
 

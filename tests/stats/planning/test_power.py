@@ -25,11 +25,15 @@ quick = settings(deadline=None, max_examples=60)
 
 
 def plan(
-    there: Sequence[float], here: Sequence[float], *, dof: int | None = None, copies: float = 1.0
+    baseline: Sequence[float],
+    current: Sequence[float],
+    *,
+    dof: int | None = None,
+    copies: float = 1.0,
 ) -> PlannedTest:
     return PlannedTest(
-        there=np.array(there, dtype=float),
-        here=np.array(here, dtype=float),
+        baseline=np.array(baseline, dtype=float),
+        current=np.array(current, dtype=float),
         alpha=0.05,
         dof=dof,
         copies=copies,
@@ -104,13 +108,13 @@ def needed_by_hand(drop: float, rates: np.ndarray, test: PlannedTest) -> float:
     k = len(rates)
     quantile = stats.norm.ppf if test.dof is None else lambda q: stats.t.ppf(q, test.dof)
     null = shifted = 0.0
-    for p0, n0, n1 in zip(rates, test.there, test.here, strict=True):
+    for p0, n0, n1 in zip(rates, test.baseline, test.current, strict=True):
         p1 = max(0.0, p0 - drop)
         pooled = (n0 * p0 + n1 * p1) / (n0 + n1)
         null += pooled * (1 - pooled) * (1 / n0 + 1 / n1)
         shifted += p0 * (1 - p0) / n0 + p1 * (1 - p1) / n1
     return float(
-        1 / (2 * k * np.mean(test.here))
+        1 / (2 * k * np.mean(test.current))
         + quantile(1 - test.alpha) * math.sqrt(null) / k
         + quantile(0.8) * math.sqrt(shifted) / k
     )
@@ -152,9 +156,9 @@ def test_pass_drop_never_exceeds_the_rates_that_can_fall() -> None:
 
 
 def test_copies_of_the_cases_count_as_that_many_more() -> None:
-    rates, there, here = [0.9, 0.8], [10, 10], [5, 5]
-    once = smallest_pass_drop(np.array(rates * 3), plan(there * 3, here * 3))
-    copied = smallest_pass_drop(np.array(rates), plan(there, here, copies=3))
+    rates, baseline, current = [0.9, 0.8], [10, 10], [5, 5]
+    once = smallest_pass_drop(np.array(rates * 3), plan(baseline * 3, current * 3))
+    copied = smallest_pass_drop(np.array(rates), plan(baseline, current, copies=3))
     assert copied == pytest.approx(once)
 
 

@@ -21,7 +21,7 @@ from pytest_llmeval.stats.planning.suite_size import (
     repeats_needed,
     smallest_drop,
 )
-from pytest_llmeval.stats.significance.exact import CaseScores
+from pytest_llmeval.stats.significance.sample import CaseScores
 from tests.stats.ab_post import RATES, SHARES
 
 quick = settings(deadline=None, max_examples=60)
@@ -31,8 +31,8 @@ MIX = np.repeat(RATES, np.rint(np.array(SHARES) * 20).astype(int))
 SPREAD = assumed_components(MIX, fallen(MIX, 0.05))
 
 
-def design(cases: float = 100, there: float = 5, here: float = 5, **other: bool) -> Design:
-    return Design(cases=cases, there=there, here=here, components=SPREAD, **other)
+def design(cases: float = 100, baseline: float = 5, current: float = 5, **other: bool) -> Design:
+    return Design(cases=cases, baseline=baseline, current=current, components=SPREAD, **other)
 
 
 @quick
@@ -88,19 +88,19 @@ def test_the_smallest_drop_is_found_with_eighty_percent_power() -> None:
 
 
 def test_repeats_needed_are_the_fewest_that_find_the_drop() -> None:
-    found = repeats_needed(design(100, there=10), drop=0.05)
+    found = repeats_needed(design(100, baseline=10), drop=0.05)
     assert found is not None
     assert power_of(design(100, 10, found), drop=0.05) >= 0.8
     assert power_of(design(100, 10, found - 1), drop=0.05) < 0.8
 
 
 def test_a_large_suite_needs_one_repeat() -> None:
-    assert repeats_needed(design(1000, there=10), drop=0.05) == 1
+    assert repeats_needed(design(1000, baseline=10), drop=0.05) == 1
 
 
 def test_more_repeats_here_cannot_make_up_for_too_few_in_the_baseline() -> None:
-    assert repeats_needed(design(100, there=1), drop=0.05) is None
-    assert repeats_needed(design(100, there=1), drop=0.05, baseline_too=True) == 7
+    assert repeats_needed(design(100, baseline=1), drop=0.05) is None
+    assert repeats_needed(design(100, baseline=1), drop=0.05, baseline_too=True) == 7
 
 
 def test_a_drop_too_small_for_a_million_cases_is_out_of_reach() -> None:
@@ -110,10 +110,10 @@ def test_a_drop_too_small_for_a_million_cases_is_out_of_reach() -> None:
 @quick
 @given(st.floats(0, 6), st.lists(st.floats(-9, 6), min_size=4, max_size=4), st.floats(-6, -0.31))
 def test_every_search_of_a_plan_ends(log_cases: float, logs: list[float], log_alpha: float) -> None:
-    there, here, between, drop = (10**log for log in logs)
-    parts = Components(within_there=there, within_here=here, between=between)
+    baseline, current, between, drop = (10**log for log in logs)
+    parts = Components(within_baseline=baseline, within_current=current, between=between)
     planned = Design(
-        cases=int(10**log_cases), there=5, here=5, components=parts, alpha=10**log_alpha
+        cases=int(10**log_cases), baseline=5, current=5, components=parts, alpha=10**log_alpha
     )
     assert 0 <= power_of(planned, drop=drop) <= 1 + 1e-9
     needed = cases_needed(planned, drop=drop)
@@ -125,7 +125,7 @@ def test_every_search_of_a_plan_ends(log_cases: float, logs: list[float], log_al
 
 
 def test_curve_gives_calls_power_and_smallest_drop() -> None:
-    points = curve(design(100, there=10), drop=0.05, repeats=[1, 5, 20])
+    points = curve(design(100, baseline=10), drop=0.05, repeats=[1, 5, 20])
     assert [point.calls for point in points] == [100, 500, 2000]
     for point in points:
         planned = design(100, 10, point.repeats)
@@ -143,7 +143,7 @@ def test_one_case_finds_nothing() -> None:
 def test_without_chance_every_case_falls_and_enough_like_signs_find_it(
     cases: int, power: float
 ) -> None:
-    sure = replace(design(cases), components=Components(within_there=0.0, within_here=0.0))
+    sure = replace(design(cases), components=Components(within_baseline=0.0, within_current=0.0))
     assert power_of(sure, drop=0.1) == power
     assert power_of(sure, drop=0.0) == 0.0
     assert smallest_drop(sure) is None
@@ -158,17 +158,20 @@ def test_power_is_a_probability_at_any_size(cases: int, drop: float) -> None:
 def cases_of(size: int, *, repeats: int = 5, drop: float = 0.05) -> list[CaseScores]:
     random = np.random.default_rng(1)
     rates = random.choice(MIX, size=(size, 1))
-    there = (random.random((size, repeats)) < rates).astype(float).tolist()
-    here = (random.random((size, repeats)) < fallen(rates, drop)).astype(float).tolist()
-    return [CaseScores(there=tuple(t), here=tuple(h)) for t, h in zip(there, here, strict=True)]
+    baseline = (random.random((size, repeats)) < rates).astype(float).tolist()
+    current = (random.random((size, repeats)) < fallen(rates, drop)).astype(float).tolist()
+    return [
+        CaseScores(baseline=tuple(t), current=tuple(h))
+        for t, h in zip(baseline, current, strict=True)
+    ]
 
 
 def test_estimated_components_are_those_that_were_simulated() -> None:
     found = estimated_components(cases_of(4000, drop=0.3))
     expected = assumed_components(MIX, fallen(MIX, 0.3))
     assert found is not None
-    assert found.within_there == pytest.approx(expected.within_there, abs=0.005)
-    assert found.within_here == pytest.approx(expected.within_here, abs=0.005)
+    assert found.within_baseline == pytest.approx(expected.within_baseline, abs=0.005)
+    assert found.within_current == pytest.approx(expected.within_current, abs=0.005)
     assert found.between == pytest.approx(expected.between, abs=0.005)
 
 
@@ -176,12 +179,12 @@ def test_estimated_components_give_the_spread_of_the_differences_back() -> None:
     cases = cases_of(200, drop=0.4)
     found = estimated_components(cases)
     assert found is not None
-    error = Design(cases=200, there=5, here=5, components=found).standard_error
+    error = Design(cases=200, baseline=5, current=5, components=found).standard_error
     assert error == pytest.approx(np.std([c.difference(1) for c in cases], ddof=1) / np.sqrt(200))
 
 
 def test_spread_between_cases_is_never_negative() -> None:
-    alike = [CaseScores(there=(0.0, 1.0), here=(1.0, 0.0))] * 4
+    alike = [CaseScores(baseline=(0.0, 1.0), current=(1.0, 0.0))] * 4
     found = estimated_components(alike)
     assert found is not None
     assert found.between == 0.0
@@ -191,9 +194,9 @@ def test_spread_between_cases_is_never_negative() -> None:
     "cases",
     [
         [],
-        [CaseScores(there=(0.0, 1.0), here=(1.0, 0.0))],
-        [CaseScores(there=(0.0,), here=(1.0, 0.0))] * 3,
-        [CaseScores(there=(0.0, 1.0), here=(1.0,))] * 3,
+        [CaseScores(baseline=(0.0, 1.0), current=(1.0, 0.0))],
+        [CaseScores(baseline=(0.0,), current=(1.0, 0.0))] * 3,
+        [CaseScores(baseline=(0.0, 1.0), current=(1.0,))] * 3,
     ],
 )
 def test_components_are_unknown_without_repeats_or_cases(cases: list[CaseScores]) -> None:
@@ -207,7 +210,7 @@ def test_rates_fall_by_one_factor() -> None:
 def test_the_normal_formula_is_a_little_too_hopeful() -> None:
     variance = 0.25**2
     normal = cases_needed_by_normal(variance, drop=0.05, two_sided=False)
-    parts = Components(within_there=0.0, within_here=0.0, between=variance)
-    exact = cases_needed(Design(cases=1, there=1, here=1, components=parts), drop=0.05)
+    parts = Components(within_baseline=0.0, within_current=0.0, between=variance)
+    exact = cases_needed(Design(cases=1, baseline=1, current=1, components=parts), drop=0.05)
     assert exact is not None
     assert normal < exact < normal + 3

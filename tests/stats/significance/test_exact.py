@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pytest_llmeval.stats.significance.exact import (
-    CaseScores,
     are_binary,
     exact_within_case,
     least_within_case_p,
     sign_flip,
     split_count,
 )
+from pytest_llmeval.stats.significance.sample import CaseScores
 from tests.stats.reference import vector
 
 quick = settings(deadline=None, max_examples=60)
 
 
-def case(there: Sequence[float], here: Sequence[float]) -> CaseScores:
-    return CaseScores(there=tuple(map(float, there)), here=tuple(map(float, here)))
+def case(baseline: Sequence[float], current: Sequence[float]) -> CaseScores:
+    return CaseScores(baseline=tuple(map(float, baseline)), current=tuple(map(float, current)))
 
 
 def cases_of(
@@ -50,8 +50,8 @@ def by_hand(cases: Sequence[CaseScores], sign: int) -> tuple[float, float]:
     """Deal the scores of every case in every way, and count."""
     per_case = []
     for one in cases:
-        pooled = one.there + one.here
-        ways = itertools.combinations(range(len(pooled)), len(one.here))
+        pooled = one.baseline + one.current
+        ways = itertools.combinations(range(len(pooled)), len(one.current))
         per_case.append(
             [
                 sign
@@ -75,7 +75,7 @@ def test_difference_of_a_case_is_here_minus_baseline_times_the_sign() -> None:
 def test_eight_cases_of_five_repeats_agree_with_the_computed_reference() -> None:
     case8x5 = vector("engine_case8x5")
     sides = zip(case8x5["given"]["baseline"], case8x5["given"]["branch"], strict=True)
-    found = exact_within_case([case(there, here) for there, here in sides])
+    found = exact_within_case([case(baseline, current) for baseline, current in sides])
     assert found.worse == pytest.approx(
         case8x5["expected"]["exact_within_case_p_one_sided"], rel=1e-9
     )
@@ -97,25 +97,29 @@ def test_other_scores_are_split_in_every_way(cases: list[CaseScores], sign: int)
 
 @quick
 @given(st.lists(eighths, min_size=2, max_size=4), st.lists(eighths, min_size=2, max_size=4))
-def test_one_case_is_the_permutation_test_of_scipy(there: list[float], here: list[float]) -> None:
+def test_one_case_is_the_permutation_test_of_scipy(
+    baseline: list[float], current: list[float]
+) -> None:
     expected = stats.permutation_test(
-        (here, there), lambda x, _: np.sum(x), alternative="less", n_resamples=np.inf
+        (current, baseline), lambda x, _: np.sum(x), alternative="less", n_resamples=np.inf
     )
-    assert exact_within_case([case(there, here)]).worse == pytest.approx(expected.pvalue)
+    assert exact_within_case([case(baseline, current)]).worse == pytest.approx(expected.pvalue)
 
 
 @quick
 @given(cases_of(binary, most=4, equal=True))
 def test_exchanging_sides_of_equal_repeats_exchanges_the_tails(cases: list[CaseScores]) -> None:
     found = exact_within_case(cases)
-    mirrored = exact_within_case([CaseScores(there=c.here, here=c.there) for c in cases])
+    mirrored = exact_within_case(
+        [CaseScores(baseline=c.current, current=c.baseline) for c in cases]
+    )
     assert found.worse == pytest.approx(mirrored.better, rel=1e-9)
 
 
 @quick
 @given(cases_of(tenths, most=3))
 def test_a_constant_added_to_both_sides_changes_nothing(cases: list[CaseScores]) -> None:
-    moved = [case([s + 3 for s in c.there], [s + 3 for s in c.here]) for c in cases]
+    moved = [case([s + 3 for s in c.baseline], [s + 3 for s in c.current]) for c in cases]
     # 3 makes every score another number than 0 and 1, so the ways are counted out twice
     assert exact_within_case(moved).worse == pytest.approx(exact_within_case(cases).worse)
 
@@ -126,7 +130,7 @@ def test_order_of_cases_and_trials_changes_nothing(
     cases: list[CaseScores], random: random.Random
 ) -> None:
     others = [
-        case(random.sample(c.there, len(c.there)), random.sample(c.here, len(c.here)))
+        case(random.sample(c.baseline, len(c.baseline)), random.sample(c.current, len(c.current)))
         for c in random.sample(cases, len(cases))
     ]
     assert exact_within_case(others) == exact_within_case(cases)
@@ -148,7 +152,8 @@ def test_too_many_totals_of_unlike_sizes_are_drawn_instead() -> None:
     found = exact_within_case(cases)
     differences = [c.difference(1) for c in cases]
     variances = [
-        np.var(c.there + c.here, ddof=1) * (1 / len(c.there) + 1 / len(c.here)) for c in cases
+        np.var(c.baseline + c.current, ddof=1) * (1 / len(c.baseline) + 1 / len(c.current))
+        for c in cases
     ]
     normal = stats.norm.cdf(sum(differences) / np.sqrt(sum(variances)))
     assert found.worse == pytest.approx(normal, abs=0.02)
@@ -157,8 +162,8 @@ def test_too_many_totals_of_unlike_sizes_are_drawn_instead() -> None:
 
 
 def test_shuffles_agree_with_the_counted_p() -> None:
-    there, here = [0.1 * n for n in range(10)], [0.05, 0.31, 0.22, 0.18, 0.07]
-    one = case(there, here)
+    baseline, current = [0.1 * n for n in range(10)], [0.05, 0.31, 0.22, 0.18, 0.07]
+    one = case(baseline, current)
     assert split_count([one, one]) > 20_000
     counted = exact_within_case([one])
     assert counted.worse == pytest.approx(by_hand([one], 1)[0])
@@ -169,10 +174,10 @@ def test_shuffles_agree_with_the_counted_p() -> None:
 
 
 def two_alike(one: CaseScores) -> float:
-    pooled = np.array(one.there + one.here)
+    pooled = np.array(one.baseline + one.current)
     dealt = np.array(list(itertools.combinations(range(15), 5)))
-    here = pooled[dealt].sum(axis=1)
-    differences = here / 5 - (pooled.sum() - here) / 10
+    current = pooled[dealt].sum(axis=1)
+    differences = current / 5 - (pooled.sum() - current) / 10
     totals = np.add.outer(differences, differences)
     return float(np.mean(totals <= 2 * one.difference(1) + 1e-9))
 
@@ -181,7 +186,7 @@ def test_cases_with_too_many_splits_are_shuffled_by_themselves() -> None:
     random = np.random.default_rng(3)
     one = case(random.random(12), random.random(12) - 0.25)
     found = exact_within_case([one])
-    expected = stats.ttest_ind(one.here, one.there, alternative="less").pvalue
+    expected = stats.ttest_ind(one.current, one.baseline, alternative="less").pvalue
     assert found.worse == pytest.approx(expected, abs=0.01)
     assert found.worse + found.better == pytest.approx(1.0, abs=0.001)
 
@@ -202,7 +207,9 @@ def test_cases_of_which_none_has_a_spread_show_nothing() -> None:
 def test_shuffles_of_many_cases_are_those_of_the_normal_law(size: tuple[int, int]) -> None:
     random = np.random.default_rng(9)
     cases = [case(random.random(size[0]), random.random(size[1])) for _ in range(300)]
-    variances = [np.var(c.there + c.here, ddof=1) * (1 / size[0] + 1 / size[1]) for c in cases]
+    variances = [
+        np.var(c.baseline + c.current, ddof=1) * (1 / size[0] + 1 / size[1]) for c in cases
+    ]
     z = sum(c.difference(1) for c in cases) / np.sqrt(sum(variances))
     assert exact_within_case(cases).worse == pytest.approx(stats.norm.cdf(z), abs=0.015)
 
@@ -210,7 +217,7 @@ def test_shuffles_of_many_cases_are_those_of_the_normal_law(size: tuple[int, int
 def test_rare_scores_are_shuffled_as_hits_are_counted_out() -> None:
     random = np.random.default_rng(10)
     hits = [case(random.random(10) < 0.05, random.random(1) < 0.05) for _ in range(400)]
-    halves = [case([s / 2 for s in c.there], [s / 2 for s in c.here]) for c in hits]
+    halves = [case([s / 2 for s in c.baseline], [s / 2 for s in c.current]) for c in hits]
     counted, shuffled = exact_within_case(hits), exact_within_case(halves)
     assert shuffled.worse == pytest.approx(counted.worse, abs=0.01)
     assert shuffled.better == pytest.approx(counted.better, abs=0.01)
@@ -219,7 +226,7 @@ def test_rare_scores_are_shuffled_as_hits_are_counted_out() -> None:
 def test_shuffles_are_the_same_in_whatever_order_cases_and_trials_come() -> None:
     random = np.random.default_rng(4)
     cases = [case(random.random(8), random.random(8)) for _ in range(4)]
-    others = [case(c.there[::-1], c.here[::-1]) for c in cases[::-1]]
+    others = [case(c.baseline[::-1], c.current[::-1]) for c in cases[::-1]]
     assert exact_within_case(others) == exact_within_case(cases)
 
 
@@ -262,7 +269,7 @@ def test_only_zeros_and_ones_are_binary() -> None:
 def test_sign_flips_of_eight_units_agree_with_the_computed_reference() -> None:
     case8x5 = vector("engine_case8x5")
     sides = zip(case8x5["given"]["baseline"], case8x5["given"]["branch"], strict=True)
-    sums = [case(there, here).difference(1) for there, here in sides]
+    sums = [case(baseline, current).difference(1) for baseline, current in sides]
     assert sign_flip(sums).worse == pytest.approx(
         case8x5["expected"]["sign_flip_exact_p_one_sided"], abs=1e-12
     )
@@ -302,7 +309,9 @@ def test_drawn_signs_agree_with_all_signs() -> None:
 
 
 def test_the_split_that_was_seen_counts_itself_however_large_the_scores() -> None:
-    case = CaseScores(there=(95406760.08093376, 114305232.29356316), here=(31127713.472707957,))
+    case = CaseScores(
+        baseline=(95406760.08093376, 114305232.29356316), current=(31127713.472707957,)
+    )
     assert exact_within_case([case]).worse == pytest.approx(1 / 3)
 
 
@@ -314,9 +323,9 @@ def test_the_signs_that_were_seen_count_themselves_however_large_the_sums() -> N
 def test_thousands_of_cases_are_counted_out_as_the_normal_law_says() -> None:
     random = np.random.default_rng(6)
     rates = random.beta(4, 1.5, size=(3000, 1))
-    there, here = ((random.random((3000, 6)) < rates).astype(float) for _ in range(2))
-    cases = [case(t, h) for t, h in zip(there.tolist(), here.tolist(), strict=True)]
-    both = np.concatenate([there, here], axis=1)
+    baseline, current = ((random.random((3000, 6)) < rates).astype(float) for _ in range(2))
+    cases = [case(t, h) for t, h in zip(baseline.tolist(), current.tolist(), strict=True)]
+    both = np.concatenate([baseline, current], axis=1)
     spread = np.sqrt(np.sum(both.var(axis=1, ddof=1)) * 2 / 6)
     # half a hit for continuity
     z = (sum(c.difference(1) for c in cases) + 1 / 6) / spread

@@ -9,10 +9,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_llmeval.stats.significance.exact import CaseScores
 from pytest_llmeval.stats.significance.methods import TESTS
 from pytest_llmeval.stats.significance.paired import unit_sums
-from pytest_llmeval.stats.significance.sample import Sample
+from pytest_llmeval.stats.significance.sample import CaseScores, Sample
 
 quick = settings(deadline=None, max_examples=40)
 
@@ -20,12 +19,12 @@ ONE_DRAW = ("mcnemar", "mcnemar-exact", "mcnemar-mid-p")
 UNPAIRED = ("chi-square", "chi-square-plain", "two-proportion-z")
 
 
-def case(there: Sequence[float], here: Sequence[float]) -> CaseScores:
-    return CaseScores(there=tuple(map(float, there)), here=tuple(map(float, here)))
+def case(baseline: Sequence[float], current: Sequence[float]) -> CaseScores:
+    return CaseScores(baseline=tuple(map(float, baseline)), current=tuple(map(float, current)))
 
 
 def mirrored(sample: Sample) -> Sample:
-    cases = [CaseScores(there=c.here, here=c.there) for c in sample.cases]
+    cases = [CaseScores(baseline=c.current, current=c.baseline) for c in sample.cases]
     return Sample(cases=cases, units=sample.units, sign=sample.sign)
 
 
@@ -43,7 +42,9 @@ def fitting(name: str) -> st.SearchStrategy[Sample]:
     if name == "log-ratio":
         return samples().map(
             lambda s: Sample(
-                cases=[case([x + 1 for x in c.there], [x + 1 for x in c.here]) for c in s.cases],
+                cases=[
+                    case([x + 1 for x in c.baseline], [x + 1 for x in c.current]) for c in s.cases
+                ],
                 sign=s.sign,
             )
         )
@@ -82,7 +83,7 @@ def test_order_of_cases_changes_nothing(name: str, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_order_of_trials_changes_nothing(name: str, data: st.DataObject) -> None:
     sample = data.draw(fitting(name))
-    cases = [case(c.there[::-1], c.here[::-1]) for c in sample.cases]
+    cases = [case(c.baseline[::-1], c.current[::-1]) for c in sample.cases]
     other = TESTS[name].run(Sample(cases=cases, sign=sample.sign))
     assert TESTS[name].run(sample).p_worse == pytest.approx(other.p_worse, rel=1e-7)
 
@@ -116,11 +117,12 @@ def test_shift_and_scale_of_the_scores_change_no_p(
 ) -> None:
     moved = [
         case(
-            [2.0**power * (x + shift) for x in c.there], [2.0**power * (x + shift) for x in c.here]
+            [2.0**power * (x + shift) for x in c.baseline],
+            [2.0**power * (x + shift) for x in c.current],
         )
         for c in sample.cases
     ]
-    assume(sum(len(c.there) for c in moved) <= 8)
+    assume(sum(len(c.baseline) for c in moved) <= 8)
     found = TESTS[name].run(Sample(cases=moved, sign=sample.sign))
     assert found.p_worse == pytest.approx(TESTS[name].run(sample).p_worse, rel=1e-6)
 
@@ -128,7 +130,9 @@ def test_shift_and_scale_of_the_scores_change_no_p(
 @quick
 @given(fitting("log-ratio"), st.floats(0.1, 50))
 def test_scale_changes_no_ratio(sample: Sample, scale: float) -> None:
-    scaled = [case([scale * x for x in c.there], [scale * x for x in c.here]) for c in sample.cases]
+    scaled = [
+        case([scale * x for x in c.baseline], [scale * x for x in c.current]) for c in sample.cases
+    ]
     found = TESTS["log-ratio"].run(sample)
     other = TESTS["log-ratio"].run(Sample(cases=scaled, sign=sample.sign))
     assert other.effect == pytest.approx(found.effect)
@@ -143,7 +147,7 @@ SECONDS = [
 
 
 def test_log_ratio_is_the_paired_t_test_of_mean_logarithms() -> None:
-    logs = [np.mean(np.log(c.here)) - np.mean(np.log(c.there)) for c in SECONDS]
+    logs = [np.mean(np.log(c.current)) - np.mean(np.log(c.baseline)) for c in SECONDS]
     found = TESTS["log-ratio"].run(Sample(cases=SECONDS, sign=-1, alpha=0.05))
     expected = stats.ttest_1samp(logs, 0, alternative="greater")
     ends = stats.ttest_1samp(logs, 0).confidence_interval(0.9)
@@ -218,9 +222,12 @@ def test_two_proportion_z_has_no_degrees_of_freedom_and_the_sign_of_the_drop() -
 @pytest.mark.parametrize("name", TESTS)
 def test_a_clear_drop_is_worse_by_every_test(name: str) -> None:
     single = name in ONE_DRAW
-    there, here = ([2.0], [1.0]) if single else ([2.0] * 5, [1.0] * 4 + [2.0])
+    baseline, current = ([2.0], [1.0]) if single else ([2.0] * 5, [1.0] * 4 + [2.0])
     cases = [
-        case([x - (name != "log-ratio") for x in there], [x - (name != "log-ratio") for x in here])
+        case(
+            [x - (name != "log-ratio") for x in baseline],
+            [x - (name != "log-ratio") for x in current],
+        )
     ] * 11
     cases += [case([1.0], [1.0]) if single else case([1, 1, 1, 1, 1], [1, 1, 1, 1, 1])]
     found = TESTS[name].run(Sample(cases=cases))

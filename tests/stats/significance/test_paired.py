@@ -22,7 +22,10 @@ def case_differences(given: dict[str, list[list[float | None]]]) -> list[float]:
         scored = ([s for s in case if s is not None] for case in given[side])
         return [sum(case) / len(case) for case in scored]
 
-    return [here - there for here, there in zip(means("branch"), means("baseline"), strict=True)]
+    return [
+        current - baseline
+        for current, baseline in zip(means("branch"), means("baseline"), strict=True)
+    ]
 
 
 def test_eight_cases_of_five_repeats_agree_with_the_computed_reference() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_llmeval.stats.significance.exact import CaseScores, exact_within_case
+from pytest_llmeval.stats.significance.exact import exact_within_case
 from pytest_llmeval.stats.significance.repeats import (
     error_of_totals,
     fewest_repeats,
@@ -15,6 +15,7 @@ from pytest_llmeval.stats.significance.repeats import (
     totals_of_repeats,
     welch,
 )
+from pytest_llmeval.stats.significance.sample import CaseScores
 
 quick = settings(deadline=None, max_examples=60)
 
@@ -25,10 +26,10 @@ spread = samples.filter(lambda sample: len(set(sample)) > 1)
 @pytest.mark.filterwarnings("ignore:Precision loss:RuntimeWarning")  # scipy's, of one side alike
 @quick
 @given(spread, samples)
-def test_welch_is_that_of_scipy(there: list[float], here: list[float]) -> None:
-    found = welch(there, here, alpha=0.1)
-    expected = stats.ttest_ind(here, there, equal_var=False, alternative="less")
-    ends = stats.ttest_ind(here, there, equal_var=False).confidence_interval(0.8)
+def test_welch_is_that_of_scipy(baseline: list[float], current: list[float]) -> None:
+    found = welch(baseline, current, alpha=0.1)
+    expected = stats.ttest_ind(current, baseline, equal_var=False, alternative="less")
+    ends = stats.ttest_ind(current, baseline, equal_var=False).confidence_interval(0.8)
     assert (found.t, found.dof) == pytest.approx((expected.statistic, expected.df), abs=1e-12)
     assert found.tails.worse == pytest.approx(expected.pvalue, rel=1e-9)
     assert found.interval == pytest.approx((ends.low, ends.high), abs=1e-12)
@@ -36,8 +37,8 @@ def test_welch_is_that_of_scipy(there: list[float], here: list[float]) -> None:
 
 @quick
 @given(samples, samples)
-def test_exchanging_the_sides_mirrors_welch(there: list[float], here: list[float]) -> None:
-    found, other = welch(there, here), welch(here, there)
+def test_exchanging_the_sides_mirrors_welch(baseline: list[float], current: list[float]) -> None:
+    found, other = welch(baseline, current), welch(current, baseline)
     assert found.tails.worse == pytest.approx(other.tails.better, rel=1e-9)
     assert found.difference == pytest.approx(-other.difference)
 
@@ -45,10 +46,10 @@ def test_exchanging_the_sides_mirrors_welch(there: list[float], here: list[float
 @quick
 @given(spread, spread, st.floats(0.1, 50), st.floats(-5, 5))
 def test_shift_and_scale_leave_the_t_of_welch(
-    there: list[float], here: list[float], scale: float, shift: float
+    baseline: list[float], current: list[float], scale: float, shift: float
 ) -> None:
-    moved = welch(*([scale * value + shift for value in side] for side in (there, here)))
-    assert moved.t == pytest.approx(welch(there, here).t, rel=1e-6, abs=1e-9)
+    moved = welch(*([scale * value + shift for value in side] for side in (baseline, current)))
+    assert moved.t == pytest.approx(welch(baseline, current).t, rel=1e-6, abs=1e-9)
 
 
 def test_repeats_without_spread_that_differ_have_the_p_of_the_most_extreme_deal() -> None:
@@ -108,17 +109,17 @@ def test_drift_cannot_be_told_without_repeats_or_without_spread(
 NAN = float("nan")
 
 
-def totals(there: list[list[float]], here: list[list[float]]) -> CaseScores | None:
-    return totals_of_repeats(np.array(there), np.array(here))
+def totals(baseline: list[list[float]], current: list[list[float]]) -> CaseScores | None:
+    return totals_of_repeats(np.array(baseline), np.array(current))
 
 
 def test_totals_of_repeats_test_as_their_sums_do() -> None:
     random = np.random.default_rng(3)
-    there, here = random.random((4, 5)), random.random((4, 4)) - 0.2
-    found = totals_of_repeats(there, here)
+    baseline, current = random.random((4, 5)), random.random((4, 4)) - 0.2
+    found = totals_of_repeats(baseline, current)
     assert found is not None
-    sums = [side.sum(axis=0) for side in (there, here)]
-    assert np.ptp(np.array(found.there) - sums[0]) == pytest.approx(0, abs=1e-12)
+    sums = [side.sum(axis=0) for side in (baseline, current)]
+    assert np.ptp(np.array(found.baseline) - sums[0]) == pytest.approx(0, abs=1e-12)
     expected = stats.permutation_test(
         (sums[1], sums[0]), lambda one, other: np.mean(one) - np.mean(other), alternative="less"
     )
@@ -129,14 +130,14 @@ def test_value_that_is_missing_counts_as_the_mean_of_its_case() -> None:
     ten = [[0.0, 1.0]] * 9
     found = totals([[NAN, 1.0], *ten], [[1.0, 0.4], *ten])
     assert found is not None
-    assert found.there == pytest.approx((-4.5, 4.5 + 0.2))
-    assert found.here == pytest.approx((-4.5 + 0.2, 4.5 - 0.4))
+    assert found.baseline == pytest.approx((-4.5, 4.5 + 0.2))
+    assert found.current == pytest.approx((-4.5 + 0.2, 4.5 - 0.4))
 
 
 def test_repeat_in_which_more_than_a_tenth_is_missing_does_not_count() -> None:
     found = totals([[0.0, 1.0, NAN]] * 2 + [[0.0, 1.0, 1.0]] * 8, [[0.0]] * 10)
     assert found is not None
-    assert (len(found.there), len(found.here)) == (2, 1)
+    assert (len(found.baseline), len(found.current)) == (2, 1)
 
 
 def test_side_without_a_repeat_that_counts_has_no_totals() -> None:
@@ -144,8 +145,8 @@ def test_side_without_a_repeat_that_counts_has_no_totals() -> None:
 
 
 def test_error_of_totals_is_the_pooled_one_of_student() -> None:
-    found = CaseScores(there=(3.0, 4.0, 4.5), here=(1.0, 2.5))
-    expected = stats.ttest_ind(found.here, found.there)
+    found = CaseScores(baseline=(3.0, 4.0, 4.5), current=(1.0, 2.5))
+    expected = stats.ttest_ind(found.current, found.baseline)
     assert found.difference(1) / error_of_totals(found) == pytest.approx(expected.statistic)
 
 

@@ -22,12 +22,12 @@ quick = settings(deadline=None, max_examples=60)
 
 @st.composite
 def tables(draw: st.DrawFn) -> Table:
-    there, here = draw(st.integers(1, 60)), draw(st.integers(1, 60))
+    baseline, current = draw(st.integers(1, 60)), draw(st.integers(1, 60))
     return Table(
-        hits_there=draw(st.integers(0, there)),
-        trials_there=there,
-        hits_here=draw(st.integers(0, here)),
-        trials_here=here,
+        baseline_hits=draw(st.integers(0, baseline)),
+        baseline_trials=baseline,
+        current_hits=draw(st.integers(0, current)),
+        current_trials=current,
     )
 
 
@@ -37,17 +37,17 @@ def unlike(table: Table) -> bool:
 
 def as_counts(table: Table) -> list[list[int]]:
     return [
-        [table.hits_here, table.trials_here - table.hits_here],
-        [table.hits_there, table.trials_there - table.hits_there],
+        [table.current_hits, table.current_trials - table.current_hits],
+        [table.baseline_hits, table.baseline_trials - table.baseline_hits],
     ]
 
 
 def mirrored(table: Table) -> Table:
     return Table(
-        hits_there=table.hits_here,
-        trials_there=table.trials_here,
-        hits_here=table.hits_there,
-        trials_here=table.trials_there,
+        baseline_hits=table.current_hits,
+        baseline_trials=table.current_trials,
+        current_hits=table.baseline_hits,
+        current_trials=table.baseline_trials,
     )
 
 
@@ -63,7 +63,10 @@ def test_chi_square_is_that_of_scipy(table: Table, corrected: bool) -> None:
 @quick
 @given(tables().filter(unlike))
 def test_two_proportion_z_is_that_of_statsmodels(table: Table) -> None:
-    hits, trials = [table.hits_here, table.hits_there], [table.trials_here, table.trials_there]
+    hits, trials = (
+        [table.current_hits, table.baseline_hits],
+        [table.current_trials, table.baseline_trials],
+    )
     z, p = proportions_ztest(hits, trials, alternative="smaller")
     found = two_proportion_z(table)
     assert found.statistic == pytest.approx(z, rel=1e-9, abs=1e-12)
@@ -83,13 +86,13 @@ def test_exchanging_the_sides_of_a_table_exchanges_the_tails(table: Table, corre
 
 @pytest.mark.parametrize("hits", [0, 5])
 def test_a_table_of_trials_that_are_all_alike_shows_nothing(hits: int) -> None:
-    table = Table(hits_there=hits, trials_there=5, hits_here=hits, trials_here=5)
+    table = Table(baseline_hits=hits, baseline_trials=5, current_hits=hits, current_trials=5)
     for found in (chi_square(table), two_proportion_z(table)):
         assert (found.statistic, found.tails.worse, found.tails.better) == (0.0, 1.0, 1.0)
 
 
 def test_yates_correction_never_goes_beyond_zero() -> None:
-    table = Table(hits_there=2, trials_there=5, hits_here=2, trials_here=6)
+    table = Table(baseline_hits=2, baseline_trials=5, current_hits=2, current_trials=6)
     assert chi_square(table).statistic == 0.0
     assert two_sided(chi_square(table).tails) == 1.0
 
@@ -161,6 +164,6 @@ def test_exchanging_the_sides_and_the_order_of_strata_mirrors_cmh(strata: list[T
 
 
 def test_cmh_of_strata_that_are_all_alike_shows_nothing() -> None:
-    table = Table(hits_there=3, trials_there=3, hits_here=2, trials_here=2)
+    table = Table(baseline_hits=3, baseline_trials=3, current_hits=2, current_trials=2)
     found = cochran_mantel_haenszel([table, table])
     assert (found.statistic, found.tails.worse, found.tails.better) == (0.0, 1.0, 1.0)

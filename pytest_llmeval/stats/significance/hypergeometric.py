@@ -22,20 +22,20 @@ MOST_TRIALS_BY_WHOLE_NUMBERS = 200
 NEVER = 1e-100
 
 
-def hits_here(hits_of_cases: Sequence[int], *, there: int, here: int) -> Counts:
+def distribution_of_hits(hits_of_cases: Sequence[int], *, baseline: int, current: int) -> Counts:
     """Tell how many hits of several cases fall here, were they dealt at random.
 
     Args:
         hits_of_cases: of each case on both sides together.
-        there: trials of each case there; ``here`` likewise.
-        here: see there.
+        baseline: trials of each case in the baseline, >= 1.
+        current: trials of each case in this run, >= 1.
 
     Returns:
         The lowest number that ever occurs, and the chances of it and of all that follow;
         without what is as good as never reached.
     """
     counts = [
-        _times(_hits_of_one_here(hits, there=there, here=here), times=times)
+        _times(_distribution_of_one(hits, baseline=baseline, current=current), times=times)
         for hits, times in sorted(Counter(hits_of_cases).items())
     ]
     while len(counts) > 1:  # short ones first: one after the other they grow long at once
@@ -45,17 +45,18 @@ def hits_here(hits_of_cases: Sequence[int], *, there: int, here: int) -> Counts:
     return counts[0]
 
 
-def _hits_of_one_here(hits: int, *, there: int, here: int) -> Counts:
+def _distribution_of_one(hits: int, *, baseline: int, current: int) -> Counts:
     """Tell how many of the hits of one case fall here, by chance."""
-    first, last = max(0, hits - there), min(here, hits)
-    if there + here <= MOST_TRIALS_BY_WHOLE_NUMBERS:
-        ways = math.comb(there + here, hits)
+    first, last = max(0, hits - baseline), min(current, hits)
+    if baseline + current <= MOST_TRIALS_BY_WHOLE_NUMBERS:
+        ways = math.comb(baseline + current, hits)
         chances = [
-            math.comb(here, x) * math.comb(there, hits - x) / ways for x in range(first, last + 1)
+            math.comb(current, x) * math.comb(baseline, hits - x) / ways
+            for x in range(first, last + 1)
         ]
         return first, np.array(chances)
     x = np.arange(first, last, dtype=np.float64)
-    steps = np.log((here - x) * (hits - x)) - np.log((x + 1) * (there - hits + x + 1))
+    steps = np.log((current - x) * (hits - x)) - np.log((x + 1) * (baseline - hits + x + 1))
     logs = np.concatenate([np.zeros(1), np.cumsum(steps)])
     relative = np.exp(logs - np.max(logs))
     trimmed, chances_of_all = _without_ends(relative / np.sum(relative))

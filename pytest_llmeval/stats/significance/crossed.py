@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from pytest_llmeval.stats.significance.exact import Tails
 from pytest_llmeval.stats.significance.paired import negligible, paired_test
-from pytest_llmeval.stats.significance.result import NOTHING_SHOWN, student_tails
+from pytest_llmeval.stats.significance.result import NOTHING_SHOWN, Tails, student_tails
 
 FloatArray = NDArray[np.float64]
 
