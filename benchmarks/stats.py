@@ -18,7 +18,8 @@ from statistics import median
 import numpy as np
 
 from pytest_llmeval.gate.judge import judge
-from pytest_llmeval.records import PASS_METRIC, Call, Case, GateRules, Outcome, Run, Slot, Trial
+from pytest_llmeval.records import PASS_METRIC, Call, Case, Outcome, Run, Slot, Trial
+from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.multiplicity import holm
 from pytest_llmeval.stats.planning.selfcheck import self_check
 from pytest_llmeval.stats.planning.suite_size import (

@@ -24,9 +24,12 @@ A message says what is wrong with the value, what was looked for, and what to ty
 
 from __future__ import annotations
 
-from types import UnionType
+from typing import TYPE_CHECKING
 
-from pytest_llmeval.records import Failure
+if TYPE_CHECKING:
+    from types import UnionType
+
+    from pytest_llmeval.records import Failure
 
 CAP_REASON = "cap "  # begins what a run file says of calls that a cap left unmade
 CANCELLED_REASON = "CancelledError"  # what it says of calls that the application gave up

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from pytest_llmeval.gate.comparison import Comparison
 from pytest_llmeval.gate.description import FunctionDescription
-from pytest_llmeval.records import Run, Settings, Slowdown
+from pytest_llmeval.records import Run, Slowdown
 from pytest_llmeval.runs.lookup.baseline import Baseline
+from pytest_llmeval.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,31 +8,27 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import pytest
 
 from pytest_llmeval import ranges
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.option_table import INI_ONLY, OPTIONS, IniType, default_directory
-from pytest_llmeval.records import (
-    CacheMode,
+from pytest_llmeval.settings import (
+    REPEATS,
     GateRules,
-    GateTest,
-    Multiplicity,
-    OnMissing,
+    Option,
     Settings,
+    default_directory,
+    every_option,
+    options_of,
 )
-
-T = TypeVar("T")
 
 SETTINGS = pytest.StashKey[Settings]()
 PARSER = pytest.StashKey[pytest.Parser]()
 SESSION_KEY = "llmeval_session"  # xdist's own id can be given by hand, the same every day
 
-REPORT_ENDINGS = (".json",)
 # Options of pytest with which no test is run, by the names of their values.
 _QUESTIONS = {
     "collectonly": ("--collect-only", "--collectonly", "--co"),
@@ -51,25 +47,19 @@ _QUOTED = re.compile(r"'([^']*)'$")  # what pytest could not read ends its messa
 def add_options(parser: pytest.Parser) -> None:
     """Declare every option and its ini twin."""
     group = parser.getgroup("llmeval", "LLM evals")
-    for option in OPTIONS:
+    # those of the ini file alone are listed last
+    for option in sorted(every_option(), key=lambda option: option.kind == "ini"):
         settings: dict[str, Any] = {"dest": option.key, "default": None, "help": option.help}
         if option.kind == "flag":
             group.addoption(option.flag, action="store_true", **settings)
             if option.ini:
-                group.addoption(
-                    f"--no-llm-{option.name}",
-                    action="store_false",
-                    dest=option.key,
-                    default=None,
-                    help=f"undo {option.flag} of the ini file",
-                )
-        else:
+                settings["help"] = f"undo {option.flag} of the ini file"
+                group.addoption(f"--no-llm-{option.name}", action="store_false", **settings)
+        elif option.kind != "ini":
             settings["action"] = "append" if option.kind == "list" else "store"
             group.addoption(option.flag, metavar=option.metavar, **settings)
         if option.ini:
             parser.addini(option.key, option.help, type=option.ini, default=None)
-    for key, kind, text in INI_ONLY:
-        parser.addini(key, text, type=cast("IniType", kind), default=None)
 
 
 def asks_only(config: pytest.Config) -> bool:
@@ -104,160 +94,83 @@ def resolve(config: pytest.Config) -> Settings:
     Raises:
         SettingsError: a value cannot be used; the message names where it came from.
     """
-    read = _Reader(config)
-    target = read("target", ranges.positive, 0.10)
-    margin = read("margin", ranges.not_negative, 0.0)
-    ranges.check_margin(margin, target=target, given=read.is_given("target"), prefix="--llm-")
-    return Settings(
-        directory=_directory(config, read),
-        directory_is_named=read.is_given("dir"),
-        session=_session_id(config),
-        baseline=read("baseline", _text, None),
-        anchor=_anchor(read),
-        on_missing=read("on-missing", ranges.one_of(OnMissing), "error"),
-        retry_errors=bool(read("retry-errors", _flag, default=False)),
-        model=read("model", _text, None),
-        repeats=_whole_from(read.command_line("repeats"), "--llm-repeats"),
-        default_repeats=_whole_from(read.ini("llm_repeats"), "llm_repeats in the ini file") or 5,
-        concurrency=read("concurrency", ranges.whole, 32),
-        timeout=read("timeout", ranges.seconds, 600.0),
-        max_reply_mb=_checked(
-            read.ini("llm_max_reply_mb"),
-            "llm_max_reply_mb in the ini file",
-            ranges.mebibytes,
-            default=128,
-        ),
-        serial_fixtures=tuple(read.ini("llm_serial_fixtures") or ()),
-        cache=read("cache", ranges.one_of(CacheMode), "auto"),
-        reports=tuple(read("report", _report_paths(config), ())),
-        max_calls=read("max-calls", ranges.count_of_calls, None),
-        max_cost=read("max-cost", ranges.dollars, None),
-        prices=ranges.prices(read.ini("llm_prices") or ()),
-        origin_aliases=ranges.aliases(read.ini("llm_origin_alias") or ()),
-        renamed=ranges.renamed(read.ini("llm_renamed") or ()),
-        intercept=_checked(
-            read.ini("llm_intercept"), "llm_intercept in the ini file", _flag, default=False
-        ),
-        intercept_hosts=ranges.hosts(read.ini("llm_intercept_hosts") or ()),
-        gate=GateRules(
-            alpha=read("alpha", ranges.alpha, 0.05),
-            margin=margin,
-            target=target,
-            max_gone=_checked(
-                read.ini("llm_max_gone"), "llm_max_gone in the ini file", ranges.share, default=0.10
-            ),
-            strict=bool(read("strict", _flag, default=False)),
-            test=_test_for(margin, read),
-            multiplicity=read("multiplicity", ranges.one_of(Multiplicity), "holm"),
-            order=tuple(read.ini("llm_gate_order") or ()),
-            accept_gone=ranges.gone(read.ini("llm_accept_gone") or ()),
-        ),
-    )
-
-
-def _test_for(margin: float, read: _Reader) -> GateTest:
-    test: GateTest = read("test", ranges.gate_test, "paired-t")
-    ranges.check_test(test, margin=margin, prefix="--llm-")
-    return test
-
-
-def _anchor(read: _Reader) -> str | None:
-    anchor: str | None = read("anchor", _text, None)
-    if anchor is not None and read.command_line("baseline") is None:
+    given = _given(config, GateRules)
+    rules = GateRules(**given)
+    is_typed = "target" in given
+    ranges.check_margin(rules.margin, target=rules.target, given=is_typed, prefix="--llm-")
+    ranges.check_test(rules.test, margin=rules.margin, prefix="--llm-")
+    given = _given(config, Settings)
+    if "anchor" in given and "baseline" not in given:
         raise SettingsError(
-            f"--llm-anchor={anchor}: an anchor is a second baseline, and there is no first one. "
-            f"Type --llm-baseline={anchor}, or add --llm-baseline=REF."
+            f"--llm-anchor={given['anchor']}: an anchor is a second baseline, and there is no "
+            f"first one. Type --llm-baseline={given['anchor']}, or add --llm-baseline=REF."
         )
-    return anchor
+    # alone among all, this is one value on the command line and another in the ini file
+    repeats = next(option for name, option in options_of(Settings) if name == "repeats")
+    start = config.invocation_params.dir
+    given |= {
+        "session": _session_id(config),
+        "repeats": _typed(config, repeats),
+        "default_repeats": _stored(config, repeats) or REPEATS,
+        "reports": tuple(start / path for path in given.get("reports", ())),
+        "directory_is_named": "directory" in given,
+        "directory": _directory(config, given.get("directory")),
+        "gate": rules,
+    }
+    return Settings(**given)
 
 
-class _Reader:
-    """Looks a value up on the command line, then in the ini file."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-
-    def __call__(self, name: str, check: Callable[[Any], T], default: Any) -> T:
-        option = next(option for option in OPTIONS if option.name == name)
-        given = self.command_line(name)
-        if given is not None:
-            return _checked(given, option.flag, check, default=default)
-        stored = self.ini(option.key) if option.ini else None
-        return _checked(stored, f"{option.key} in the ini file", check, default=default)
-
-    def command_line(self, name: str) -> Any:
-        """Return what was given on the command line, None if nothing was."""
-        return self._config.getoption(f"llm_{name.replace('-', '_')}", None)
-
-    def is_given(self, name: str) -> bool:
-        """Whether an option was set at all."""
-        return self.command_line(name) is not None or self.ini(f"llm_{name}") is not None
-
-    def ini(self, key: str) -> Any:
-        """Return what the ini file says, None if it does not.
-
-        A text that is not of the key's type is returned as it is, for the check of the key.
-
-        Raises:
-            SettingsError: what is there is no text either.
-        """
-        try:
-            value = self._config.getini(key)
-        except (TypeError, ValueError, pytest.UsageError) as exc:  # older and newer pytest
-            typed = _QUOTED.search(str(exc))
-            if typed is None:
-                raise SettingsError(f"{key} in the ini file: {exc}") from None
-            return typed[1]
-        return None if value in ("", []) else value
+def _given(config: pytest.Config, kind: type[Settings | GateRules]) -> dict[str, Any]:
+    """Read what was set of some options, by the names of their fields."""
+    found: dict[str, Any] = {}
+    for name, option in options_of(kind):
+        value = _typed(config, option)
+        if value is None:
+            value = _stored(config, option)
+        if value is not None:
+            found[name] = value
+    return found
 
 
-def _checked(value: Any, source: str, check: Callable[[Any], T], *, default: Any) -> T:
-    if value is None:
-        return cast("T", default)
+def _typed(config: pytest.Config, option: Option) -> Any:
+    """Read what the command line says, None if it does not."""
+    return _checked(config.getoption(option.key, None), option.flag, option)
+
+
+def _stored(config: pytest.Config, option: Option) -> Any:
+    """Read what the ini file says, None if it does not.
+
+    A text that is not of the key's type is left to the check of the option.
+    """
+    if option.ini is None:
+        return None
+    source = f"{option.key} in the ini file"
     try:
-        return check(value)
+        value = config.getini(option.key)
+    except (TypeError, ValueError, pytest.UsageError) as exc:  # older and newer pytest
+        quoted = _QUOTED.search(str(exc))
+        if quoted is None:
+            raise SettingsError(f"{source}: {exc}") from None
+        value = quoted[1]
+    return _checked(None if value in ("", []) else value, source, option)
+
+
+def _checked(value: Any, source: str, option: Option) -> Any:
+    if value is None:
+        return None
+    try:
+        return option.check(value)
     except (ValueError, TypeError) as exc:
         shown = " ".join(map(str, value)) if isinstance(value, list) else value
         raise SettingsError(f"{source}={shown}: {exc}") from None
 
 
-def _text(value: str) -> str:
-    if not value.strip():
-        raise ValueError("the value is empty")
-    return value
-
-
-def _flag(value: object) -> bool:
-    if isinstance(value, str):  # pytest could not read it as one
-        raise ValueError("must be true or false")  # noqa: TRY004 - as every check
-    return bool(value)
-
-
-def _whole_from(value: object, source: str) -> int | None:
-    return _checked(value, source, ranges.whole, default=None)
-
-
-def _report_paths(config: pytest.Config) -> Callable[[Sequence[str]], list[Path]]:
-    def check(values: Sequence[str]) -> list[Path]:
-        paths = [config.invocation_params.dir / value for value in values]
-        for path in paths:
-            if path.suffix not in REPORT_ENDINGS:
-                raise ValueError(f"a report ends in {' or '.join(REPORT_ENDINGS)}")
-            if path.is_dir():
-                raise ValueError("this is a folder; name a file in it")
-        return paths
-
-    return check
-
-
-def _directory(config: pytest.Config, read: _Reader) -> Path:
+def _directory(config: pytest.Config, named: str | None) -> Path:
     """Where cache and runs live: where the user says, else see ``default_directory``."""
-    given = read("dir", _text, None)
-    if given is not None:
-        from_command_line = read.command_line("dir") is not None
-        base = config.invocation_params.dir if from_command_line else config.rootpath
-        return (base / given).absolute()
-    return default_directory(config.rootpath, has_ini=config.inipath is not None)
+    if named is None:
+        return default_directory(config.rootpath, has_ini=config.inipath is not None)
+    is_typed = config.getoption("llm_dir", None) is not None
+    return ((config.invocation_params.dir if is_typed else config.rootpath) / named).absolute()
 
 
 def _session_id(config: pytest.Config) -> str:

@@ -41,14 +41,15 @@ from pytest_llmeval.options import (
     check_questions,
     resolve,
 )
-from pytest_llmeval.records import Run, Settings
 
 if TYPE_CHECKING:
     from pytest_llmeval.judgement import Judgement
     from pytest_llmeval.models.limits.spending import Journal
+    from pytest_llmeval.records import Run
     from pytest_llmeval.runs.lookup.baseline import Baseline
     from pytest_llmeval.runs.retry import Retry
     from pytest_llmeval.session import EvalSession
+    from pytest_llmeval.settings import Settings
 
 MARKER_HELP = (
     "llm_eval(repeats=5, *, min_score=None, gate=None, better='higher', cluster=None, "

@@ -9,15 +9,30 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.records import AnyTest, FixedTest, GateTest, TokenPrice
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
+    from pytest_llmeval.records import TokenPrice
+
+CacheMode = Literal["auto", "replay", "refresh", "off"]
+OnMissing = Literal["error", "warn"]
+Multiplicity = Literal["holm", "bh"]
+GateTest = Literal[
+    "paired-t", "log-ratio", "sign-flip", "mcnemar", "mcnemar-exact", "mcnemar-mid-p"
+]
+# those that take the cases, or every single trial, as all there is: not for a gate
+FixedTest = Literal[
+    "exact-within-case", "welch", "cmh", "chi-square", "chi-square-plain", "two-proportion-z"
+]
+AnyTest = Literal[GateTest, FixedTest]
+
 LARGEST_REPLY = 256  # MiB
+REPORT_ENDINGS = (".json",)
 # those that can hold a margin against a spread
 MARGIN_TESTS: tuple[GateTest, ...] = ("paired-t", "log-ratio")
 
@@ -33,44 +48,21 @@ def number(value: object) -> float:
     return found
 
 
-def alpha(value: object) -> float:
-    """Read the one-sided level of a test."""
-    found = number(value)
-    if not 0 < found < 0.5:  # noqa: PLR2004 - a one-sided test needs less than a coin
-        raise ValueError("must lie above 0 and below 0.5, such as 0.05")
-    return found
+def _within(fits: Callable[[float], bool], wanted: str) -> Callable[[object], float]:
+    def check(value: object) -> float:
+        found = number(value)
+        if not fits(found):
+            raise ValueError(wanted)
+        return found
+
+    return check
 
 
-def chance(value: object) -> float:
-    """Read a probability that is no certainty."""
-    found = number(value)
-    if not 0 < found < 1:
-        raise ValueError("must lie above 0 and below 1, such as 0.80")
-    return found
-
-
-def positive(value: object) -> float:
-    """Read a number above 0."""
-    found = number(value)
-    if found <= 0:
-        raise ValueError("must be above 0, such as 0.10")
-    return found
-
-
-def not_negative(value: object) -> float:
-    """Read a number from 0."""
-    found = number(value)
-    if found < 0:
-        raise ValueError("must be 0 or more, such as 0.02")
-    return found
-
-
-def share(value: object) -> float:
-    """Read a share of a whole."""
-    found = number(value)
-    if not 0 <= found <= 1:
-        raise ValueError("must lie between 0 and 1, such as 0.10")
-    return found
+alpha = _within(lambda level: 0 < level < 0.5, "must lie above 0 and below 0.5, such as 0.05")  # noqa: PLR2004 - a one-sided test needs less than a coin
+chance = _within(lambda share: 0 < share < 1, "must lie above 0 and below 1, such as 0.80")
+share = _within(lambda share: 0 <= share <= 1, "must lie between 0 and 1, such as 0.10")
+positive = _within(lambda number: number > 0, "must be above 0, such as 0.10")
+not_negative = _within(lambda number: number >= 0, "must be 0 or more, such as 0.02")
 
 
 def seconds(value: object) -> float:
@@ -134,6 +126,31 @@ def one_of(literal: Any) -> Callable[[Any], Any]:
     return check
 
 
+def text(value: str) -> str:
+    """Read a text that is not blank."""
+    if not value.strip():
+        raise ValueError("the value is empty")
+    return value
+
+
+def flag(value: object) -> bool:
+    """Read true or false."""
+    if isinstance(value, str):  # pytest could not read it as one
+        raise ValueError("must be true or false")  # noqa: TRY004 - as every check
+    return bool(value)
+
+
+def report_paths(values: Sequence[str]) -> tuple[Path, ...]:
+    """Read names of report files."""
+    paths = tuple(map(Path, values))
+    for path in paths:
+        if path.suffix not in REPORT_ENDINGS:
+            raise ValueError(f"a report ends in {' or '.join(REPORT_ENDINGS)}")
+        if path.is_dir():
+            raise ValueError("this is a folder; name a file in it")
+    return paths
+
+
 def aliases(lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Read pairs of origins."""
     pairs = []
@@ -150,21 +167,23 @@ def aliases(lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
 
 def prices(lines: Sequence[str]) -> dict[str, TokenPrice]:
     """Read prices of models."""
-    found = {}
-    for line in lines:
-        model, _, given = line.rpartition("=")
-        numbers = given.split(",")
-        try:
-            price = TokenPrice(input=dollars(numbers[0]), output=dollars(numbers[1]))
-        except (ValueError, IndexError):
-            price = None
-        if price is None or len(numbers) != 2 or "/" not in model:  # noqa: PLR2004
-            raise SettingsError(
-                f"llm_prices in the ini file: {line!r} is no price; write dollars per million "
-                "tokens, input and output, as in  openai/gpt-4o-mini = 0.15, 0.60"
-            )
-        found[model.strip()] = price
-    return found
+    return dict(map(_price, lines))
+
+
+def _price(line: str) -> tuple[str, TokenPrice]:
+    from pytest_llmeval.records import TokenPrice
+
+    model, _, given = line.rpartition("=")
+    try:
+        price = TokenPrice(*map(dollars, given.split(",")))
+    except (ValueError, TypeError):
+        price = None
+    if price is None or "/" not in model:
+        raise SettingsError(
+            f"llm_prices in the ini file: {line!r} is no price; write dollars per million "
+            "tokens, input and output, as in  openai/gpt-4o-mini = 0.15, 0.60"
+        )
+    return model.strip(), price
 
 
 def gone(entries: Sequence[str]) -> tuple[str, ...]:

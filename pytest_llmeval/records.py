@@ -1,4 +1,4 @@
-"""The words that every room of the house shares: settings, slots, calls, trials, runs.
+"""The words that every room of the house shares: slots, calls, trials, runs.
 
 Plain frozen records without behaviour of their own, so that they can cross any
 border (a worker process, a file, a report) unharmed.
@@ -9,27 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
-CacheMode = Literal["auto", "replay", "refresh", "off"]
-OnMissing = Literal["error", "warn"]
 Better = Literal["higher", "lower"]
 Failure = Literal["infrastructure", "content"]
 Parameter = str | int | float | bool | None
 Setting = Parameter | tuple[str, ...]
-GateTest = Literal[
-    "paired-t", "log-ratio", "sign-flip", "mcnemar", "mcnemar-exact", "mcnemar-mid-p"
-]
-# those that take the cases, or every single trial, as all there is: not for a gate
-FixedTest = Literal[
-    "exact-within-case", "welch", "cmh", "chi-square", "chi-square-plain", "two-proportion-z"
-]
-AnyTest = Literal[GateTest, FixedTest]
-Multiplicity = Literal["holm", "bh"]
 
 PASS_METRIC = "pass"  # noqa: S105 - a metric, no password
 SCORE_METRIC = "score"
@@ -287,93 +275,9 @@ class Run:
     rules: Mapping[str, Setting] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class TokenPrice:
     """Dollars for a million tokens."""
 
     input: Decimal
     output: Decimal
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateRules:
-    """What the gate holds a run against.
-
-    Attributes:
-        alpha: one-sided level of the test, in (0, 0.5).
-        margin: the test asks whether the suite fell by more than this, >= 0, below target.
-            Where ratios are compared 0.02 means a factor of 1.02; the target likewise.
-        target: the drop that must be ruled out, or would have been caught; in (0, inf).
-        max_gone: share of a function's baseline cases that may be gone or skipped, in [0, 1].
-        strict: an inconclusive comparison fails too, and a function that was not judged, or
-            in part alone.
-        test: for 6 independent changed cases or more, one of ``FixedTest`` for any number;
-            what is measured from calls is always compared by ratio.
-        multiplicity: how the p-values of several comparisons are adjusted.
-        order: comparisons that are tested in this order instead, each at the full level as
-            long as all before it regressed: ``function`` or ``function:metric``.
-        accept_gone: what the baseline gates and this run may do without, named likewise.
-    """
-
-    alpha: float = 0.05
-    margin: float = 0.0
-    target: float = 0.10
-    max_gone: float = 0.10
-    strict: bool = False
-    test: AnyTest = "paired-t"
-    multiplicity: Multiplicity = "holm"
-    order: tuple[str, ...] = ()
-    accept_gone: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """Every option of the session, resolved and range-checked.
-
-    Attributes:
-        directory: where cache and runs live, absolute.
-        directory_is_named: an option or the ini file says so; else it was found.
-        baseline: what ``--llm-baseline`` named; None for an ungated session.
-        anchor: what ``--llm-anchor`` named: a second, older baseline.
-        repeats: from the command line, None if not given there.
-        default_repeats: for cases whose marker names no number.
-        concurrency: how many trials may be in flight, over all workers.
-        timeout: seconds that one call may take, its retries included.
-        max_reply_mb: mebibytes, decoded, that are read of a reply.
-        serial_fixtures: cases that use one of these run alone.
-        reports: files to write, by ending.
-        origin_aliases: pairs of origins; a request to the first has the key of the second.
-        retry_errors: run the errored trials of the last run again, and nothing else.
-        max_calls: the most calls of the session, over all workers; None for any number.
-        max_cost: the most dollars likewise.
-        prices: the user's own, by ``provider/model``.
-        renamed: beginnings of node ids in the baseline, each with what stands for it here.
-        intercept: whether clients of the application are intercepted where no marker says.
-        intercept_hosts: hosts whose services speak the language of a vendor.
-        session: id that all processes of the session share.
-    """
-
-    directory: Path
-    session: str
-    baseline: str | None = None
-    directory_is_named: bool = False
-    anchor: str | None = None
-    on_missing: OnMissing = "error"
-    retry_errors: bool = False
-    model: str | None = None
-    repeats: int | None = None
-    default_repeats: int = 5
-    concurrency: int = 32
-    timeout: float = 600.0
-    max_reply_mb: int = 128
-    serial_fixtures: tuple[str, ...] = ()
-    cache: CacheMode = "auto"
-    reports: tuple[Path, ...] = ()
-    origin_aliases: tuple[tuple[str, str], ...] = ()
-    max_calls: int | None = None
-    max_cost: Decimal | None = None
-    prices: Mapping[str, TokenPrice] = field(default_factory=dict)
-    renamed: tuple[tuple[str, str], ...] = ()
-    intercept: bool = False
-    intercept_hosts: tuple[str, ...] = ()
-    gate: GateRules = field(default_factory=GateRules)

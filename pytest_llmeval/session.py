@@ -14,13 +14,14 @@ from typing import Any
 from pytest_llmeval.gate import Comparison, CostOf, cases_not_run, compare, describe, oddities
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.limits.prices import Prices
-from pytest_llmeval.records import Call, Run, Settings, Slowdown, TokenPrice, Trial
+from pytest_llmeval.records import Call, Run, Slowdown, TokenPrice, Trial
 from pytest_llmeval.runs.format.header import read_header
 from pytest_llmeval.runs.format.trial_lines import read_trial
 from pytest_llmeval.runs.lookup.baseline import Baseline
 from pytest_llmeval.runs.renaming import renames_to_nothing
 from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.store import RunStore
+from pytest_llmeval.settings import Settings
 
 GONE = 2  # the row of the decision table
 

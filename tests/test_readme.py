@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 
 from pytest_llmeval.models.base import PROVIDERS, parse_model_name
+from pytest_llmeval.ranges import CacheMode
+from pytest_llmeval.settings import Option, every_option
 from tests.project import Project
 
 ROOT = Path(__file__).parents[1]
@@ -70,6 +72,34 @@ def test_every_option_of_the_readme_exists_and_the_other_way_round(
     told = set(re.findall(r"`?(--(?:no-)?llm-[a-z-]+)", README))
 
     assert told - {"--llm-"} == offered
+
+
+def test_the_table_of_the_readme_tells_of_each_option_what_its_row_says() -> None:
+    section = README.partition("\n## Options")[2].partition("\n## ")[0]
+    table = re.findall(r"^\| `(\S+?)`(?:, `\S+`)? \| (.*?) \|", section, re.MULTILINE)
+    named = [option for option in every_option() if option.kind != "ini"]
+
+    assert sorted(usage.replace("\\", "") for usage, _ in table) == sorted(map(usage_of, named))
+    defaults = {usage.partition("=")[0]: told.strip("`") for usage, told in table}
+    for option in named:
+        if isinstance(option.default, str):
+            assert defaults[option.flag] == option.default, option.name
+
+
+def usage_of(option: Option) -> str:
+    if option.name == "cache":
+        return f"{option.flag}={'|'.join(get_args(CacheMode))}"
+    return f"{option.flag}={option.metavar}" if option.metavar else option.flag
+
+
+def test_the_options_of_the_ini_file_alone_are_told_below_the_table() -> None:
+    section = README.partition("\nIn the ini file alone:")[2].partition("\n## ")[0]
+    keys = {option.key: option for option in every_option() if option.kind == "ini"}
+
+    assert set(re.findall(r"`(llm_[a-z_]+)`", section)) == set(keys)
+    for key, option in keys.items():
+        if isinstance(option.default, str):
+            assert f"`{key}` ({option.default}:" in section
 
 
 def test_every_marker_argument_of_the_readme_exists(project: Project) -> None:

@@ -4,9 +4,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Settings, Slowdown
+from pytest_llmeval.records import Slowdown
 from pytest_llmeval.reports.terminal import section
 from pytest_llmeval.session import EvalSession
+from pytest_llmeval.settings import Settings
 
 
 def slowdown(times: int, lowest: int, seconds: float, provider: str = "openai") -> Slowdown:

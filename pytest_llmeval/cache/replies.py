@@ -26,7 +26,8 @@ from pytest_llmeval.cache.reply import (
 from pytest_llmeval.cache.single_flight import Flights
 from pytest_llmeval.cache.stored_requests import Telling
 from pytest_llmeval.errors import CacheError, ReplayMiss
-from pytest_llmeval.records import CacheMode, Slot
+from pytest_llmeval.ranges import CacheMode
+from pytest_llmeval.records import Slot
 
 if TYPE_CHECKING:
     from pytest_llmeval.cache.key import Canonical

@@ -12,10 +12,12 @@ from pytest_llmeval import ranges
 from pytest_llmeval.cli.common import echo, find_pair, ranged
 from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import AnyTest, Better, FixedTest, GateRules, Settings
+from pytest_llmeval.ranges import AnyTest, FixedTest
+from pytest_llmeval.records import Better
 from pytest_llmeval.reports.commands.compared import compared_lines
 from pytest_llmeval.reports.json import render
 from pytest_llmeval.session import compared
+from pytest_llmeval.settings import GateRules, Settings
 
 DEFAULTS = GateRules()
 NO_GATE = "{} is no test for a gate: docs/statistics.md tells when it is valid"

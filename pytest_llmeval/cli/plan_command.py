@@ -14,10 +14,11 @@ from pytest_llmeval.cli.common import chosen, echo, find_pair, find_run, functio
 from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.gate.samples import ChangedCases, FunctionSamples, changed_cases, samples_of
-from pytest_llmeval.records import GateRules, Run
+from pytest_llmeval.records import Run
 from pytest_llmeval.reports.commands import planned
 from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.session import pricing
+from pytest_llmeval.settings import GateRules
 
 DROP, POWER, ALPHA = 0.05, 0.80, GateRules().alpha
 CASES, REPEATS = 100, 5

@@ -9,10 +9,10 @@ import click
 from pytest_llmeval.cli.common import echo, find_run
 from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Settings
 from pytest_llmeval.reports.commands.compared import listed, shown_lines
 from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.session import compared
+from pytest_llmeval.settings import Settings
 
 
 @click.command("list")

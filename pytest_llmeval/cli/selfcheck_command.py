@@ -10,9 +10,9 @@ from pytest_llmeval import ranges
 from pytest_llmeval.cli.common import chosen, echo, find_run, function_option, ranged
 from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.gate.samples import samples_of
-from pytest_llmeval.records import GateRules
 from pytest_llmeval.reports.commands import selfchecked
 from pytest_llmeval.session import pricing
+from pytest_llmeval.settings import GateRules
 
 ALPHA = GateRules().alpha
 

@@ -27,7 +27,8 @@ from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.trial.import_calls import IMPORTS
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.model_session import ModelSession
-from pytest_llmeval.records import Progress, Run, Settings, Trial
+from pytest_llmeval.records import Progress, Run, Trial
+from pytest_llmeval.settings import Settings
 
 INTERCEPTION = "_llm_interception"
 NO_ASSERTS = (

@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 
 from pytest_llmeval import __version__
-from pytest_llmeval.records import Case, GateRules, Run, paths_of
+from pytest_llmeval.records import Case, Run, paths_of
 from pytest_llmeval.runs.git import GitState, read_state, relative_root
 from pytest_llmeval.runs.store import new_run_id
+from pytest_llmeval.settings import GateRules
 
 GIT = pytest.StashKey[GitState]()
 

@@ -24,7 +24,8 @@ from pytest_llmeval.gate.description import CaseDescription, FunctionDescription
 from pytest_llmeval.gate.measuring import CostOf, measured
 from pytest_llmeval.gate.scoring import turns_nothing
 from pytest_llmeval.gate.sides import bare, sides_of
-from pytest_llmeval.records import GateRules, Run
+from pytest_llmeval.records import Run
+from pytest_llmeval.settings import GateRules
 
 __all__ = [
     "CaseComparison",

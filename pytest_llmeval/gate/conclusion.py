@@ -24,7 +24,7 @@ from pytest_llmeval.gate.scoring import off_scale, score
 from pytest_llmeval.gate.settling import settling_cases, settling_repeats
 from pytest_llmeval.gate.sides import Side
 from pytest_llmeval.gate.verdict import Decision, Finding, decide, never_recorded
-from pytest_llmeval.records import GateRules
+from pytest_llmeval.settings import GateRules
 
 CHANGE_KINDS: tuple[ChangeKind, ...] = ("request", "redrawn", "score", "unseen")
 

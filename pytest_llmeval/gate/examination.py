@@ -24,7 +24,8 @@ from pytest_llmeval.gate.verdict import (
     nothing_in_common,
     too_much_lost,
 )
-from pytest_llmeval.records import MEASURED_METRICS, GateRules
+from pytest_llmeval.records import MEASURED_METRICS
+from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.significance.methods import TESTS
 from pytest_llmeval.stats.significance.sample import Sample
 

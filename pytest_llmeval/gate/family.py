@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from pytest_llmeval.gate.figures import Significance
 from pytest_llmeval.gate.sides import Subject
-from pytest_llmeval.records import GateRules, Multiplicity
+from pytest_llmeval.ranges import Multiplicity
+from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.multiplicity import benjamini_hochberg, fixed_sequence, holm
 
 Adjust = Callable[[Sequence[float]], tuple[float, ...]]

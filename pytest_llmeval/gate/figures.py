@@ -15,7 +15,9 @@ from pytest_llmeval.gate.pairing import Pair, Pairing
 from pytest_llmeval.gate.units import units_of
 from pytest_llmeval.gate.whole_repeats import whole_repeats
 from pytest_llmeval.gate.wordings import WordingTable, wording_table, wordings_of
-from pytest_llmeval.records import SECONDS_METRIC, AnyTest, FixedTest, GateRules, GateTest
+from pytest_llmeval.ranges import AnyTest, FixedTest, GateTest
+from pytest_llmeval.records import SECONDS_METRIC
+from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.significance.crossed import crossed_test
 from pytest_llmeval.stats.significance.exact import (
     are_binary,

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pytest_llmeval.gate.comparison import FunctionComparison
 from pytest_llmeval.gate.judge import judge
 from pytest_llmeval.gate.measuring import CostOf
-from pytest_llmeval.records import GateRules, Run
+from pytest_llmeval.records import Run
+from pytest_llmeval.settings import GateRules
 
 
 def compare_halves(

@@ -26,7 +26,8 @@ from pytest_llmeval.gate.measuring import CostOf, measured
 from pytest_llmeval.gate.scoring import gated_metrics, records, ungated_metrics
 from pytest_llmeval.gate.sides import Side, Subject, bare, sides_of
 from pytest_llmeval.gate.ungated import describe_ungated
-from pytest_llmeval.records import MEASURED_METRICS, GateRules, Run, filters_of
+from pytest_llmeval.records import MEASURED_METRICS, Run, filters_of
+from pytest_llmeval.settings import GateRules
 
 # the rows of the decision table in which something was compared
 COMPARED = range(6, 12)

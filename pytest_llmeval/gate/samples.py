@@ -13,7 +13,8 @@ from pytest_llmeval.gate.measuring import CostOf, measured
 from pytest_llmeval.gate.scoring import Scores, gated_metrics, score
 from pytest_llmeval.gate.sides import Side, sides_of
 from pytest_llmeval.gate.units import chained
-from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Better, GateRules, Run
+from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Better, Run
+from pytest_llmeval.settings import GateRules
 
 if TYPE_CHECKING:
     from pytest_llmeval.stats.significance.sample import CaseScores

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from pytest_llmeval.gate.drops import Sensitivity, dof_of
-from pytest_llmeval.records import GateRules
+from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.planning.power import fewest
 
 MOST_TIMES_THE_CASES = 100

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 
 from pytest_llmeval.gate.calls import CallsOfBoth
 from pytest_llmeval.gate.comparison import Scale
-from pytest_llmeval.records import OWN_DIRECTIONS, AnyTest, Better, Case, GateRules, Run, Trial
+from pytest_llmeval.ranges import AnyTest
+from pytest_llmeval.records import OWN_DIRECTIONS, Better, Case, Run, Trial
+from pytest_llmeval.settings import GateRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,17 +11,17 @@ from pytest_llmeval.gate.figures import FEWEST_UNITS_FOR_T, Extent, Significance
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.scoring import lacks
 from pytest_llmeval.gate.sides import Side
+from pytest_llmeval.ranges import AnyTest
 from pytest_llmeval.records import (
     COST_METRIC,
     MEASURED_METRICS,
     PASS_METRIC,
     SECONDS_METRIC,
     TOKENS_METRIC,
-    AnyTest,
-    GateRules,
     Outcome,
     Trial,
 )
+from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.planning.power import chance_of_so_few
 from pytest_llmeval.stats.significance.repeats import fewest_repeats
 from pytest_llmeval.stats.significance.sample import CaseScores

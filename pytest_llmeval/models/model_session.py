@@ -16,7 +16,8 @@ from pytest_llmeval.models.limits.shared_pace import Bulletin
 from pytest_llmeval.models.limits.spending import Journal
 from pytest_llmeval.models.limits.throttle import Gates
 from pytest_llmeval.models.providers.registry import Providers
-from pytest_llmeval.records import Settings, Slowdown
+from pytest_llmeval.records import Slowdown
+from pytest_llmeval.settings import Settings
 
 
 class ModelSession:

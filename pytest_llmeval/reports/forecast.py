@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from pytest_llmeval.models.limits.prices import Prices
-from pytest_llmeval.records import Call, Outcome, Run, Settings
+from pytest_llmeval.records import Call, Outcome, Run
 from pytest_llmeval.reports.cost import NO_PRICE, cost_of_call, dollars
 from pytest_llmeval.reports.words import counted
+from pytest_llmeval.settings import Settings
 
 _NONE = Decimal(0)
 

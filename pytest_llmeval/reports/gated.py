@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from pytest_llmeval.gate.comparison import Comparison, FunctionComparison, Method, Verdict
 from pytest_llmeval.gate.sides import bare
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import MEASURED_METRICS, CacheMode
+from pytest_llmeval.ranges import CacheMode
+from pytest_llmeval.records import MEASURED_METRICS
 from pytest_llmeval.reports import words
 from pytest_llmeval.reports.errored import first_reason
 from pytest_llmeval.reports.lines import BOLD, GREEN, RED, YELLOW, Line

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 
 from pytest_llmeval.gate.sides import bare
-from pytest_llmeval.records import Call, GateRules, Run, Setting
+from pytest_llmeval.records import Call, Run, Setting
+from pytest_llmeval.settings import GateRules
 
 _FACTS = ("model", "served", "fingerprint", "host")
 _PARAMETERS = ("temperature", "seed", "top_p")

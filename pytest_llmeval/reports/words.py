@@ -17,7 +17,8 @@ from pytest_llmeval.gate.comparison import (
     Verdict,
 )
 from pytest_llmeval.gate.sides import bare
-from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, GateRules
+from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC
+from pytest_llmeval.settings import GateRules
 
 NOT_THE_MODEL = "the test or the application changed, not the model"
 _LISTED = 5

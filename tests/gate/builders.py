@@ -15,7 +15,8 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pytest_llmeval.gate import FunctionComparison, compare
-from pytest_llmeval.records import Better, Call, Case, GateRules, Outcome, Run, Slot, Trial
+from pytest_llmeval.records import Better, Call, Case, Outcome, Run, Slot, Trial
+from pytest_llmeval.settings import GateRules
 
 FILE = "test_suite.py"
 OUTCOMES = {outcome.value[0]: outcome for outcome in Outcome}

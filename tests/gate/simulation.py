@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_llmeval.gate import Comparison, compare
-from pytest_llmeval.records import Call, Case, GateRules, Outcome, Run, Slot, Trial
+from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial
+from pytest_llmeval.settings import GateRules
 from tests.gate.builders import a_run, digest
 
 LABEL = {True: digest("yes"), False: digest("no")}

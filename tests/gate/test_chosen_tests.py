@@ -7,7 +7,8 @@ from typing import get_args
 import pytest
 
 from pytest_llmeval.gate import Verdict
-from pytest_llmeval.records import AnyTest, FixedTest, GateRules, GateTest
+from pytest_llmeval.ranges import AnyTest, FixedTest, GateTest
+from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.significance.methods import TESTS
 from pytest_llmeval.stats.significance.sample import CaseScores, Sample
 from tests.gate.builders import compared, runs, scored_runs

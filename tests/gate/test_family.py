@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pytest_llmeval.gate import Comparison, FunctionComparison, compare
-from pytest_llmeval.records import GateRules, Run
+from pytest_llmeval.records import Run
+from pytest_llmeval.settings import GateRules
 from tests.gate.builders import CaseAndTrials, a_case, a_run
 
 FELL = {"test_a": 5, "test_b": 6, "test_c": 7}

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from pytest_llmeval.gate import FunctionComparison, Verdict, compare
-from pytest_llmeval.records import GateRules
+from pytest_llmeval.settings import GateRules
 from tests.gate.builders import CaseAndTrials, a_case, a_run, compared, runs, scored_runs
 from tests.stats.reference import vector
 

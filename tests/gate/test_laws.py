@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pytest_llmeval.gate import Comparison, FunctionComparison, Verdict, compare
-from pytest_llmeval.records import Better, GateRules, Outcome, Run, Trial
+from pytest_llmeval.records import Better, Outcome, Run, Trial
+from pytest_llmeval.settings import GateRules
 from tests.gate.builders import CaseAndTrials, a_case, a_run, compared, runs
 
 quick = settings(deadline=None, max_examples=60)

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from pytest_llmeval.gate import describe
-from pytest_llmeval.records import GateRules
+from pytest_llmeval.settings import GateRules
 from tests.gate.builders import a_call, a_case, a_run, compared, runs, scored_runs
 
 MIXED = ["ppppm", "pmpmm", "ppppp", "mmmmm", "ppmpm", "pppmp", "mmmpm"]

@@ -10,7 +10,8 @@ import pytest
 
 from pytest_llmeval.gate import Comparison, FunctionComparison, Verdict, compare
 from pytest_llmeval.gate.measuring import measured
-from pytest_llmeval.records import Call, GateRules, Outcome, Run, Slot, Trial
+from pytest_llmeval.records import Call, Outcome, Run, Slot, Trial
+from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.significance.paired import log_ratio_test
 from pytest_llmeval.stats.significance.sample import CaseScores
 from tests.gate.builders import a_case, a_run

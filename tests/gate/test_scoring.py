@@ -12,7 +12,8 @@ import pytest
 from pytest_llmeval.gate import compare, describe, oddities
 from pytest_llmeval.gate.scoring import score
 from pytest_llmeval.gate.sides import sides_of
-from pytest_llmeval.records import Better, GateRules
+from pytest_llmeval.records import Better
+from pytest_llmeval.settings import GateRules
 from tests.gate.builders import CaseAndTrials, a_case, a_run, compared
 
 

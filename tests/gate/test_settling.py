@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from pytest_llmeval.gate import FunctionComparison, Verdict
-from pytest_llmeval.records import GateRules
+from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.planning.power import detectable_shift
 from tests.gate.builders import a_case, a_run, compared, joined, runs, scored_runs
 from tests.gate.worked import SPREAD, among, by_formula

@@ -15,8 +15,9 @@ from pytest_llmeval.gate import (
     compare,
     describe,
 )
-from pytest_llmeval.records import GateRules, Run
+from pytest_llmeval.records import Run
 from pytest_llmeval.reports import words
+from pytest_llmeval.settings import GateRules
 from tests.gate.builders import CaseAndTrials, a_case, a_run, compared, joined, runs
 
 STRICT = GateRules(strict=True)

@@ -9,7 +9,8 @@ import pytest
 
 from pytest_llmeval.gate import FunctionComparison, Verdict, compare
 from pytest_llmeval.gate.units import chained
-from pytest_llmeval.records import Call, GateRules, Run
+from pytest_llmeval.records import Call, Run
+from pytest_llmeval.settings import GateRules
 from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run, compared
 
 

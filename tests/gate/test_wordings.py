@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from pytest_llmeval.gate import FunctionComparison, Verdict
-from pytest_llmeval.records import GateRules, GateTest, Run
+from pytest_llmeval.ranges import GateTest
+from pytest_llmeval.records import Run
+from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.planning.power import detectable_shift
 from pytest_llmeval.stats.significance.crossed import crossed_test
 from tests.gate.builders import CaseAndTrials, a_case, a_run, compared

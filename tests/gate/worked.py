@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from pytest_llmeval.gate import FunctionComparison, compare
-from pytest_llmeval.records import GateRules, Run
+from pytest_llmeval.records import Run
+from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.planning.power import PlannedTest, smallest_pass_drop
 from tests.gate.builders import a_case, a_run, joined, scored_runs
 

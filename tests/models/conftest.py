@@ -22,7 +22,8 @@ from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS, TimeLimit
 from pytest_llmeval.models.limits.retries import MAX_REPLY_BYTES, RetryPolicy
 from pytest_llmeval.models.limits.throttle import Clock, Gates
 from pytest_llmeval.models.providers.registry import Providers
-from pytest_llmeval.records import CacheMode, Call, Slot
+from pytest_llmeval.ranges import CacheMode
+from pytest_llmeval.records import Call, Slot
 from tests.servers.openai_server import OpenAIServer
 
 T = TypeVar("T")

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Call, Outcome, Run, Settings, TokenPrice, Trial
+from pytest_llmeval.records import Call, Outcome, Run, TokenPrice, Trial
 from pytest_llmeval.reports.cost import dollars
 from pytest_llmeval.reports.json import render
 from pytest_llmeval.reports.terminal import section
+from pytest_llmeval.settings import Settings
 from tests.runs.builders import make_call, make_run
 
 D = Decimal

@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 
 from pytest_llmeval.gate import Comparison, FunctionComparison, NotJudged, Verdict
-from pytest_llmeval.records import GateRules
 from pytest_llmeval.reports import words
 from pytest_llmeval.reports.words import mean_cell
+from pytest_llmeval.settings import GateRules
 
 RULES = GateRules()
 SECONDS = FunctionComparison(

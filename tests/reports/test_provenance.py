@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Call, Case, GateRules, Outcome, Run, Settings, Slot, Trial
+from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial
 from pytest_llmeval.reports.json import render
 from pytest_llmeval.reports.provenance import Difference, differences
 from pytest_llmeval.reports.terminal import section
 from pytest_llmeval.runs.lookup.baseline import Baseline
+from pytest_llmeval.settings import GateRules, Settings
 
 FACTS: dict[str, Any] = {
     "model": "openai/gpt",

@@ -13,7 +13,7 @@ from scipy import optimize, stats
 from statsmodels.formula.api import mixedlm
 
 from pytest_llmeval.gate import compare
-from pytest_llmeval.records import GateRules
+from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.multiplicity import benjamini_hochberg, holm
 from pytest_llmeval.stats.planning.expected import pooled_prediction, repeat_prediction
 from pytest_llmeval.stats.planning.power import detectable_shift
