@@ -99,7 +99,7 @@ class Call:
 
     key: str
     slot: Slot
-    draw: str | None
+    draw: str | None = None
     reply_sha256: str | None = None
     replayed: bool = False
     model: str | None = None

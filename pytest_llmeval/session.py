@@ -15,8 +15,7 @@ from pytest_llmeval.gate import Comparison, CostOf, cases_not_run, compare, desc
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Call, Run, Slowdown, TokenPrice, Trial
-from pytest_llmeval.runs.format.header import read_header
-from pytest_llmeval.runs.format.trial_lines import read_trial
+from pytest_llmeval.runs.format.run_lines import read_header, read_trial
 from pytest_llmeval.runs.lookup.baseline import Baseline
 from pytest_llmeval.runs.renaming import renames_to_nothing
 from pytest_llmeval.runs.retry import Retry

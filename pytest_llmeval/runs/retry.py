@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pytest_llmeval.errors import BaselineUnreadable, SettingsError
 from pytest_llmeval.records import Case, Outcome, Run, Trial
-from pytest_llmeval.runs.format.header import model_uses
+from pytest_llmeval.runs.format.run_lines import model_uses
 from pytest_llmeval.runs.git import GitState, short
 from pytest_llmeval.runs.store import RunStore
 

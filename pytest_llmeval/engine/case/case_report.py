@@ -8,8 +8,7 @@ from typing import Any
 from pytest_llmeval.engine.case.case import CaseRunner
 from pytest_llmeval.engine.case.fold import shown_score
 from pytest_llmeval.records import Outcome, Run
-from pytest_llmeval.runs.format.header import header_line
-from pytest_llmeval.runs.format.trial_lines import trial_line
+from pytest_llmeval.runs.format.run_lines import header_line, trial_line
 
 _HEADLINE = 300  # characters
 

@@ -13,7 +13,7 @@ from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.table import aligned
 from pytest_llmeval.reports.terminal import failure_line, side_line
 from pytest_llmeval.reports.ungated import ungated_lines
-from pytest_llmeval.runs.format.header import RunHeader
+from pytest_llmeval.runs.format.run_lines import RunHeader
 from pytest_llmeval.runs.lookup.baseline import Baseline
 from pytest_llmeval.runs.lookup.eligible import peculiarities
 

@@ -1,7 +1,7 @@
 """One line of JSON: written sparsely, read strictly.
 
-A converter takes what ``json`` made of a value and returns it as the type wanted,
-or raises ``Malformed``; ``need`` and ``maybe`` apply one to a field of a line.
+A converter takes what ``json`` made of a value and returns it as the type wanted, or raises
+``Malformed``. The fields and types of a record say how it is read: ``record`` makes its converter.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import json
 import math
 import re
 import reprlib
+import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
-from typing import TypeVar
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from pytest_llmeval.records import Call, Case, Parameter, Trial
+from pytest_llmeval.records import Call, Case, Outcome, Parameter, Setting, Slot, Trial
 
 T = TypeVar("T")
-D = TypeVar("D")
 Converter = Callable[[object], T]
 Line = Mapping[str, object]
 
@@ -76,11 +76,6 @@ def need(line: Line, name: str, convert: Converter[T]) -> T:
         return convert(line[name])
     except Malformed as exc:
         raise Malformed(f"'{name}' {exc}") from exc
-
-
-def maybe(line: Line, name: str, convert: Converter[T], default: D) -> T | D:
-    """Read a field that is left out where it has its default value."""
-    return need(line, name, convert) if name in line else default
 
 
 def _unlike(value: object, wanted: str) -> Malformed:
@@ -176,3 +171,76 @@ def like(pattern: str, wanted: str) -> Converter[str]:
         raise _unlike(value, wanted)
 
     return matched
+
+
+def setting(value: object) -> Setting:
+    """A parameter, or a list of texts."""
+    return many(text)(value) if isinstance(value, list) else parameter(value)
+
+
+# int() alone would also read "-1", " 1", "1_0" and the digits of other scripts.
+_slot_text = like(r"(?:shared|[0-9]{1,9})/[0-9]{1,9}", "a slot such as 3/0")
+
+
+def slot(value: object) -> Slot:
+    """A slot as ``Slot`` writes itself."""
+    return Slot.parse(_slot_text(value))
+
+
+_OF_TYPE: Mapping[Any, Converter[Any]] = {
+    str: text,
+    bool: flag,
+    int: count,
+    float: number,
+    Parameter: parameter,
+    Setting: setting,
+    Slot: slot,
+    Outcome: one_of(tuple(Outcome)),
+}
+
+
+def record(
+    kind: type[T], *, names: Mapping[str, str] | None = None, **converters: Converter[Any]
+) -> Converter[T]:
+    """Make the converter of a record: a field with a default may be missing, all others are needed.
+
+    Args:
+        kind: a dataclass.
+        names: what fields are called in the file, if not as in the record.
+        converters: of the fields whose type does not tell how they are read.
+    """
+    hints = get_type_hints(kind)
+    rows = []
+    for field in fields(cast("Any", kind)):
+        is_needed = field.default is MISSING and field.default_factory is MISSING
+        convert = converters.get(field.name) or _of_type(hints[field.name], may_be_null=is_needed)
+        rows.append((field.name, (names or {}).get(field.name, field.name), convert, is_needed))
+
+    def read(value: object) -> T:
+        line = json_object(value)
+        return kind(
+            **{
+                attribute: need(line, name, convert)
+                for attribute, name, convert, is_needed in rows
+                if is_needed or name in line
+            }
+        )
+
+    return read
+
+
+def _of_type(hint: Any, *, may_be_null: bool) -> Converter[Any]:
+    """Choose the converter of a type; one that is left out where it is None is never null."""
+    if hint in _OF_TYPE:
+        return _OF_TYPE[hint]
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        convert = _of_type(arguments[0], may_be_null=False)
+        return nullable(convert) if may_be_null else convert
+    if origin is Literal:
+        return one_of(arguments)
+    if origin is tuple:
+        return many(_of_type(arguments[0], may_be_null=True))
+    if origin is Mapping:
+        return table(_of_type(arguments[1], may_be_null=True))
+    return record(hint)

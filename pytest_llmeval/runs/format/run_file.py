@@ -17,13 +17,6 @@ from pathlib import Path
 
 from pytest_llmeval.errors import BaselineUnreadable
 from pytest_llmeval.records import Run, Trial
-from pytest_llmeval.runs.format.header import (
-    SCHEMA,
-    NewerSchema,
-    RunHeader,
-    header_line,
-    read_header,
-)
 from pytest_llmeval.runs.format.json_lines import (
     Line,
     Malformed,
@@ -34,7 +27,15 @@ from pytest_llmeval.runs.format.json_lines import (
     table,
     text,
 )
-from pytest_llmeval.runs.format.trial_lines import read_trial, trial_line
+from pytest_llmeval.runs.format.run_lines import (
+    SCHEMA,
+    NewerSchema,
+    RunHeader,
+    header_line,
+    read_header,
+    read_trial,
+    trial_line,
+)
 
 # A run file comes from anywhere, and a kilobyte of gzip unpacks to a megabyte: 500 cases
 # with 10 repeats are some 2 MiB. The longest line is the first, about 100 bytes a case.

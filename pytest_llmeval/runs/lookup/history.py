@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound
-from pytest_llmeval.runs.format.header import FULL_HASH
+from pytest_llmeval.runs.format.run_lines import FULL_HASH
 from pytest_llmeval.runs.git import GitState, first_parents, merge_base, near_names, resolve
 
 NEAREST = 50

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound, SettingsError
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.format.header import FULL_HASH
+from pytest_llmeval.runs.format.run_lines import FULL_HASH
 from pytest_llmeval.runs.git import GitState, first_parents, resolve, tracked_below
 from pytest_llmeval.runs.lookup.history import NEAREST
 from pytest_llmeval.runs.store import ENDING, FoundRun, RunStore

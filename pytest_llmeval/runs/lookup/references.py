@@ -6,7 +6,7 @@ import re
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.format.header import FULL_HASH
+from pytest_llmeval.runs.format.run_lines import FULL_HASH
 from pytest_llmeval.runs.git import (
     GitState,
     ResolvedRef,

@@ -1,6 +1,6 @@
-"""The first line of a run file: everything about a run but its trials.
+"""The lines of a run file: the first tells everything about a run but its trials, then one a trial.
 
-Whoever looks for a run reads this line alone; the format is told in docs/run-format.md.
+Whoever looks for a run reads the first line alone; the format is told in docs/run-format.md.
 """
 
 from __future__ import annotations
@@ -10,24 +10,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import get_args
 
-from pytest_llmeval.records import Better, Call, Case, Outcome, Parameter, Run, Setting, Trial
+from pytest_llmeval.records import Call, Outcome, Parameter, Run, Trial
 from pytest_llmeval.runs.format.json_lines import (
     Line,
     Malformed,
     count,
-    flag,
     json_object,
     like,
     many,
-    maybe,
     need,
     nullable,
-    one_of,
-    parameter,
+    record,
     sparse,
-    table,
     text,
 )
 
@@ -164,41 +159,15 @@ def read_header(line: Line) -> RunHeader:
         raise NewerSchema(f"schema {schema}")
     if schema < SCHEMA:
         raise Malformed(f"schema {schema} never was")
+    need(line, "outside_calls", count)  # written always, although it has a default
+    ended = {"errored": 0, "skipped": 0, **line}
     return RunHeader(
         run=_read_run(line),
         trials=need(line, "trials", count),
-        errored=maybe(line, "errored", count, 0),
-        skipped=maybe(line, "skipped", count, 0),
+        errored=need(ended, "errored", count),
+        skipped=need(ended, "skipped", count),
         models=need(line, "models", many(_read_model_use)),
     )
-
-
-def _read_run(line: Line) -> Run:
-    full_hash = nullable(like(FULL_HASH, "a full hash"))
-    return Run(
-        id=need(line, "id", like(RUN_ID, "a run id")),
-        created=need(line, "created", _utc),
-        commit=need(line, "commit", full_hash),
-        tree=need(line, "tree", full_hash),
-        dirty=need(line, "dirty", flag),
-        ref=need(line, "ref", nullable(text)),
-        root=need(line, "root", text),
-        versions=need(line, "versions", table(text)),
-        selection=need(line, "selection", many(text)),
-        complete=need(line, "complete", flag),
-        partial=need(line, "partial", many(text)),
-        cases=need(line, "cases", many(_read_case)),
-        trials=(),
-        outside_calls=need(line, "outside_calls", count),
-        completes=maybe(line, "completes", like(RUN_ID, "a run id"), None),
-        attempts=maybe(line, "attempts", count, None),
-        unseen=maybe(line, "unseen", many(text), ()),
-        rules=maybe(line, "gate", table(_setting), {}),
-    )
-
-
-def _setting(value: object) -> Setting:
-    return many(text)(value) if isinstance(value, list) else parameter(value)
 
 
 def _utc(value: object) -> str:
@@ -212,30 +181,48 @@ def _utc(value: object) -> str:
     return created
 
 
+_run_id = like(RUN_ID, "a run id")
+_full_hash = nullable(like(FULL_HASH, "a full hash"))
+_read_run = record(
+    Run,
+    names={"rules": "gate"},
+    id=_run_id,
+    created=_utc,
+    commit=_full_hash,
+    tree=_full_hash,
+    completes=_run_id,
+    trials=lambda _: (),  # the first line says how many follow
+)
+_read_use = record(ModelUse)
+_read_trial = record(Trial, names={"index": "trial"})
+
+
 def _read_model_use(value: object) -> ModelUse:
     line = json_object(value)
-    calls = need(line, "calls", count)
-    return ModelUse(
-        model=need(line, "model", nullable(text)),
-        served=need(line, "served", many(text)),
-        hosts=need(line, "hosts", many(text)),
-        parameters=need(line, "parameters", table(many(parameter))),
-        calls=calls,
-        made=maybe(line, "made", count, calls),
-    )
+    return _read_use({"made": line.get("calls"), **line})  # which earlier versions did not count
 
 
-def _read_case(value: object) -> Case:
-    line = json_object(value)
-    return Case(
-        id=need(line, "id", text),
-        function=need(line, "function", text),
-        repeats=need(line, "repeats", count),
-        parameters=maybe(line, "parameters", text, None),
-        positional=maybe(line, "positional", flag, False),
-        gate=maybe(line, "gate", many(text), ()),
-        better=maybe(line, "better", one_of(get_args(Better)), "higher"),
-        cluster=maybe(line, "cluster", text, None),
-        wording=maybe(line, "wording", text, None),
-        topic=maybe(line, "topic", text, None),
-    )
+def trial_line(trial: Trial, *, function: str) -> Line:
+    """Write a trial; ``function`` is that of its case, so that a line can be read alone."""
+    line: dict[str, object] = {"case": trial.case, "function": function, "trial": trial.index}
+    line |= sparse(trial)
+    del line["index"]
+    if trial.calls:
+        line["calls"] = [sparse(call) | {"slot": str(call.slot)} for call in trial.calls]
+    return line
+
+
+def read_trial(line: Line, *, functions: Mapping[str, str]) -> Trial:
+    """Read the line of a trial.
+
+    Args:
+        line: the line.
+        functions: function of each case that the header lists, by case id.
+
+    Raises:
+        Malformed: it is no trial of these cases.
+    """
+    case = need(line, "case", text)
+    if need(line, "function", text) != functions.get(case):
+        raise Malformed("'case' and 'function' are not in the list of the first line")
+    return _read_trial(line)
