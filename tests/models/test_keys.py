@@ -9,7 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pytest_llmeval.models.http.exchange import Dialect, WireRequest, cached_body, describe
+from pytest_llmeval.models.http.client_hook import json_object
+from pytest_llmeval.models.http.exchange import Dialect, WireRequest, describe
 from pytest_llmeval.models.providers import anthropic, ollama, openai
 
 DIALECTS = [openai.DIALECT, anthropic.DIALECT, ollama.DIALECT]
@@ -31,9 +32,7 @@ quick = settings(max_examples=40, deadline=None)
 def key(dialect: Dialect, sent: bytes) -> str:
     """Key the bytes of a request as they would go out."""
     path = f"/v1{dialect.paths[0]}" if dialect is openai.DIALECT else dialect.paths[0]
-    body = cached_body(
-        dialect, method="POST", path=path, content_type="application/json", read=lambda: sent
-    )
+    body = json_object(sent)
     assert body is not None
     request = WireRequest(
         method="POST",

@@ -10,8 +10,8 @@ import anthropic
 import httpx2
 import pytest
 
-from pytest_llmeval.models.http.client_hook import CachingTransport
 from pytest_llmeval.models.http.exchange import Dialect
+from pytest_llmeval.models.http.transports import CachingTransport
 from pytest_llmeval.models.limits.retries import RetryPolicy
 from pytest_llmeval.models.providers.openai import read_facts
 from tests.models.conftest import CountingTrial, Session

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from pytest_llmeval.errors import ProviderFailed, ReplayMiss
-from pytest_llmeval.models.http import httpx_transport as transport_httpx
+from pytest_llmeval.models.providers import ollama as ollama_vendor
 from tests.leaks import files_with
 from tests.models.conftest import SECRET, CountingTrial, Session
 from tests.models.vendors import VENDORS, Vendor, Way, done
@@ -220,7 +219,7 @@ def test_a_reply_that_is_too_slow_is_the_vendors_own_error(
     vendor: Vendor,
     is_async: bool,
 ) -> None:
-    monkeypatch.setattr(transport_httpx, "DEADLINES", httpx.Timeout(0.05))
+    monkeypatch.setattr(ollama_vendor, "DEFAULT_SECONDS", 0.05)
     serving.then(*[Scripted(delay=0.3)] * 3)
     client = vendor.client(session, trial, is_async=is_async)
     if vendor.name != "ollama":  # its client has no deadline of its own

@@ -1,254 +1,220 @@
-"""The shims for httpx2: under the SDKs of openai and anthropic, and for questions by a proxy.
+"""The hook between HTTP clients and the network: our own clients and those of applications.
 
-Nothing is decided here: the library's requests and replies become ours and back.
+httpx and httpx2 are alike in all that is touched here, and neither is imported: ``library`` is
+the module of either, ``request`` and ``response`` are objects of that module.
 """
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
-from typing import cast
+from typing import Any
 
-import httpx2
-
-from pytest_llmeval.models.calls import CachedCalls
-from pytest_llmeval.models.http.exchange import (
-    WIRE_HEADERS,
-    Dialect,
-    Exchange,
-    JsonObject,
-    cached_body,
-)
-from pytest_llmeval.models.http.httpx_messages import response, unpacked, wire_request
-from pytest_llmeval.models.http.masking import secrets_of
+from pytest_llmeval.models.base import CurrentTrial
+from pytest_llmeval.models.http.exchange import Exchange, JsonObject, WireRequest, unreachable
 from pytest_llmeval.models.http.streams import Reading
-from pytest_llmeval.models.http.uncached import note_error, note_status, refusal, shown
-from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS, Deadline
-from pytest_llmeval.models.limits.retries import (
-    MAX_REPLY_BYTES,
-    NetworkFailed,
-    RetryPolicy,
-    TimedOut,
-    WireReply,
-)
+from pytest_llmeval.models.http_errors import ANSWERING_STATUSES, failure_of
+from pytest_llmeval.models.limits.retries import NetworkFailed, ReplyTooLarge, TimedOut, WireReply
 
-CONNECT_SECONDS = 5.0  # the vendors' own
+# Bytes that are unpacked at a time, as nothing bounds what a library makes of more.
+PACKED_PIECE = 64
 
 
-class _Shim:
-    """What the blocking and the awaitable transport have in common.
-
-    They leave the connections open when their client is closed: the clients of all trials
-    share them.
+class Question:
+    """A request whose reply is kept.
 
     Args:
-        connections: send a request.
-        calls: the calls of the trial whose client this carries.
-        dialect: the vendor of that client.
-        retries: how to try again.
+        library: whose request it is.
+        request: as its client sends it.
+        body: the JSON object that was read of it.
+        exchange: answers it.
+        retries_errors: its client tries again whatever the network raises, after all that we have
+            tried, with pauses in which no other trial can run. To a status it listens.
     """
 
     def __init__(
         self,
-        connections: Connections,
-        calls: CachedCalls,
+        library: Any,
+        request: Any,
         *,
-        dialect: Dialect,
-        retries: RetryPolicy,
+        body: JsonObject,
+        exchange: Exchange,
+        retries_errors: bool = False,
     ) -> None:
-        self._connections = connections
-        self._calls = calls
-        self._exchange = Exchange(dialect=dialect, calls=calls, retries=retries)
+        self._library = library
+        self._request = request
+        self._sent = _wire_request(request, body)
+        self._exchange = exchange
+        self._retries_errors = retries_errors
 
-    def _pass_on(self, request: httpx2.Request) -> httpx2.Response:
-        """Send what is not kept; a success is handed over unread."""
-        name, trial = f"{request.method} {request.url.path}", self._calls.trial
-        refused = refusal(self._calls, name)
-        if refused is not None:
-            return cast("httpx2.Response", response(httpx2, refused))
-        try:
-            sent = self._connections.pass_through(request)
-            is_success = sent.status_code < HTTPStatus.BAD_REQUEST
-            body = b"" if is_success else sent.read()
-        except (httpx2.RequestError, OSError) as exc:
-            note_error(trial, name, exc)
-            raise
-        note_status(trial, name, sent.status_code, body=body)
-        if is_success:
-            return sent
-        told = WireReply(status=sent.status_code, headers=dict(sent.headers), body=body)
-        query = request.url.query.decode("ascii")
-        secrets = secrets_of(request.headers.items(), query=query)
-        return cast("httpx2.Response", response(httpx2, shown(told, secrets)))
+    def answer(self, receive: Callable[[], WireReply]) -> Any:
+        """Answer it.
 
-    def _cached_body(self, request: httpx2.Request) -> JsonObject | None:
-        return cached_body(
-            self._exchange.dialect,
-            method=request.method,
-            path=request.url.path,
-            content_type=request.headers.get("content-type", ""),
-            read=request.read,
+        Args:
+            receive: sends it once and reads the whole reply; run in another thread.
+
+        Raises:
+            library.RequestError: the network failed, however often it was tried.
+            CacheError: the store cannot be used.
+        """
+        reply = self._exchange.reply(self._sent, lambda deadline: deadline.run(receive))
+        return self._handed_on(reply)
+
+    async def answer_async(self, receive: Callable[[], WireReply], *, awaits: bool = False) -> Any:
+        """Answer it to a coroutine: as ``answer``.
+
+        Args:
+            receive: sends it once and reads the whole reply; run in another thread.
+            awaits: that goes on only while this event loop runs.
+        """
+        reply = await self._exchange.reply_async(
+            self._sent, lambda deadline: deadline.run(receive), awaits=awaits
         )
+        return self._handed_on(reply)
+
+    def _handed_on(self, reply: WireReply | NetworkFailed) -> Any:
+        if isinstance(reply, WireReply):
+            return response(self._library, reply)
+        if self._retries_errors:
+            return response(self._library, unreachable(reply))
+        if isinstance(reply, TimedOut):
+            raise self._library.ReadTimeout(str(reply), request=self._request)
+        raise reply.error
 
 
-class CachingTransport(_Shim, httpx2.BaseTransport):
-    """Answers requests to models from the store; sends what is not there."""
-
-    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Answer one request of the SDK.
-
-        Raises:
-            httpx2.RequestError: the network failed, however often it was tried.
-            CacheError: the store cannot be used.
-        """
-        body = self._cached_body(request)
-        if body is None:
-            return self._pass_on(request)
-        try:
-            reply = self._exchange.reply(
-                wire_request(request, body),
-                lambda deadline: deadline.run(lambda: self._connections.send(request)),
-            )
-        except NetworkFailed as exc:
-            error = _error(exc, request)
-        else:
-            return cast("httpx2.Response", response(httpx2, reply))
-        # The SDK knows the errors of its own library. Raised out here so that ours
-        # does not stand in the traceback.
-        raise error
+def json_object(content: bytes) -> JsonObject | None:
+    """Read the body of a request whose reply is kept; None if it is no JSON object."""
+    try:
+        body = json.loads(content)
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None
 
 
-class AsyncCachingTransport(_Shim, httpx2.AsyncBaseTransport):
-    """Does the same for an async client.
-
-    Requests are sent by the blocking connections, in a thread each. So there are none that
-    belong to an event loop and would have to be closed on it, and a call that was given up
-    by the test is still paid to its end and kept.
-    """
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Answer one request of the SDK.
-
-        Raises:
-            httpx2.RequestError: the network failed, however often it was tried.
-            CacheError: the store cannot be used.
-        """
-        await request.aread()
-        body = self._cached_body(request)
-        if body is None:
-            return await self._calls.trial.wait_async(lambda: self._read_through(request))
-        try:
-            reply = await self._exchange.reply_async(
-                wire_request(request, body),
-                lambda deadline: deadline.run(lambda: self._connections.send(request)),
-            )
-        except NetworkFailed as exc:
-            error = _error(exc, request)
-        else:
-            return cast("httpx2.Response", response(httpx2, reply))
-        raise error  # as above
-
-    def _read_through(self, request: httpx2.Request) -> httpx2.Response:
-        """Send what is not kept, and read the reply: its stream belongs to this thread."""
-        response = self._pass_on(request)
-        try:
-            content = response.read()
-        finally:
-            response.close()
-        headers = response.headers.multi_items()
-        kept = [(name, text) for name, text in headers if name not in WIRE_HEADERS]
-        return httpx2.Response(response.status_code, headers=kept, content=content)
-
-
-class Connections:
-    """What all trials send through: whole clients, for only those heed proxies.
-
-    One client for each call that is under way, used again and again, the last one first.
-    A single one for all looks at every idle connection before each call: with 64 in
-    flight that took more time than the call itself.
+def received(library: Any, send: Callable[[Any], Any], request: Any, *, most: int) -> WireReply:
+    """Send a request once and read the whole reply.
 
     Args:
-        seconds: for how long a connection may be silent.
-        most: bytes that are read of a reply.
+        library: whose request it is.
+        send: returns a response that is not read yet.
+        request: to be sent.
+        most: so many bytes are read at most.
+
+    Raises:
+        NetworkFailed: there was no reply, or it broke off.
     """
-
-    def __init__(self, seconds: float = DEFAULT_SECONDS, *, most: int = MAX_REPLY_BYTES) -> None:
-        self._most = most
-        self._timeouts = httpx2.Timeout(seconds, connect=CONNECT_SECONDS)
-        self._tls = httpx2.create_ssl_context()
-        self._untouched = self._open()
-        self._idle: list[httpx2.Client] = []  # append and pop are atomic
-        self._is_closed = False
-
-    def post(
-        self, url: str, *, headers: Mapping[str, str], content: bytes, deadline: Deadline
-    ) -> WireReply:
-        """Send a question of our own once, by a proxy: ``wire`` knows none.
-
-        Raises:
-            NetworkFailed: there was no reply, or it broke off.
-            TimeIsUp: it did not come in time.
-        """
-        request = self._untouched.build_request("POST", url, headers=headers, content=content)
-        return deadline.run(lambda: self.send(request))
-
-    def send(self, request: httpx2.Request) -> WireReply:
-        """Send a request once and read the whole reply; from any thread.
-
-        Raises:
-            NetworkFailed: there was none, or it broke off.
-            ReplyTooLarge: it has more bytes than are read.
-        """
+    reading = Reading(most=most)
+    try:
+        response = send(request)
         try:
-            client = self._idle.pop()
-        except IndexError:
-            client = self._open()
-        started = time.perf_counter()
-        reading = Reading(started=started, most=self._most)
-        try:
-            response = _send(client, request)
-            try:
-                packed = reading.add_all(response.iter_raw())
-            finally:
-                response.close()
-            body = unpacked(httpx2, response, packed, most=self._most)
-        except (httpx2.RequestError, OSError) as exc:  # a TLS error can come as it is
-            raise NetworkFailed(exc) from exc
+            reading.add_all(response.iter_raw())
         finally:
-            self._idle.append(client)
-            if self._is_closed:  # meanwhile: after Ctrl-C nobody waits for calls under way
-                self.close()
-        return WireReply(
-            status=response.status_code,
-            headers=dict(response.headers),
-            body=body,
-            seconds=time.perf_counter() - started,
-            first_chunk_seconds=reading.first,
+            response.close()
+        return _wire_reply(library, response, reading)
+    except ReplyTooLarge as exc:
+        return exc.reply
+    except Exception as exc:  # a TLS error can come as it is
+        raise NetworkFailed(exc) from exc
+
+
+async def received_async(
+    library: Any, send: Callable[[Any], Awaitable[Any]], request: Any, *, most: int
+) -> WireReply:
+    """Send a request once and read the whole reply, as ``received``, on this event loop."""
+    reading = Reading(most=most)
+    try:
+        response = await send(request)
+        try:
+            async for chunk in response.aiter_raw():
+                reading.add(chunk)
+        finally:
+            await response.aclose()
+        return _wire_reply(library, response, reading)
+    except ReplyTooLarge as exc:
+        return exc.reply
+    except Exception as exc:  # a RuntimeError, too, where a connection is another loop's
+        raise NetworkFailed(exc) from exc
+
+
+def response(library: Any, reply: WireReply) -> Any:
+    """Make a response of a library out of a reply."""
+    # Not content=: such a response counts as read, and its raw bytes cannot be asked for.
+    headers = {**reply.headers, "content-length": str(len(reply.body))}
+    return library.Response(reply.status, headers=headers, stream=library.ByteStream(reply.body))
+
+
+@contextmanager
+def uncached(trial: CurrentTrial | None, request: Any) -> Iterator[Callable[..., Any]]:
+    """Note what becomes of a request whose reply is not kept: a list of models, say.
+
+    A provider that fails is no result of the trial.
+
+    Args:
+        trial: on whose behalf it is sent; None where nothing is to be noted.
+        request: to be sent in here.
+
+    Yields:
+        A function that takes the response, and its body where that was read, and returns the
+        response.
+    """
+    name = f"{request.method} {request.url.path}"
+
+    def came(response: Any, body: bytes = b"") -> Any:
+        if trial is not None:
+            status = response.status_code
+            is_answer = status < HTTPStatus.BAD_REQUEST or status in ANSWERING_STATUSES
+            is_lost = not is_answer and failure_of(status, body) == "infrastructure"
+            trial.note_unkept(name, lost=f"{name}: HTTP {status}" if is_lost else "")
+        return response
+
+    try:
+        yield came
+    except Exception as exc:
+        if trial is not None:
+            trial.note_unkept(name, lost=f"{name}: {type(exc).__name__}")
+        raise
+
+
+def _wire_request(request: Any, body: JsonObject) -> WireRequest:
+    url = request.url
+    path, _, query = url.raw_path.decode("ascii").partition("?")
+    return WireRequest(
+        method=request.method,
+        origin=f"{url.scheme}://{url.netloc.decode('ascii')}",
+        path=path,
+        query=query,
+        headers=request.headers,
+        body=body,
+    )
+
+
+def _wire_reply(library: Any, response: Any, reading: Reading) -> WireReply:
+    body = _unpacked(library, response, reading)
+    return WireReply(
+        status=response.status_code,
+        headers=dict(response.headers),
+        body=body,
+        seconds=time.perf_counter() - reading.started,
+        first_chunk_seconds=reading.first,
+    )
+
+
+def _unpacked(library: Any, response: Any, reading: Reading) -> bytes:
+    """Undo the packing of a reply as its library does, but no further than the bound.
+
+    Layer by layer: the library unpacks a piece through all of them, a thousandfold in each.
+
+    Raises:
+        ReplyTooLarge: there is more in the reply, or in one of its layers.
+    """
+    packed = reading.body
+    for packing in reversed(response.headers.get_list("content-encoding", split_commas=True)):
+        pieces = (
+            packed[start : start + PACKED_PIECE] for start in range(0, len(packed), PACKED_PIECE)
         )
-
-    def pass_through(self, request: httpx2.Request) -> httpx2.Response:
-        """Send what is no question to a model; the reply is handed over unread."""
-        return _send(self._untouched, request)
-
-    def close(self) -> None:
-        """Close every connection; one that is in use when it comes back."""
-        self._is_closed = True
-        self._untouched.close()
-        while self._idle:
-            self._idle.pop().close()
-
-    def _open(self) -> httpx2.Client:
-        return httpx2.Client(verify=self._tls, timeout=self._timeouts)
-
-
-def _error(failed: NetworkFailed, request: httpx2.Request) -> Exception:
-    """Return what the SDK knows as an error of the network, or as a timeout."""
-    if isinstance(failed, TimedOut):
-        return httpx2.ReadTimeout(str(failed), request=request)
-    return failed.error
-
-
-def _send(client: httpx2.Client, request: httpx2.Request) -> httpx2.Response:
-    """Send a request as it is."""
-    return client.send(request, stream=True, auth=None, follow_redirects=False)
+        again = library.Response(200, headers={"content-encoding": packing}, content=pieces)
+        packed = Reading(most=reading.most).add_all(again.iter_bytes())
+    return packed

@@ -7,7 +7,6 @@ a reply that says why there is none. The last kind always carries
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -34,7 +33,6 @@ from pytest_llmeval.models.limits.retries import (
     OWN_TYPE,
     Attempt,
     NetworkFailed,
-    ReplyTooLarge,
     RetryPolicy,
     TimedOut,
     WireReply,
@@ -143,33 +141,16 @@ class HttpFailed(ProviderFailed):
 
 
 def is_kept(dialect: Dialect, *, method: str, path: str, content_type: str) -> bool:
-    """Whether the reply to such a request is kept, if the body is a JSON object; see below."""
-    is_json = content_type.partition(";")[0].strip().lower() == "application/json"
-    return method == "POST" and path.endswith(dialect.paths) and is_json
-
-
-def cached_body(
-    dialect: Dialect, *, method: str, path: str, content_type: str, read: Callable[[], bytes]
-) -> JsonObject | None:
-    """Read the body of a request whose reply is kept.
+    """Whether the reply to such a request is kept, if its body is a JSON object.
 
     Args:
         dialect: whose request it is.
         method: in upper case.
         path: without query.
         content_type: the header, "" for none.
-        read: the body; called only if the rest fits, as an upload may be large.
-
-    Returns:
-        The JSON object that is sent; None for any other request.
     """
-    if not is_kept(dialect, method=method, path=path, content_type=content_type):
-        return None
-    try:
-        body = json.loads(read())
-    except ValueError:
-        return None
-    return body if isinstance(body, dict) else None
+    is_json = content_type.partition(";")[0].strip().lower() == "application/json"
+    return method == "POST" and path.endswith(dialect.paths) and is_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,29 +199,33 @@ class Exchange:
             described, lambda _slot: self._perform(request, attempt), awaits=awaits
         )
 
-    def reply(self, request: WireRequest, attempt: Attempt) -> WireReply:
+    def reply(self, request: WireRequest, attempt: Attempt) -> WireReply | NetworkFailed:
         """Answer a request of an SDK; see ``answer``.
 
         Returns:
-            The reply for the SDK; failures have a status that the SDK raises for.
+            The reply for the SDK; failures have a status that the SDK raises for. Else why
+            no attempt got a reply.
 
         Raises:
-            NetworkFailed: no attempt got a reply.
             CacheError: the store cannot be used.
         """
         try:
             return _answered(self.answer(request, attempt))
         except (ReplayMiss, BudgetExceeded, HttpFailed) as exc:
             return refused(exc)
+        except NetworkFailed as exc:
+            return exc
 
     async def reply_async(
         self, request: WireRequest, attempt: Attempt, *, awaits: bool = False
-    ) -> WireReply:
+    ) -> WireReply | NetworkFailed:
         """Answer a request of an awaitable SDK: as ``reply``; see ``answer_async``."""
         try:
             return _answered(await self.answer_async(request, attempt, awaits=awaits))
         except (ReplayMiss, BudgetExceeded, HttpFailed) as exc:
             return refused(exc)
+        except NetworkFailed as exc:
+            return exc
 
     def _perform(self, request: WireRequest, attempt: Attempt) -> Answer:
         """Make the call; whatever is no complete success is raised."""
@@ -253,11 +238,7 @@ class Exchange:
         check = dialect.answer_check(request.path)
 
         def send(deadline: Deadline) -> WireReply:
-            try:
-                reply = attempt(deadline)
-            except ReplyTooLarge as exc:
-                return exc.reply
-            return settled(reply, was_asked_for=is_streamed, answers=check)
+            return settled(attempt(deadline), was_asked_for=is_streamed, answers=check)
 
         gate = retries.gates.of(dialect.provider, request.origin)
         with retries.budget.meter(_asked(request, dialect), request.body) as meter:
@@ -351,11 +332,7 @@ def _unsendable_key(variable: str) -> WireReply:
 
 
 def unreachable(failed: NetworkFailed) -> WireReply:
-    """Say that no reply came as a gateway would.
-
-    For clients that try again whatever the network raises: after all that we have tried, with
-    pauses in which no other trial can run. To a status they listen.
-    """
+    """Say that no reply came, as a gateway would."""
     is_late = isinstance(failed, TimedOut)
     status = HTTPStatus.GATEWAY_TIMEOUT if is_late else HTTPStatus.BAD_GATEWAY
     unsent = own_failure(status, f"no reply: {failed}", code=UNREACHABLE_CODE)

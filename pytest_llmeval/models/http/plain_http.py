@@ -76,7 +76,6 @@ class Wire:
         Raises:
             NetworkFailed: there was no reply, or it broke off.
             TimeIsUp: it was not complete in time.
-            ReplyTooLarge: it has more bytes than are read.
         """
         parts = urlsplit(url)
         idle = self._idle[parts.scheme, parts.netloc]
@@ -93,7 +92,7 @@ class Wire:
             if connection is not None:
                 connection.close()
             if isinstance(exc, ReplyTooLarge):
-                raise
+                return exc.reply
             raise NetworkFailed(exc) from exc
         reply_headers = {name.lower(): value for name, value in response.getheaders()}
         self._keep(connection, idle)

@@ -63,17 +63,17 @@ class Reading:
     """A reply that is read chunk by chunk, to a bound.
 
     Args:
-        started: when it was asked for, on ``time.perf_counter``.
         most: so many bytes may come.
 
     Attributes:
+        started: when the reply was asked for, on ``time.perf_counter``.
         first: after how many seconds the first chunk came; None if none did.
     """
 
-    def __init__(self, *, started: float = 0.0, most: int = MAX_REPLY_BYTES) -> None:
+    def __init__(self, *, most: int = MAX_REPLY_BYTES) -> None:
+        self.started = time.perf_counter()
         self.first: float | None = None
-        self._started = started
-        self._most = most
+        self.most = most
         self._size = 0
         self._chunks: list[bytes] = []
 
@@ -89,10 +89,10 @@ class Reading:
             ReplyTooLarge: more came than may be read.
         """
         if self.first is None:
-            self.first = time.perf_counter() - self._started
+            self.first = time.perf_counter() - self.started
         self._size += len(chunk)
-        if self._size > self._most:
-            raise ReplyTooLarge(self._most)
+        if self._size > self.most:
+            raise ReplyTooLarge(self.most)
         self._chunks.append(chunk)
 
     def add_all(self, chunks: Iterable[bytes]) -> bytes:

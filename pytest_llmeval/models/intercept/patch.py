@@ -9,7 +9,6 @@ transport, with its proxies and certificates; whatever else it sends is not even
 from __future__ import annotations
 
 import asyncio
-import time
 from asyncio import AbstractEventLoop
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError
@@ -24,17 +23,12 @@ import httpx2
 
 from pytest_llmeval.errors import CallAbandoned, SettingsError
 from pytest_llmeval.models.calls import is_on_asyncio
-from pytest_llmeval.models.http.exchange import unreachable
-from pytest_llmeval.models.http.httpx_messages import response, unpacked
-from pytest_llmeval.models.http.streams import Reading
-from pytest_llmeval.models.http.uncached import note_error, note_status
-from pytest_llmeval.models.intercept.questions import Interception, Question
-from pytest_llmeval.models.limits.retries import NetworkFailed, ReplyTooLarge, TimedOut, WireReply
+from pytest_llmeval.models.http.client_hook import Question, received, received_async, uncached
+from pytest_llmeval.models.intercept.questions import Interception
+from pytest_llmeval.models.limits.retries import WireReply
 
 LIBRARIES = (httpx2, httpx)
 SEAMS = (("HTTPTransport", "handle_request"), ("AsyncHTTPTransport", "handle_async_request"))
-# By this header the SDKs of openai and anthropic tell that they try again themselves.
-RETRYING = "x-stainless-retry-count"
 
 
 @contextmanager
@@ -80,44 +74,17 @@ class _Blocking:
         """Answer one request, or send it as it is."""
         question = self._question(request)
         if question is None:
-            with _watched(self._interception, request) as came:
+            with uncached(self._interception.sdk_trial(request), request) as came:
                 return came(send(request))
-        try:
-            reply = question.exchange.reply(
-                question.request,
-                lambda deadline: deadline.run(lambda: self._sent(send, request)),
-            )
-        except NetworkFailed as exc:
-            if RETRYING in request.headers:
-                return response(self._library, unreachable(exc))
-            error = _error(self._library, exc, request)
-        else:
-            return response(self._library, reply)
-        raise error  # out here, so that ours does not stand in the traceback
+        most = self._interception.retries.max_reply_bytes
+        return question.answer(lambda: received(self._library, send, request, most=most))
 
     def _question(self, request: Any) -> Question | None:
-        found = self._interception.candidate(request)
-        if found is None:
+        candidate = self._interception.candidate(request)
+        if candidate is None:
             return None
         request.read()
-        return self._interception.question(request, found)
-
-    def _sent(self, send: Callable[[Any], Any], request: Any) -> WireReply:
-        started = time.perf_counter()
-        most = self._interception.retries.max_reply_bytes
-        reading = Reading(started=started, most=most)
-        try:
-            response = send(request)
-            try:
-                packed = reading.add_all(response.iter_raw())
-            finally:
-                response.close()
-            body = unpacked(self._library, response, packed, most=most)
-        except ReplyTooLarge:
-            raise
-        except Exception as exc:  # a TLS error can come as it is
-            raise NetworkFailed(exc) from exc
-        return _wire_reply(response, body, started=started, first=reading.first)
+        return self._interception.question(self._library, request, candidate)
 
 
 class _Awaitable:
@@ -137,26 +104,17 @@ class _Awaitable:
         """Answer one request, or send it as it is."""
         question = await self._question(request)
         if question is None:
-            with _watched(self._interception, request) as came:
+            with uncached(self._interception.sdk_trial(request), request) as came:
                 return came(await send(request))
         if self._may_change_its_loop():
             request.headers["connection"] = "close"
-        here = _ThisLoop()
+        most = self._interception.retries.max_reply_bytes
+        receive = partial(received_async, self._library, send, request, most=most)
+        this_loop = _ThisLoop()
         try:
-            reply = await question.exchange.reply_async(
-                question.request,
-                lambda deadline: deadline.run(lambda: here.run(partial(self._sent, send, request))),
-                awaits=True,
-            )
-        except NetworkFailed as exc:
-            if RETRYING in request.headers:
-                return response(self._library, unreachable(exc))
-            error = _error(self._library, exc, request)
-        else:
-            return response(self._library, reply)
+            return await question.answer_async(lambda: this_loop.run(receive), awaits=True)
         finally:
-            here.is_over = True
-        raise error  # as above
+            this_loop.is_over = True
 
     def _may_change_its_loop(self) -> bool:
         """Tell whether the next request of a client may come from another loop than this one.
@@ -172,29 +130,11 @@ class _Awaitable:
         return is_new or self._loops > 1
 
     async def _question(self, request: Any) -> Question | None:
-        found = self._interception.candidate(request)
-        if found is None or not is_on_asyncio():
+        candidate = self._interception.candidate(request)
+        if candidate is None or not is_on_asyncio():
             return None
         await request.aread()
-        return self._interception.question(request, found)
-
-    async def _sent(self, send: Callable[[Any], Awaitable[Any]], request: Any) -> WireReply:
-        started = time.perf_counter()
-        most = self._interception.retries.max_reply_bytes
-        reading = Reading(started=started, most=most)
-        try:
-            response = await send(request)
-            try:
-                async for chunk in response.aiter_raw():
-                    reading.add(chunk)
-            finally:
-                await response.aclose()
-            body = unpacked(self._library, response, reading.body, most=most)
-        except ReplyTooLarge:
-            raise
-        except Exception as exc:  # a RuntimeError, too, where a connection is another loop's
-            raise NetworkFailed(exc) from exc
-        return _wire_reply(response, body, started=started, first=reading.first)
+        return self._interception.question(self._library, request, candidate)
 
 
 def _seam(library: Any, kind: str, name: str) -> tuple[type, Callable[..., Any]]:
@@ -207,25 +147,6 @@ def _seam(library: Any, kind: str, name: str) -> tuple[type, Callable[..., Any]]
             f"{kind}.{name} is not there. Install another version of it, or leave intercept off"
         )
     return owner, plain
-
-
-@contextmanager
-def _watched(interception: Interception, request: Any) -> Iterator[Callable[[Any], Any]]:
-    """Note where a provider fails at what an SDK asks besides questions; hand its reply on."""
-    asker = interception.asker if RETRYING in request.headers else None
-    name = f"{request.method} {request.url.path}"
-
-    def came(reply: Any) -> Any:
-        if asker is not None:
-            note_status(asker, name, reply.status_code)
-        return reply
-
-    try:
-        yield came
-    except Exception as exc:
-        if asker is not None:
-            note_error(asker, name, exc)
-        raise
 
 
 def _method(handle: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -263,21 +184,3 @@ class _ThisLoop:
         if self.is_over:
             raise CallAbandoned
         return await function()
-
-
-def _wire_reply(response: Any, body: bytes, *, started: float, first: float | None) -> WireReply:
-    return WireReply(
-        status=response.status_code,
-        headers=dict(response.headers),
-        body=body,
-        seconds=time.perf_counter() - started,
-        first_chunk_seconds=first,
-    )
-
-
-def _error(library: Any, failed: NetworkFailed, request: Any) -> Exception:
-    """Return what the client knows as an error of the network, or as a timeout."""
-    if isinstance(failed, TimedOut):
-        error: Exception = library.ReadTimeout(str(failed), request=request)
-        return error
-    return failed.error

@@ -11,24 +11,13 @@ from typing import Any
 
 from pytest_llmeval.models.base import CurrentTrial
 from pytest_llmeval.models.calls import CachedCalls
-from pytest_llmeval.models.http.exchange import (
-    Dialect,
-    Exchange,
-    JsonObject,
-    WireRequest,
-    cached_body,
-)
-from pytest_llmeval.models.http.httpx_messages import wire_request
+from pytest_llmeval.models.http.client_hook import Question, json_object
+from pytest_llmeval.models.http.exchange import Dialect, Exchange
 from pytest_llmeval.models.intercept.recognition import Head, Recognition
 from pytest_llmeval.models.limits.retries import RetryPolicy
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """A request to a model, and what answers it on behalf of whoever makes it."""
-
-    request: WireRequest
-    exchange: Exchange
+# By this header the SDKs of openai and anthropic tell that they try again themselves.
+RETRYING = "x-stainless-retry-count"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +64,9 @@ class Interception:
         self._note = note
         self._noted: set[str] = set()
 
-    @property
-    def asker(self) -> CurrentTrial | None:
-        """Who asks at the moment; None where that is to be left alone."""
-        return self._asker()
+    def sdk_trial(self, request: Any) -> CurrentTrial | None:
+        """Return who sends a request by an SDK; None where that is to be left alone."""
+        return self._asker() if RETRYING in request.headers else None
 
     def candidate(self, request: Any) -> Candidate | None:
         """Look at all but the body of a request; None for what is to be left alone."""
@@ -100,22 +88,26 @@ class Interception:
             )
         return None
 
-    def question(self, request: Any, candidate: Candidate) -> Question | None:
+    def question(self, library: Any, request: Any, candidate: Candidate) -> Question | None:
         """Look at the body of a candidate, which has been read; None as above."""
-        body = _body(request, candidate.dialect)
+        body = json_object(request.content)
         if body is None:
             return None
         if not candidate.is_known:
             if not isinstance(body.get("model"), str):
                 return None
             self._tell(candidate.head, "was taken for a question to a model, as it names one")
+        exchange = Exchange(
+            dialect=candidate.dialect,
+            calls=self._calls_of(candidate.asker),
+            retries=self.retries,
+        )
         return Question(
-            request=wire_request(request, body),
-            exchange=Exchange(
-                dialect=candidate.dialect,
-                calls=self._calls_of(candidate.asker),
-                retries=self.retries,
-            ),
+            library,
+            request,
+            body=body,
+            exchange=exchange,
+            retries_errors=RETRYING in request.headers,
         )
 
     def _tell(self, head: Head, what: str) -> None:
@@ -127,13 +119,3 @@ class Interception:
 
 def _host(head: Head) -> str:
     return head.parts.netloc.rpartition("@")[2]  # without user and password
-
-
-def _body(request: Any, dialect: Dialect) -> JsonObject | None:
-    return cached_body(
-        dialect,
-        method=request.method,
-        path=request.url.path,
-        content_type=request.headers.get("content-type", ""),
-        read=lambda: bytes(request.content),
-    )

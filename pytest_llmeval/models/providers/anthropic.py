@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import anthropic
     from anthropic.types import Message
 
-    from pytest_llmeval.models.http.client_hook import Connections
+    from pytest_llmeval.models.http.transports import Connections
 
 REQUIREMENT = "anthropic>=1,<3"
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
@@ -95,7 +95,7 @@ def client(
     """
     with sdk_needed("anthropic", REQUIREMENT):
         import anthropic
-    from pytest_llmeval.models.http.client_hook import CachingTransport
+    from pytest_llmeval.models.http.transports import CachingTransport
 
     transport = CachingTransport(connect(), calls, dialect=DIALECT, retries=retries)
     api_key, auth_token = _credential()
@@ -113,7 +113,7 @@ def async_client(
     """Build the vendor's own awaitable client for one trial: as ``client``."""
     with sdk_needed("anthropic", REQUIREMENT):
         import anthropic
-    from pytest_llmeval.models.http.client_hook import AsyncCachingTransport
+    from pytest_llmeval.models.http.transports import AsyncCachingTransport
 
     transport = AsyncCachingTransport(connect(), calls, dialect=DIALECT, retries=retries)
     api_key, auth_token = _credential()

@@ -13,6 +13,8 @@ from pytest_llmeval.models.base import Facts
 from pytest_llmeval.models.calls import SAMPLING_PARAMETERS, CachedCalls
 from pytest_llmeval.models.http.exchange import Dialect, JsonObject
 from pytest_llmeval.models.http.masking import key_of_environment
+from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS
+from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS
 from pytest_llmeval.models.limits.retries import RetryPolicy
 from pytest_llmeval.models.providers.chat import ChatForm, text_of
 from pytest_llmeval.models.providers.sdk import sdk_needed
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     import ollama
     from ollama import ChatResponse
 
-    from pytest_llmeval.models.http.client_hook import Connections
+    from pytest_llmeval.models.http.transports import Connections
 
 REQUIREMENT = "ollama>=0.6,<1"
 KEY_VARIABLE = "OLLAMA_API_KEY"
@@ -99,12 +101,14 @@ def client(
     """
     _key()  # the SDK reads it itself, when it is imported: see that it can be sent
     with sdk_needed("ollama", REQUIREMENT):
+        import httpx
         import ollama
-    from pytest_llmeval.models.http.client_hook import CachingTransport
-    from pytest_llmeval.models.http.httpx_transport import DEADLINES, HttpxTransport
+    from pytest_llmeval.models.http.transports import CachingTransport
 
-    transport = CachingTransport(connect(), calls, dialect=DIALECT, retries=retries)
-    return ollama.Client(transport=HttpxTransport(transport), timeout=DEADLINES)
+    transport = CachingTransport(connect(), calls, dialect=DIALECT, retries=retries, library=httpx)
+    return ollama.Client(
+        transport=transport, timeout=httpx.Timeout(DEFAULT_SECONDS, connect=CONNECT_SECONDS)
+    )
 
 
 def async_client(
@@ -113,12 +117,16 @@ def async_client(
     """Build the vendor's own awaitable client for one trial: as ``client``."""
     _key()  # as above
     with sdk_needed("ollama", REQUIREMENT):
+        import httpx
         import ollama
-    from pytest_llmeval.models.http.client_hook import AsyncCachingTransport
-    from pytest_llmeval.models.http.httpx_transport import DEADLINES, AsyncHttpxTransport
+    from pytest_llmeval.models.http.transports import AsyncCachingTransport
 
-    transport = AsyncCachingTransport(connect(), calls, dialect=DIALECT, retries=retries)
-    return ollama.AsyncClient(transport=AsyncHttpxTransport(transport), timeout=DEADLINES)
+    transport = AsyncCachingTransport(
+        connect(), calls, dialect=DIALECT, retries=retries, library=httpx
+    )
+    return ollama.AsyncClient(
+        transport=transport, timeout=httpx.Timeout(DEFAULT_SECONDS, connect=CONNECT_SECONDS)
+    )
 
 
 def base_url() -> str:

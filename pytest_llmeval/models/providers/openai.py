@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import openai
     from openai.types.chat import ChatCompletion
 
-    from pytest_llmeval.models.http.client_hook import Connections
+    from pytest_llmeval.models.http.transports import Connections
 
 REQUIREMENT = "openai>=3,<4"
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -127,7 +127,7 @@ def client(
     """
     with sdk_needed("openai", REQUIREMENT):
         import openai
-    from pytest_llmeval.models.http.client_hook import CachingTransport
+    from pytest_llmeval.models.http.transports import CachingTransport
 
     transport = CachingTransport(connect(), calls, dialect=DIALECT, retries=retries)
     return openai.OpenAI(
@@ -143,7 +143,7 @@ def async_client(
     """Build the vendor's own awaitable client for one trial: as ``client``."""
     with sdk_needed("openai", REQUIREMENT):
         import openai
-    from pytest_llmeval.models.http.client_hook import AsyncCachingTransport
+    from pytest_llmeval.models.http.transports import AsyncCachingTransport
 
     transport = AsyncCachingTransport(connect(), calls, dialect=DIALECT, retries=retries)
     return openai.AsyncOpenAI(

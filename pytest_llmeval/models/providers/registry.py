@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import ollama
     import openai
 
-    from pytest_llmeval.models.http.client_hook import Connections
     from pytest_llmeval.models.http.plain_http import Wire
+    from pytest_llmeval.models.http.transports import Connections
     from pytest_llmeval.models.providers.chat import ChatForm
     from pytest_llmeval.models.providers.function import LoadedFunction
 
@@ -187,7 +187,7 @@ class Providers:
         """Open, at the first call, what the clients of all trials send through; from any thread."""
         with self._opening:
             if self._connections is None:
-                from pytest_llmeval.models.http.client_hook import Connections
+                from pytest_llmeval.models.http.transports import Connections
 
                 self._connections = Connections(
                     self._retries.limit.seconds, most=self._retries.max_reply_bytes

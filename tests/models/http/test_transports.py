@@ -1,17 +1,16 @@
-"""From httpx to httpx2 and back: what the ollama SDK's requests do not show by themselves."""
+"""Under a client of httpx: what the ollama SDK's requests do not show by themselves."""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import httpx
-import httpx2
 import pytest
 
-from pytest_llmeval.models.http.client_hook import AsyncCachingTransport, CachingTransport
-from pytest_llmeval.models.http.httpx_transport import AsyncHttpxTransport, HttpxTransport
+from pytest_llmeval.models.http.transports import AsyncCachingTransport, CachingTransport
 from pytest_llmeval.models.limits.retries import RetryPolicy
 from pytest_llmeval.models.providers.ollama import DIALECT
 from tests.models.conftest import CountingTrial, Session
@@ -19,36 +18,25 @@ from tests.servers.openai_server import OpenAIServer, Scripted
 
 
 def blocking(session: Session) -> httpx.Client:
-    road = CachingTransport(
+    transport: Any = CachingTransport(
         session.providers.connections(),
         session.calls(CountingTrial(0)),
         dialect=DIALECT,
         retries=RetryPolicy(),
+        library=httpx,
     )
-    return httpx.Client(transport=HttpxTransport(road))
+    return httpx.Client(transport=transport)
 
 
 def awaitable(session: Session) -> httpx.AsyncClient:
-    road = AsyncCachingTransport(
+    transport: Any = AsyncCachingTransport(
         session.providers.connections(),
         session.calls(CountingTrial(0)),
         dialect=DIALECT,
         retries=RetryPolicy(),
+        library=httpx,
     )
-    return httpx.AsyncClient(transport=AsyncHttpxTransport(road))
-
-
-def errors_of(library: object) -> set[str]:
-    base = getattr(library, "RequestError")  # noqa: B009 - of two libraries
-    names = dir(library)
-    kinds = {name: getattr(library, name) for name in names}
-    return {n for n, k in kinds.items() if isinstance(k, type) and issubclass(k, base)}
-
-
-def test_every_error_of_the_one_library_is_one_of_the_other() -> None:
-    own = {"SSEError"}  # of a reader of events, which no SDK uses
-
-    assert errors_of(httpx2) - own <= errors_of(httpx)
+    return httpx.AsyncClient(transport=transport)
 
 
 def test_method_query_headers_and_body_arrive_as_they_were(

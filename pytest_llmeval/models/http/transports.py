@@ -1,0 +1,224 @@
+"""The transports under our clients of the vendors' SDKs, and the connections they send through."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+import httpx2
+
+from pytest_llmeval.cache.locks import fork_safe_lock
+from pytest_llmeval.errors import ReplayMiss
+from pytest_llmeval.models.calls import CachedCalls
+from pytest_llmeval.models.http.client_hook import (
+    Question,
+    json_object,
+    received,
+    response,
+    uncached,
+)
+from pytest_llmeval.models.http.exchange import (
+    WIRE_HEADERS,
+    Dialect,
+    Exchange,
+    is_kept,
+    refused,
+    without_wire_headers,
+)
+from pytest_llmeval.models.http.masking import masked, secrets_of
+from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS
+from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS, Deadline
+from pytest_llmeval.models.limits.retries import MAX_REPLY_BYTES, RetryPolicy, WireReply
+
+
+class _Transport:
+    """The part that the blocking and the awaitable transport have in common.
+
+    They leave the connections open when their client is closed: the clients of all trials
+    share them.
+
+    Args:
+        connections: send a request.
+        calls: the calls of the trial whose client this carries.
+        dialect: the vendor of that client.
+        retries: how to try again.
+        library: ``httpx`` or ``httpx2``, on which that client is built.
+    """
+
+    def __init__(
+        self,
+        connections: Connections,
+        calls: CachedCalls,
+        *,
+        dialect: Dialect,
+        retries: RetryPolicy,
+        library: Any = httpx2,
+    ) -> None:
+        self._connections = connections
+        self._exchange = Exchange(dialect=dialect, calls=calls, retries=retries)
+        self._library = library
+
+    def _question(self, request: Any) -> Question | None:
+        """Look at a request; None if its reply is not kept."""
+        content_type = request.headers.get("content-type", "")
+        if not is_kept(
+            self._exchange.dialect,
+            method=request.method,
+            path=request.url.path,
+            content_type=content_type,
+        ):
+            return None  # unread, as an upload may be large
+        body = json_object(request.read())
+        if body is None:
+            return None
+        return Question(self._library, request, body=body, exchange=self._exchange)
+
+    def _receive(self, request: Any) -> WireReply:
+        return self._connections.receive(self._library, request)
+
+    def _pass_on(self, request: Any) -> Any:
+        """Send a request whose reply is not kept; a success is handed over unread."""
+        calls = self._exchange.calls
+        if calls.only_replays:
+            miss = ReplayMiss(
+                f"the reply to {request.method} {request.url.path} is not kept, so there is none "
+                "to replay, and --llm-cache=replay makes no call. Make it:  pytest "
+                "--llm-cache=auto"
+            )
+            calls.trial.refuse(miss)
+            return response(self._library, refused(miss))
+        with uncached(calls.trial, request) as came:
+            sent = self._connections.pass_through(self._library, request)
+            if sent.status_code < HTTPStatus.BAD_REQUEST:
+                return came(sent)
+            came(sent, sent.read())
+        told = WireReply(status=sent.status_code, headers=dict(sent.headers), body=sent.content)
+        secrets = secrets_of(request.headers.items(), query=request.url.query.decode("ascii"))
+        return response(self._library, without_wire_headers(masked(told, secrets)))
+
+
+class CachingTransport(_Transport, httpx2.BaseTransport):
+    """Answers requests to models from the store; sends those that are not there.
+
+    Clients of httpx take it as well: they ask for no more than its methods.
+    """
+
+    def handle_request(self, request: Any) -> Any:
+        """Answer one request of the SDK; raises as ``Question.answer``."""
+        question = self._question(request)
+        if question is None:
+            return self._pass_on(request)
+        return question.answer(lambda: self._receive(request))
+
+
+class AsyncCachingTransport(_Transport, httpx2.AsyncBaseTransport):
+    """Does the same for an async client.
+
+    Requests are sent by the blocking connections, in a thread each. So there are none that
+    belong to an event loop and would have to be closed on it, and a call that was given up
+    by the test is still paid to its end and kept.
+    """
+
+    async def handle_async_request(self, request: Any) -> Any:
+        """Answer one request of the SDK; raises as ``Question.answer``."""
+        await request.aread()
+        question = self._question(request)
+        if question is None:
+            trial = self._exchange.calls.trial
+            return await trial.wait_async(lambda: self._read_through(request))
+        return await question.answer_async(lambda: self._receive(request))
+
+    def _read_through(self, request: Any) -> Any:
+        """Send a request and read the reply here: its stream belongs to this thread."""
+        sent = self._pass_on(request)
+        try:
+            content = sent.read()
+        finally:
+            sent.close()
+        headers = sent.headers.multi_items()
+        kept = [(name, text) for name, text in headers if name not in WIRE_HEADERS]
+        return self._library.Response(sent.status_code, headers=kept, content=content)
+
+
+class Connections:
+    """The HTTP clients through which all trials send: whole ones, for only those heed proxies.
+
+    One client for each call that is under way, used again and again, the last one first.
+    A single one for all looks at every idle connection before each call: with 64 in
+    flight that took more time than the call itself.
+
+    Args:
+        seconds: for how long a connection may be silent.
+        most: bytes that are read of a reply.
+    """
+
+    def __init__(self, seconds: float = DEFAULT_SECONDS, *, most: int = MAX_REPLY_BYTES) -> None:
+        self._most = most
+        self._seconds = seconds
+        self._tls = httpx2.create_ssl_context()
+        # Each by library. append and pop are atomic.
+        self._idle: defaultdict[Any, list[Any]] = defaultdict(list)
+        self._passing: dict[Any, Any] = {}
+        self._opening = fork_safe_lock()
+        self._is_closed = False
+
+    def post(
+        self, url: str, *, headers: Mapping[str, str], content: bytes, deadline: Deadline
+    ) -> WireReply:
+        """Send a question of our own once, by a proxy: ``plain_http`` knows none.
+
+        Raises:
+            NetworkFailed: there was no reply, or it broke off.
+            TimeIsUp: it did not come in time.
+        """
+        client = self._untouched(httpx2)
+        request = client.build_request("POST", url, headers=headers, content=content)
+        return deadline.run(lambda: self.receive(httpx2, request))
+
+    def receive(self, library: Any, request: Any) -> WireReply:
+        """Send a request of a library once and read the whole reply; from any thread.
+
+        Raises:
+            NetworkFailed: there was none, or it broke off.
+        """
+        try:
+            client = self._idle[library].pop()
+        except IndexError:
+            client = self._open(library)
+        try:
+            return received(library, partial(_send, client), request, most=self._most)
+        finally:
+            self._idle[library].append(client)
+            if self._is_closed:  # meanwhile: after Ctrl-C nobody waits for calls under way
+                self.close()
+
+    def pass_through(self, library: Any, request: Any) -> Any:
+        """Send a request that is no question to a model; the reply is handed over unread."""
+        return _send(self._untouched(library), request)
+
+    def close(self) -> None:
+        """Close every connection; one that is in use when it comes back."""
+        self._is_closed = True
+        for client in list(self._passing.values()):
+            client.close()
+        for idle in list(self._idle.values()):
+            while idle:
+                idle.pop().close()
+
+    def _untouched(self, library: Any) -> Any:
+        with self._opening:
+            if library not in self._passing:
+                self._passing[library] = self._open(library)
+            return self._passing[library]
+
+    def _open(self, library: Any) -> Any:
+        timeouts = library.Timeout(self._seconds, connect=CONNECT_SECONDS)
+        return library.Client(verify=self._tls, timeout=timeouts)
+
+
+def _send(client: Any, request: Any) -> Any:
+    """Send a request as it is."""
+    return client.send(request, stream=True, auth=None, follow_redirects=False)
