@@ -29,7 +29,11 @@ from pytest_llmeval.errors import CacheError
 from pytest_llmeval.records import Run, Trial
 from pytest_llmeval.reports.commands import cached
 from pytest_llmeval.runs.git import read_state
-from pytest_llmeval.runs.lookup.named import draws_of_baselines, draws_of_every_run, run_named
+from pytest_llmeval.runs.lookup.for_commands import (
+    draws_of_baselines,
+    draws_of_every_run,
+    run_named,
+)
 from pytest_llmeval.runs.store import RunStore
 
 AGE = re.compile(r"([1-9][0-9]{0,4})d", re.ASCII)

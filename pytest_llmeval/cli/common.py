@@ -23,7 +23,7 @@ from pytest_llmeval.runs.conditions import (
 )
 from pytest_llmeval.runs.git import read_state
 from pytest_llmeval.runs.lookup.baseline import Baseline
-from pytest_llmeval.runs.lookup.references import find_candidate, find_reference
+from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
 from pytest_llmeval.runs.score_tables.reader import ScoreTable, read_table, table_named
 from pytest_llmeval.runs.score_tables.table_runs import runs_of
 from pytest_llmeval.runs.store import RunStore
@@ -148,7 +148,7 @@ def _check_direction(better: Better, runs: Iterable[Run]) -> None:
 
 
 def _as_found(table: ScoreTable, run: Run) -> Baseline:
-    return Baseline(run=run, path=table.path, reference=table.reference, commit=None, how="table")
+    return Baseline(run=run, path=table.path, reference=table.reference, how="table")
 
 
 def _recorded(

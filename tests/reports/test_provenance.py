@@ -168,9 +168,7 @@ def _fields(run: Run) -> dict[str, Any]:
 @pytest.fixture
 def judgement(tmp_path: Path) -> Judgement:
     run = a_run(served="gpt-2026-02-02", versions={"openai": "3.2"})
-    baseline = Baseline(
-        run=a_run(), path=tmp_path / "run", reference="main", commit=None, how="last"
-    )
+    baseline = Baseline(run=a_run(), path=tmp_path / "run", reference="main", how="last")
     settings = Settings(directory=tmp_path, session="s")
     return Judgement(settings=settings, run=run, baseline=baseline, could_not_judge="no")
 

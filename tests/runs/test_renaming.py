@@ -17,7 +17,7 @@ FUNCTION = "tests/test_a.py::test_a"
 
 def found() -> Baseline:
     run = make_run(partial=(FUNCTION,))
-    return Baseline(run=run, path=Path("run"), reference="main", commit=None, how="last")
+    return Baseline(run=run, path=Path("run"), reference="main", how="last")
 
 
 @pytest.mark.parametrize(

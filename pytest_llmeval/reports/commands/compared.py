@@ -15,7 +15,7 @@ from pytest_llmeval.reports.terminal import failure_line, side_line
 from pytest_llmeval.reports.ungated import ungated_lines
 from pytest_llmeval.runs.format.run_lines import RunHeader
 from pytest_llmeval.runs.lookup.baseline import Baseline
-from pytest_llmeval.runs.lookup.eligible import peculiarities
+from pytest_llmeval.runs.lookup.search import peculiarities
 
 
 def compared_lines(judgement: Judgement, candidate: Baseline) -> Iterator[Line]:

@@ -1,22 +1,36 @@
-"""The runs of one commit after another, until one will do as a baseline."""
+"""The runs of one commit after another, until one will do as a baseline; and if not, why not."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from pytest_llmeval.errors import BaselineUnreadable
+from pytest_llmeval.records import Run, filters_of, paths_of
 from pytest_llmeval.runs.git import short
-from pytest_llmeval.runs.lookup.eligible import Demand, shortcomings, too_many_errored
-from pytest_llmeval.runs.store import FoundRun, RunStore, StoredRun
+from pytest_llmeval.runs.store import (
+    FoundRun,
+    RunStore,
+    StoredRun,
+    ahead,
+    dated_ahead,
+    first_of,
+    is_run_id,
+)
+
+MENTIONED = 3
+# The gate refuses a comparison when more of either side's trials errored than this: a
+# baseline beyond it most likely met a provider that was down, and settles nothing.
+MOST_ERRORED = 0.05
 
 
 class _Rank(NamedTuple):
     """How well a run stands for its commit, the most important first; the lowest is best.
 
     Attributes:
-        models: see ``Demand.model_rank``.
+        models: 0 if it asked the same ones, 1 these and others, 2 other ones.
         errored: too many of its trials are errored.
         replayed: it paid for nothing, so it has no draw that an earlier run had not, and
             may well have fewer of them.
@@ -28,7 +42,7 @@ class _Rank(NamedTuple):
 
 
 class Search:
-    """One look through the store, and what it had to leave aside.
+    """One look through the store for a run that fits, and what it had to leave aside.
 
     Attributes:
         passed_over: sentences about runs that would not do, of commits that have no run that will.
@@ -36,13 +50,48 @@ class Search:
         unlike: what makes the first complete and clean one among them another project's, if any.
     """
 
-    def __init__(self, store: RunStore, *, demand: Demand, excluding: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        store: RunStore,
+        *,
+        root: str,
+        selection: Sequence[str],
+        models: frozenset[str] | None = None,
+        excluding: Collection[str] = (),
+    ) -> None:
+        """Say what a run has to fit.
+
+        Args:
+            store: where runs are kept.
+            root: the session's rootpath relative to git's top level.
+            selection: see ``records.Run``; empty for everything.
+            models: models it is known to ask; None if that is not known yet.
+            excluding: ids of runs that will not do.
+        """
         self._store = store
+        self._root = root
+        self._selection = selection
+        self._models = models
         self._excluding = excluding
-        self._demand = demand
         self.passed_over: list[str] = []
         self.unseen: list[str] = []
         self.unlike: str | None = None
+
+    def mentioned(self) -> list[str]:
+        """Return the first sentences about what was passed over, and how many there are more."""
+        more = len(self.passed_over) - MENTIONED
+        shown = self.passed_over[:MENTIONED]
+        return [*shown, f"passed over: {more} more"] if more > 0 else shown
+
+    def unlikeness(self, run: Run) -> str | None:
+        """Say what makes a run one of something else, None if it is alike."""
+        if run.root != self._root:
+            return f"it was recorded with rootdir {run.root!r}, this session has {self._root!r}"
+        if not covers(run.selection, narrow=self._selection):
+            return (
+                f"it covers {_selected(run.selection)}, this session {_selected(self._selection)}"
+            )
+        return None
 
     def best_at(self, commit: str) -> FoundRun | None:
         """Read the best run of a commit that is complete, clean and alike, if it has one."""
@@ -65,7 +114,7 @@ class Search:
         for stored in runs:
             run = stored.header.run
             bars = shortcomings(run, trials=stored.header.trials)
-            unlikeness = self._demand.unlikeness(run)
+            unlikeness = self.unlikeness(run)
             if bars:
                 reasons[" and ".join(bars)] += 1
             elif unlikeness is not None:
@@ -84,15 +133,21 @@ class Search:
 
     def _rank(self, stored: StoredRun) -> _Rank:
         header = stored.header
+        models = 0
+        if self._models is not None and header.models_asked != self._models:
+            models = 1 if self._models < header.models_asked else 2
         return _Rank(
-            models=self._demand.model_rank(header.models_asked),
+            models=models,
             errored=too_many_errored(header.errored, ran=header.ran),
             replayed=header.only_replayed,
         )
 
     def _notes(self, chosen: StoredRun, *, among: Sequence[StoredRun]) -> tuple[str, ...]:
-        model_note = self._demand.model_note(chosen.header.models_asked)
-        notes = [] if model_note is None else [model_note]
+        notes = []
+        asked = chosen.header.models_asked
+        if self._models is not None and not self._models <= asked:
+            own = _listed(self._models)
+            notes.append(f"other models: it asked {_listed(asked)}, this session asks {own}")
         rank = self._rank(chosen)
         for newer in among[: among.index(chosen)]:
             if self._rank(newer)[:2] == (rank.models, True) and not rank.errored:
@@ -100,3 +155,65 @@ class Search:
                 notes.append(f"a newer run of this commit has {errored} of {ran} trials errored")
                 break  # the newest of them stands for all: nothing else is known of the rest
         return tuple(notes)
+
+
+def shortcomings(run: Run, *, trials: int) -> tuple[str, ...]:
+    """List what bars a run, of which the header will do, from standing for its commit."""
+    found = []
+    if run.unseen:
+        found.append(f"dirty: git did not look at {first_of(run.unseen)}")
+    elif run.dirty:
+        found.append("dirty: tracked files differed from the commit")
+    if not run.complete:
+        wanted = sum(case.repeats for case in run.cases)
+        cause = (
+            f"{trials} of {wanted} trials" if trials < wanted else "not everything was collected"
+        )
+        found.append(f"incomplete: {cause}")
+    if is_run_id(run.id) and dated_ahead(run.id):  # the name of a score table tells no time
+        found.append(ahead(run.id))
+    return tuple(found)
+
+
+def peculiarities(run: Run, *, trials: int) -> tuple[str, ...]:
+    """List what is to be said of a run that was named: its shortcomings, and what it covers."""
+    found = shortcomings(run, trials=trials)
+    return (*found, f"of {_selected(run.selection)} alone") if run.selection else found
+
+
+def too_many_errored(errored: int, *, ran: int) -> bool:
+    """Tell whether a run has so many errored trials that the gate may not judge by it.
+
+    Args:
+        errored: how many trials are errored.
+        ran: how many there are without the skipped ones, which tell nothing of the provider.
+    """
+    return errored > MOST_ERRORED * ran
+
+
+def covers(wide: Sequence[str], *, narrow: Sequence[str]) -> bool:
+    """Tell whether a selection has all that another one has; the empty one has everything.
+
+    Each path of the narrow one must lie below one of the wide one. As options only leave
+    tests out, those of the wide one must all be in the narrow one too.
+    """
+    if not filters_of(wide) <= filters_of(narrow):
+        return False
+    outer, inner = paths_of(wide), paths_of(narrow)
+    if not outer:
+        return True
+    return bool(inner) and all(any(_reaches(path, item) for path in outer) for item in inner)
+
+
+def _reaches(path: str, item: str) -> bool:
+    if "::" in path:
+        return item == path or item.startswith((f"{path}::", f"{path}["))
+    return PurePosixPath(item.partition("::")[0]).is_relative_to(path)
+
+
+def _selected(selection: Sequence[str]) -> str:
+    return _listed(selection) if selection else "everything"
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(repr(word) for word in sorted(words)) or "none"

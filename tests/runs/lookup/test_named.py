@@ -6,7 +6,11 @@ import pytest
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound, BaselineUnreadable
 from pytest_llmeval.runs.git import GitState
-from pytest_llmeval.runs.lookup.named import draws_of_baselines, draws_of_every_run, run_named
+from pytest_llmeval.runs.lookup.for_commands import (
+    draws_of_baselines,
+    draws_of_every_run,
+    run_named,
+)
 from tests.runs.builders import make_call, make_trials
 
 if TYPE_CHECKING:

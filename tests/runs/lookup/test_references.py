@@ -13,7 +13,7 @@ from pytest_llmeval.errors import (
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import GitState
 from pytest_llmeval.runs.lookup.baseline import Baseline
-from pytest_llmeval.runs.lookup.references import find_candidate, find_reference
+from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
 from tests.runs.builders import COMMIT, make_run
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_llmeval.runs.lookup.eligible import Demand, covers, shortcomings, too_many_errored
+from pytest_llmeval.runs.lookup.search import covers, shortcomings, too_many_errored
 from tests.runs.builders import make_run
 
 
@@ -79,9 +79,3 @@ def test_a_twentieth_of_the_trials_may_be_errored_and_no_more():
     assert not too_many_errored(0, ran=0)
     assert not any(too_many_errored(n, ran=20 * n) for n in range(1, 2000))
     assert all(too_many_errored(n + 1, ran=20 * n) for n in range(1, 2000))
-
-
-def test_models_are_not_held_against_a_run_while_none_are_known():
-    demand = Demand(root=".", selection=())
-    assert demand.model_rank(frozenset({"a/b"})) == 0
-    assert demand.model_note(frozenset({"a/b"})) is None

@@ -1,0 +1,226 @@
+"""Recorded runs for the command: there is no session, so a run stands for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from pytest_llmeval.errors import BaselineError, BaselineNotFound
+from pytest_llmeval.records import Run
+from pytest_llmeval.runs.git import GitState, ResolvedRef, first_parents, near_names, short
+from pytest_llmeval.runs.lookup.baseline import (
+    NEAREST,
+    Baseline,
+    How,
+    find_by_name,
+    resolve_ref,
+    trail_of,
+)
+from pytest_llmeval.runs.lookup.search import Search, covers, peculiarities, shortcomings
+from pytest_llmeval.runs.store import ENDING, FoundRun, RunStore, StoredRun, refuse_tracked
+
+
+def find_candidate(reference: str, *, store: RunStore, git: GitState) -> Baseline:
+    """Find the run that is judged.
+
+    Args:
+        reference: a run file, ``last``, a run id, or a name of a commit: then the newest
+            complete and clean run of that very commit, but none of a part of another's tests.
+        store: where runs are kept.
+        git: the state of the working tree.
+
+    Raises:
+        BaselineError: there is no such run.
+        BaselineUnreadable: it is damaged.
+        SettingsError: git tracks runs or replies of the store.
+    """
+    named = _by_name(reference, store=store, git=git)
+    if named is not None:
+        return named
+    commit = _resolved(reference, store=store, git=git).commit
+    listing = store.at_commit(commit)
+    eligible = [
+        stored
+        for stored in listing.runs
+        if not shortcomings(stored.header.run, trials=stored.header.trials)
+    ]
+    for stored in eligible:
+        if not any(_is_part(stored, of=other) for other in eligible):
+            found = FoundRun(stored.path, store.load(stored.path), listing.notes)
+            return _of_commit(reference, found, how="commit", distance=0)
+    raise _nothing(reference, commit, where="", store=store)
+
+
+def _is_part(one: StoredRun, *, of: StoredRun) -> bool:
+    narrow, wide = one.header.run.selection, of.header.run.selection
+    return covers(wide, narrow=narrow) and not covers(narrow, narrow=wide)
+
+
+def find_reference(reference: str, *, candidate: Run, store: RunStore, git: GitState) -> Baseline:
+    """Find the run that another one is held against.
+
+    Args:
+        reference: as for ``find_candidate``, but ``last`` is the newest run besides the
+            candidate, and a branch or tag leads to its merge-base with the candidate's
+            commit and the nearest ancestors of that.
+        candidate: the run that is judged.
+        store: where runs are kept.
+        git: the state of the working tree.
+
+    Raises:
+        BaselineError: there is no such run.
+        BaselineUnreadable: it is damaged.
+        SettingsError: git tracks runs or replies of the store.
+    """
+    named = _by_name(reference, store=store, git=git, besides=candidate.id)
+    if named is not None:
+        return named
+    ref = _resolved(reference, store=store, git=git)
+    trail = trail_of(ref, seen_from=candidate.commit, git=git)
+    if trail is None:  # unrelated histories
+        trail = trail_of(ref, seen_from=ref.commit, git=git)
+        assert trail is not None  # noqa: S101 - a commit is its own ancestor
+    models = {call.model for trial in candidate.trials for call in trial.calls if call.model}
+    search = Search(
+        store,
+        root=candidate.root,
+        selection=candidate.selection,
+        models=frozenset(models) or None,
+    )
+    wanted, *ancestors = trail.commits
+    for distance, commit in enumerate(trail.commits):
+        found = search.best_at(commit)
+        if found is not None:
+            how: How = "commit" if wanted == ref.commit else "merge-base"
+            return _of_commit(reference, found, how=how, distance=distance)
+    where = f" nor its {len(ancestors)} nearest ancestors" if ancestors else ""
+    raise _nothing(reference, wanted, where=where, store=store)
+
+
+def _by_name(
+    reference: str, *, store: RunStore, git: GitState, besides: str | None = None
+) -> Baseline | None:
+    excluding = () if besides is None else (besides,)
+    named = find_by_name(reference, store=store, git=git, excluding=excluding)
+    if named is None or named.how != "file":
+        refuse_tracked(store.directory, git=git)
+    if named is not None:
+        odd = (
+            f"{reference} is {one}"
+            for one in peculiarities(named.run, trials=len(named.run.trials))
+        )
+        return replace(named, notes=(*named.notes, *odd))
+    if reference == "last":
+        other = "" if besides is None else f" besides {besides}"
+        raise BaselineNotFound(f"last: no run{other} in {store.folder}. Record one: pytest")
+    return None
+
+
+def _of_commit(reference: str, found: FoundRun, *, how: How, distance: int) -> Baseline:
+    notes = found.notes
+    if distance:
+        notes = (*notes, f"{distance} nearer commit(s) of {reference} have no run that will do")
+    return Baseline(
+        run=found.run,
+        path=found.path,
+        reference=reference,
+        how=how,
+        distance=distance,
+        notes=notes,
+    )
+
+
+def _resolved(reference: str, *, store: RunStore, git: GitState) -> ResolvedRef:
+    ref = resolve_ref(reference, git=git)
+    if ref is not None:
+        return ref
+    what = f"{reference}: no table, run file or run id in {store.folder} has that name"
+    if git.top is None:
+        raise BaselineError(f"{what}, and {git.absent}. List them: llmeval list")
+    near = near_names(reference, top=git.top)
+    hint = f"Did you mean {' or '.join(near)}?" if near else "List them: llmeval list"
+    raise BaselineError(f"{what}, nor a commit, branch or tag. {hint}")
+
+
+def _nothing(reference: str, commit: str, *, where: str, store: RunStore) -> BaselineNotFound:
+    return BaselineNotFound(
+        f"{reference}: no complete run of a clean tree is recorded for {short(commit)}{where} "
+        f"in {store.folder}. Record one: git switch --detach {short(commit)} && pytest"
+    )
+
+
+def run_named(reference: str, *, store: RunStore, git: GitState) -> Run:
+    """Read a run.
+
+    Args:
+        reference: a run file, ``last`` or a run id.
+        store: where runs are kept.
+        git: the state of the working tree.
+
+    Raises:
+        BaselineNotFound: there is none of that name.
+        BaselineUnreadable: it is damaged.
+    """
+    named = find_by_name(reference, store=store, git=git)
+    if named is None:
+        raise BaselineNotFound(
+            f"no run {reference!r} in {store.folder}. Name a run file, a run id, or last"
+        )
+    return named.run
+
+
+def draws_of_every_run(store: RunStore) -> frozenset[str]:
+    """Collect the ids of all draws that any recorded run names.
+
+    Raises:
+        BaselineUnreadable: a run cannot be read, so what it names is not known.
+    """
+    paths = sorted(store.folder.glob(f"*/*{ENDING}"))
+    return _draws(store.load(path) for path in paths)
+
+
+def draws_of_baselines(
+    references: Sequence[str], *, store: RunStore, git: GitState
+) -> frozenset[str]:
+    """Collect the ids of all draws that the baselines of these names may need.
+
+    Args:
+        references: run files, ``last``, run ids, or names of commits. Such a name stands for
+            every run of that commit and of the ancestors that a lookup goes back to.
+        store: where runs are kept.
+        git: the state of the working tree.
+
+    Raises:
+        BaselineError: a name leads nowhere, or no run is recorded there.
+        BaselineUnreadable: a run cannot be read.
+    """
+    return _draws(run for name in references for run in _runs_behind(name, store=store, git=git))
+
+
+def _runs_behind(reference: str, *, store: RunStore, git: GitState) -> list[Run]:
+    named = find_by_name(reference, store=store, git=git)
+    if named is not None:
+        return [named.run]
+    if git.top is None:
+        raise BaselineError(f"no run {reference!r} in {store.folder}, and {git.absent}")
+    ref = resolve_ref(reference, git=git)
+    if ref is None:
+        raise BaselineError(f"{reference!r} is no run file, run id, commit, branch or tag here")
+    commits = (ref.commit, *first_parents(ref.commit, top=git.top, at_most=NEAREST))
+    paths = [path for c in commits for path in sorted((store.folder / c).glob(f"*{ENDING}"))]
+    if not paths:
+        raise BaselineNotFound(
+            f"no run is recorded for {reference} nor its {len(commits) - 1} nearest ancestors in "
+            f"{store.folder}, so nothing would be kept for it"
+        )
+    return [store.load(path) for path in paths]
+
+
+def _draws(runs: Iterable[Run]) -> frozenset[str]:
+    return frozenset(
+        call.draw
+        for run in runs
+        for trial in run.trials
+        for call in trial.calls
+        if call.draw is not None
+    )
