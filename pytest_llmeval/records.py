@@ -32,6 +32,8 @@ OWN_DIRECTIONS: Mapping[str, Better] = {
     **dict.fromkeys(MEASURED_METRICS, "lower"),
 }
 
+MOST_ERRORED = 0.05  # of the trials that ran; a single one is never too many
+
 
 class Outcome(StrEnum):
     """How one trial ended."""
@@ -156,6 +158,16 @@ class Trial:
     calls: tuple[Call, ...] = ()
     message: str = ""
     seconds: float = 0.0
+
+
+def too_many_errored(errored: int, *, ran: int) -> bool:
+    """Tell whether a part of a run has so many errored trials that the gate does not judge by it.
+
+    Args:
+        errored: how many trials are errored.
+        ran: how many there are without the skipped ones, which tell nothing of the provider.
+    """
+    return errored > max(1, MOST_ERRORED * ran + 1e-9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_llmeval.gate.comparison import RuledOutBy, TrialCounts, Verdict
+from pytest_llmeval.gate.comparison import RuledOutBy, Verdict
 from pytest_llmeval.gate.figures import FEWEST_UNITS_FOR_T, Extent, Significance, are_enough
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.scoring import lacks
@@ -20,6 +20,7 @@ from pytest_llmeval.records import (
     TOKENS_METRIC,
     Outcome,
     Trial,
+    too_many_errored,
 )
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.planning.power import chance_of_so_few
@@ -27,7 +28,6 @@ from pytest_llmeval.stats.significance.repeats import fewest_repeats
 from pytest_llmeval.stats.significance.sample import CaseScores
 
 # shares of trials and cases that may be lost before nothing can be said any more
-MOST_ERRORED = 0.05
 MOST_SKIPPED = 0.05
 MOST_WITHOUT_VALUE = 0.05
 MOST_UNSCORED = 0.10
@@ -269,7 +269,7 @@ def _why_errored_or_without_value(pairing: Pairing) -> str:
         every = count()
         touched = count(pairing.touched) if every.errored else every
         for counts, of_what in ((every, ""), (touched, " of the cases asked anew")):
-            if _too_many_errored(counts):
+            if too_many_errored(counts.errored, ran=counts.scored + counts.errored):
                 share = f"{counts.errored} of {counts.scored + counts.errored} trials{of_what}"
                 return f"{share} errored {where}, more than 5 %: {remedy}"
         if every.without_value > MOST_WITHOUT_VALUE * every.scored + ROUNDING:
@@ -319,11 +319,6 @@ def _how_to_have(metric: str) -> str:
         "model, as a line of llm_prices",
     }
     return f"{needs[metric]}, and trials that did not crash"
-
-
-def _too_many_errored(counts: TrialCounts) -> bool:
-    ran = counts.scored + counts.errored
-    return counts.errored > max(1, MOST_ERRORED * ran + ROUNDING)
 
 
 def _why_cases_lost(pairing: Pairing, *, rules: GateRules) -> str:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pytest_llmeval.errors import BaselineNotFound
-from pytest_llmeval.records import Outcome, Run
+from pytest_llmeval.records import Outcome, Run, too_many_errored
 from pytest_llmeval.runs.git import GitState, lacks, short
 from pytest_llmeval.runs.lookup import missing
 from pytest_llmeval.runs.lookup.baseline import (
@@ -20,7 +20,7 @@ from pytest_llmeval.runs.lookup.baseline import (
     resolve_ref,
     trail_of,
 )
-from pytest_llmeval.runs.lookup.search import Search, peculiarities, too_many_errored
+from pytest_llmeval.runs.lookup.search import Search, peculiarities
 from pytest_llmeval.runs.store import RunStore, new_run_id
 
 MARKER = "llm_eval"

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from pytest_llmeval.errors import BaselineUnreadable
-from pytest_llmeval.records import Run, filters_of, paths_of
+from pytest_llmeval.records import Run, filters_of, paths_of, too_many_errored
 from pytest_llmeval.runs.git import short
 from pytest_llmeval.runs.store import (
     FoundRun,
@@ -21,9 +21,6 @@ from pytest_llmeval.runs.store import (
 )
 
 MENTIONED = 3
-# The gate refuses a comparison when more of either side's trials errored than this: a
-# baseline beyond it most likely met a provider that was down, and settles nothing.
-MOST_ERRORED = 0.05
 
 
 class _Rank(NamedTuple):
@@ -179,16 +176,6 @@ def peculiarities(run: Run, *, trials: int) -> tuple[str, ...]:
     """List what is to be said of a run that was named: its shortcomings, and what it covers."""
     found = shortcomings(run, trials=trials)
     return (*found, f"of {_selected(run.selection)} alone") if run.selection else found
-
-
-def too_many_errored(errored: int, *, ran: int) -> bool:
-    """Tell whether a run has so many errored trials that the gate may not judge by it.
-
-    Args:
-        errored: how many trials are errored.
-        ran: how many there are without the skipped ones, which tell nothing of the provider.
-    """
-    return errored > MOST_ERRORED * ran
 
 
 def covers(wide: Sequence[str], *, narrow: Sequence[str]) -> bool:

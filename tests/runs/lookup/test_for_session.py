@@ -457,6 +457,11 @@ def test_a_few_errored_trials_of_the_baseline_are_not_told(reference, project):
     assert find(project, reference).notes == ()
 
 
+def test_a_single_errored_trial_is_not_told_as_the_gate_judges_all_the_same(project):
+    project.record(trials=make_trials(10, errored=1))
+    assert find(project, "last").notes == ()
+
+
 def test_dirty_and_incomplete_runs_do_not_hide_a_good_one(project):
     good = project.record()
     project.record(dirty=True)
