@@ -48,16 +48,18 @@ def add_options(parser: pytest.Parser) -> None:
     """Declare every option and its ini twin."""
     group = parser.getgroup("llmeval", "LLM evals")
     # those of the ini file alone are listed last
-    for option in sorted(every_option(), key=lambda option: option.kind == "ini"):
+    for option in sorted(every_option(), key=lambda option: not option.flag):
         settings: dict[str, Any] = {"dest": option.key, "default": None, "help": option.help}
-        if option.kind == "flag":
+        if option.metavar:
+            settings |= {"metavar": option.metavar}
+            settings["action"] = "append" if option.ini == "linelist" else "store"
+            group.addoption(option.flag, **settings)
+        elif option.flag:
             group.addoption(option.flag, action="store_true", **settings)
             if option.ini:
                 settings["help"] = f"undo {option.flag} of the ini file"
-                group.addoption(f"--no-llm-{option.name}", action="store_false", **settings)
-        elif option.kind != "ini":
-            settings["action"] = "append" if option.kind == "list" else "store"
-            group.addoption(option.flag, metavar=option.metavar, **settings)
+                undoing = option.flag.replace("--", "--no-", 1)
+                group.addoption(undoing, action="store_false", **settings)
         if option.ini:
             parser.addini(option.key, option.help, type=option.ini, default=None)
 

@@ -29,53 +29,50 @@ IniType = Literal["string", "bool", "int", "float", "linelist", "args"]
 
 
 class Option(NamedTuple):
-    """One option: ``--llm-NAME`` on the command line, ``llm_NAME`` in the ini file.
+    """One option of the command line, the ini file or both.
 
     Attributes:
-        name: with dashes.
+        usage: how it is typed, ``--llm-max-calls=N``; ``llm_prices`` stands in the ini file alone.
         check: takes what was typed and returns what it means; see ``ranges``.
         default: what is checked where nothing is typed; None for None.
-        help: what ``--help`` says.
-        metavar: of its value on the command line.
         ini: type of the ini key, None without one.
-        kind: ``flag`` takes no value, ``list`` may be repeated, ``ini`` is no option of the
-            command line.
+        help: what ``--help`` says.
     """
 
-    name: str
+    usage: str
     check: Callable[[Any], Any]
     default: object
-    help: str
-    metavar: str
     ini: IniType | None
-    kind: Literal["value", "flag", "list", "ini"]
+    help: str
 
     @property
     def flag(self) -> str:
-        """How it is written on the command line."""
-        return f"--llm-{self.name}"
+        """How it begins on the command line; empty for an option of the ini file alone."""
+        return self.usage.partition("=")[0] if self.usage.startswith("--") else ""
+
+    @property
+    def metavar(self) -> str:
+        """What stands for its value; empty if it takes none."""
+        return self.usage.partition("=")[2]
 
     @property
     def key(self) -> str:
         """How it is written in the ini file, and where argparse puts it."""
-        return f"llm_{self.name.replace('-', '_')}"
+        return self.usage.partition("=")[0].removeprefix("--").replace("-", "_")
 
 
 def _option(
-    name: str,
+    usage: str,
     check: Callable[[Any], Any],
     default: object = None,
     *,
-    help: str,
-    metavar: str = "",
     ini: IniType | None = None,
-    kind: Literal["value", "flag", "list", "ini"] = "value",
+    help: str,
 ) -> Any:
     """Make a field that is an option; ``{default}`` in its help stands for the default."""
-    row = Option(name, check, default, help.format(default=default), metavar, ini, kind)
     return field(
         default_factory=lambda: None if default is None else check(default),
-        metadata={"option": row},
+        metadata={"option": Option(usage, check, default, ini, help.format(default=default))},
     )
 
 
@@ -99,79 +96,70 @@ class GateRules:
     """
 
     alpha: float = _option(
-        "alpha",
+        "--llm-alpha=P",
         ranges.alpha,
         "0.05",
-        metavar="P",
         ini="float",
         help="one-sided level of the test, above 0 and below 0.5 (default: {default})",
     )
     margin: float = _option(
-        "margin",
+        "--llm-margin=D",
         ranges.not_negative,
         "0",
-        metavar="D",
         ini="float",
         help="fail only on a drop of more than D (default: {default})",
     )
     target: float = _option(
-        "target",
+        "--llm-target=D",
         ranges.positive,
         "0.10",
-        metavar="D",
         ini="float",
         help="the drop that must be ruled out, or would have been caught (default: {default})",
     )
     max_gone: float = _option(
-        "max-gone",
+        "llm_max_gone",
         ranges.share,
         "0.10",
         ini="float",
-        kind="ini",
         help="share of a function's baseline cases that may be gone ({default})",
     )
     strict: bool = _option(
-        "strict",
+        "--llm-strict",
         ranges.flag,
         default=False,
         ini="bool",
-        kind="flag",
         help="an inconclusive comparison fails too, and a function of the baseline that was left "
         "out, as a whole or in part",
     )
     test: AnyTest = _option(
-        "test",
+        "--llm-test=NAME",
         ranges.gate_test,
         "paired-t",
-        metavar="NAME",
         ini="string",
         help=f"test for 6 changed cases or more: {', '.join(get_args(GateTest))} "
         "(default: {default})",
     )
     multiplicity: Multiplicity = _option(
-        "multiplicity",
+        "--llm-multiplicity=holm|bh",
         ranges.one_of(Multiplicity),
         "holm",
-        metavar="holm|bh",
         ini="string",
         help="how several comparisons share the error rate: no false alarm among all, or a small "
         "share of false ones among the found (default: {default})",
     )
     order: tuple[str, ...] = _option(
-        "gate-order",
+        "llm_gate_order",
         tuple,
         (),
         ini="linelist",
-        kind="ini",
         help="test functions, or function:metric, tested in this order, each at the full level as "
         "long as all before it regressed",
     )
     accept_gone: tuple[str, ...] = _option(
-        "accept-gone",
+        "llm_accept_gone",
         ranges.gone,
         (),
         ini="linelist",
-        kind="ini",
         help="test functions, or function:metric, that the baseline gates and this branch gives up",
     )
 
@@ -194,166 +182,145 @@ class Settings:
 
     session: str
     baseline: str | None = _option(
-        "baseline",
+        "--llm-baseline=REF",
         ranges.text,
-        metavar="REF",
         help="compare with the run recorded for REF: a branch, tag or commit, a run id, "
         "a run file, or 'last'; a significant drop fails the session",
     )
     anchor: str | None = _option(
-        "anchor",
+        "--llm-anchor=REF",
         ranges.text,
-        metavar="REF",
         help="compare with a second, older run too, such as the last release's, so that many "
         "small drops cannot add up unseen",
     )
     on_missing: OnMissing = _option(
-        "on-missing",
+        "--llm-on-missing=error|warn",
         ranges.one_of(OnMissing),
         "error",
-        metavar="error|warn",
         help="without a stored run for REF: stop before anything is run, or run ungated "
         "(default: {default})",
     )
     retry_errors: bool = _option(
-        "retry-errors",
+        "--llm-retry-errors",
         ranges.flag,
         default=False,
-        kind="flag",
         help="run only the errored trials of the last run again, and record that run completed",
     )
     model: str | None = _option(
-        "model",
+        "--llm-model=PROVIDER/MODEL",
         ranges.text,
-        metavar="PROVIDER/MODEL",
         ini="string",
         help="model that the llm fixture asks: openai/gpt-4o-mini, or function/module:callable",
     )
     repeats: int | None = _option(
-        "repeats",
+        "--llm-repeats=N",
         ranges.whole,
-        metavar="N",
         ini="int",
         help="trials of every case; on the command line it overrides the markers "
         f"(default: {REPEATS})",
     )
     default_repeats: int = REPEATS
     concurrency: int = _option(
-        "concurrency",
+        "--llm-concurrency=N",
         ranges.whole,
         "32",
-        metavar="N",
         ini="int",
         help="how many trials may be in flight at once, over all workers (default: {default})",
     )
     timeout: float = _option(
-        "timeout",
+        "--llm-timeout=SECONDS",
         ranges.seconds,
         "600",
-        metavar="SECONDS",
         ini="float",
         help="how long one call may take, its retries included, before its trial is errored "
         "(default: {default})",
     )
     serial_fixtures: tuple[str, ...] = _option(
-        "serial-fixtures",
+        "llm_serial_fixtures",
         tuple,
         (),
         ini="args",
-        kind="ini",
         help="names of fixtures whose cases must run alone",
     )
     gate: GateRules = field(default_factory=GateRules)
     cache: CacheMode = _option(
-        "cache",
+        "--llm-cache=MODE",
         ranges.one_of(CacheMode),
         "auto",
-        metavar="MODE",
         ini="string",
         help="auto: replay what is stored, ask for the rest; replay: ask for nothing; "
         "refresh: draw everything anew and keep the old draws; off: neither (default: {default})",
     )
     max_calls: int | None = _option(
-        "max-calls",
+        "--llm-max-calls=N",
         ranges.count_of_calls,
-        metavar="N",
         ini="int",
         help="the most calls that may be made, over all workers; the trials of further ones are "
         "errored (default: any number)",
     )
     max_cost: Decimal | None = _option(
-        "max-cost",
+        "--llm-max-cost=DOLLARS",
         ranges.dollars,
-        metavar="DOLLARS",
         ini="float",
         help="the most that the calls may cost, over all workers; a call that could exceed it is "
         "not made (default: any sum)",
     )
     reports: tuple[Path, ...] = _option(
-        "report",
+        "--llm-report=PATH.json",
         ranges.report_paths,
         (),
-        metavar="PATH.json",
         ini="linelist",
-        kind="list",
         help="write the comparison to a file; repeatable",
     )
     directory: Path = _option(
-        "dir",
+        "--llm-dir=PATH",
         ranges.text,
-        metavar="PATH",
         ini="string",
         help=f"where replies and runs are kept (default: {DIRECTORY} beside the ini file)",
     )
     directory_is_named: bool = False
     renamed: tuple[tuple[str, str], ...] = _option(
-        "renamed",
+        "llm_renamed",
         ranges.renamed,
         (),
         ini="linelist",
-        kind="ini",
         help="lines of 'evals/test_old.py -> evals/test_new.py': beginnings of node ids in the "
         "baseline and here",
     )
     origin_aliases: tuple[tuple[str, str], ...] = _option(
-        "origin-alias",
+        "llm_origin_alias",
         ranges.aliases,
         (),
         ini="linelist",
-        kind="ini",
         help="lines of 'http://127.0.0.1:8001 = https://api.example.com': two origins, one key",
     )
     prices: Mapping[str, TokenPrice] = _option(
-        "prices",
+        "llm_prices",
         ranges.prices,
         (),
         ini="linelist",
-        kind="ini",
         help="lines of 'openai/model = INPUT, OUTPUT': dollars per million tokens, input and "
         "output",
     )
     max_reply_mb: int = _option(
-        "max-reply-mb",
+        "llm_max_reply_mb",
         ranges.mebibytes,
         "128",
         ini="int",
-        kind="ini",
         help="the most that is read of one reply, in MiB (default: {default})",
     )
     intercept: bool = _option(
-        "intercept",
+        "llm_intercept",
         ranges.flag,
         default=False,
         ini="bool",
-        kind="ini",
         help="keep what clients of the application ask (default: false)",
     )
     intercept_hosts: tuple[str, ...] = _option(
-        "intercept-hosts",
+        "llm_intercept_hosts",
         ranges.hosts,
         (),
         ini="args",
-        kind="ini",
         help="hosts, or host:port, of gateways that speak the language of openai, anthropic or "
         "ollama",
     )
