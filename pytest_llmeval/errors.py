@@ -17,6 +17,8 @@
         BudgetExceeded                --llm-max-calls or --llm-max-cost leave no room for it
       TableError                    a score table cannot be compared: exit 4
       CacheError                    the cache cannot be used as it is
+        RowRefused                    a row of it is not one that this plugin wrote
+        CacheUnusable                 the database cannot be opened, read or written
       ScoreError                    a test recorded a score that is none: the trial crashes
 
 A message says what is wrong with the value, what was looked for, and what to type next.
@@ -129,6 +131,14 @@ class BudgetExceeded(ModelError):
 
 class CacheError(LLMEvalError):
     """The cache of replies cannot be used as it is."""
+
+
+class RowRefused(CacheError):
+    """A row is not one that we wrote: nothing of it is read, unpickled or followed."""
+
+
+class CacheUnusable(CacheError):
+    """The database cannot be opened, read or written as things are (full, locked, read-only)."""
 
 
 class ScoreError(LLMEvalError):

@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from pytest_llmeval.cache.failures import CacheUnusable
 from pytest_llmeval.cache.key import PARTS
 from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.cache.requests import encode_request, row_name
 from pytest_llmeval.cache.storage.queries import Change
 from pytest_llmeval.cache.storage.store import Store
 from pytest_llmeval.cli import main
+from pytest_llmeval.errors import CacheUnusable
 from pytest_llmeval.records import Slot
+from tests.cache.calls import answered
 from tests.project import Project
 
 KEY = "ab" * 32
@@ -31,7 +32,7 @@ def llmeval(*arguments: object, answers: str = "") -> Result:
 
 def pay(home: Path, *, trial: int = 0, text: bytes = b"Lima") -> None:
     replies = Replies(home, mode="auto", session="s1", warn=print)
-    replies.get_or_call(KEY, Slot(trial, 0), lambda: Answer(text))
+    answered(replies, KEY, Slot(trial, 0), lambda: Answer(text))
     replies.close()
 
 

@@ -6,8 +6,9 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from functools import partial
 from typing import Any
+
+_register: Callable[..., object] = getattr(os, "register_at_fork", dict)  # Windows has none
 
 # Free in every forked child. A fork knows no session, so this is the one list that a module keeps;
 # it keeps no lock alive.
@@ -31,51 +32,37 @@ def _free_locks() -> None:
             lock.release()
 
 
-_register: Callable[..., object] = getattr(os, "register_at_fork", dict)  # Windows has none
 _register(after_in_child=_free_locks)
 
 
-class ForkGuard:
-    """Makes a fork wait until no thread is inside SQLite, and threads until the fork is done.
+def lock_awaited_by_forks() -> threading.RLock:
+    """Make a lock that nobody holds while this process forks: the fork waits for it.
 
-    The child has SQLite's own locks as they are at that moment. One that another thread held
-    is never given back there: every statement of the child found the database locked.
+    Forks take the locks in the opposite order of their making. Make few: none is ever forgotten.
     """
+    lock = threading.RLock()
+    taken: list[bool] = []
 
-    def __init__(self) -> None:
-        self._turn = threading.Condition()
-        self._inside = 0
-        self._is_forking = False
-        # It cannot be undone, and must not keep what it calls alive.
-        hold, release = weakref.WeakMethod(self.hold), weakref.WeakMethod(self.release)
-        after = partial(_call, release)
-        _register(before=partial(_call, hold), after_in_parent=after, after_in_child=after)
+    def give_back() -> None:
+        if taken:  # else the lock was made after the fork had begun
+            taken.pop()
+            lock.release()
 
-    def __enter__(self) -> None:
-        """Go inside."""
-        with self._turn:
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        """Come out."""
-        with self._turn:
-            self._inside -= 1
-            self._turn.notify_all()
-
-    def hold(self) -> None:
-        """Let nobody in, once everybody is out."""
-        self._turn.acquire()
-        self._turn.wait_for(lambda: not self._inside)
-        self._is_forking = True
-
-    def release(self) -> None:
-        """Let everybody in, in the parent as in the child."""
-        if self._is_forking:  # else it was made after the fork had begun
-            self._is_forking = False
-            self._turn.release()
+    _register(
+        before=lambda: taken.append(lock.acquire()),
+        after_in_parent=give_back,
+        after_in_child=give_back,
+    )
+    return lock
 
 
-def _call(method: weakref.WeakMethod[Callable[[], Any]]) -> None:
-    function = method()
-    if function is not None:
-        function()
+def call_in_forked_children(method: Callable[[], Any]) -> None:
+    """Call a method in each child that is forked while its object lives."""
+    weak = weakref.WeakMethod(method)
+
+    def call() -> None:
+        alive = weak()
+        if alive is not None:
+            alive()
+
+    _register(after_in_child=call)

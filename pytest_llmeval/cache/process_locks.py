@@ -1,4 +1,4 @@
-"""Which process pays for a draw: locks that the kernel releases when their holder dies.
+"""Locks between processes, one for each draw; the kernel releases them when their holder dies.
 
 One empty file is locked byte by byte, a byte for each draw, so no draw leaves a file. Where
 that cannot be done (no such locks, a directory that cannot be written) every process pays
@@ -30,14 +30,14 @@ LAST_BYTE = 2**62
 FLOCK = "hhqqi4x"  # Linux: type, whence, start, length, process
 
 
-class Claims:
-    """What this process claims, of all that share a directory.
+class ProcessLocks:
+    """The draws that this process has locked, of all that share a directory.
 
     Locks of this kind belong to the process: its threads must agree among themselves first,
     and no other code of it may open the file, as to close it releases every lock.
 
     Args:
-        directory: ``.llmeval``; the file lies there from the first claim to ``close``.
+        directory: ``.llmeval``; the file lies there from the first lock to ``close``.
         patience: seconds to wait for another process, which may be stopped.
         warn: is told of one that was waited for in vain.
     """
@@ -52,14 +52,14 @@ class Claims:
         self._is_usable = fcntl is not None
 
     @contextlib.contextmanager
-    def claimed(self, name: str) -> Iterator[None]:
-        """Claim a draw, once no other process does, until the end of the block.
+    def locked(self, name: str) -> Iterator[None]:
+        """Lock a draw, once no other process has locked it, until the end of the block.
 
-        Who has waited for too long goes on without a claim.
+        Who has waited for too long goes on without a lock.
         """
         digest = hashlib.sha256(name.encode()).digest()
         place = int.from_bytes(digest[:8], "big") % LAST_BYTE
-        descriptor = self._claim(place)
+        descriptor = self._take(place)
         try:
             yield
         finally:
@@ -68,7 +68,7 @@ class Claims:
                     fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, place)
 
     def close(self) -> None:
-        """Release everything, and remove the file unless another process claims something."""
+        """Release everything, and remove the file unless another process has a lock in it."""
         with self._lock:
             if self._descriptors:
                 with contextlib.suppress(OSError):
@@ -78,7 +78,7 @@ class Claims:
             while self._descriptors:
                 os.close(self._descriptors.pop())
 
-    def _claim(self, place: int) -> int | None:
+    def _take(self, place: int) -> int | None:
         pause, end = SHORTEST_PAUSE, time.monotonic() + self._patience
         while (descriptor := self._opened()) is not None:
             try:
@@ -129,7 +129,7 @@ class Claims:
     def _retire(self, descriptor: int) -> None:
         """Open the file anew: a session that ended, or a user, has removed this one.
 
-        It stays open, for other threads may have claims in it.
+        It stays open, for other threads may have locks in it.
         """
         with self._lock:
             if self._descriptors and self._descriptors[-1] == descriptor:
@@ -138,7 +138,7 @@ class Claims:
 
 
 def _holder(descriptor: int, place: int) -> str:
-    """Name the process that has a claim, as far as the system tells."""
+    """Name the process that has a lock, as far as the system tells."""
     pid = 0
     if sys.platform == "linux":
         asked = struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0)

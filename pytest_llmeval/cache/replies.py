@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_llmeval.cache.failures import CacheUnusable, RowRefused
-from pytest_llmeval.cache.locks import ForkGuard, fork_safe_lock
-from pytest_llmeval.cache.process_locks import Claims
+from pytest_llmeval.cache.locks import fork_safe_lock, lock_awaited_by_forks
+from pytest_llmeval.cache.process_locks import ProcessLocks
 from pytest_llmeval.cache.reply import (
     Accepts,
     Answer,
@@ -23,15 +20,15 @@ from pytest_llmeval.cache.reply import (
     decode,
     encode,
 )
-from pytest_llmeval.cache.single_flight import Flights
+from pytest_llmeval.cache.single_flight import SingleFlight
 from pytest_llmeval.cache.stored_requests import Telling
-from pytest_llmeval.errors import CacheError, ReplayMiss
+from pytest_llmeval.errors import CacheUnusable, ReplayMiss, RowRefused
 from pytest_llmeval.ranges import CacheMode
 from pytest_llmeval.records import Slot
 
 if TYPE_CHECKING:
     from pytest_llmeval.cache.key import Canonical
-    from pytest_llmeval.cache.storage.group_commit import NewRow
+    from pytest_llmeval.cache.storage.queries import NewRow
     from pytest_llmeval.cache.storage.store import Store
 
 __all__ = ["Answer", "Fact", "Replies", "StoredReply"]
@@ -73,13 +70,14 @@ class Replies:
         self._session = session
         self._warn = warn
         self._warned: set[str] = set()
+        self._warning = fork_safe_lock()
         self._store: Store | None = None
+        # A child that is forked during the import would wait for its end for ever.
+        self._opening = lock_awaited_by_forks()
         self._is_closed = False
-        self._lock = fork_safe_lock()
-        self._begins = ForkGuard()
-        self._flights = Flights()
         warn_late = partial(self._warn_once, "late")
-        self._claims = Claims(directory, patience=patience, warn=warn_late)
+        self._process_locks = ProcessLocks(directory, patience=patience, warn=warn_late)
+        self._flights = SingleFlight(self._process_locks)
         self._telling = Telling(session)
 
     @property
@@ -111,8 +109,8 @@ class Replies:
             CacheError: mode ``replay``, and the cache cannot be read.
         """
         self._is_closed = False
-        stored = self._stored(key, slot, accepts)
-        if stored is None and self.only_replays:
+        stored = self._stored(f"{key}/{slot}", accepts)
+        if stored is None and self._mode == "replay":
             raise ReplayMiss(self._miss(key, slot, request))
         return stored
 
@@ -150,28 +148,12 @@ class Replies:
         """
         if self._mode == "off" or self._is_closed:
             return _paid(call)
+        name = f"{key}/{slot}"
         session = self._session if self._mode == "refresh" else ""  # it replays its own draws only
-        name = f"{key}/{slot}/{session}/{'loop' if on_loop else 'thread'}"
-        pay = partial(self._pay_alone, name, key, slot, call, request=request, accepts=accepts)
-        return self._flights.share(name, pay)
-
-    def get_or_call(self, key: str, slot: Slot, call: Callable[[], Answer]) -> StoredReply:
-        """Replay a draw, or pay for it and keep it: ``lookup``, else ``pay``.
-
-        Raises:
-            Exception: as these two.
-        """
-        stored = self.lookup(key, slot)
-        return self.pay(key, slot, call) if stored is None else stored
-
-    def find(self, key: str, slot: Slot, draw: str) -> StoredReply | None:
-        """Look an old draw up by its id, in every generation; None in mode ``off``.
-
-        Raises:
-            CacheError: mode ``replay``, and the cache cannot be read.
-        """
-        rows = self._tolerant(self._every_row(f"{key}/{slot}", draw))
-        return next((row.reply for row in rows if row.reply.draw == draw), None)
+        return self._flights.share(
+            f"{name}/{session}/{'loop' if on_loop else 'thread'}",
+            partial(self._pay_alone, name, key, call, request=request, accepts=accepts),
+        )
 
     def close(self) -> None:
         """Close the database; the next lookup opens it again.
@@ -180,110 +162,85 @@ class Replies:
         thread may be stopped anywhere, and must find no database to open.
         """
         self._is_closed = True
-        self._claims.close()
+        self._process_locks.close()
         if self._store is not None:
             self._store.close()
 
-    def _stored(self, key: str, slot: Slot, accepts: Accepts) -> StoredReply | None:
-        rows = self._tolerant(self._generations(f"{key}/{slot}"))
-        return next((row.reply for row in reversed(rows) if self._may_replay(row, accepts)), None)
+    def _stored(self, name: str, accepts: Accepts) -> StoredReply | None:
+        """Find the newest generation of a draw that may be replayed.
 
-    def _pay_alone(
-        self,
-        name: str,
-        key: str,
-        slot: Slot,
-        call: Callable[[], Answer],
-        *,
-        request: Canonical | None,
-        accepts: Accepts,
-    ) -> StoredReply:
-        """Pay while no other process does, unless one has done so since the lookup."""
-        with self._claims.claimed(name):
-            stored = self._stored(key, slot, accepts)
-            if stored is not None:
-                return stored
-            return self._keep(key, slot, _paid(call), request=request, accepts=accepts)
+        A cache that cannot be read is an empty one, but for a replay.
+        """
+        if self._mode == "off":
+            return None
+        newest, generation = None, 0
+        try:
+            store = self._store or self._open()
+            while True:  # two at a time: nearly always there is one, and there are no gaps
+                names = f"{name}/{generation}", f"{name}/{generation + 1}"
+                for row_name, found in zip(names, store.find(*names), strict=True):
+                    if found is None:
+                        return newest
+                    row = self._row(row_name, found)
+                    if row is not None and self._may_replay(row, accepts):
+                        newest = row.reply
+                generation += len(names)
+        except CacheUnusable as exc:
+            if self._mode == "replay":
+                raise
+            self._warn_unusable(exc)
+            return None
 
     def _may_replay(self, row: Row, accepts: Accepts) -> bool:
         is_own = self._mode != "refresh" or row.session == self._session
         return is_own and accepts(row.reply)
 
-    def _tolerant(self, rows: Iterator[Row]) -> list[Row]:
-        """Read what can be read: a cache that cannot be used is an empty one, but for a replay."""
-        if self._mode == "off":
-            return []
-        try:
-            return list(rows)
-        except CacheUnusable as exc:
-            if self.only_replays:
-                raise
-            self._warn_unusable(exc)
-            return []
-
-    def _generations(self, name: str) -> Iterator[Row]:
-        """Read every generation of a draw, oldest first; they have no gaps."""
-        generations = count()
-        while True:  # two at a time: nearly always there is one
-            names = (f"{name}/{next(generations)}", f"{name}/{next(generations)}")
-            for row_name, found in zip(names, self._opened().find(*names), strict=True):
-                if found is None:
-                    return
-                try:
-                    yield self._row(row_name, found)
-                except RowRefused:
-                    continue
-
-    def _every_row(self, name: str, draw: str) -> Iterator[Row]:
-        yield from self._generations(name)
-        with contextlib.suppress(RowRefused):
-            spare = self._read(f"{name}/spare/{draw}")
-            if spare is not None:
-                yield spare
-
-    def _read(self, name: str) -> Row | None:
-        (found,) = self._opened().find(name)
-        return None if found is None else self._row(name, found)
-
-    def _row(self, name: str, found: bytes | RowRefused) -> Row:
+    def _row(self, name: str, found: bytes | RowRefused) -> Row | None:
+        """Read a row, None if it is refused."""
         try:
             if isinstance(found, RowRefused):
                 raise found
             return decode(found)
         except RowRefused as exc:
             self._warn_refused(name, exc)
-            raise
+            return None
 
-    def _keep(
+    def _pay_alone(
         self,
+        name: str,
         key: str,
-        slot: Slot,
-        reply: StoredReply,
+        call: Callable[[], Answer],
         *,
         request: Canonical | None,
         accepts: Accepts,
     ) -> StoredReply:
-        if self._mode == "off" or self._is_closed:
+        """Pay while nobody else does, unless another process has done so since the lookup."""
+        stored = self._stored(name, accepts)
+        if stored is not None:
+            return stored
+        reply = _paid(call)
+        if self._is_closed:
             return reply
-        name = f"{key}/{slot}"
         try:
             value = encode(reply, session=self._session)
-            beside = self._telling.beside(self._opened(), key, request)
-            winner = self._file(name, value, beside=beside, accepts=accepts)
+            store = self._store or self._open()
+            beside = self._telling.beside(store, key, request)
+            winner = self._file(store, name, value, beside=beside, accepts=accepts)
             if winner is None:
                 return reply
-            self._opened().add(f"{name}/spare/{reply.draw}", value)
+            store.add(f"{name}/spare/{reply.draw}", value)
         except (CacheUnusable, RowRefused) as exc:
             self._warn_unusable(exc)
             return reply
         return replace(winner.reply, replayed=False)
 
     def _file(
-        self, name: str, value: bytes, *, beside: Sequence[NewRow], accepts: Accepts
+        self, store: Store, name: str, value: bytes, *, beside: Sequence[NewRow], accepts: Accepts
     ) -> Row | None:
         """Store as the next generation, unless another process has just stored this draw.
 
         Args:
+            store: where to.
             name: of the draw.
             value: of the row.
             beside: rows to store along with it.
@@ -296,39 +253,37 @@ class Replies:
         while True:
             row_name = f"{name}/{generation}"
             try:
-                if self._opened().add(row_name, value, beside=beside):
-                    if self._is_found(name, generation):
+                if store.add(row_name, value, beside=beside):
+                    # A lookup ends at the first generation that is missing.
+                    if not generation or store.find(f"{name}/{generation - 1}") != [None]:
                         return None
                     generation = 0  # all was cleared since the generation before was seen
                     continue
-                row = self._read(row_name)
             except RowRefused:
                 generation += 1
                 continue
+            (found,) = store.find(row_name)
+            if found is None:  # the cache was set aside meanwhile: leave no gap in the new one
+                continue
+            row = self._row(row_name, found)
             if row is not None and self._may_replay(row, accepts):
                 return row
-            if row is not None:  # else the cache was set aside meanwhile: leave no gap in the new
-                generation += 1
+            generation += 1
 
-    def _is_found(self, name: str, generation: int) -> bool:
-        """Whether a lookup gets as far as this generation: it ends at the first that is missing."""
-        return not generation or self._opened().find(f"{name}/{generation - 1}") != [None]
-
-    def _opened(self) -> Store:
-        with self._lock:
+    def _open(self) -> Store:
+        with self._opening:
             if self._store is None:
-                with self._begins:  # a child forked meanwhile would wait for the import for ever
-                    from pytest_llmeval.cache.storage.store import Store
+                from pytest_llmeval.cache.storage.store import Store
 
-                    self._store = Store(self._directory, warn=self._warn)
+                self._store = Store(self._directory, warn=self._warn)
             return self._store
 
     def _miss(self, key: str, slot: Slot, request: Canonical | None) -> str:
         # The first 300 characters are what the section shows: what differs comes first.
-        if self._tolerant(self._generations(f"{key}/{slot}")):
+        if self._stored(f"{key}/{slot}", accept_any) is not None:
             why = "; what an earlier version stored there is no answer of a model"
         else:
-            why = self._telling.of_miss(self._opened(), key, request)
+            why = self._telling.of_miss(self._open(), key, request)
         return (
             f"no reply is stored for draw {slot} of request {key[:12]}{why}. "
             "--llm-cache=replay makes no call. Pay for it once:  pytest --llm-cache=auto "
@@ -343,13 +298,13 @@ class Replies:
             "not reported. Who else can write there? See SECURITY.md.",
         )
 
-    def _warn_unusable(self, exc: CacheError) -> None:
+    def _warn_unusable(self, exc: CacheUnusable | RowRefused) -> None:
         self._warn_once(
             "unusable", f"{exc}. Calls are made and paid for, but not every reply can be kept."
         )
 
     def _warn_once(self, kind: str, message: str) -> None:
-        with self._lock:
+        with self._warning:
             is_new = kind not in self._warned
             self._warned.add(kind)
         if is_new:

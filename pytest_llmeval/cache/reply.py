@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pytest_llmeval.cache import strict_json
-from pytest_llmeval.cache.failures import RowRefused
+from pytest_llmeval.errors import RowRefused
 
 SCHEMA = 1
 TIME = "%Y-%m-%dT%H:%M:%SZ"  # sorts as it runs

@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pytest_llmeval.cache import strict_json
-from pytest_llmeval.cache.failures import RowRefused
 from pytest_llmeval.cache.key import PARTS, Canonical, is_secret_name
 from pytest_llmeval.cache.reply import MAX_HEADER, TIME, inflate
+from pytest_llmeval.errors import RowRefused
 
 SCHEMA = 1
 PREFIX = "request/"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from pytest_llmeval.cache.locks import call_in_forked_children
+from pytest_llmeval.cache.process_locks import ProcessLocks
 from pytest_llmeval.cache.reply import StoredReply
 from pytest_llmeval.errors import CallAbandoned
 
@@ -20,17 +21,27 @@ class _Flight:
     failure: Exception | None = None
 
 
-class Flights:
-    """The calls that threads of this process have under way, one for each name.
+class SingleFlight:
+    """The calls that this process has under way, one for each name.
 
-    The first to come makes the call. The others get its reply, as one that they did not pay
+    The first thread to come makes the call. The others get its reply, as one that they did not pay
     for, or its failure: were each to try in turn, an outage would take as many timeouts as
     there are cases. Only if whoever made the call was interrupted, or gave it up, does the next
     one make it.
+
+    Args:
+        locks: held during a call, so that no other process makes it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, locks: ProcessLocks) -> None:
+        self._locks = locks
         self._begin()
+        # What the parent has under way never ends in a forked child.
+        call_in_forked_children(self._begin)
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._flights: dict[str, _Flight] = {}
 
     def share(self, name: str, pay: Callable[[], StoredReply]) -> StoredReply:
         """Make a call, or wait for the same call of another thread.
@@ -43,7 +54,12 @@ class Flights:
             Exception: what ``pay`` raised, here or in the other thread.
         """
         while True:
-            flight, is_first = self._board(name)
+            with self._lock:
+                flight = self._flights.get(name)
+                is_first = flight is None
+                if flight is None:
+                    flight = self._flights[name] = _Flight()
+                    flight.under_way.acquire()
             if is_first:
                 return self._lead(name, flight, pay)
             with flight.under_way:
@@ -53,25 +69,10 @@ class Flights:
             if flight.reply is not None:
                 return replace(flight.reply, replayed=True)
 
-    def _begin(self) -> None:
-        self._pid = os.getpid()
-        self._lock = threading.Lock()
-        self._flights: dict[str, _Flight] = {}
-
-    def _board(self, name: str) -> tuple[_Flight, bool]:
-        if self._pid != os.getpid():  # what the parent has under way never ends in a forked child
-            self._begin()
-        with self._lock:
-            flight = self._flights.get(name)
-            if flight is not None:
-                return flight, False
-            flight = self._flights[name] = _Flight()
-            flight.under_way.acquire()
-            return flight, True
-
     def _lead(self, name: str, flight: _Flight, pay: Callable[[], StoredReply]) -> StoredReply:
         try:
-            flight.reply = pay()
+            with self._locks.locked(name):
+                flight.reply = pay()
         except CallAbandoned:
             raise
         except Exception as exc:
@@ -81,5 +82,5 @@ class Flights:
             return flight.reply
         finally:
             with self._lock:
-                del self._flights[name]
+                self._flights.pop(name, None)  # gone in a child that this very call has forked
             flight.under_way.release()

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from pytest_llmeval.cache.failures import RowRefused
 from pytest_llmeval.cache.key import Canonical
 from pytest_llmeval.cache.nearest import Nearest, sentence
 from pytest_llmeval.cache.requests import (
@@ -17,11 +16,10 @@ from pytest_llmeval.cache.requests import (
     row_name,
     tell,
 )
-from pytest_llmeval.cache.storage.group_commit import NewRow
-from pytest_llmeval.errors import CacheError
+from pytest_llmeval.errors import CacheError, RowRefused
 
 if TYPE_CHECKING:
-    from pytest_llmeval.cache.storage.queries import StoredRow
+    from pytest_llmeval.cache.storage.queries import NewRow, StoredRow
     from pytest_llmeval.cache.storage.store import Store
 
 # A session that finds nothing would else read every request for each of its thousand misses.

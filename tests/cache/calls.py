@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_llmeval.cache.key import Canonical, canonical_request
-from pytest_llmeval.cache.replies import Answer
+from pytest_llmeval.cache.replies import Answer, Replies, StoredReply
 from pytest_llmeval.records import Slot
 
 KEY = "ab" * 32
@@ -27,6 +27,12 @@ def overtaken(first: Callable[[], object], text: str) -> Callable[[], Answer]:
         return Answer(text.encode())
 
     return call
+
+
+def answered(replies: Replies, key: str, slot: Slot, call: Callable[[], Answer]) -> StoredReply:
+    """Replay a draw, or pay for it."""
+    stored = replies.lookup(key, slot)
+    return replies.pay(key, slot, call) if stored is None else stored
 
 
 def never() -> Answer:

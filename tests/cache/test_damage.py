@@ -18,7 +18,7 @@ from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.cache.storage import disk, store
 from pytest_llmeval.errors import CacheError, ReplayMiss
 from pytest_llmeval.records import Slot
-from tests.cache.calls import KEY, SLOT, never, says
+from tests.cache.calls import KEY, SLOT, answered, never, says
 
 Make = Callable[..., Replies]
 Sql = Callable[..., list[Any]]
@@ -31,7 +31,7 @@ def text(row: int) -> bytes:
 
 
 def fill(replies: Replies) -> list[bytes]:
-    return [replies.get_or_call(KEY, Slot(row, 0), says(text(row))).body for row in range(ROWS)]
+    return [answered(replies, KEY, Slot(row, 0), says(text(row))).body for row in range(ROWS)]
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_a_session_on_a_damaged_cache_goes_on_with_a_new_one(
     damage(database)
     assert fill(make_replies(session="after")) == [text(row) for row in range(ROWS)]
     for row in range(ROWS):
-        make_replies("replay").get_or_call(KEY, Slot(row, 0), never)
+        answered(make_replies("replay"), KEY, Slot(row, 0), never)
 
 
 @every_damage
@@ -128,7 +128,7 @@ def test_what_is_set_aside_is_what_was_damaged(
 ) -> None:
     replace_by_words(database)
     before = database.read_bytes()
-    make_replies().get_or_call(KEY, SLOT, says("Lima"))
+    answered(make_replies(), KEY, SLOT, says("Lima"))
     [folder] = aside(home)
     assert (folder / "cache.db").read_bytes() == before
 
@@ -151,14 +151,14 @@ def test_random_bytes_in_the_middle_never_become_a_reply(
         file.write(chance.randbytes(8192))
     for _ in range(2):
         assert fill(make_replies()) == [text(row) for row in range(ROWS)]
-    make_replies("replay").get_or_call(KEY, SLOT, never)
+    answered(make_replies("replay"), KEY, SLOT, never)
 
 
 def test_damage_found_at_a_later_read_is_survived(
     database: Path, make_replies: Make, home: Path, warned: list[str]
 ) -> None:
     replies = make_replies(session="after")
-    assert replies.get_or_call(KEY, SLOT, never).body == text(0)
+    assert answered(replies, KEY, SLOT, never).body == text(0)
     overwrite_all_but_the_first_page(database)
     assert fill(replies) == [text(row) for row in range(ROWS)]
     assert len(warned) == len(aside(home)) == 1
@@ -176,8 +176,8 @@ def test_damage_found_at_a_later_write_is_survived(
         return add_all(self, rows)
 
     monkeypatch.setattr(disk.SharedCache, "add_all", add_or_find_damage)
-    paid = make_replies().get_or_call(KEY, Slot(0, 1), says("Lima"))
-    assert make_replies("replay").get_or_call(KEY, Slot(0, 1), never).draw == paid.draw
+    paid = answered(make_replies(), KEY, Slot(0, 1), says("Lima"))
+    assert answered(make_replies("replay"), KEY, Slot(0, 1), never).draw == paid.draw
     assert len(aside(home)) == 1
 
 
@@ -186,7 +186,7 @@ def test_a_replay_on_a_damaged_cache_is_a_miss(
 ) -> None:
     zero(database)
     with pytest.raises(ReplayMiss):
-        make_replies("replay").get_or_call(KEY, SLOT, never)
+        answered(make_replies("replay"), KEY, SLOT, never)
     assert len(warned) == 1
 
 
@@ -194,10 +194,10 @@ def test_a_session_follows_a_cache_that_another_process_set_aside(
     database: Path, make_replies: Make, warned: list[str]
 ) -> None:
     first = make_replies(session="first")
-    first.get_or_call(KEY, SLOT, never)
+    answered(first, KEY, SLOT, never)
     database.parent.rename(database.parent.with_name("cache.damaged-by-another"))
-    paid = first.get_or_call(KEY, SLOT, says("anew"))
-    assert make_replies("replay").get_or_call(KEY, SLOT, never).draw == paid.draw
+    paid = answered(first, KEY, SLOT, says("anew"))
+    assert answered(make_replies("replay"), KEY, SLOT, never).draw == paid.draw
     assert warned == []
 
 
@@ -213,8 +213,8 @@ def test_a_cache_that_is_moved_away_in_the_middle_of_a_read_is_opened_anew(
         raise sqlite3.OperationalError("disk I/O error")
 
     monkeypatch.setattr(disk.SharedCache, "find", move_and_fail)
-    assert not make_replies().get_or_call(KEY, SLOT, says("anew")).replayed
-    assert make_replies("replay").get_or_call(KEY, SLOT, never).body == b"anew"
+    assert not answered(make_replies(), KEY, SLOT, says("anew")).replayed
+    assert answered(make_replies("replay"), KEY, SLOT, never).body == b"anew"
     assert warned == []
 
 
@@ -222,10 +222,10 @@ def test_a_session_outlives_the_removal_of_its_cache(
     database: Path, make_replies: Make, home: Path
 ) -> None:
     replies = make_replies()
-    replies.get_or_call(KEY, SLOT, never)
+    answered(replies, KEY, SLOT, never)
     shutil.rmtree(home)
-    paid = replies.get_or_call(KEY, SLOT, says("anew"))
-    assert make_replies("replay").get_or_call(KEY, SLOT, never).draw == paid.draw
+    paid = answered(replies, KEY, SLOT, says("anew"))
+    assert answered(make_replies("replay"), KEY, SLOT, never).draw == paid.draw
 
 
 def test_a_cache_that_vanishes_between_lookup_and_store_leaves_no_gap(
@@ -236,8 +236,8 @@ def test_a_cache_that_vanishes_between_lookup_and_store_leaves_no_gap(
         return Answer(b"anew")
 
     replies = make_replies("refresh", session="s2")
-    paid = replies.get_or_call(KEY, SLOT, call)
-    assert make_replies("replay").get_or_call(KEY, SLOT, never).draw == paid.draw
+    paid = answered(replies, KEY, SLOT, call)
+    assert answered(make_replies("replay"), KEY, SLOT, never).draw == paid.draw
 
 
 def test_a_cache_that_vanishes_while_a_generation_is_sought_leaves_no_gap(
@@ -252,8 +252,8 @@ def test_a_cache_that_vanishes_while_a_generation_is_sought_leaves_no_gap(
         return is_new
 
     monkeypatch.setattr(disk.SharedCache, "add", add_and_vanish)
-    paid = make_replies("refresh", session="s2").get_or_call(KEY, SLOT, says("anew"))
-    assert make_replies("replay").get_or_call(KEY, SLOT, never).draw == paid.draw
+    paid = answered(make_replies("refresh", session="s2"), KEY, SLOT, says("anew"))
+    assert answered(make_replies("replay"), KEY, SLOT, never).draw == paid.draw
 
 
 def test_damage_that_another_process_claimed_and_left_is_told_with_the_command_that_helps(
@@ -267,7 +267,7 @@ def test_damage_that_another_process_claimed_and_left_is_told_with_the_command_t
     zero(database)
     inodes = database.parent.stat().st_ino, database.stat().st_ino
     (database.parent / f"set-aside-{inodes[0]}-{inodes[1]}").touch()
-    assert make_replies().get_or_call(KEY, SLOT, says("Lima")).body == b"Lima"
+    assert answered(make_replies(), KEY, SLOT, says("Lima")).body == b"Lima"
     [warning] = warned
     assert f"mv {home / 'cache'} {home / 'cache.damaged'}" in warning
     assert aside(home) == []
@@ -283,7 +283,7 @@ def test_damage_that_cannot_be_renamed_is_told_with_the_command_that_helps(
     zero(database)
     replies = make_replies()
     for _ in range(2):
-        assert replies.get_or_call(KEY, SLOT, says("Lima")).body == b"Lima"
+        assert answered(replies, KEY, SLOT, says("Lima")).body == b"Lima"
     [warning] = warned
     assert "in use" in warning
     assert "mv " in warning
@@ -302,11 +302,11 @@ def test_a_reply_that_a_lock_keeps_out_is_handed_over_with_one_warning(
     locked: sqlite3.Connection, make_replies: Make, warned: list[str]
 ) -> None:
     replies = make_replies()
-    replies.get_or_call(KEY, SLOT, never)
+    answered(replies, KEY, SLOT, never)
     with contextlib.closing(locked):
         locked.execute("BEGIN IMMEDIATE")
         for occurrence in (1, 2):
-            paid = replies.get_or_call(KEY, Slot(0, occurrence), says("Lima"))
+            paid = answered(replies, KEY, Slot(0, occurrence), says("Lima"))
             assert (paid.body, paid.replayed) == (b"Lima", False)
     [warning] = warned
     assert "another process has locked it" in warning
@@ -314,22 +314,22 @@ def test_a_reply_that_a_lock_keeps_out_is_handed_over_with_one_warning(
 
 def test_a_lock_hinders_no_replay(locked: sqlite3.Connection, make_replies: Make) -> None:
     replies = make_replies("replay")
-    replies.get_or_call(KEY, SLOT, never)
+    answered(replies, KEY, SLOT, never)
     with contextlib.closing(locked):
         locked.execute("BEGIN IMMEDIATE")
-        assert replies.get_or_call(KEY, Slot(1, 0), never).body == text(1)
+        assert answered(replies, KEY, Slot(1, 0), never).body == text(1)
 
 
 def test_replies_are_kept_again_when_the_lock_is_gone(
     locked: sqlite3.Connection, make_replies: Make
 ) -> None:
     replies = make_replies()
-    replies.get_or_call(KEY, SLOT, never)
+    answered(replies, KEY, SLOT, never)
     with contextlib.closing(locked):
         locked.execute("BEGIN IMMEDIATE")
-        replies.get_or_call(KEY, Slot(0, 1), says("lost"))
-    assert replies.get_or_call(KEY, Slot(0, 1), says("kept")).body == b"kept"
-    assert make_replies("replay").get_or_call(KEY, Slot(0, 1), never).body == b"kept"
+        answered(replies, KEY, Slot(0, 1), says("lost"))
+    assert answered(replies, KEY, Slot(0, 1), says("kept")).body == b"kept"
+    assert answered(make_replies("replay"), KEY, Slot(0, 1), never).body == b"kept"
 
 
 def test_a_store_that_is_interrupted_leaves_no_lock(
@@ -341,7 +341,7 @@ def test_a_store_that_is_interrupted_leaves_no_lock(
 
     monkeypatch.setattr(disk.SharedCache, "add_all", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        make_replies().get_or_call(KEY, SLOT, says("lost"))
+        answered(make_replies(), KEY, SLOT, says("lost"))
     sql("BEGIN IMMEDIATE")
 
 
@@ -352,9 +352,10 @@ import pathlib, resource, sys
 from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.errors import ReplayMiss
 from pytest_llmeval.records import Slot
+from tests.cache.calls import answered
 warned = []
 replies = Replies(pathlib.Path(sys.argv[1]), mode="auto", session="s", warn=warned.append)
-ask = lambda n: replies.get_or_call("key", Slot(n, 0), lambda: Answer(b"%d" % n)).body
+ask = lambda n: answered(replies, "key", Slot(n, 0), lambda: Answer(b"%d" % n)).body
 assert ask(0) == b"0"
 hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
@@ -366,7 +367,7 @@ replies.close()
 replies = Replies(pathlib.Path(sys.argv[1]), mode="replay", session="s", warn=print)
 def is_stored(n):
     try:
-        return replies.get_or_call("key", Slot(n, 0), None).replayed
+        return answered(replies, "key", Slot(n, 0), None).replayed
     except ReplayMiss:
         return False
 print([n for n in range(4) if is_stored(n)])
@@ -385,11 +386,12 @@ FULL_BEFORE = """
 import pathlib, resource, sys
 from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.records import Slot
+from tests.cache.calls import answered
 def begin():
     return Replies(pathlib.Path(sys.argv[1]), mode="auto", session="s", warn=warned.append)
 warned = []
 replies = begin()
-ask = lambda n: replies.get_or_call("key", Slot(n, 0), lambda: Answer(b"%d" % n))
+ask = lambda n: answered(replies, "key", Slot(n, 0), lambda: Answer(b"%d" % n))
 ask(0)
 replies.close()
 resource.setrlimit(resource.RLIMIT_FSIZE, (1, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
@@ -434,7 +436,7 @@ def test_a_miss_in_a_read_only_cache_is_paid_for_with_one_warning(
 ) -> None:
     replies = make_replies()
     for _ in range(2):
-        assert not replies.get_or_call(KEY, Slot(0, 1), says("Lima")).replayed
+        assert not answered(replies, KEY, Slot(0, 1), says("Lima")).replayed
     [warning] = warned
     assert "readonly" in warning
     assert "--llm-dir" in warning
@@ -442,7 +444,7 @@ def test_a_miss_in_a_read_only_cache_is_paid_for_with_one_warning(
 
 def test_a_miss_in_a_read_only_cache_is_a_replay_miss(unwritable: Path, make_replies: Make) -> None:
     with pytest.raises(ReplayMiss):
-        make_replies("replay").get_or_call(KEY, Slot(0, 1), never)
+        answered(make_replies("replay"), KEY, Slot(0, 1), never)
 
 
 def test_replies_in_a_read_only_directory_are_replayed(database: Path, make_replies: Make) -> None:
@@ -450,7 +452,7 @@ def test_replies_in_a_read_only_directory_are_replayed(database: Path, make_repl
     try:
         if os.access(database.parent, os.W_OK):
             pytest.skip("this user may write anywhere")
-        assert make_replies("replay").get_or_call(KEY, SLOT, never).body == text(0)
+        assert answered(make_replies("replay"), KEY, SLOT, never).body == text(0)
     finally:
         database.parent.chmod(0o700)
 
@@ -464,8 +466,7 @@ def test_a_cache_that_cannot_be_opened_is_an_empty_one(
     home.touch()
     replies = make_replies()
     for _ in range(2):
-        assert not replies.get_or_call(KEY, SLOT, says("Lima")).replayed
-    assert replies.find(KEY, SLOT, "0" * 32) is None
+        assert not answered(replies, KEY, SLOT, says("Lima")).replayed
     assert len(warned) == 1
 
 
@@ -476,14 +477,14 @@ def test_a_cache_that_cannot_be_opened_is_an_error_in_replay(
     replies = make_replies("replay")
     for _ in range(2):
         with pytest.raises(CacheError, match=r"cannot be used .*--llm-dir"):
-            replies.get_or_call(KEY, SLOT, never)
+            answered(replies, KEY, SLOT, never)
 
 
 @pytest.fixture
 def elsewhere(home: Path, tmp_path: Path) -> Path:
     """The cache of another project, to which a link leads."""
     other = Replies(tmp_path / "other", mode="auto", session="other", warn=print)
-    other.get_or_call(KEY, SLOT, says("theirs"))
+    answered(other, KEY, SLOT, says("theirs"))
     other.close()
     home.mkdir()
     (home / "cache").symlink_to(tmp_path / "other" / "cache")
@@ -496,7 +497,7 @@ def test_a_cache_that_is_a_link_is_not_followed(
     before = {file.name: file.read_bytes() for file in elsewhere.iterdir()}
     replies = make_replies()
     for occurrence in (0, 1):
-        assert replies.get_or_call(KEY, Slot(0, occurrence), says("ours")).body == b"ours"
+        assert answered(replies, KEY, Slot(0, occurrence), says("ours")).body == b"ours"
     assert {file.name: file.read_bytes() for file in elsewhere.iterdir()} == before
     assert (home / "cache").is_symlink()
     [warning] = warned
@@ -505,7 +506,7 @@ def test_a_cache_that_is_a_link_is_not_followed(
 
 def test_a_cache_that_is_a_link_is_an_error_in_replay(elsewhere: Path, make_replies: Make) -> None:
     with pytest.raises(CacheError, match=r"is a symbolic link.*--llm-dir"):
-        make_replies("replay").get_or_call(KEY, SLOT, never)
+        answered(make_replies("replay"), KEY, SLOT, never)
 
 
 def test_the_directory_as_a_whole_may_be_a_link(
@@ -514,17 +515,17 @@ def test_the_directory_as_a_whole_may_be_a_link(
     (home / "cache").unlink()
     home.rmdir()
     home.symlink_to(elsewhere.parent)
-    assert make_replies("replay").get_or_call(KEY, SLOT, never).body == b"theirs"
+    assert answered(make_replies("replay"), KEY, SLOT, never).body == b"theirs"
 
 
 def test_an_opening_that_failed_is_tried_again_after_close(home: Path, make_replies: Make) -> None:
     home.touch()
     replies = make_replies()
-    replies.get_or_call(KEY, SLOT, says("lost"))
+    answered(replies, KEY, SLOT, says("lost"))
     replies.close()
     home.unlink()
-    paid = replies.get_or_call(KEY, SLOT, says("kept"))
-    assert make_replies("replay").get_or_call(KEY, SLOT, never).draw == paid.draw
+    paid = answered(replies, KEY, SLOT, says("kept"))
+    assert answered(make_replies("replay"), KEY, SLOT, never).draw == paid.draw
 
 
 def test_an_opening_that_a_lock_prevents_is_not_repeated(
@@ -541,5 +542,5 @@ def test_an_opening_that_a_lock_prevents_is_not_repeated(
     monkeypatch.setattr(store, "open_cache", locked)
     replies = make_replies()
     for _ in range(3):
-        replies.get_or_call(KEY, SLOT, says("Lima"))
+        answered(replies, KEY, SLOT, says("Lima"))
     assert len(tries) == len(warned) == 1

@@ -9,42 +9,42 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache import process_locks as claims
-from pytest_llmeval.cache.process_locks import FILE, Claims
+from pytest_llmeval.cache import process_locks
+from pytest_llmeval.cache.process_locks import FILE, ProcessLocks
 
 
 def test_where_the_system_has_no_such_locks_nothing_is_claimed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "fcntl", None)
-    spec = importlib.util.spec_from_file_location("claims_elsewhere", claims.__file__)
+    spec = importlib.util.spec_from_file_location("claims_elsewhere", process_locks.__file__)
     assert spec is not None
     assert spec.loader is not None
     elsewhere: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(elsewhere)
 
-    with elsewhere.Claims(tmp_path, patience=1, warn=print).claimed("draw"):
+    with elsewhere.ProcessLocks(tmp_path, patience=1, warn=print).locked("draw"):
         assert not (tmp_path / FILE).exists()
 
 
-def make_claims(directory: Path) -> Claims:
-    return Claims(directory, patience=30, warn=sys.exit)
+def make_locks(directory: Path) -> ProcessLocks:
+    return ProcessLocks(directory, patience=30, warn=sys.exit)
 
 
 def test_what_another_process_claims_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lockf, refusals = claims.fcntl.lockf, [BlockingIOError(), PermissionError()]
+    lockf, refusals = process_locks.fcntl.lockf, [BlockingIOError(), PermissionError()]
 
     def refuse_twice(*arguments: Any) -> None:
         if refusals:
             raise refusals.pop()
         lockf(*arguments)
 
-    monkeypatch.setattr(claims.fcntl, "lockf", refuse_twice)
-    own = make_claims(tmp_path)
+    monkeypatch.setattr(process_locks.fcntl, "lockf", refuse_twice)
+    own = make_locks(tmp_path)
 
-    with own.claimed("draw"):
+    with own.locked("draw"):
         assert refusals == []
     own.close()
 
@@ -57,12 +57,12 @@ def test_who_has_waited_too_long_for_somebody_unknown_goes_on_without(
         raise BlockingIOError
 
     warned: list[str] = []
-    monkeypatch.setattr(claims.fcntl, "lockf", refuse)
+    monkeypatch.setattr(process_locks.fcntl, "lockf", refuse)
     if unknown == "to us":
-        monkeypatch.setattr(claims.sys, "platform", "elsewhere")
-    own = Claims(tmp_path, patience=0.01, warn=warned.append)
+        monkeypatch.setattr(process_locks.sys, "platform", "elsewhere")
+    own = ProcessLocks(tmp_path, patience=0.01, warn=warned.append)
 
-    with own.claimed("draw"):
+    with own.locked("draw"):
         pass
     own.close()
 
@@ -70,8 +70,8 @@ def test_who_has_waited_too_long_for_somebody_unknown_goes_on_without(
 
 
 def test_a_file_that_another_thread_has_replaced_is_not_replaced_again(tmp_path: Path) -> None:
-    own = make_claims(tmp_path)
-    with own.claimed("draw"):
+    own = make_locks(tmp_path)
+    with own.locked("draw"):
         before = list(own._descriptors)
         own._retire(-1)
         assert own._descriptors == before

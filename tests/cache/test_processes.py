@@ -22,10 +22,10 @@ from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.cache.reply import decode
 from pytest_llmeval.cache.storage import store
 from pytest_llmeval.cache.storage.disk import SharedCache, open_cache
-from pytest_llmeval.cache.storage.read_connections import Lookups
+from pytest_llmeval.cache.storage.queries import ReadConnections
 from pytest_llmeval.cli import main
 from pytest_llmeval.records import Slot
-from tests.cache.calls import KEY, never, says
+from tests.cache.calls import KEY, answered, never, says
 
 Make = Callable[..., Replies]
 Sql = Callable[..., list[Any]]
@@ -36,6 +36,7 @@ ASKER = """
 import json, os, pathlib, sys
 from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.records import Slot
+from tests.cache.calls import answered
 home, mode, session, key, first, last = sys.argv[1:]
 paid, warned = [], []
 def call():
@@ -45,7 +46,7 @@ replies = Replies(pathlib.Path(home), mode=mode, session=session, warn=warned.ap
 sys.stdin.readline()
 draws = {}
 for trial in range(int(first), int(last)):
-    reply = replies.get_or_call(key, Slot(trial, 0), call)
+    reply = answered(replies, key, Slot(trial, 0), call)
     draws[trial] = reply.draw
 replies.close()
 print(json.dumps({"draws": draws, "paid": paid, "warned": warned}))
@@ -92,7 +93,7 @@ def test_processes_that_find_the_damage_at_once_set_it_aside_once(
         replies = make_replies("replay")
         for result in results:
             for trial, draw in result["draws"].items():
-                assert replies.get_or_call(KEY, Slot(int(trial), 0), never).draw == draw
+                assert answered(replies, KEY, Slot(int(trial), 0), never).draw == draw
         replies.close()
 
 
@@ -100,9 +101,10 @@ WRITER = """
 import pathlib, sys
 from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.records import Slot
+from tests.cache.calls import answered
 replies = Replies(pathlib.Path(sys.argv[1]), mode="auto", session=sys.argv[3], warn=print)
 for trial in range(10**6):
-    reply = replies.get_or_call(sys.argv[2], Slot(trial, 0), lambda: Answer(b"x" * trial))
+    reply = answered(replies, sys.argv[2], Slot(trial, 0), lambda: Answer(b"x" * trial))
     print(trial, reply.draw, flush=True)
 """
 
@@ -120,7 +122,7 @@ def test_a_killed_writer_loses_no_acknowledged_reply(
         replies = make_replies("replay")
         for line in lines:
             trial, draw = line.split()
-            assert replies.get_or_call(key, Slot(int(trial), 0), never).draw == draw
+            assert answered(replies, key, Slot(int(trial), 0), never).draw == draw
         replies.close()
 
 
@@ -131,6 +133,7 @@ import pathlib, sys
 from concurrent.futures import ThreadPoolExecutor
 from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.records import Slot
+from tests.cache.calls import answered
 home, key, first = pathlib.Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 replies = Replies(home, mode="auto", session=f"s{first}", warn=lambda text: print("!", text))
 def buy(thread):
@@ -138,7 +141,7 @@ def buy(thread):
         if (home.parent / "stop").exists():
             break
         is_last = (home.parent / "cleared").exists()
-        draw = replies.get_or_call(key, Slot(trial, 0), lambda: Answer(b"x" * 2000)).draw
+        draw = answered(replies, key, Slot(trial, 0), lambda: Answer(b"x" * 2000)).draw
         sys.stdout.write(f"{int(is_last)} {trial} {draw}\\n")
 with ThreadPoolExecutor(4) as pool:
     list(pool.map(buy, range(4)))
@@ -149,7 +152,7 @@ replies.close()
 def test_what_sessions_buy_while_all_is_cleared_is_kept_without_an_error(
     start: Start, home: Path, make_replies: Make
 ) -> None:
-    make_replies().get_or_call("first", Slot(0, 0), says("x"))
+    answered(make_replies(), "first", Slot(0, 0), says("x"))
     buyers = [start(BUYER, home, KEY, first) for first in (0, 4, 8, 12)]
     with ThreadPoolExecutor(len(buyers)) as pool:
         readers = [pool.submit(buyer.communicate) for buyer in buyers]
@@ -170,15 +173,16 @@ def test_what_sessions_buy_while_all_is_cleared_is_kept_without_an_error(
     assert len(bought) > len(last) > 20
     replies = make_replies("replay")
     for trial, draw in last:
-        assert replies.get_or_call(KEY, Slot(trial, 0), never).draw == draw
+        assert answered(replies, KEY, Slot(trial, 0), never).draw == draw
 
 
 FORK = """
 import os, pathlib, sys
 from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.records import Slot
+from tests.cache.calls import answered
 replies = Replies(pathlib.Path(sys.argv[1]), mode="auto", session="s", warn=print)
-ask = lambda trial: replies.get_or_call("key", Slot(trial, 0), lambda: Answer(b"")).draw
+ask = lambda trial: answered(replies, "key", Slot(trial, 0), lambda: Answer(b"")).draw
 before = ask(0)
 reader, writer = os.pipe()
 child = os.fork()
@@ -204,30 +208,32 @@ def test_a_forked_child_leaves_the_connections_of_its_parent_alone(
     make_replies: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[SharedCache] = []
-    looking: list[Lookups] = []
+    reading: list[ReadConnections] = []
+    in_child: list[Callable[[], None]] = []
 
     def open_and_remember(folder: Path) -> SharedCache:
         opened.append(open_cache(folder))
         return opened[-1]
 
-    def look_and_remember(folder: Path) -> Lookups:
-        looking.append(Lookups(folder))
-        return looking[-1]
+    def read_and_remember(*arguments: Any) -> ReadConnections:
+        reading.append(ReadConnections(*arguments))
+        return reading[-1]
 
     monkeypatch.setattr(store, "open_cache", open_and_remember)
-    monkeypatch.setattr(store, "Lookups", look_and_remember)
+    monkeypatch.setattr(store, "ReadConnections", read_and_remember)
+    monkeypatch.setattr(store, "call_in_forked_children", in_child.append)
     replies = make_replies()
-    paid = replies.get_or_call(KEY, Slot(0, 0), says("Lima"))
+    paid = answered(replies, KEY, Slot(0, 0), says("Lima"))
     parent = opened[0]._con
-    monkeypatch.setattr(store.os, "getpid", lambda: -1)
-    assert replies.get_or_call(KEY, Slot(0, 0), never).draw == paid.draw
+    in_child[0]()
+    assert answered(replies, KEY, Slot(0, 0), never).draw == paid.draw
     assert opened[1]._con is not parent
     assert opened[0]._con is parent
     assert parent.execute("SELECT 1").fetchall() == [(1,)]
-    assert len(looking) == 2
+    assert len(reading) == 2
     replies.close()
-    assert looking[0].find("other") == [None]
-    looking[0].close()
+    assert reading[0].find("other") == [None]
+    reading[0].close()
     opened[0].close()
 
 
@@ -266,33 +272,58 @@ def test_a_child_that_is_forked_while_a_thread_writes_finds_no_lock_that_nobody_
     assert start(FORK_WITHIN, home).communicate(timeout=100)[0].strip() == "value"
 
 
-def test_nobody_enters_the_cache_while_a_process_forks() -> None:
-    guard = locks.ForkGuard()
+@pytest.fixture
+def at_fork(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[], None]]:
+    """What is registered to be called at a fork, by the name of the moment."""
+    called: dict[str, Callable[[], None]] = {}
+    monkeypatch.setattr(locks, "_register", lambda **hooks: called.update(hooks))
+    return called
+
+
+def test_nobody_takes_a_lock_that_a_fork_awaits_while_the_process_forks(
+    at_fork: dict[str, Callable[[], None]],
+) -> None:
+    lock = locks.lock_awaited_by_forks()
     order: list[str] = []
 
-    def enter() -> None:
-        with guard:
-            order.append("entered")
+    def take() -> None:
+        with lock:
+            order.append("taken")
 
-    thread = threading.Thread(target=enter)
-    guard.hold()
+    thread = threading.Thread(target=take)
+    at_fork["before"]()
     thread.start()
     thread.join(0.1)
     order.append("forked")
-    guard.release()
+    at_fork["after_in_parent"]()
     thread.join()
-    guard.release()  # one that was made after the fork had begun
-    assert order == ["forked", "entered"]
+    assert order == ["forked", "taken"]
 
 
-def test_a_fork_after_a_cache_is_gone_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    called: dict[str, Callable[[], None]] = {}
-    monkeypatch.setattr(locks, "_register", lambda **hooks: called.update(hooks))
-    guard = locks.ForkGuard()
-    called["before"]()
-    called["after_in_child"]()
-    del guard
-    called["before"]()
+def test_a_lock_that_was_made_after_the_fork_had_begun_is_not_given_back(
+    at_fork: dict[str, Callable[[], None]],
+) -> None:
+    lock = locks.lock_awaited_by_forks()
+    at_fork["after_in_child"]()
+    with lock:
+        at_fork["after_in_parent"]()
+
+
+def test_a_forked_child_calls_no_method_of_an_object_that_is_gone(
+    at_fork: dict[str, Callable[[], None]],
+) -> None:
+    class Counter:
+        calls = 0
+
+        def count(self) -> None:
+            Counter.calls += 1
+
+    counter = Counter()
+    locks.call_in_forked_children(counter.count)
+    at_fork["after_in_child"]()
+    del counter
+    at_fork["after_in_child"]()
+    assert Counter.calls == 1
 
 
 FORK_WHILE_HELD = """

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.cache.replies import Accepts, Answer, Replies
-from pytest_llmeval.cache.reply import Row
+from pytest_llmeval.cache.reply import Row, decode
 from pytest_llmeval.errors import CacheError, ReplayMiss
 from pytest_llmeval.records import Slot
-from tests.cache.calls import KEY, SLOT, never, says
+from tests.cache.calls import KEY, SLOT, answered, never, says
 
 Make = Callable[..., Replies]
 Sql = Callable[..., list[Any]]
@@ -50,8 +50,8 @@ def test_a_lookup_that_finds_nothing_is_a_replay_miss(make_replies: Make) -> Non
 
 def test_a_miss_is_paid_for_and_a_hit_is_replayed(make_replies: Make) -> None:
     replies = make_replies()
-    paid = replies.get_or_call(KEY, SLOT, says("Lima", facts={"model": "m", "seconds": 0.5}))
-    replay = replies.get_or_call(KEY, SLOT, never)
+    paid = answered(replies, KEY, SLOT, says("Lima", facts={"model": "m", "seconds": 0.5}))
+    replay = answered(replies, KEY, SLOT, never)
     assert not paid.replayed
     assert replay.replayed
     assert (replay.draw, replay.sha256, replay.body, replay.facts) == (
@@ -61,14 +61,14 @@ def test_a_miss_is_paid_for_and_a_hit_is_replayed(make_replies: Make) -> None:
 
 def test_a_reply_outlives_its_session(make_replies: Make) -> None:
     first = make_replies(session="yesterday")
-    paid = first.get_or_call(KEY, SLOT, says("Lima"))
+    paid = answered(first, KEY, SLOT, says("Lima"))
     first.close()
-    assert make_replies(session="today").get_or_call(KEY, SLOT, never).draw == paid.draw
+    assert answered(make_replies(session="today"), KEY, SLOT, never).draw == paid.draw
 
 
 def test_a_reply_is_on_disk_before_it_is_handed_over(make_replies: Make) -> None:
-    paid = make_replies().get_or_call(KEY, SLOT, says("Lima"))
-    assert make_replies().get_or_call(KEY, SLOT, never).draw == paid.draw
+    paid = answered(make_replies(), KEY, SLOT, says("Lima"))
+    assert answered(make_replies(), KEY, SLOT, never).draw == paid.draw
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_a_reply_is_on_disk_before_it_is_handed_over(make_replies: Make) -> None
 )
 def test_another_key_or_slot_is_another_draw(make_replies: Make, key: str, slot: Slot) -> None:
     replies = make_replies()
-    first = replies.get_or_call(KEY, SLOT, says("Lima"))
-    other = replies.get_or_call(key, slot, says("Lima"))
+    first = answered(replies, KEY, SLOT, says("Lima"))
+    other = answered(replies, key, slot, says("Lima"))
     assert not other.replayed
     assert other.draw != first.draw
 
@@ -88,8 +88,8 @@ def test_another_key_or_slot_is_another_draw(make_replies: Make, key: str, slot:
     ids=["empty", "newline", "newlines", "zeros", "every-byte", "2-MiB"],
 )
 def test_a_body_comes_back_byte_for_byte(make_replies: Make, body: bytes) -> None:
-    make_replies().get_or_call(KEY, SLOT, says(body))
-    assert make_replies().get_or_call(KEY, SLOT, never).body == body
+    answered(make_replies(), KEY, SLOT, says(body))
+    assert answered(make_replies(), KEY, SLOT, never).body == body
 
 
 def test_an_exception_of_the_call_passes_and_nothing_is_stored(make_replies: Make) -> None:
@@ -100,23 +100,23 @@ def test_an_exception_of_the_call_passes_and_nothing_is_stored(make_replies: Mak
 
     replies = make_replies()
     with pytest.raises(TimeoutError) as caught:
-        replies.get_or_call(KEY, SLOT, fail)
+        answered(replies, KEY, SLOT, fail)
     assert caught.value is error
-    assert not replies.get_or_call(KEY, SLOT, says("Lima")).replayed
+    assert not answered(replies, KEY, SLOT, says("Lima")).replayed
 
 
 @pytest.mark.parametrize("status", [199, 301, 429, 500])
 def test_an_answer_that_is_no_success_is_refused(make_replies: Make, status: int) -> None:
     replies = make_replies()
     with pytest.raises(ValueError, match=f"not one of {status}"):
-        replies.get_or_call(KEY, SLOT, says("sorry", status=status))
-    assert not replies.get_or_call(KEY, SLOT, says("Lima", status=299)).replayed
+        answered(replies, KEY, SLOT, says("sorry", status=status))
+    assert not answered(replies, KEY, SLOT, says("Lima", status=299)).replayed
 
 
 def test_secrets_in_headers_are_never_written(make_replies: Make, home: Path, sql: Sql) -> None:
     headers = {"set-cookie": "hunter2", "x-api-key": "hunter2", "content-type": "text/plain"}
     replies = make_replies()
-    paid = replies.get_or_call(KEY, SLOT, says("Lima", headers=headers))
+    paid = answered(replies, KEY, SLOT, says("Lima", headers=headers))
     replies.close()
     [(value,)] = sql("SELECT value FROM Cache")
     assert paid.headers == {"content-type": "text/plain"}
@@ -125,7 +125,7 @@ def test_secrets_in_headers_are_never_written(make_replies: Make, home: Path, sq
 
 
 def test_rows_never_expire_and_lie_in_the_database(make_replies: Make, sql: Sql) -> None:
-    make_replies().get_or_call(KEY, Slot(None, 3), says("Lima"))
+    answered(make_replies(), KEY, Slot(None, 3), says("Lima"))
     rows = sql("SELECT key, raw, mode, filename, expire_time, tag FROM Cache")
     assert rows == [(f"{KEY}/shared/3/0", 1, 1, None, None, None)]
 
@@ -134,15 +134,15 @@ def test_rows_never_expire_and_lie_in_the_database(make_replies: Make, sql: Sql)
 
 
 def test_replay_makes_no_call(make_replies: Make) -> None:
-    paid = make_replies().get_or_call(KEY, SLOT, says("Lima"))
-    assert make_replies("replay").get_or_call(KEY, SLOT, never).draw == paid.draw
+    paid = answered(make_replies(), KEY, SLOT, says("Lima"))
+    assert answered(make_replies("replay"), KEY, SLOT, never).draw == paid.draw
 
 
 def test_a_miss_in_replay_says_what_was_looked_for_and_what_to_type(
     make_replies: Make, home: Path
 ) -> None:
     with pytest.raises(ReplayMiss) as caught:
-        make_replies("replay").get_or_call(KEY, Slot(3, 1), never)
+        answered(make_replies("replay"), KEY, Slot(3, 1), never)
     for part in ("draw 3/1", KEY[:12], str(home), "pytest --llm-cache=auto"):
         assert part in str(caught.value)
 
@@ -151,9 +151,9 @@ def test_a_miss_in_replay_says_what_was_looked_for_and_what_to_type(
 
 
 def test_refresh_adds_a_generation_and_changes_none(make_replies: Make, sql: Sql) -> None:
-    old = make_replies(session="s1").get_or_call(KEY, SLOT, says("Lima"))
+    old = answered(make_replies(session="s1"), KEY, SLOT, says("Lima"))
     before = sql("SELECT * FROM Cache")
-    new = make_replies("refresh", session="s2").get_or_call(KEY, SLOT, says("Lima"))
+    new = answered(make_replies("refresh", session="s2"), KEY, SLOT, says("Lima"))
     assert not new.replayed
     assert new.draw != old.draw
     assert names(sql) == [f"{KEY}/0/0/0", f"{KEY}/0/0/1"]
@@ -162,23 +162,23 @@ def test_refresh_adds_a_generation_and_changes_none(make_replies: Make, sql: Sql
 
 def test_lookups_take_the_newest_generation(make_replies: Make) -> None:
     for day in range(4):
-        newest = make_replies("refresh", session=f"s{day}").get_or_call(KEY, SLOT, says("Lima"))
-    assert make_replies("auto", session="s9").get_or_call(KEY, SLOT, never).draw == newest.draw
-    assert make_replies("replay", session="s0").get_or_call(KEY, SLOT, never).draw == newest.draw
+        newest = answered(make_replies("refresh", session=f"s{day}"), KEY, SLOT, says("Lima"))
+    assert answered(make_replies("auto", session="s9"), KEY, SLOT, never).draw == newest.draw
+    assert answered(make_replies("replay", session="s0"), KEY, SLOT, never).draw == newest.draw
 
 
 def test_a_reply_is_kept_though_all_is_cleared_between_its_payment_and_its_commit(
     make_replies: Make, home: Path, warned: list[str]
 ) -> None:
     other = make_replies()
-    other.get_or_call(KEY, SLOT, says("Quito"))
+    answered(other, KEY, SLOT, says("Quito"))
     slot = Slot(1, 0)
 
     def cleared_meanwhile() -> Answer:
-        other._opened().clear()
+        other._open().clear()
         return Answer(b"Lima")
 
-    bought = make_replies().get_or_call(KEY, slot, cleared_meanwhile)
+    bought = answered(make_replies(), KEY, slot, cleared_meanwhile)
 
     replies = make_replies()
     assert replies.lookup(KEY, slot) == replace(bought, replayed=True)
@@ -189,28 +189,28 @@ def test_a_reply_is_kept_though_all_is_cleared_between_its_payment_and_its_commi
 def test_a_refreshed_draw_is_found_though_all_is_cleared_as_it_is_stored(
     make_replies: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_replies().get_or_call(KEY, SLOT, says("Quito"))
+    answered(make_replies(), KEY, SLOT, says("Quito"))
     refreshing = make_replies("refresh", session="s2")
     may_replay, asked = refreshing._may_replay, []
 
     def clears_at_last(row: Row, accepts: Accepts) -> bool:
         asked.append(row)
         if len(asked) == 3:  # once it was looked up, claimed, and found to be there
-            refreshing._opened().clear()
+            refreshing._open().clear()
         return may_replay(row, accepts)
 
     monkeypatch.setattr(refreshing, "_may_replay", clears_at_last)
-    drawn = refreshing.get_or_call(KEY, SLOT, says("Lima"))
+    drawn = answered(refreshing, KEY, SLOT, says("Lima"))
 
     assert len(asked) == 3
-    assert make_replies("replay").get_or_call(KEY, SLOT, never).draw == drawn.draw
+    assert answered(make_replies("replay"), KEY, SLOT, never).draw == drawn.draw
 
 
 def test_refresh_replays_what_this_very_session_drew(make_replies: Make) -> None:
-    make_replies(session="old").get_or_call(KEY, SLOT, says("Lima"))
-    drawn = make_replies("refresh", session="new").get_or_call(KEY, SLOT, says("Lima"))
+    answered(make_replies(session="old"), KEY, SLOT, says("Lima"))
+    drawn = answered(make_replies("refresh", session="new"), KEY, SLOT, says("Lima"))
     worker = make_replies("refresh", session="new")
-    replay = worker.get_or_call(KEY, SLOT, never)
+    replay = answered(worker, KEY, SLOT, never)
     assert replay.replayed
     assert replay.draw == drawn.draw
 
@@ -218,9 +218,9 @@ def test_refresh_replays_what_this_very_session_drew(make_replies: Make) -> None
 def test_refresh_replays_its_own_draw_though_another_session_refreshed_since(
     make_replies: Make,
 ) -> None:
-    drawn = make_replies("refresh", session="new").get_or_call(KEY, SLOT, says("Lima"))
-    make_replies("refresh", session="newer").get_or_call(KEY, SLOT, says("Lima"))
-    again = make_replies("refresh", session="new").get_or_call(KEY, SLOT, never)
+    drawn = answered(make_replies("refresh", session="new"), KEY, SLOT, says("Lima"))
+    answered(make_replies("refresh", session="newer"), KEY, SLOT, says("Lima"))
+    again = answered(make_replies("refresh", session="new"), KEY, SLOT, never)
     assert again.draw == drawn.draw
 
 
@@ -229,32 +229,29 @@ def test_refresh_replays_its_own_draw_though_another_session_refreshed_since(
 
 def test_off_pays_every_time_and_opens_nothing(make_replies: Make, home: Path) -> None:
     replies = make_replies("off")
-    first, second = (replies.get_or_call(KEY, SLOT, says("Lima")) for _ in range(2))
+    first, second = (answered(replies, KEY, SLOT, says("Lima")) for _ in range(2))
     assert not first.replayed
     assert not second.replayed
     assert first.draw != second.draw
-    assert replies.find(KEY, SLOT, first.draw) is None
     assert not home.exists()
 
 
 def test_off_does_not_see_what_is_stored(make_replies: Make) -> None:
-    stored = make_replies().get_or_call(KEY, SLOT, says("Lima"))
-    replies = make_replies("off")
-    assert not replies.get_or_call(KEY, SLOT, says("Lima")).replayed
-    assert replies.find(KEY, SLOT, stored.draw) is None
+    answered(make_replies(), KEY, SLOT, says("Lima"))
+    assert not answered(make_replies("off"), KEY, SLOT, says("Lima")).replayed
 
 
 def test_a_reply_that_comes_after_close_is_handed_on_and_opens_nothing(
     make_replies: Make, sql: Sql
 ) -> None:
     replies = make_replies()
-    replies.get_or_call(KEY, SLOT, says("Lima"))
+    answered(replies, KEY, SLOT, says("Lima"))
 
     def late() -> Answer:
         replies.close()
         return Answer(b"late")
 
-    assert replies.get_or_call(KEY, Slot(1, 0), late).body == b"late"
+    assert answered(replies, KEY, Slot(1, 0), late).body == b"late"
     assert len(sql("SELECT value FROM Cache")) == 1
 
 
@@ -263,9 +260,10 @@ def test_an_idle_session_loads_neither_diskcache_nor_sqlite(home: Path) -> None:
 import pathlib, sys
 from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.records import Slot
+from tests.cache.calls import answered
 replies = Replies(pathlib.Path(sys.argv[1]), mode="auto", session="s", warn=print)
-Replies(pathlib.Path(sys.argv[1]), mode="off", session="s", warn=print).get_or_call(
-    "key", Slot(0, 0), lambda: Answer(b""))
+off = Replies(pathlib.Path(sys.argv[1]), mode="off", session="s", warn=print)
+answered(off, "key", Slot(0, 0), lambda: Answer(b""))
 replies.close()
 print({"diskcache", "sqlite3"} & sys.modules.keys())
 """
@@ -274,26 +272,6 @@ print({"diskcache", "sqlite3"} & sys.modules.keys())
     done = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "set()"
     assert not home.exists()
-
-
-# Find
-
-
-def test_every_generation_is_found_by_its_draw(make_replies: Make) -> None:
-    drawn = [
-        make_replies("refresh", session=f"s{n}").get_or_call(KEY, SLOT, says(f"reply {n}"))
-        for n in range(3)
-    ]
-    replies = make_replies("replay")
-    found = [replies.find(KEY, SLOT, reply.draw) for reply in drawn]
-    assert [reply and reply.body for reply in found] == [b"reply 0", b"reply 1", b"reply 2"]
-
-
-def test_a_draw_is_not_found_in_another_slot(make_replies: Make) -> None:
-    replies = make_replies()
-    drawn = replies.get_or_call(KEY, SLOT, says("Lima"))
-    assert replies.find(KEY, Slot(1, 0), drawn.draw) is None
-    assert replies.find(KEY, SLOT, "0" * 32) is None
 
 
 # Two who miss at once
@@ -305,11 +283,11 @@ def overtaken(make_replies: Make, mode: str, session: str, winner: tuple[str, st
 
     def call() -> Answer:
         other = make_replies(winner[0], session=winner[1])
-        stored.append(other.get_or_call(KEY, SLOT, says("theirs")))
+        stored.append(answered(other, KEY, SLOT, says("theirs")))
         return Answer(b"ours")
 
     ours = make_replies(mode, session=session)
-    return ours.get_or_call(KEY, SLOT, call), stored[0]
+    return answered(ours, KEY, SLOT, call), stored[0]
 
 
 def test_the_loser_of_a_race_returns_the_draw_of_the_winner(make_replies: Make) -> None:
@@ -324,13 +302,13 @@ def test_what_the_loser_of_a_race_paid_for_is_kept(make_replies: Make, sql: Sql)
     assert first == f"{KEY}/0/0/0"
     prefix, _, draw = second.rpartition("/")
     assert prefix == f"{KEY}/0/0/spare"
-    found = make_replies("replay").find(KEY, SLOT, draw)
-    assert found is not None
+    [(value,)] = sql("SELECT value FROM Cache WHERE key = ?", second)
+    found = decode(value).reply
     assert (found.draw, found.body) == (draw, b"ours")
 
 
 def test_two_workers_of_a_refreshing_session_share_a_draw(make_replies: Make) -> None:
-    make_replies(session="old").get_or_call(KEY, SLOT, says("old"))
+    answered(make_replies(session="old"), KEY, SLOT, says("old"))
     reply, winner = overtaken(make_replies, "refresh", "new", ("refresh", "new"))
     assert reply.draw == winner.draw
 
@@ -349,7 +327,7 @@ def test_threads_agree_on_every_draw(make_replies: Make, sql: Sql) -> None:
 
     def ask(thread: int) -> list[str]:
         barrier.wait()
-        return [replies.get_or_call(KEY, slot, says(f"{thread}")).draw for slot in slots]
+        return [answered(replies, KEY, slot, says(f"{thread}")).draw for slot in slots]
 
     with ThreadPoolExecutor(8) as pool:
         draws = list(pool.map(ask, range(8)))
@@ -373,12 +351,12 @@ every_attack = pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 def test_a_planted_row_is_a_miss_with_one_warning(
     make_replies: Make, sql: Sql, warned: list[str], attack: str
 ) -> None:
-    make_replies(session="s0").get_or_call(KEY, SLOT, says("Lima"))
-    make_replies(session="s0").get_or_call(KEY, Slot(1, 0), says("Lima"))
+    answered(make_replies(session="s0"), KEY, SLOT, says("Lima"))
+    answered(make_replies(session="s0"), KEY, Slot(1, 0), says("Lima"))
     sql(f"UPDATE Cache SET {attack}")  # noqa: S608 - a test
     replies = make_replies()
-    assert not replies.get_or_call(KEY, SLOT, says("Lima")).replayed
-    assert not replies.get_or_call(KEY, Slot(1, 0), says("Lima")).replayed
+    assert not answered(replies, KEY, SLOT, says("Lima")).replayed
+    assert not answered(replies, KEY, Slot(1, 0), says("Lima")).replayed
     [warning] = warned
     assert f"row {KEY}/0/0/0 of the cache" in warning
     assert "SECURITY.md" in warning
@@ -388,36 +366,28 @@ def test_a_planted_row_is_a_miss_with_one_warning(
 def test_a_planted_row_stays_and_the_new_reply_is_the_next_generation(
     make_replies: Make, sql: Sql, attack: str
 ) -> None:
-    make_replies().get_or_call(KEY, SLOT, says("Lima"))
+    answered(make_replies(), KEY, SLOT, says("Lima"))
     sql(f"UPDATE Cache SET {attack}")  # noqa: S608 - a test
     before = sql("SELECT * FROM Cache")
-    paid = make_replies().get_or_call(KEY, SLOT, says("Lima"))
+    paid = answered(make_replies(), KEY, SLOT, says("Lima"))
     assert names(sql) == [f"{KEY}/0/0/0", f"{KEY}/0/0/1"]
     assert sql("SELECT * FROM Cache LIMIT 1") == before
-    assert make_replies("replay").get_or_call(KEY, SLOT, never).draw == paid.draw
+    assert answered(make_replies("replay"), KEY, SLOT, never).draw == paid.draw
 
 
 def test_a_planted_row_is_a_miss_in_replay(make_replies: Make, sql: Sql, warned: list[str]) -> None:
-    make_replies().get_or_call(KEY, SLOT, says("Lima"))
+    answered(make_replies(), KEY, SLOT, says("Lima"))
     sql("UPDATE Cache SET mode = 4")
     with pytest.raises(ReplayMiss):
-        make_replies("replay").get_or_call(KEY, SLOT, never)
+        answered(make_replies("replay"), KEY, SLOT, never)
     assert len(warned) == 1
 
 
 def test_a_planted_row_hides_no_older_generation(make_replies: Make, sql: Sql) -> None:
-    old = make_replies().get_or_call(KEY, SLOT, says("Lima"))
-    make_replies("refresh", session="s2").get_or_call(KEY, SLOT, says("Lima"))
+    old = answered(make_replies(), KEY, SLOT, says("Lima"))
+    answered(make_replies("refresh", session="s2"), KEY, SLOT, says("Lima"))
     sql("UPDATE Cache SET mode = 4 WHERE key LIKE '%/1'")
-    assert make_replies("replay").get_or_call(KEY, SLOT, never).draw == old.draw
-
-
-def test_a_planted_spare_is_not_found(make_replies: Make, sql: Sql, warned: list[str]) -> None:
-    overtaken(make_replies, "auto", "s1", ("auto", "s2"))
-    sql("UPDATE Cache SET mode = 4 WHERE key LIKE '%/spare/%'")
-    draw = names(sql)[1].rpartition("/")[2]
-    assert make_replies("replay").find(KEY, SLOT, draw) is None
-    assert len(warned) == 1
+    assert answered(make_replies("replay"), KEY, SLOT, never).draw == old.draw
 
 
 def test_an_expired_planted_row_with_a_file_does_not_stop_the_session(
@@ -425,20 +395,20 @@ def test_an_expired_planted_row_with_a_file_does_not_stop_the_session(
 ) -> None:
     victim = tmp_path / "victim"
     victim.touch()
-    make_replies().get_or_call(KEY, SLOT, says("Lima"))
+    answered(make_replies(), KEY, SLOT, says("Lima"))
     sql("UPDATE Cache SET expire_time = 1, filename = ?", str(victim))
-    paid = make_replies().get_or_call(KEY, SLOT, says("Lima"))
-    assert make_replies("replay").get_or_call(KEY, SLOT, never).draw == paid.draw
+    paid = answered(make_replies(), KEY, SLOT, says("Lima"))
+    assert answered(make_replies("replay"), KEY, SLOT, never).draw == paid.draw
     assert victim.exists()
 
 
 def test_a_planted_row_that_breaks_diskcache_does_not_stop_the_session(
     make_replies: Make, sql: Sql
 ) -> None:
-    make_replies().get_or_call(KEY, SLOT, says("Lima"))
+    answered(make_replies(), KEY, SLOT, says("Lima"))
     sql("UPDATE Cache SET expire_time = 'never', mode = 4")
-    paid = make_replies().get_or_call(KEY, SLOT, says("Lima"))
-    assert make_replies("replay").get_or_call(KEY, SLOT, never).draw == paid.draw
+    paid = answered(make_replies(), KEY, SLOT, says("Lima"))
+    assert answered(make_replies("replay"), KEY, SLOT, never).draw == paid.draw
 
 
 def test_a_reply_too_large_to_read_back_is_handed_over_with_a_warning(
@@ -448,13 +418,13 @@ def test_a_reply_too_large_to_read_back_is_handed_over_with_a_warning(
 
     monkeypatch.setattr(reply, "MAX_BODY", 10)
     replies = make_replies()
-    assert replies.get_or_call(KEY, SLOT, says("x" * 11)).body == b"x" * 11
-    assert not replies.get_or_call(KEY, SLOT, says("short")).replayed
+    assert answered(replies, KEY, SLOT, says("x" * 11)).body == b"x" * 11
+    assert not answered(replies, KEY, SLOT, says("short")).replayed
     assert ["too large" in warning for warning in warned] == [True]
 
 
 def test_cache_errors_are_ours() -> None:
-    from pytest_llmeval.cache.failures import CacheUnusable, RowRefused
+    from pytest_llmeval.errors import CacheUnusable, RowRefused
 
     assert issubclass(CacheUnusable, CacheError)
     assert issubclass(RowRefused, CacheError)

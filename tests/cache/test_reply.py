@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_llmeval.cache import reply as module
-from pytest_llmeval.cache.failures import RowRefused
 from pytest_llmeval.cache.reply import Answer, StoredReply, decode, encode
+from pytest_llmeval.errors import RowRefused
 
 BODY = b'{"text": "Lima"}'
 HEADER: dict[str, Any] = {

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.cache import requests as module
-from pytest_llmeval.cache.failures import RowRefused
 from pytest_llmeval.cache.requests import decode_request, encode_request, tell
+from pytest_llmeval.errors import RowRefused
 from tests.cache.calls import asks
 
 LINE: dict[str, Any] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -10,16 +9,17 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache import process_locks as claims
-from pytest_llmeval.cache.process_locks import Claims
+from pytest_llmeval.cache import process_locks
+from pytest_llmeval.cache.process_locks import ProcessLocks
 from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.cache.reply import StoredReply
 from pytest_llmeval.errors import CallAbandoned
 from pytest_llmeval.records import Slot
-from tests.cache.calls import KEY, SLOT, never, says
+from tests.cache.calls import KEY, SLOT, answered, never, says
 
 Make = Callable[..., Replies]
 Start = Callable[..., subprocess.Popen[str]]
@@ -61,14 +61,13 @@ def all_at_once(
     first = pool.submit(replies.pay, KEY, SLOT, call)
     assert call.is_under_way.wait(PATIENCE)
     has_come = threading.Semaphore(0)
-    board = replies._flights._board
 
-    def board_and_tell(name: str) -> object:
-        boarded = board(name)
-        has_come.release()
-        return boarded
+    class Flights(dict[str, Any]):
+        def get(self, name: str, default: Any = None) -> Any:
+            has_come.release()
+            return super().get(name, default)
 
-    replies._flights._board = board_and_tell  # type: ignore[assignment,method-assign]
+    replies._flights._flights = Flights(replies._flights._flights)
     others = [pool.submit(replies.pay, KEY, SLOT, call) for _ in range(followers)]
     assert all(has_come.acquire(timeout=PATIENCE) for _ in others)
     call.end()
@@ -180,19 +179,45 @@ def test_calls_that_are_not_kept_are_not_shared(
     assert len({future.result(PATIENCE).draw for future in asked}) == call.made == 5
 
 
-def test_a_forked_child_waits_for_no_call_of_its_parent(
-    make_replies: Make, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replies = make_replies()
-    call = Held(Answer(b"Lima"))
-    paying = pool.submit(replies.pay, KEY, SLOT, call)
-    assert call.is_under_way.wait(PATIENCE)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "getpid", lambda: -1)
-        in_child = pool.submit(replies.pay, KEY, SLOT, says("Quito")).result(PATIENCE)
-    call.end()
-    assert in_child.body == b"Quito"
-    paying.exception(PATIENCE)
+FORK = """
+import os, pathlib, sys, threading
+from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.records import Slot
+replies = Replies(pathlib.Path(sys.argv[1]), mode="auto", session="s", warn=print)
+def status(child):
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+# While a thread of the parent makes the call
+may_end, is_under_way = threading.Event(), threading.Event()
+def held():
+    is_under_way.set()
+    may_end.wait()
+    return Answer(b"")
+paying = threading.Thread(target=replies.pay, args=("key", Slot(0, 0), held))
+paying.start()
+is_under_way.wait()
+child = os.fork()
+if child == 0:
+    replies._process_locks._is_usable = False  # the parent has locked the draw, and rightly so
+    reply = replies.pay("key", Slot(0, 0), lambda: Answer(b"of the child"))
+    os._exit(reply.body != b"of the child")
+assert status(child) == 0
+may_end.set()
+paying.join()
+
+# In the middle of a call
+parent = os.getpid()
+replies.pay("key", Slot(1, 0), lambda: Answer(b"%d" % os.fork()))
+if os.getpid() != parent:
+    os._exit(replies.pay("key", Slot(2, 0), lambda: Answer(b"later")).body != b"later")
+assert status(-1) == 0
+replies.close()
+print("both")
+"""
+
+
+def test_a_forked_child_waits_for_no_call_of_its_parent(start: Start, home: Path) -> None:
+    assert start(FORK, home).communicate(timeout=PATIENCE)[0].strip() == "both"
 
 
 # Processes
@@ -202,6 +227,7 @@ ASKER = """
 import json, pathlib, sys, time
 from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.records import Slot
+from tests.cache.calls import answered
 home, mode, session, key, seconds, count = sys.argv[1:]
 replies = Replies(pathlib.Path(home), mode=mode, session=session, warn=print)
 sys.stdin.readline()
@@ -210,7 +236,7 @@ for trial in range(int(count)):
         print("paid", trial, flush=True)
         time.sleep(float(seconds))
         return Answer(b"reply")
-    print("got", trial, replies.get_or_call(key, Slot(trial, 0), call).draw, flush=True)
+    print("got", trial, answered(replies, key, Slot(trial, 0), call).draw, flush=True)
 replies.close()
 """
 
@@ -233,7 +259,7 @@ def test_of_processes_that_ask_at_once_one_pays(
     assert paid == sorted(f"paid {trial}" for trial in range(20))
     got = [[line for line in output if line.startswith("got")] for output in lines]
     assert all(each == got[0] for each in got)
-    assert not (home / claims.FILE).exists()
+    assert not (home / process_locks.FILE).exists()
 
 
 def test_refreshing_sessions_do_not_wait_for_each_other(start: Start, home: Path) -> None:
@@ -259,7 +285,7 @@ def test_who_waits_for_a_process_that_is_killed_pays(start: Start, home: Path) -
     victim.kill()
     output, _ = heir.communicate(timeout=PATIENCE)
     assert output.startswith("paid 0\n")
-    assert not (home / claims.FILE).exists()
+    assert not (home / process_locks.FILE).exists()
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="there is no such signal")
@@ -272,7 +298,7 @@ def test_who_waits_for_a_process_that_is_stopped_pays_after_a_while_and_names_it
     assert stopped.stdout.readline() == "paid 0\n"
     stopped.send_signal(signal.SIGSTOP)
     replies = make_replies(patience=0.5)
-    mine = [replies.get_or_call(KEY, SLOT, says("Lima")) for _ in range(2)]
+    mine = [answered(replies, KEY, SLOT, says("Lima")) for _ in range(2)]
     stopped.send_signal(signal.SIGCONT)
     output, _ = stopped.communicate(timeout=PATIENCE)
 
@@ -283,17 +309,17 @@ def test_who_waits_for_a_process_that_is_stopped_pays_after_a_while_and_names_it
     assert "0.5 s (--llm-timeout)" in line
 
 
-# Claims
+# ProcessLocks
 
 
 def test_a_claim_outlives_the_removal_of_the_file(home: Path, start: Start) -> None:
-    holder = Claims(home, patience=PATIENCE, warn=sys.exit)
-    with holder.claimed("first"):
-        (home / claims.FILE).unlink()
-        with holder.claimed("second"):
-            assert (home / claims.FILE).exists()
+    holder = ProcessLocks(home, patience=PATIENCE, warn=sys.exit)
+    with holder.locked("first"):
+        (home / process_locks.FILE).unlink()
+        with holder.locked("second"):
+            assert (home / process_locks.FILE).exists()
     holder.close()
-    assert not (home / claims.FILE).exists()
+    assert not (home / process_locks.FILE).exists()
 
 
 def test_a_file_in_which_another_process_has_a_claim_is_left(home: Path, start: Start) -> None:
@@ -301,29 +327,29 @@ def test_a_file_in_which_another_process_has_a_claim_is_left(home: Path, start: 
     tell(other)
     assert other.stdout is not None
     assert other.stdout.readline() == "paid 0\n"
-    mine = Claims(home, patience=PATIENCE, warn=sys.exit)
-    with mine.claimed("mine"):
+    mine = ProcessLocks(home, patience=PATIENCE, warn=sys.exit)
+    with mine.locked("mine"):
         pass
     mine.close()
-    assert (home / claims.FILE).exists()
+    assert (home / process_locks.FILE).exists()
 
 
 def cannot_be_opened(patch: pytest.MonkeyPatch) -> None:
     def refuse(*_arguments: object) -> int:
         raise PermissionError(13, "read-only")
 
-    patch.setattr(claims.os, "open", refuse)
+    patch.setattr(process_locks.os, "open", refuse)
 
 
 def has_no_locks(patch: pytest.MonkeyPatch) -> None:
     def refuse(*_arguments: object) -> None:
         raise OSError(95, "not supported")
 
-    patch.setattr(claims.fcntl, "lockf", refuse)
+    patch.setattr(process_locks.fcntl, "lockf", refuse)
 
 
 def has_no_module(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(claims, "fcntl", None)
+    patch.setattr(process_locks, "fcntl", None)
 
 
 @pytest.mark.parametrize("trouble", [cannot_be_opened, has_no_locks, has_no_module])
@@ -335,8 +361,8 @@ def test_where_nothing_can_be_claimed_calls_are_made_without_a_word(
 ) -> None:
     trouble(monkeypatch)
     replies = make_replies()
-    assert not replies.get_or_call(KEY, SLOT, says("Lima")).replayed
-    assert replies.get_or_call(KEY, SLOT, never).replayed
+    assert not answered(replies, KEY, SLOT, says("Lima")).replayed
+    assert answered(replies, KEY, SLOT, never).replayed
     replies.close()
     assert warned == []
 
@@ -345,7 +371,7 @@ def test_a_link_is_not_followed(
     home: Path, make_replies: Make, tmp_path: Path, warned: list[str]
 ) -> None:
     home.mkdir()
-    (home / claims.FILE).symlink_to(tmp_path / "victim")
-    assert make_replies().get_or_call(KEY, SLOT, says("Lima")).body == b"Lima"
+    (home / process_locks.FILE).symlink_to(tmp_path / "victim")
+    assert answered(make_replies(), KEY, SLOT, says("Lima")).body == b"Lima"
     assert not (tmp_path / "victim").exists()
     assert warned == []

@@ -13,7 +13,7 @@ from pytest_llmeval.cache.storage.store import Store
 from pytest_llmeval.cache.stored_requests import EXPLAINED, Telling
 from pytest_llmeval.errors import CacheError, ReplayMiss
 from pytest_llmeval.records import Slot
-from tests.cache.calls import KEY, SLOT, asks, never, says
+from tests.cache.calls import KEY, SLOT, answered, asks, never, says
 
 Make = Callable[..., Replies]
 Sql = Callable[..., list[Any]]
@@ -116,6 +116,6 @@ def test_a_cache_that_cannot_be_looked_through_explains_nothing(
 
 
 def test_replies_without_a_request_are_kept_as_ever(make_replies: Make, sql: Sql) -> None:
-    make_replies().get_or_call(KEY, SLOT, says("Lima"))
-    assert make_replies().get_or_call(KEY, SLOT, never).body == b"Lima"
+    answered(make_replies(), KEY, SLOT, says("Lima"))
+    assert answered(make_replies(), KEY, SLOT, never).body == b"Lima"
     assert requests(sql) == []

@@ -14,11 +14,12 @@ import pytest
 
 from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.cache.storage import disk
-from pytest_llmeval.cache.storage.group_commit import NewRow, Outcome
+from pytest_llmeval.cache.storage.group_commit import Outcome
+from pytest_llmeval.cache.storage.queries import NewRow
 from pytest_llmeval.cache.storage.store import Store
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.records import Slot
-from tests.cache.calls import KEY, SLOT, never, says
+from tests.cache.calls import KEY, SLOT, answered, never, says
 
 Make = Callable[..., Replies]
 Start = Callable[..., subprocess.Popen[str]]
@@ -113,7 +114,7 @@ def test_a_killed_process_loses_no_reply_that_one_of_its_threads_was_handed(
     replies = make_replies("replay")
     for line in lines:
         trial, draw = line.split()
-        assert replies.get_or_call(KEY, Slot(int(trial), 0), never).draw == draw
+        assert answered(replies, KEY, Slot(int(trial), 0), never).draw == draw
 
 
 def test_a_lookup_does_not_wait_for_a_commit(
@@ -144,4 +145,4 @@ def test_a_lookup_does_not_wait_for_a_commit(
     assert hit.draw == paid.draw
     assert miss is None
     later = paying.result(PATIENCE)
-    assert replies.get_or_call(KEY, Slot(1, 0), never).draw == later.draw
+    assert answered(replies, KEY, Slot(1, 0), never).draw == later.draw

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pytest_llmeval.cache.failures import RowRefused
 from pytest_llmeval.cache.reply import Row, decode
 from pytest_llmeval.cache.storage.queries import StoredRow
+from pytest_llmeval.errors import RowRefused
 
 NAME = re.compile(
     r"(?P<key>[0-9a-f]{64})/(?P<slot>(?:shared|[0-9]{1,9})/[0-9]{1,9})"

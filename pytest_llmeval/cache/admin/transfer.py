@@ -21,12 +21,11 @@ from typing import Any
 
 from pytest_llmeval.cache import strict_json
 from pytest_llmeval.cache.admin.contents import parse_name
-from pytest_llmeval.cache.failures import RowRefused
 from pytest_llmeval.cache.reply import pack, unpack
 from pytest_llmeval.cache.requests import PREFIX, pack_request, unpack_request
 from pytest_llmeval.cache.storage.queries import StoredRow
 from pytest_llmeval.cache.storage.store import Store
-from pytest_llmeval.errors import CacheError
+from pytest_llmeval.errors import CacheError, RowRefused
 
 KIND = "pytest-llm-baseline cache"
 SCHEMA = 1

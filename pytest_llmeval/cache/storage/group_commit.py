@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-NewRow = tuple[str, bytes]
+from pytest_llmeval.cache.storage.queries import NewRow
+
 Outcome = bool | Exception
 
 
@@ -22,8 +23,8 @@ class _Batch:
     waiting: list[threading.Lock] = field(default_factory=list)
 
 
-class Commits:
-    """Group commit: while one thread commits, those that come form the next batch.
+class GroupCommit:
+    """While one thread commits, the rows of those that come form the next batch.
 
     The first of a batch commits it whole, once the one before has ended. If it is interrupted
     there are no outcomes, and the next of the batch commits it anew.
@@ -53,10 +54,17 @@ class Commits:
         Raises:
             Exception: what its row was refused with, or what the transaction failed with.
         """
+        turn = None
         with self._lock:
             batch, place = self._open, len(self._open.rows)
             batch.rows += ((name, value), *beside)
-            turn = self._queue(batch)
+            if self._is_busy:
+                turn = threading.Lock()
+                turn.acquire()
+                batch.waiting.append(turn)
+            else:
+                self._is_busy = True
+                self._open = _Batch()
         if turn is not None:
             self._wait(turn, batch)
         outcomes = batch.outcomes or self._lead(batch)  # without outcomes the turn is ours
@@ -64,17 +72,6 @@ class Commits:
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
-
-    def _queue(self, batch: _Batch) -> threading.Lock | None:
-        """Return what to wait at; None if there is nothing to wait for."""
-        if not self._is_busy:
-            self._is_busy = True
-            self._open = _Batch()
-            return None
-        turn = threading.Lock()
-        turn.acquire()
-        batch.waiting.append(turn)
-        return turn
 
     def _wait(self, turn: threading.Lock, batch: _Batch) -> None:
         """Wait until the batch is committed, or it is this thread's turn to commit it."""

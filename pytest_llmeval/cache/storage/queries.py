@@ -1,33 +1,48 @@
-"""Many rows at a time: found by their names, read page by page, changed in one go."""
+"""Rows read by name or page by page, through connections of our own.
+
+diskcache would write to open a cache, and has one connection for all; these only read.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from pathlib import Path
+from typing import NamedTuple, NoReturn, TypeVar
+from urllib.parse import quote
 
-from pytest_llmeval.cache.failures import RowRefused
+from pytest_llmeval.errors import RowRefused
 
+T = TypeVar("T")
+
+MODE_RAW = 1  # diskcache's, for bytes in the database
 SIZE = 500  # rows of a page: some 500 KB
 FIRST = 2**63 - 1
 # The rows that diskcache's ``add`` takes for present. They must be the same: a name that is
 # taken, and yet has no row, would be sought for ever.
 FIND = (
     "SELECT {place}, mode, filename, value FROM Cache"
-    " WHERE key = ? AND raw = 1 AND (expire_time IS NULL OR expire_time > ?)"
+    " WHERE key = ?{parameter} AND raw = 1 AND (expire_time IS NULL OR expire_time > ?1)"
 )
 PAGE = (
     "SELECT rowid, key, mode, filename, value FROM Cache"
     " WHERE rowid < ? AND raw = 1 AND typeof(key) = 'text' AND key GLOB ?"
     " AND (expire_time IS NULL OR expire_time > ?) ORDER BY rowid DESC LIMIT ?"
 )
+# What https://www.sqlite.org/security.html asks for where the file may be hostile.
+HARDENING = ("trusted_schema = 0", "cell_size_check = 1")
+
+
+NewRow = tuple[str, bytes]  # name and value
 
 
 class StoredRow(NamedTuple):
-    """A row as it lies there; a larger ``place`` was written later.
+    """A row as it lies in the database; a larger ``place`` was written later.
 
     Attributes:
         value: None if it is not one that we wrote.
@@ -50,32 +65,45 @@ class Change:
 
     removed: Sequence[str] = ()
     renamed: Sequence[tuple[str, str]] = ()
-    added: Sequence[tuple[str, bytes]] = ()
+    added: Sequence[NewRow] = ()
 
 
 Plan = Callable[[Iterator[StoredRow]], Change]
 Found = bytes | RowRefused | None  # a value, why it is refused, or that there is no such row
 
 
-def find_rows(
-    connection: sqlite3.Connection, names: Sequence[str], *, fetch: Callable[..., bytes]
-) -> list[Found]:
-    """Read the values of a few rows as they are at one moment.
+def harden(connection: sqlite3.Connection) -> None:
+    """Make a connection wary of what lies in the database."""
+    # A planted text that is not UTF-8 must be an odd text, not an exception.
+    connection.text_factory = lambda text: text.decode("utf-8", "replace")
+    for pragma in HARDENING:
+        connection.execute(f"PRAGMA {pragma}")
 
-    Args:
-        connection: hardened.
-        names: of the rows.
-        fetch: reads a value, or refuses it.
+
+def checked_value(mode: object, filename: object, value: object) -> bytes:
+    """Return the value of a row.
+
+    Raises:
+        RowRefused: it is pickled, lies in a file, or is not bytes.
+    """
+    if filename is not None:
+        raise RowRefused("it points to a file")
+    if mode != MODE_RAW or type(value) is not bytes:
+        raise RowRefused("its value is pickled or not bytes")
+    return value
+
+
+def find_rows(connection: sqlite3.Connection, names: Sequence[str]) -> list[Found]:
+    """Read the values of a few rows as they are at one moment.
 
     Returns:
         What was found, in the order of the names.
     """
     found: list[Found] = [None] * len(names)
-    now = time.time()
-    asked = [part for name in names for part in (name, now)]
-    for place, mode, filename, value in connection.execute(_finding(len(names)), asked).fetchall():
+    rows = connection.execute(_finding(len(names)), (time.time(), *names)).fetchall()
+    for place, mode, filename, value in rows:
         try:
-            found[place] = fetch(mode, filename, value, False)
+            found[place] = checked_value(mode, filename, value)
         except RowRefused as exc:
             found[place] = exc
     return found
@@ -84,25 +112,26 @@ def find_rows(
 @cache
 def _finding(count: int) -> str:
     """Write the query for so many rows: it takes two thirds of the time of one with IN."""
-    return " UNION ALL ".join(FIND.format(place=place) for place in range(count))
+    return " UNION ALL ".join(FIND.format(place=n, parameter=n + 2) for n in range(count))
 
 
-def read_page(
-    connection: sqlite3.Connection, pattern: str, *, before: int, fetch: Callable[..., bytes]
-) -> list[StoredRow]:
+def read_page(connection: sqlite3.Connection, pattern: str, before: int) -> list[StoredRow]:
     """Read the next rows, the newest first.
 
     Args:
         connection: hardened.
         pattern: which names, as SQLite's GLOB has it.
         before: only rows of a lower place.
-        fetch: reads a value, or refuses it.
     """
     rows = connection.execute(PAGE, (before, pattern, time.time(), SIZE)).fetchall()
-    return [
-        StoredRow(place, name, _fetched(fetch, mode, filename, value))
-        for place, name, mode, filename, value in rows
-    ]
+    return [StoredRow(place, name, _value_or_none(*columns)) for place, name, *columns in rows]
+
+
+def _value_or_none(mode: object, filename: object, value: object) -> bytes | None:
+    try:
+        return checked_value(mode, filename, value)
+    except RowRefused:
+        return None
 
 
 def all_pages(read: Callable[[int], list[StoredRow]]) -> Iterator[StoredRow]:
@@ -117,10 +146,95 @@ def all_pages(read: Callable[[int], list[StoredRow]]) -> Iterator[StoredRow]:
         page = read(page[-1].place)
 
 
-def _fetched(
-    fetch: Callable[..., bytes], mode: object, filename: object, value: object
-) -> bytes | None:
-    try:
-        return fetch(mode, filename, value, False)
-    except RowRefused:
-        return None
+class ReadConnections:
+    """Two more connections to an open cache: what they read waits for no commit.
+
+    Safe for threads. They never wait for a lock of SQLite's either, and say so by an error;
+    ``Store`` then asks the first connection. Two, for there are two who look up at the same
+    time: the trial in turn, and calls that see whether another process has paid meanwhile.
+
+    Args:
+        database: of a cache that ``open_cache`` has just opened, and so checked.
+        locks: one for each connection.
+    """
+
+    def __init__(self, database: Path, locks: Sequence[threading.RLock]) -> None:
+        self._lines = [(lock, _connect_to_read(database)) for lock in locks]
+
+    def find(self, *names: str) -> list[Found]:
+        """Read the values of rows; see ``find_rows``.
+
+        Raises:
+            sqlite3.Error: the database cannot be read, or was closed.
+        """
+        lock, connection = self._lines[0]
+        if not lock.acquire(blocking=False):
+            lock, connection = self._lines[1]
+            lock.acquire()
+        try:
+            return find_rows(connection, names)
+        finally:
+            lock.release()
+
+    def close(self) -> None:
+        """Close the connections for good."""
+        for lock, connection in self._lines:
+            with lock:
+                connection.close()
+
+
+def _connect_to_read(database: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(database, 0, isolation_level=None, check_same_thread=False)
+    harden(connection)
+    for pragma in ("mmap_size = 0", "query_only = 1"):
+        connection.execute(f"PRAGMA {pragma}")
+    return connection
+
+
+class ReadOnlyCache:
+    """The rows of a cache in a directory that cannot be written.
+
+    diskcache writes its settings whenever it opens, so it cannot read there. Rows that a killed
+    session left in the write-ahead log are not seen.
+
+    Raises:
+        sqlite3.OperationalError: there is none, or it is damaged.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._uri = f"file:{quote(str(database))}?mode=ro&immutable=1"
+        self.find("")
+
+    def find(self, *names: str) -> list[Found]:
+        """Read the values of rows; see ``find_rows``.
+
+        Raises:
+            sqlite3.OperationalError: the database cannot be read.
+        """
+        return self._ask(lambda connection: find_rows(connection, names))
+
+    def page(self, pattern: str, before: int) -> list[StoredRow]:
+        """Read a page of rows; see ``read_page``."""
+        return self._ask(lambda connection: read_page(connection, pattern, before))
+
+    def add_all(self, _rows: object = None) -> NoReturn:
+        """Refuse to write.
+
+        Raises:
+            sqlite3.OperationalError: always.
+        """
+        raise sqlite3.OperationalError("attempt to write a readonly database")
+
+    rewrite = delete_all = add_all
+
+    def close(self) -> None:
+        """Do nothing: no connection outlives its query."""
+
+    def _ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            with contextlib.closing(sqlite3.connect(self._uri, uri=True)) as connection:
+                harden(connection)
+                return question(connection)
+        except sqlite3.DatabaseError as exc:
+            # Damage, too: what cannot be written cannot be set aside.
+            raise sqlite3.OperationalError(str(exc)) from exc

@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from pytest_llmeval.cache.failures import CacheUnusable, RowRefused
-from pytest_llmeval.cache.locks import ForkGuard
+from pytest_llmeval.cache.locks import call_in_forked_children, lock_awaited_by_forks
 from pytest_llmeval.cache.storage.directory import (
     Identity,
     identity,
@@ -21,10 +19,17 @@ from pytest_llmeval.cache.storage.directory import (
     set_aside,
 )
 from pytest_llmeval.cache.storage.disk import DBNAME, SharedCache, Timeout, open_cache
-from pytest_llmeval.cache.storage.group_commit import Commits, NewRow
-from pytest_llmeval.cache.storage.queries import Found, Plan, StoredRow, all_pages
-from pytest_llmeval.cache.storage.read_connections import Lookups, ReadOnlyCache
-from pytest_llmeval.errors import CacheError
+from pytest_llmeval.cache.storage.group_commit import GroupCommit
+from pytest_llmeval.cache.storage.queries import (
+    Found,
+    NewRow,
+    Plan,
+    ReadConnections,
+    ReadOnlyCache,
+    StoredRow,
+    all_pages,
+)
+from pytest_llmeval.errors import CacheError, CacheUnusable, RowRefused
 
 T = TypeVar("T")
 AnyCache = SharedCache | ReadOnlyCache
@@ -55,9 +60,24 @@ class Store:
         self._folder = directory / "cache"
         self._database = self._folder / DBNAME
         self._warn = warn
+        # A child has SQLite's own locks as they are at the fork, so no thread may be inside then.
+        # A fork takes the last first: ``_drop`` takes the others while it has that one.
+        self._reading = [lock_awaited_by_forks(), lock_awaited_by_forks()]
+        self._lock = lock_awaited_by_forks()
+        self._cache: AnyCache | None = None
+        self._readers: ReadConnections | None = None
         self._inherited: list[object] = []
-        self._inside = ForkGuard()
         self._begin()
+        call_in_forked_children(self._begin)
+
+    def _begin(self) -> None:
+        # SQLite forbids a forked child to use or to close a connection of its parent: keep it. Nor
+        # may a child commit what threads of its parent add.
+        self._inherited += self._cache, self._readers
+        self._cache = self._readers = None
+        self._commits = GroupCommit(self._write)
+        self._seen: Identity | None = None
+        self._hopeless: str | None = None
 
     def get(self, name: str) -> bytes | None:
         """Read a value, None if there is none.
@@ -77,11 +97,10 @@ class Store:
         Raises:
             CacheUnusable: the database cannot be read.
         """
-        self._turn()  # a forked child has no connection yet
-        lookups = self._lookups
-        if lookups is not None and self._is_in_place():
-            with self._inside, contextlib.suppress(sqlite3.Error):
-                return lookups.find(*names)
+        readers = self._readers
+        if readers is not None and self._is_in_place():
+            with contextlib.suppress(sqlite3.Error):
+                return readers.find(*names)
         return self._attempt(lambda cache: cache.find(*names))
 
     def add(self, name: str, value: bytes, *, beside: Sequence[NewRow] = ()) -> bool:
@@ -99,8 +118,10 @@ class Store:
             RowRefused: a row of this name is not one that we wrote.
             CacheUnusable: the database cannot be written.
         """
-        self._turn()  # a forked child must not commit what threads of its parent add
         return self._commits.add(name, value, beside=beside)
+
+    def _write(self, rows: Sequence[NewRow]) -> Sequence[bool | Exception]:
+        return self._attempt(lambda cache: cache.add_all(rows))
 
     def rows(self, pattern: str = "*") -> Iterator[StoredRow]:
         """Read every row whose name fits, the newest first; one that is refused has no value.
@@ -109,7 +130,7 @@ class Store:
             CacheUnusable: the database cannot be read.
         """
         yield from all_pages(
-            lambda before: self._attempt(lambda cache: cache.page(pattern, before=before))
+            lambda before: self._attempt(lambda cache: cache.page(pattern, before))
         )
 
     def rewrite(self, plan: Plan) -> None:
@@ -133,51 +154,36 @@ class Store:
 
     def close(self) -> None:
         """Close the database."""
-        with self._turn(), self._inside:
+        with self._lock:
             self._drop()
 
-    def _begin(self) -> None:
-        self._pid = os.getpid()
-        self._lock = threading.RLock()  # so that ``warn`` may look rows up
-        self._commits = Commits(lambda rows: self._attempt(lambda cache: cache.add_all(rows)))
-        self._cache: AnyCache | None = None
-        self._lookups: Lookups | None = None
-        self._seen: Identity | None = None
-        self._hopeless: str | None = None
-
-    def _turn(self) -> threading.RLock:
-        if self._pid != os.getpid():
-            # SQLite forbids a forked child to use or to close a connection of its parent: keep it.
-            self._inherited += self._cache, self._lookups
-            self._begin()
-        return self._lock
-
     def _attempt(self, work: Callable[[AnyCache], T]) -> T:
-        with self._turn(), self._inside:
+        with self._lock:
             for _ in range(ATTEMPTS):
                 try:
-                    return self._work(work)
+                    return work(self._opened())
+                except CacheError:
+                    raise
+                except (TypeError, ValueError) as exc:  # diskcache trusts its tables to be its own
+                    self._recover(f"its tables are not those of diskcache: {exc}")
                 except (sqlite3.OperationalError, Timeout, OSError) as exc:
+                    self._end_transaction()
                     if identity(self._database) == self._seen:
                         raise self._unusable(exc) from exc
                 except sqlite3.DatabaseError as exc:
-                    self._recover(exc)
+                    self._recover(str(exc))
+                except BaseException:
+                    self._end_transaction()
+                    raise
             self._hopeless = self._cannot_set_aside("another process seems to be at it")
             raise CacheUnusable(self._hopeless)
 
-    def _work(self, work: Callable[[AnyCache], T]) -> T:
-        try:
-            return work(self._current())
-        except CacheError:
-            raise
-        except (TypeError, ValueError) as exc:  # diskcache trusts its tables to be its own
-            raise sqlite3.DatabaseError(f"its tables are not those of diskcache: {exc}") from exc
-        except BaseException:
-            if self._cache is not None:
-                self._cache.close()  # a transaction that could not be ended must not stay open
-            raise
+    def _end_transaction(self) -> None:
+        """Leave no transaction open that could not be ended."""
+        if self._cache is not None:
+            self._cache.close()
 
-    def _current(self) -> AnyCache:
+    def _opened(self) -> AnyCache:
         if self._hopeless is not None:
             raise CacheUnusable(self._hopeless)
         if self._cache is not None and not self._is_in_place():
@@ -186,7 +192,7 @@ class Store:
             self._cache = self._open()
             self._seen = identity(self._database)
             if isinstance(self._cache, SharedCache):
-                self._lookups = Lookups(self._folder)
+                self._readers = ReadConnections(self._database, self._reading)
         return self._cache
 
     def _is_in_place(self) -> bool:
@@ -210,7 +216,7 @@ class Store:
             was_there = self._seen is not None and identity(self._database) == self._seen
             if code not in READ_ONLY and not (code in NO_ROOM and was_there):
                 raise
-            return ReadOnlyCache(self._folder)
+            return ReadOnlyCache(self._database)
 
     def _refuse_link(self) -> None:
         try:
@@ -220,8 +226,8 @@ class Store:
             raise CacheUnusable(self._hopeless) from None
 
     def _drop(self) -> None:
-        connections = self._lookups, self._cache
-        self._lookups = self._cache = self._hopeless = None
+        connections = self._readers, self._cache
+        self._readers = self._cache = self._hopeless = None
         for connection in connections:
             if connection is not None:
                 connection.close()
@@ -236,7 +242,7 @@ class Store:
             self._hopeless = message  # waiting for a lock takes a minute: once is enough
         return CacheUnusable(message)
 
-    def _recover(self, damage: sqlite3.DatabaseError) -> None:
+    def _recover(self, damage: str) -> None:
         self._drop()
         try:
             target = set_aside(self._database, seen=self._seen) if self._seen else None

@@ -12,7 +12,7 @@ from pytest_llmeval.cache.replies import Replies, StoredReply
 from pytest_llmeval.cache.storage.queries import Change
 from pytest_llmeval.cache.storage.store import Store
 from pytest_llmeval.records import Slot
-from tests.cache.calls import KEY, SLOT, asks, never, overtaken, says
+from tests.cache.calls import KEY, SLOT, answered, asks, never, overtaken, says
 
 Make = Callable[..., Replies]
 Sql = Callable[..., list[Any]]
@@ -44,7 +44,7 @@ def pruned(store: Store, by: Rule) -> Pruning:
 def draw(make_replies: Make, session: str, slot: Slot = SLOT) -> StoredReply:
     request = asks()
     replies = make_replies("refresh", session=session)
-    return replies.get_or_call(request.key(), slot, says("Lima"))
+    return answered(replies, request.key(), slot, says("Lima"))
 
 
 def names(sql: Sql) -> list[str]:
@@ -67,12 +67,12 @@ def test_old_draws_go_with_their_request(make_replies: Make, store: Store, sql: 
 
 
 def test_draws_that_a_run_names_stay_however_old(make_replies: Make, store: Store) -> None:
-    kept, lost = (draw(make_replies, "s1", Slot(trial, 0)) for trial in range(2))
+    kept, _lost = (draw(make_replies, "s1", Slot(trial, 0)) for trial in range(2))
     done = pruned(store, rule(kept.draw))
     assert (done.replies, done.spared, done.requests) == (1, 1, 0)
-    replies = make_replies("replay")
-    assert replies.find(asks().key(), SLOT, kept.draw) is not None
-    assert replies.find(asks().key(), Slot(1, 0), lost.draw) is None
+    replies = make_replies()
+    found = [replies.lookup(asks().key(), Slot(trial, 0)) for trial in range(2)]
+    assert [reply and reply.draw for reply in found] == [kept.draw, None]
 
 
 @pytest.mark.parametrize("stays", range(3))
@@ -82,7 +82,7 @@ def test_generations_that_stay_are_found_without_those_that_went(
     drawn = [draw(make_replies, f"s{n}") for n in range(3)]
     pruned(store, rule(drawn[stays].draw))
     assert names(sql) == [f"{asks().key()}/0/0/0"]
-    assert make_replies("auto").get_or_call(asks().key(), SLOT, never).draw == drawn[stays].draw
+    assert answered(make_replies("auto"), asks().key(), SLOT, never).draw == drawn[stays].draw
 
 
 def test_a_spare_goes_and_stays_as_any_other(make_replies: Make, store: Store, sql: Sql) -> None:

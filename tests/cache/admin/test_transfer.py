@@ -18,7 +18,7 @@ from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.cache.storage.queries import Change
 from pytest_llmeval.cache.storage.store import Store
 from pytest_llmeval.records import Slot
-from tests.cache.calls import KEY, SLOT, asks, never, overtaken, says
+from tests.cache.calls import KEY, SLOT, answered, asks, never, overtaken, says
 
 Make = Callable[..., Replies]
 Sql = Callable[..., list[Any]]
@@ -104,7 +104,7 @@ def test_a_draw_that_is_here_is_never_overwritten(
         paid = ours.pay(KEY, SLOT, says("ours"))
         came = taken(other, path)
         assert (came.new, came.spare) == (0, 1)
-        assert ours.get_or_call(KEY, SLOT, never).draw == paid.draw
+        assert answered(ours, KEY, SLOT, never).draw == paid.draw
 
 
 def test_rows_that_we_did_not_write_do_not_travel(

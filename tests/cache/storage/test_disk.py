@@ -6,6 +6,7 @@ import pickle
 import sqlite3
 import stat
 import struct
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,9 @@ from typing import Any
 import diskcache
 import pytest
 
-from pytest_llmeval.cache.failures import RowRefused
 from pytest_llmeval.cache.storage.disk import BytesDisk, SharedCache, open_cache
-from pytest_llmeval.cache.storage.read_connections import Lookups, ReadOnlyCache
-from pytest_llmeval.errors import CacheError
+from pytest_llmeval.cache.storage.queries import ReadConnections, ReadOnlyCache
+from pytest_llmeval.errors import CacheError, RowRefused
 
 MODE_RAW, MODE_BINARY, MODE_TEXT, MODE_PICKLE = 1, 2, 3, 4
 Sql = Callable[..., list[Any]]
@@ -68,6 +68,10 @@ def planted(
     return str(request.param)
 
 
+def two_connections(database: Path) -> ReadConnections:
+    return ReadConnections(database, [threading.RLock(), threading.RLock()])
+
+
 every_attack = pytest.mark.parametrize(
     "planted",
     ["pickle", "pickle-file", "file", "relative-file", "text-file", "raw-with-file", "text",
@@ -105,16 +109,16 @@ def test_a_planted_row_is_not_read(
 
 
 @every_attack
-@pytest.mark.parametrize("reading", [Lookups, ReadOnlyCache])
+@pytest.mark.parametrize("reading", [two_connections, ReadOnlyCache])
 def test_a_planted_row_is_not_read_without_diskcache(
     planted: str,
-    reading: type[Lookups | ReadOnlyCache],
+    reading: Callable[[Path], ReadConnections | ReadOnlyCache],
     cache: SharedCache,
     folder: Path,
     canary: Path,
 ) -> None:
     cache.close()
-    with contextlib.closing(reading(folder)) as rows:
+    with contextlib.closing(reading(folder / "cache.db")) as rows:
         (found,) = rows.find("name")
     assert isinstance(found, RowRefused)
     assert not canary.exists()

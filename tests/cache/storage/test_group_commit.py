@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_llmeval.cache.storage import group_commit as commits_module
-from pytest_llmeval.cache.storage.group_commit import Commits, NewRow, Outcome
+from pytest_llmeval.cache.storage.group_commit import GroupCommit, Outcome
+from pytest_llmeval.cache.storage.queries import NewRow
 
 PATIENCE = 10.0  # seconds until a test that hangs fails
 
@@ -43,8 +44,8 @@ def disk() -> Disk:
 
 
 @pytest.fixture
-def commits(disk: Disk) -> Commits:
-    return Commits(disk.commit)
+def commits(disk: Disk) -> GroupCommit:
+    return GroupCommit(disk.commit)
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 def while_busy(
-    disk: Disk, commits: Commits, pool: ThreadPoolExecutor, names: Sequence[str]
+    disk: Disk, commits: GroupCommit, pool: ThreadPoolExecutor, names: Sequence[str]
 ) -> list[Future[bool]]:
     """Add rows of these names while the row ``first`` is being committed, then let it go on."""
     first = pool.submit(commits.add, "first", b"")
@@ -68,7 +69,7 @@ def while_busy(
 
 
 def test_rows_that_come_during_a_commit_are_committed_together(
-    disk: Disk, commits: Commits, pool: ThreadPoolExecutor
+    disk: Disk, commits: GroupCommit, pool: ThreadPoolExecutor
 ) -> None:
     names = [f"row {number}" for number in range(63)]
     others = while_busy(disk, commits, pool, names)
@@ -77,7 +78,7 @@ def test_rows_that_come_during_a_commit_are_committed_together(
 
 
 def test_each_row_has_an_outcome_of_its_own(
-    disk: Disk, commits: Commits, pool: ThreadPoolExecutor
+    disk: Disk, commits: GroupCommit, pool: ThreadPoolExecutor
 ) -> None:
     new, taken, refused = while_busy(disk, commits, pool, ["new", "taken", "refused"])
     assert new.result(PATIENCE) is True
@@ -87,7 +88,7 @@ def test_each_row_has_an_outcome_of_its_own(
 
 
 def test_a_commit_that_fails_fails_for_every_row_in_it(
-    disk: Disk, commits: Commits, pool: ThreadPoolExecutor
+    disk: Disk, commits: GroupCommit, pool: ThreadPoolExecutor
 ) -> None:
     def fail() -> None:
         raise OSError("disk full")
@@ -102,7 +103,7 @@ def test_a_commit_that_fails_fails_for_every_row_in_it(
 
 
 def test_an_interrupt_costs_no_other_thread_its_row(
-    disk: Disk, commits: Commits, pool: ThreadPoolExecutor
+    disk: Disk, commits: GroupCommit, pool: ThreadPoolExecutor
 ) -> None:
     interrupts = [KeyboardInterrupt()]
 
@@ -140,7 +141,7 @@ class InterruptedLock:
 @pytest.mark.parametrize("at", [(False, []), (True, []), (True, ["ahead"])], ids=str)
 def test_who_is_interrupted_while_waiting_holds_nobody_up(
     disk: Disk,
-    commits: Commits,
+    commits: GroupCommit,
     pool: ThreadPoolExecutor,
     monkeypatch: pytest.MonkeyPatch,
     at: tuple[bool, list[str]],
