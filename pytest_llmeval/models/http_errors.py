@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from pytest_llmeval.records import Failure
@@ -86,25 +87,73 @@ def is_success(status: int) -> bool:
     return HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
 
 
-def failure_of(status: int, body: bytes = b"") -> Failure:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyError:
+    """The error that the body of a reply tells of.
+
+    Attributes:
+        message: the vendor's words, "" if it says nothing. They may quote the prompt.
+        names: code and type, without numbers: those only repeat a status.
+        is_flagged: a gateway's moderation refused the request, which it tells beside a bare 403.
+        is_object: the body is a JSON object; that of a proxy is HTML.
+    """
+
+    message: str = ""
+    names: tuple[str, ...] = ()
+    is_flagged: bool = False
+    is_object: bool = False
+
+    @property
+    def code(self) -> str:
+        """The vendor's code, else its type; "" for neither."""
+        return self.names[0] if self.names else ""
+
+    @property
+    def is_unpaid(self) -> bool:
+        """Whether the account has no money left."""
+        return any(name in _UNPAID_NAMES for name in self.names)
+
+
+def read_error(body: bytes) -> ReplyError:
+    """Read the error that a reply tells of."""
+    try:
+        reply = json.loads(body)
+    except (ValueError, RecursionError):
+        return ReplyError()
+    if isinstance(reply, list) and reply:  # so Google words it
+        reply = reply[0]
+    if not isinstance(reply, dict):
+        return ReplyError()
+    error = reply.get("error", reply)  # vLLM, Mistral and AWS put no object around it
+    if not isinstance(error, dict):
+        return ReplyError(message=error if isinstance(error, str) else "", is_object=True)
+    message, metadata = error.get("message"), error.get("metadata")
+    return ReplyError(
+        message=message if isinstance(message, str) else "",
+        names=_names(error),
+        is_flagged=isinstance(metadata, dict) and "flagged_input" in metadata,
+        is_object=True,
+    )
+
+
+def failure_of(status: int, error: ReplyError) -> Failure:
     """Classify a reply that is no success.
 
     Args:
         status: of the reply.
-        body: likewise; it may say that a bad request is about the account, or that another
+        error: likewise; it may say that a bad request is about the account, or that another
             status is about the content.
 
     Returns:
         ``content`` for a request refused for what it contains, else ``infrastructure``.
     """
-    names = error_names(body)
-    if any(map(_ACCOUNT_NAME.search, names)):
+    if any(map(_ACCOUNT_NAME.search, error.names)):
         return "infrastructure"
-    if any(map(_CONTENT_NAME.fullmatch, names)) or _was_flagged(body):
+    if any(map(_CONTENT_NAME.fullmatch, error.names)) or error.is_flagged:
         return "content"
-    if status not in CONTENT_STATUSES or _ACCOUNT_MESSAGE.match(error_message(body)):
+    if status not in CONTENT_STATUSES or _ACCOUNT_MESSAGE.match(error.message):
         return "infrastructure"
-    is_proxys = status == HTTPStatus.BAD_REQUEST and _object(body) is None
+    is_proxys = status == HTTPStatus.BAD_REQUEST and not error.is_object
     return "infrastructure" if is_proxys else "content"
 
 
@@ -120,61 +169,6 @@ def status_of(error: Mapping[str, object]) -> int:
     return known[0] if known else HTTPStatus.INTERNAL_SERVER_ERROR
 
 
-def is_unpaid(body: bytes) -> bool:
-    """Whether an error says that the account has no money left."""
-    return any(name in _UNPAID_NAMES for name in error_names(body))
-
-
-def error_message(body: bytes) -> str:
-    """Read what the vendor says of an error; "" if it says nothing. It may quote the prompt."""
-    error = _error(body)
-    message = error.get("message") if isinstance(error, dict) else error
-    return message if isinstance(message, str) else ""
-
-
-def error_type(body: bytes) -> object:
-    """Read the type of an error, None if it has none."""
-    error = _error(body)
-    return error.get("type") if isinstance(error, dict) else None
-
-
-def error_code(body: bytes) -> str:
-    """Read the vendor's code for an error, else its type; "" for neither."""
-    return next(iter(error_names(body)), "")
-
-
-def error_names(body: bytes) -> tuple[str, ...]:
-    """Read code and type of an error, without numbers: they only repeat a status."""
-    error = _error(body)
-    return _names(error) if isinstance(error, dict) else ()
-
-
 def _names(error: Mapping[str, object]) -> tuple[str, ...]:
     told = (error.get("code"), error.get("type"))
     return tuple(name for name in told if isinstance(name, str) and _NAME.fullmatch(name))
-
-
-def _was_flagged(body: bytes) -> bool:
-    """Whether a gateway's moderation refused the request, which it tells beside a bare 403."""
-    error = _error(body)
-    metadata = error.get("metadata") if isinstance(error, dict) else None
-    return isinstance(metadata, dict) and "flagged_input" in metadata
-
-
-def _error(body: bytes) -> object:
-    """Read the error that a reply tells of: an object or a text; None if it tells of none."""
-    reply = _object(body)
-    if reply is None:
-        return None
-    return reply.get("error", reply)  # vLLM, Mistral and AWS put no object around it
-
-
-def _object(body: bytes) -> Mapping[str, object] | None:
-    """Read the JSON object that a reply is; None for anything else, as a proxy's HTML."""
-    try:
-        reply = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    if isinstance(reply, list) and reply:  # so Google words it
-        reply = reply[0]
-    return reply if isinstance(reply, dict) else None

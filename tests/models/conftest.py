@@ -18,8 +18,9 @@ from pytest_llmeval.errors import LLMEvalError
 from pytest_llmeval.models.async_base import AsyncModel
 from pytest_llmeval.models.base import Model
 from pytest_llmeval.models.calls import CachedCalls
+from pytest_llmeval.models.http_reply import MAX_REPLY_BYTES
 from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS, TimeLimit
-from pytest_llmeval.models.limits.retries import MAX_REPLY_BYTES, RetryPolicy
+from pytest_llmeval.models.limits.retries import RetryPolicy
 from pytest_llmeval.models.limits.throttle import Clock, Gates
 from pytest_llmeval.models.providers.registry import Providers
 from pytest_llmeval.ranges import CacheMode

@@ -6,29 +6,31 @@ import json
 
 import pytest
 
-from pytest_llmeval.models.http.streams import settled
-from pytest_llmeval.models.http_errors import error_code, error_message, failure_of, status_of
-from pytest_llmeval.models.limits.retries import WireReply, is_throttled
+from pytest_llmeval.models.http.streams import Expected, settled
+from pytest_llmeval.models.http_errors import read_error, status_of
+from pytest_llmeval.models.http_reply import HttpReply
+from pytest_llmeval.models.limits.retries import is_throttled
+from pytest_llmeval.models.providers.openai import read_facts
 
 ABOUT_CONTENT = {400, 413, 415, 422, 451}
 
 
 @pytest.mark.parametrize("status", sorted(ABOUT_CONTENT))
 def test_what_is_refused_for_what_it_contains_is_content(status: int) -> None:
-    assert failure_of(status, b'{"error": {"message": "m"}}') == "content"
+    assert HttpReply(status=status, body=b'{"error": {"message": "m"}}').failure == "content"
 
 
 @pytest.mark.parametrize(
     "status", [s for s in (*range(100, 200), *range(300, 600)) if s not in ABOUT_CONTENT]
 )
 def test_every_other_status_is_infrastructure(status: int) -> None:
-    assert failure_of(status, b'{"error": {"message": "m"}}') == "infrastructure"
+    assert HttpReply(status=status, body=b'{"error": {"message": "m"}}').failure == "infrastructure"
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>400 Bad Request</html>", b"Bad Request", b'"no"'])
 def test_a_bad_request_that_no_model_server_worded_is_a_proxys(body: bytes) -> None:
-    assert failure_of(400, body) == "infrastructure"
-    assert failure_of(413, body) == "content"
+    assert HttpReply(status=400, body=body).failure == "infrastructure"
+    assert HttpReply(status=413, body=body).failure == "content"
 
 
 UNPAID = {
@@ -91,7 +93,7 @@ QUOTING = {"type": "invalid_request_error", "message": "Not allowed: 'credit bal
     ],
 )
 def test_an_account_or_a_key_is_not_the_applications_fault(error: object, failure: str) -> None:
-    assert failure_of(400, json.dumps({"error": error}).encode()) == failure
+    assert HttpReply(status=400, body=json.dumps({"error": error}).encode()).failure == failure
 
 
 @pytest.mark.parametrize(
@@ -108,11 +110,11 @@ def test_an_error_of_the_account_told_with_status_200_is_infrastructure(
     error: object, *, is_stream: bool
 ) -> None:
     body = json.dumps({"type": "error", "error": error}).encode()
-    sent = WireReply(status=200, body=b"data: " + body + b"\n\n" if is_stream else body)
+    sent = HttpReply(status=200, body=b"data: " + body + b"\n\n" if is_stream else body)
 
-    reply = settled(sent, was_asked_for=is_stream)
+    reply = settled(sent, Expected(read_facts=read_facts, is_stream=is_stream))
 
-    assert failure_of(reply.status, reply.body) == "infrastructure"
+    assert reply.failure == "infrastructure"
 
 
 @pytest.mark.parametrize("code", ["400", 400])
@@ -120,16 +122,18 @@ def test_a_numeric_code_in_a_stream_is_its_status_as_text_or_number(code: object
     error = {"message": "litellm.ContentPolicyViolationError: m", "type": "None", "code": code}
     event = b"data: " + json.dumps({"error": error}).encode() + b"\n\n"
 
-    reply = settled(WireReply(status=200, body=event), was_asked_for=True)
+    reply = settled(
+        HttpReply(status=200, body=event), Expected(read_facts=read_facts, is_stream=True)
+    )
 
-    assert (reply.status, failure_of(reply.status, reply.body)) == (400, "content")
-    assert error_code(reply.body) == ""
+    assert (reply.status, reply.failure) == (400, "content")
+    assert reply.error.code == ""
 
 
 def test_an_account_without_money_is_not_waited_for() -> None:
     spent = {"code": "429", "type": "budget_exceeded", "message": "m"}
 
-    reply = WireReply(status=429, body=json.dumps({"error": spent}).encode())
+    reply = HttpReply(status=429, body=json.dumps({"error": spent}).encode())
 
     assert not is_throttled(reply)
 
@@ -137,14 +141,14 @@ def test_an_account_without_money_is_not_waited_for() -> None:
 def test_an_error_without_an_object_around_it_is_read_too() -> None:
     body = b'{"object": "error", "type": "BadRequestError", "code": 400, "message": "no"}'
 
-    assert (error_code(body), error_message(body)) == ("BadRequestError", "no")
+    assert (read_error(body).code, read_error(body).message) == ("BadRequestError", "no")
 
 
 def test_an_error_in_a_list_is_read_too() -> None:
     body = b'[{"error": {"code": 400, "message": "API key not valid. Please pass one."}}]'
 
-    assert error_message(body) == "API key not valid. Please pass one."
-    assert failure_of(400, body) == "infrastructure"
+    assert read_error(body).message == "API key not valid. Please pass one."
+    assert HttpReply(status=400, body=body).failure == "infrastructure"
 
 
 @pytest.mark.parametrize("status", [403, 404, 500, 529])
@@ -162,12 +166,12 @@ def test_an_error_in_a_list_is_read_too() -> None:
 def test_a_filter_or_a_context_too_long_is_content_under_any_status(
     error: object, status: int
 ) -> None:
-    assert failure_of(status, json.dumps({"error": error}).encode()) == "content"
+    assert HttpReply(status=status, body=json.dumps({"error": error}).encode()).failure == "content"
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"[7]", b"7", b"[" * 100_000, b'{"error": 7}'])
 def test_a_body_that_tells_no_error_has_no_code_and_no_message(body: bytes) -> None:
-    assert (error_code(body), error_message(body)) == ("", "")
+    assert (read_error(body).code, read_error(body).message) == ("", "")
 
 
 @pytest.mark.parametrize(

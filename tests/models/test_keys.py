@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pytest_llmeval.models.http.client_hook import json_object
-from pytest_llmeval.models.http.exchange import Dialect, WireRequest, describe
+from pytest_llmeval.models.http.exchange import Dialect, HttpRequest, describe
 from pytest_llmeval.models.providers import anthropic, ollama, openai
 
 DIALECTS = [openai.DIALECT, anthropic.DIALECT, ollama.DIALECT]
@@ -34,7 +34,7 @@ def key(dialect: Dialect, sent: bytes) -> str:
     path = f"/v1{dialect.paths[0]}" if dialect is openai.DIALECT else dialect.paths[0]
     body = json_object(sent)
     assert body is not None
-    request = WireRequest(
+    request = HttpRequest(
         method="POST",
         origin="https://api.example",
         path=path,

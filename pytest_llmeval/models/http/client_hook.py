@@ -14,10 +14,11 @@ from http import HTTPStatus
 from typing import Any
 
 from pytest_llmeval.models.base import CurrentTrial
-from pytest_llmeval.models.http.exchange import Exchange, JsonObject, WireRequest, unreachable
+from pytest_llmeval.models.http.exchange import Exchange, HttpRequest, JsonObject, unreachable
 from pytest_llmeval.models.http.streams import Reading
-from pytest_llmeval.models.http_errors import ANSWERING_STATUSES, failure_of
-from pytest_llmeval.models.limits.retries import NetworkFailed, ReplyTooLarge, TimedOut, WireReply
+from pytest_llmeval.models.http_errors import ANSWERING_STATUSES, failure_of, read_error
+from pytest_llmeval.models.http_reply import HttpReply, ReplyTooLarge
+from pytest_llmeval.models.limits.retries import NetworkFailed, TimedOut
 
 # Bytes that are unpacked at a time, as nothing bounds what a library makes of more.
 PACKED_PIECE = 64
@@ -46,11 +47,11 @@ class Question:
     ) -> None:
         self._library = library
         self._request = request
-        self._sent = _wire_request(request, body)
+        self._sent = _http_request(request, body)
         self._exchange = exchange
         self._retries_errors = retries_errors
 
-    def answer(self, receive: Callable[[], WireReply]) -> Any:
+    def answer(self, receive: Callable[[], HttpReply]) -> Any:
         """Answer it.
 
         Args:
@@ -63,7 +64,7 @@ class Question:
         reply = self._exchange.reply(self._sent, lambda deadline: deadline.run(receive))
         return self._handed_on(reply)
 
-    async def answer_async(self, receive: Callable[[], WireReply], *, awaits: bool = False) -> Any:
+    async def answer_async(self, receive: Callable[[], HttpReply], *, awaits: bool = False) -> Any:
         """Answer it to a coroutine: as ``answer``.
 
         Args:
@@ -75,8 +76,8 @@ class Question:
         )
         return self._handed_on(reply)
 
-    def _handed_on(self, reply: WireReply | NetworkFailed) -> Any:
-        if isinstance(reply, WireReply):
+    def _handed_on(self, reply: HttpReply | NetworkFailed) -> Any:
+        if isinstance(reply, HttpReply):
             return response(self._library, reply)
         if self._retries_errors:
             return response(self._library, unreachable(reply))
@@ -94,7 +95,7 @@ def json_object(content: bytes) -> JsonObject | None:
     return body if isinstance(body, dict) else None
 
 
-def received(library: Any, send: Callable[[Any], Any], request: Any, *, most: int) -> WireReply:
+def received(library: Any, send: Callable[[Any], Any], request: Any, *, most: int) -> HttpReply:
     """Send a request once and read the whole reply.
 
     Args:
@@ -113,7 +114,7 @@ def received(library: Any, send: Callable[[Any], Any], request: Any, *, most: in
             reading.add_all(response.iter_raw())
         finally:
             response.close()
-        return _wire_reply(library, response, reading)
+        return _http_reply(library, response, reading)
     except ReplyTooLarge as exc:
         return exc.reply
     except Exception as exc:  # a TLS error can come as it is
@@ -122,7 +123,7 @@ def received(library: Any, send: Callable[[Any], Any], request: Any, *, most: in
 
 async def received_async(
     library: Any, send: Callable[[Any], Awaitable[Any]], request: Any, *, most: int
-) -> WireReply:
+) -> HttpReply:
     """Send a request once and read the whole reply, as ``received``, on this event loop."""
     reading = Reading(most=most)
     try:
@@ -132,14 +133,14 @@ async def received_async(
                 reading.add(chunk)
         finally:
             await response.aclose()
-        return _wire_reply(library, response, reading)
+        return _http_reply(library, response, reading)
     except ReplyTooLarge as exc:
         return exc.reply
     except Exception as exc:  # a RuntimeError, too, where a connection is another loop's
         raise NetworkFailed(exc) from exc
 
 
-def response(library: Any, reply: WireReply) -> Any:
+def response(library: Any, reply: HttpReply) -> Any:
     """Make a response of a library out of a reply."""
     # Not content=: such a response counts as read, and its raw bytes cannot be asked for.
     headers = {**reply.headers, "content-length": str(len(reply.body))}
@@ -166,7 +167,7 @@ def uncached(trial: CurrentTrial | None, request: Any) -> Iterator[Callable[...,
         if trial is not None:
             status = response.status_code
             is_answer = status < HTTPStatus.BAD_REQUEST or status in ANSWERING_STATUSES
-            is_lost = not is_answer and failure_of(status, body) == "infrastructure"
+            is_lost = not is_answer and failure_of(status, read_error(body)) == "infrastructure"
             trial.note_unkept(name, lost=f"{name}: HTTP {status}" if is_lost else "")
         return response
 
@@ -178,10 +179,10 @@ def uncached(trial: CurrentTrial | None, request: Any) -> Iterator[Callable[...,
         raise
 
 
-def _wire_request(request: Any, body: JsonObject) -> WireRequest:
+def _http_request(request: Any, body: JsonObject) -> HttpRequest:
     url = request.url
     path, _, query = url.raw_path.decode("ascii").partition("?")
-    return WireRequest(
+    return HttpRequest(
         method=request.method,
         origin=f"{url.scheme}://{url.netloc.decode('ascii')}",
         path=path,
@@ -191,9 +192,9 @@ def _wire_request(request: Any, body: JsonObject) -> WireRequest:
     )
 
 
-def _wire_reply(library: Any, response: Any, reading: Reading) -> WireReply:
+def _http_reply(library: Any, response: Any, reading: Reading) -> HttpReply:
     body = _unpacked(library, response, reading)
-    return WireReply(
+    return HttpReply(
         status=response.status_code,
         headers=dict(response.headers),
         body=body,

@@ -19,25 +19,16 @@ from pytest_llmeval.errors import BudgetExceeded, ProviderFailed, ReplayMiss
 from pytest_llmeval.models.base import Facts
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
 from pytest_llmeval.models.http.masking import is_sendable, masked, secrets_of
-from pytest_llmeval.models.http.streams import AnswerCheck, settled, times
-from pytest_llmeval.models.http_errors import (
-    error_code,
-    error_message,
-    error_type,
-    failure_of,
-    is_success,
-)
+from pytest_llmeval.models.http.streams import AnswerCheck, Expected, StreamFailed, settled
+from pytest_llmeval.models.http_reply import OWN_TYPE, HttpReply, own_failure
 from pytest_llmeval.models.limits.budget import Bill
 from pytest_llmeval.models.limits.deadline import Deadline
 from pytest_llmeval.models.limits.retries import (
-    OWN_TYPE,
     Attempt,
     NetworkFailed,
     RetryPolicy,
     TimedOut,
-    WireReply,
     is_throttled,
-    own_failure,
     send_with_retries,
 )
 from pytest_llmeval.records import Failure
@@ -87,7 +78,7 @@ class Dialect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WireRequest:
+class HttpRequest:
     """A request that is cached.
 
     Attributes:
@@ -118,7 +109,7 @@ class Post(Protocol):
 
     def __call__(
         self, url: str, *, headers: Mapping[str, str], content: bytes, deadline: Deadline
-    ) -> WireReply:
+    ) -> HttpReply:
         """Post, and read the whole reply; raises ``NetworkFailed`` and ``TimeIsUp``."""
 
 
@@ -126,14 +117,14 @@ class HttpFailed(ProviderFailed):
     """A call ended in a reply that cannot be used; it is handed to the SDK."""
 
     def __init__(
-        self, reply: WireReply, *, failure: Failure | None = None, is_refusal: bool = False
+        self, reply: HttpReply, *, failure: Failure | None = None, is_refusal: bool = False
     ) -> None:
         """Describe the reply by status and error code; its text may quote the prompt."""
-        code = error_code(reply.body)
+        code = reply.error.code
         reason = f"HTTP {reply.status} ({code})" if code else f"HTTP {reply.status}"
         super().__init__(
-            error_message(reply.body) if is_refusal else reason,
-            failure=failure or failure_of(reply.status, reply.body),
+            reply.error.message if is_refusal else reason,
+            failure=failure or reply.failure,
             reason=reason,
             is_refusal=is_refusal,
         )
@@ -167,7 +158,7 @@ class Exchange:
     calls: CachedCalls
     retries: RetryPolicy
 
-    def answer(self, request: WireRequest, attempt: Attempt) -> StoredReply:
+    def answer(self, request: HttpRequest, attempt: Attempt) -> StoredReply:
         """Answer a request, from the store or by making the call.
 
         Args:
@@ -185,7 +176,7 @@ class Exchange:
         return self.calls.call(described, lambda _slot: self._perform(request, attempt))
 
     async def answer_async(
-        self, request: WireRequest, attempt: Attempt, *, awaits: bool = False
+        self, request: HttpRequest, attempt: Attempt, *, awaits: bool = False
     ) -> StoredReply:
         """Answer a request of a coroutine: as ``answer``, with attempts in another thread.
 
@@ -199,7 +190,7 @@ class Exchange:
             described, lambda _slot: self._perform(request, attempt), awaits=awaits
         )
 
-    def reply(self, request: WireRequest, attempt: Attempt) -> WireReply | NetworkFailed:
+    def reply(self, request: HttpRequest, attempt: Attempt) -> HttpReply | NetworkFailed:
         """Answer a request of an SDK; see ``answer``.
 
         Returns:
@@ -217,8 +208,8 @@ class Exchange:
             return exc
 
     async def reply_async(
-        self, request: WireRequest, attempt: Attempt, *, awaits: bool = False
-    ) -> WireReply | NetworkFailed:
+        self, request: HttpRequest, attempt: Attempt, *, awaits: bool = False
+    ) -> HttpReply | NetworkFailed:
         """Answer a request of an awaitable SDK: as ``reply``; see ``answer_async``."""
         try:
             return _answered(await self.answer_async(request, attempt, awaits=awaits))
@@ -227,40 +218,35 @@ class Exchange:
         except NetworkFailed as exc:
             return exc
 
-    def _perform(self, request: WireRequest, attempt: Attempt) -> Answer:
+    def _perform(self, request: HttpRequest, attempt: Attempt) -> Answer:
         """Make the call; whatever is no complete success is raised."""
         dialect, retries = self.dialect, self.retries
         if not request.has_key():
             raise HttpFailed(_no_key(dialect.key_variable), is_refusal=True)
         if not is_sendable("".join(request.secrets())):
             raise HttpFailed(_unsendable_key(dialect.key_variable), is_refusal=True)
-        is_streamed = bool(request.body.get("stream"))
-        check = dialect.answer_check(request.path)
-
-        def send(deadline: Deadline) -> WireReply:
-            return settled(attempt(deadline), was_asked_for=is_streamed, answers=check)
-
+        expected = _expected(request, dialect)
         gate = retries.gates.of(dialect.provider, request.origin)
         with retries.budget.meter(_asked(request, dialect), request.body) as meter:
-            metered = meter.metered(send, partial(_bill, dialect))
+            metered = meter.metered(lambda left: settled(attempt(left), expected), _bill)
             reply = send_with_retries(metered, retries, gate)
-        if not is_success(reply.status):
+        if reply.facts is None:
             raise HttpFailed(masked(reply, request.secrets()))
         return Answer(
             body=reply.body,
             status=reply.status,
             headers={"content-type": reply.headers.get("content-type", "application/json")},
-            facts={**dialect.read_facts(reply.says or {}), **times(reply)},
+            facts=reply.facts,
         )
 
 
-def _answered(reply: StoredReply) -> WireReply:
+def _answered(reply: StoredReply) -> HttpReply:
     """Hand a reply to the SDK."""
     headers = {**reply.headers, CACHED_HEADER: str(reply.replayed).lower()}
-    return WireReply(status=reply.status, headers=headers, body=reply.body)
+    return HttpReply(status=reply.status, headers=headers, body=reply.body)
 
 
-def refused(exc: ReplayMiss | BudgetExceeded | HttpFailed) -> WireReply:
+def refused(exc: ReplayMiss | BudgetExceeded | HttpFailed) -> HttpReply:
     """Hand a failure to the SDK, which raises for its status."""
     if isinstance(exc, HttpFailed):
         return _for_the_sdk(exc.reply, exc.failure)
@@ -270,7 +256,7 @@ def refused(exc: ReplayMiss | BudgetExceeded | HttpFailed) -> WireReply:
 
 
 def describe(
-    request: WireRequest, dialect: Dialect, aliases: tuple[tuple[str, str], ...]
+    request: HttpRequest, dialect: Dialect, aliases: tuple[tuple[str, str], ...]
 ) -> Request:
     """Say what is to be known of a request."""
     canonical = canonical_request(
@@ -294,36 +280,43 @@ def describe(
     )
 
 
-def _accepts(request: WireRequest, dialect: Dialect, stored: StoredReply) -> bool:
+def _accepts(request: HttpRequest, dialect: Dialect, stored: StoredReply) -> bool:
     """Whether a stored reply is an answer: earlier versions kept what was none."""
-    check = dialect.answer_check(request.path)
-    if check is None:
-        return True
-    kept = WireReply(status=stored.status, headers=stored.headers, body=stored.body)
-    is_streamed = bool(request.body.get("stream"))
-    return is_success(settled(kept, was_asked_for=is_streamed, answers=check).status)
+    expected = _expected(request, dialect)
+    try:
+        return expected.answers is None or bool(expected.read(stored.body, stored.headers))
+    except StreamFailed:
+        return False
 
 
-def _asked(request: WireRequest, dialect: Dialect) -> str | None:
+def _expected(request: HttpRequest, dialect: Dialect) -> Expected:
+    return Expected(
+        read_facts=dialect.read_facts,
+        is_stream=bool(request.body.get("stream")),
+        answers=dialect.answer_check(request.path),
+    )
+
+
+def _asked(request: HttpRequest, dialect: Dialect) -> str | None:
     model = request.body.get("model")
     return f"{dialect.provider}/{model}" if isinstance(model, str) else None
 
 
-def _bill(dialect: Dialect, reply: WireReply) -> Bill:
+def _bill(reply: HttpReply) -> Bill:
     """Read what an attempt came to."""
-    if is_success(reply.status):
-        return Bill.of(dialect.read_facts(reply.says or {}))
+    if reply.facts is not None:
+        return Bill.of(reply.facts)
     # A reply that we found unusable came all the same, and may be charged for.
-    is_free = error_type(reply.body) != OWN_TYPE
+    is_free = OWN_TYPE not in reply.error.names
     return Bill(counts=not is_throttled(reply), is_free=is_free)
 
 
-def _no_key(variable: str) -> WireReply:
+def _no_key(variable: str) -> HttpReply:
     message = f"{variable} is not set. Set it, or replay a recorded run with --llm-cache=replay"
     return own_failure(HTTPStatus.UNAUTHORIZED, message, code="llmeval_no_key")
 
 
-def _unsendable_key(variable: str) -> WireReply:
+def _unsendable_key(variable: str) -> HttpReply:
     message = (
         f"the key that goes with the request cannot be sent: it holds a line end, or another "
         f"character that no HTTP header can have. See {variable}, and what else sets it"
@@ -331,7 +324,7 @@ def _unsendable_key(variable: str) -> WireReply:
     return own_failure(HTTPStatus.UNAUTHORIZED, message, code="llmeval_no_key")
 
 
-def unreachable(failed: NetworkFailed) -> WireReply:
+def unreachable(failed: NetworkFailed) -> HttpReply:
     """Say that no reply came, as a gateway would."""
     is_late = isinstance(failed, TimedOut)
     status = HTTPStatus.GATEWAY_TIMEOUT if is_late else HTTPStatus.BAD_GATEWAY
@@ -339,13 +332,13 @@ def unreachable(failed: NetworkFailed) -> WireReply:
     return _for_the_sdk(unsent, "infrastructure")
 
 
-def without_wire_headers(reply: WireReply) -> WireReply:
+def without_wire_headers(reply: HttpReply) -> HttpReply:
     """Take away what describes bytes that were decoded, and where a redirect would lead."""
     kept = {name: text for name, text in reply.headers.items() if name not in DROPPED_HEADERS}
     return replace(reply, headers=kept)
 
 
-def _for_the_sdk(reply: WireReply, failure: Failure) -> WireReply:
+def _for_the_sdk(reply: HttpReply, failure: Failure) -> HttpReply:
     kept = without_wire_headers(reply).headers
     headers = {**kept, "x-should-retry": "false", FAILURE_HEADER: failure}
-    return WireReply(status=reply.status, headers=headers, body=reply.body)
+    return HttpReply(status=reply.status, headers=headers, body=reply.body)

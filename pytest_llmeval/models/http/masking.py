@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
 from pytest_llmeval.cache.key import is_secret_name
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.limits.retries import WireReply
+from pytest_llmeval.models.http_reply import HttpReply
 
 MASK = "***"
 SHORTEST = 8  # what is shorter is a word (EMPTY, ollama) that a local server is given
@@ -40,7 +40,7 @@ def secrets_of(headers: Iterable[tuple[str, str]], *, query: str) -> tuple[str, 
     return tuple(sorted(long, key=len, reverse=True))
 
 
-def masked(reply: WireReply, secrets: Iterable[str]) -> WireReply:
+def masked(reply: HttpReply, secrets: Iterable[str]) -> HttpReply:
     """Put asterisks in the place of secrets that a reply quotes, escaped or not."""
     body = reply.body
     for secret in secrets:

@@ -26,13 +26,9 @@ from urllib.parse import SplitResult, urlsplit
 from pytest_llmeval import __version__
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.models.http.streams import Reading
+from pytest_llmeval.models.http_reply import MAX_REPLY_BYTES, HttpReply, ReplyTooLarge
 from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS, Deadline, TimeIsUp
-from pytest_llmeval.models.limits.retries import (
-    MAX_REPLY_BYTES,
-    NetworkFailed,
-    ReplyTooLarge,
-    WireReply,
-)
+from pytest_llmeval.models.limits.retries import NetworkFailed
 from pytest_llmeval.printable import printable
 
 if TYPE_CHECKING:
@@ -64,7 +60,7 @@ class Wire:
 
     def post(
         self, url: str, *, headers: Mapping[str, str], content: bytes, deadline: Deadline
-    ) -> WireReply:
+    ) -> HttpReply:
         """Post once and read the whole reply; from any thread.
 
         Args:
@@ -97,7 +93,7 @@ class Wire:
         reply_headers = {name.lower(): value for name, value in response.getheaders()}
         self._keep(connection, idle)
         seconds = time.perf_counter() - started
-        return WireReply(status=response.status, headers=reply_headers, body=body, seconds=seconds)
+        return HttpReply(status=response.status, headers=reply_headers, body=body, seconds=seconds)
 
     def close(self) -> None:
         """Close every connection; one that is in use when its reply is there."""

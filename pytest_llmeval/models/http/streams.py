@@ -15,12 +15,13 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import cast
 
+from pytest_llmeval.models.base import Facts
 from pytest_llmeval.models.http_errors import is_success, status_of
-from pytest_llmeval.models.limits.retries import MAX_REPLY_BYTES, OWN_TYPE, ReplyTooLarge, WireReply
+from pytest_llmeval.models.http_reply import MAX_REPLY_BYTES, OWN_TYPE, HttpReply, ReplyTooLarge
 
 JsonObject = Mapping[str, object]
 AnswerCheck = Callable[[JsonObject], bool]
@@ -102,29 +103,54 @@ class Reading:
         return self.body
 
 
-def settled(
-    reply: WireReply, *, was_asked_for: bool, answers: AnswerCheck | None = None
-) -> WireReply:
-    """Tell of a success what it says, or the failure that it is.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """The kind of reply that a request wants.
 
-    Args:
-        reply: read to its end.
-        was_asked_for: the request wanted a stream; some servers send one unasked, and some
-            call it by another content type.
+    Attributes:
+        read_facts: picks model, fingerprint and tokens out of a reply.
+        is_stream: the request wanted a stream; some servers send one unasked, and some call it
+            by another content type.
         answers: tells whether what a model said is an answer; None if no model was to speak.
     """
-    content_type = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if not is_success(reply.status):
-        return reply
-    is_stream = was_asked_for or content_type in STREAM_TYPES
-    try:
-        says = read_stream(reply.body) if is_stream else _read_plain(reply.body)
-        if answers is not None and not answers(says):
+
+    read_facts: Callable[[JsonObject], Facts]
+    is_stream: bool = False
+    answers: AnswerCheck | None = None
+
+    def read(self, body: bytes, headers: Mapping[str, str]) -> tuple[JsonObject, bool]:
+        """Read the body of a success.
+
+        Returns:
+            The JSON object that it is, or what the chunks of its stream say together; whether
+            it came as a stream.
+
+        Raises:
+            StreamFailed: it is no complete answer.
+        """
+        content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        is_stream = self.is_stream or content_type in STREAM_TYPES
+        reply = read_stream(body) if is_stream else _read_plain(body)
+        if self.answers is not None and not self.answers(reply):
             raise _broken(
                 "the reply holds no text, refusal, call of a tool or embedding, and no reason "
                 "why it ended, or it ended in an error; nothing was stored",
                 code="llmeval_no_answer",
             )
+        return reply, is_stream
+
+
+def settled(reply: HttpReply, expected: Expected) -> HttpReply:
+    """Add to a success the facts of its call, or make of it the failure that it is.
+
+    Args:
+        reply: read to its end.
+        expected: the kind of reply that was asked for.
+    """
+    if not is_success(reply.status):
+        return reply
+    try:
+        content, is_stream = expected.read(reply.body, reply.headers)
     except StreamFailed as exc:
         return replace(
             reply,
@@ -132,14 +158,9 @@ def settled(
             headers={**reply.headers, "content-type": "application/json"},
             body=json.dumps({"error": exc.error}).encode(),
         )
-    return replace(reply, says=says, is_stream=is_stream)
-
-
-def times(reply: WireReply) -> dict[str, float | None]:
-    """Tell how long a reply took, as facts of the call; of a stream also when it began."""
-    if not reply.is_stream:
-        return {"seconds": reply.seconds}
-    return {"first_chunk_seconds": reply.first_chunk_seconds, "seconds": reply.seconds}
+    begun = {"first_chunk_seconds": reply.first_chunk_seconds} if is_stream else {}
+    facts = {**expected.read_facts(content), **begun, "seconds": reply.seconds}
+    return replace(reply, facts=facts)
 
 
 def read_stream(body: bytes) -> JsonObject:

@@ -30,8 +30,9 @@ from pytest_llmeval.models.http.exchange import (
 )
 from pytest_llmeval.models.http.masking import masked, secrets_of
 from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS
+from pytest_llmeval.models.http_reply import MAX_REPLY_BYTES, HttpReply
 from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS, Deadline
-from pytest_llmeval.models.limits.retries import MAX_REPLY_BYTES, RetryPolicy, WireReply
+from pytest_llmeval.models.limits.retries import RetryPolicy
 
 
 class _Transport:
@@ -76,7 +77,7 @@ class _Transport:
             return None
         return Question(self._library, request, body=body, exchange=self._exchange)
 
-    def _receive(self, request: Any) -> WireReply:
+    def _receive(self, request: Any) -> HttpReply:
         return self._connections.receive(self._library, request)
 
     def _pass_on(self, request: Any) -> Any:
@@ -95,7 +96,7 @@ class _Transport:
             if sent.status_code < HTTPStatus.BAD_REQUEST:
                 return came(sent)
             came(sent, sent.read())
-        told = WireReply(status=sent.status_code, headers=dict(sent.headers), body=sent.content)
+        told = HttpReply(status=sent.status_code, headers=dict(sent.headers), body=sent.content)
         secrets = secrets_of(request.headers.items(), query=request.url.query.decode("ascii"))
         return response(self._library, without_wire_headers(masked(told, secrets)))
 
@@ -167,7 +168,7 @@ class Connections:
 
     def post(
         self, url: str, *, headers: Mapping[str, str], content: bytes, deadline: Deadline
-    ) -> WireReply:
+    ) -> HttpReply:
         """Send a question of our own once, by a proxy: ``plain_http`` knows none.
 
         Raises:
@@ -178,7 +179,7 @@ class Connections:
         request = client.build_request("POST", url, headers=headers, content=content)
         return deadline.run(lambda: self.receive(httpx2, request))
 
-    def receive(self, library: Any, request: Any) -> WireReply:
+    def receive(self, library: Any, request: Any) -> HttpReply:
         """Send a request of a library once and read the whole reply; from any thread.
 
         Raises:

@@ -24,8 +24,8 @@ import httpx2
 from pytest_llmeval.errors import CallAbandoned, SettingsError
 from pytest_llmeval.models.calls import is_on_asyncio
 from pytest_llmeval.models.http.client_hook import Question, received, received_async, uncached
+from pytest_llmeval.models.http_reply import HttpReply
 from pytest_llmeval.models.intercept.questions import Interception
-from pytest_llmeval.models.limits.retries import WireReply
 
 LIBRARIES = (httpx2, httpx)
 SEAMS = (("HTTPTransport", "handle_request"), ("AsyncHTTPTransport", "handle_async_request"))
@@ -168,7 +168,7 @@ class _ThisLoop:
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
 
-    def run(self, function: Callable[[], Awaitable[WireReply]]) -> WireReply:
+    def run(self, function: Callable[[], Awaitable[HttpReply]]) -> HttpReply:
         coroutine = self._unless_over(function)
         try:
             future = self._context.run(asyncio.run_coroutine_threadsafe, coroutine, self._loop)
@@ -180,7 +180,7 @@ class _ThisLoop:
         except CancelledError as exc:
             raise CallAbandoned from exc
 
-    async def _unless_over(self, function: Callable[[], Awaitable[WireReply]]) -> WireReply:
+    async def _unless_over(self, function: Callable[[], Awaitable[HttpReply]]) -> HttpReply:
         if self.is_over:
             raise CallAbandoned
         return await function()

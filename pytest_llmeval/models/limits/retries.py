@@ -12,12 +12,11 @@ us. With a library these rules become hooks that are longer than the loop.
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -26,74 +25,20 @@ from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.http_errors import (
     RETRIED_STATUSES,
     THROTTLING_STATUSES,
-    failure_of,
     is_success,
-    is_unpaid,
 )
+from pytest_llmeval.models.http_reply import MAX_REPLY_BYTES, HttpReply, own_failure
 from pytest_llmeval.models.limits.budget import Budget
 from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, TimeLimit
 from pytest_llmeval.models.limits.pace import growing_pause
 from pytest_llmeval.models.limits.throttle import Gate, Gates
 
-OWN_TYPE = "llmeval"  # of errors that we word ourselves
-MAX_REPLY_BYTES = 128 * 2**20
 MOST_REFUSALS = 20  # of one call: what is too large for the limit itself never gets through
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WireReply:
-    """An HTTP reply, whichever library brought it.
-
-    Attributes:
-        headers: by lower-case name.
-        body: decoded bytes.
-        seconds: how long this one attempt took, to the last byte; ``first_chunk_seconds`` to
-            the first of the body, None where that is not known.
-        says: the JSON object that a success is, or what the chunks of its stream say together;
-            None until it was read.
-        is_stream: it came in chunks that are to be handed on as they came.
-    """
-
-    status: int
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-    seconds: float = 0.0
-    first_chunk_seconds: float | None = None
-    says: Mapping[str, object] | None = None
-    is_stream: bool = False
 
 
 # Makes a call once and reads the whole reply; raises ``NetworkFailed``, or ``TimeIsUp`` when
 # nothing is left of the time that it is given.
-Attempt = Callable[[Deadline], WireReply]
-
-
-def own_failure(status: int, message: str, *, code: str) -> WireReply:
-    """Word a failure of ours as an SDK expects a vendor's."""
-    error = {"message": message, "type": OWN_TYPE, "code": code}
-    return WireReply(
-        status=status,
-        headers={"content-type": "application/json"},
-        body=json.dumps({"error": error}).encode(),
-    )
-
-
-class ReplyTooLarge(Exception):
-    """A reply was not read to its end, as it is larger than may be.
-
-    Attributes:
-        reply: what is handed on in its place; it is not asked for again.
-    """
-
-    def __init__(self, most: int) -> None:
-        """Say how many bytes may be read, and where that is set."""
-        message = (
-            f"the reply is larger than {most / 2**20:g} MiB and was not read to its end. "
-            "If it is meant to be so large, set llm_max_reply_mb in the ini file"
-        )
-        super().__init__(message)
-        own = own_failure(HTTPStatus.BAD_GATEWAY, message, code="llmeval_reply_too_large")
-        self.reply = replace(own, headers={**own.headers, "x-should-retry": "false"})
+Attempt = Callable[[Deadline], HttpReply]
 
 
 GAVE_UP = own_failure(
@@ -171,7 +116,7 @@ class Tries:
         self._retries = 0
         self._refusals = 0
 
-    def delay_after(self, outcome: WireReply | NetworkFailed) -> float | None:
+    def delay_after(self, outcome: HttpReply | NetworkFailed) -> float | None:
         """Tell how long to wait before the next attempt goes to the gate.
 
         Args:
@@ -180,7 +125,7 @@ class Tries:
         Returns:
             Seconds; None if the outcome is final.
         """
-        if isinstance(outcome, WireReply) and is_throttled(outcome):
+        if isinstance(outcome, HttpReply) and is_throttled(outcome):
             self._refusals += 1
             is_final = self._refusals >= MOST_REFUSALS or self._gate.has_given_up
             return None if is_final else 0.0
@@ -190,7 +135,7 @@ class Tries:
         return growing_pause(self._retries - 1, jitter=self._policy.jitter())
 
 
-def send_with_retries(attempt: Attempt, policy: RetryPolicy, gate: Gate) -> WireReply:
+def send_with_retries(attempt: Attempt, policy: RetryPolicy, gate: Gate) -> HttpReply:
     """Attempt a call until it succeeds, cannot succeed, or was tried often enough.
 
     Args:
@@ -225,7 +170,7 @@ def send_with_retries(attempt: Attempt, policy: RetryPolicy, gate: Gate) -> Wire
             policy.sleep(delay)
 
 
-def note_outcome(gate: Gate, outcome: WireReply, *, started: float) -> None:
+def note_outcome(gate: Gate, outcome: HttpReply, *, started: float) -> None:
     """Let the pace of the provider follow from what a call brought."""
     if is_throttled(outcome):
         gate.throttled(started, retry_after=retry_after(outcome.headers))
@@ -233,14 +178,14 @@ def note_outcome(gate: Gate, outcome: WireReply, *, started: float) -> None:
         gate.succeeded(started)
 
 
-def is_throttled(reply: WireReply) -> bool:
+def is_throttled(reply: HttpReply) -> bool:
     """Whether the provider only wants fewer calls, and will answer this one later."""
-    if not may_pass(reply) or is_unpaid(reply.body):
+    if not may_pass(reply) or reply.error.is_unpaid:
         return False
     return reply.status in THROTTLING_STATUSES or retry_after(reply.headers) is not None
 
 
-def may_pass(outcome: WireReply | NetworkFailed) -> bool:
+def may_pass(outcome: HttpReply | NetworkFailed) -> bool:
     """Whether asking again may help: not if the server says no, or refuses the request."""
     if isinstance(outcome, NetworkFailed):
         return True
@@ -249,7 +194,7 @@ def may_pass(outcome: WireReply | NetworkFailed) -> bool:
     is_servers_fault = outcome.status >= HTTPStatus.INTERNAL_SERVER_ERROR
     if outcome.status not in RETRIED_STATUSES and not is_servers_fault:
         return False
-    return failure_of(outcome.status, outcome.body) == "infrastructure"
+    return outcome.failure == "infrastructure"
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -280,7 +225,7 @@ def _seconds_until(date: str) -> float:
 
 def _attempt(
     attempt: Attempt, gate: Gate, *, started: float, deadline: Deadline
-) -> WireReply | NetworkFailed:
+) -> HttpReply | NetworkFailed:
     """Make one attempt and leave the gate, with what was learnt noted first."""
     try:
         reply = attempt(deadline)

@@ -24,13 +24,13 @@ from pytest_llmeval.models.http.exchange import (
     Dialect,
     Exchange,
     HttpFailed,
+    HttpRequest,
     JsonObject,
     Post,
-    WireRequest,
 )
-from pytest_llmeval.models.http_errors import error_message
+from pytest_llmeval.models.http_reply import HttpReply
 from pytest_llmeval.models.limits.deadline import Deadline
-from pytest_llmeval.models.limits.retries import Attempt, NetworkFailed, RetryPolicy, WireReply
+from pytest_llmeval.models.limits.retries import Attempt, NetworkFailed, RetryPolicy
 from pytest_llmeval.printable import printable
 
 
@@ -78,7 +78,7 @@ class _Asks:
 
     def _question(
         self, model: str, messages: Messages, params: Mapping[str, object]
-    ) -> tuple[WireRequest, Attempt]:
+    ) -> tuple[HttpRequest, Attempt]:
         """Word the request, and what sends it once."""
         form = self._form
         if params.get("stream"):
@@ -99,7 +99,7 @@ class _Asks:
 
     def _attempt(
         self, url: str, headers: Mapping[str, str], body: JsonObject, deadline: Deadline
-    ) -> WireReply:
+    ) -> HttpReply:
         content = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
         return self._post(url, headers=headers, content=content, deadline=deadline)
 
@@ -132,13 +132,13 @@ class _Asks:
     def _name(self, model: str) -> str:
         return f"{self._form.dialect.provider}/{model}"
 
-    def _status(self, reply: WireReply) -> str:
+    def _status(self, reply: HttpReply) -> str:
         try:
             phrase = HTTPStatus(reply.status).phrase
         except ValueError:
             phrase = ""
         status = f"HTTP {reply.status} {phrase}".rstrip()
-        message, key = error_message(reply.body), self._form.key()
+        message, key = reply.error.message, self._form.key()
         # Some servers quote the key when they refuse it.
         told = message.replace(key, "***") if key else message
         return f"{status}: {printable(told)}"
@@ -200,9 +200,9 @@ def plain(value: Any) -> Any:
     return value if dump is None else dump(mode="json", exclude_unset=True)
 
 
-def _request(url: str, body: JsonObject, *, headers: Mapping[str, str]) -> WireRequest:
+def _request(url: str, body: JsonObject, *, headers: Mapping[str, str]) -> HttpRequest:
     parts = urlsplit(url)
-    return WireRequest(
+    return HttpRequest(
         method="POST",
         origin=f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}",
         path=parts.path,

@@ -20,8 +20,9 @@ from pytest_llmeval.models.base import (
     parse_model_name,
 )
 from pytest_llmeval.models.calls import CachedCalls
+from pytest_llmeval.models.http_reply import HttpReply
 from pytest_llmeval.models.limits.deadline import Deadline
-from pytest_llmeval.models.limits.retries import RetryPolicy, WireReply
+from pytest_llmeval.models.limits.retries import RetryPolicy
 
 if TYPE_CHECKING:
     import anthropic
@@ -168,7 +169,7 @@ class Providers:
 
     def post(
         self, url: str, *, headers: Mapping[str, str], content: bytes, deadline: Deadline
-    ) -> WireReply:
+    ) -> HttpReply:
         """Post a question of our own once, past the SDKs; see ``Post``."""
         return self._poster().post(url, headers=headers, content=content, deadline=deadline)
 

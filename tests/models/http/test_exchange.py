@@ -11,21 +11,22 @@ from pytest_llmeval.models.http.exchange import (
     PLACEHOLDER_KEY,
     Exchange,
     HttpFailed,
-    WireRequest,
+    HttpRequest,
     is_kept,
 )
+from pytest_llmeval.models.http_reply import HttpReply
 from pytest_llmeval.models.limits.deadline import Deadline
-from pytest_llmeval.models.limits.retries import NetworkFailed, RetryPolicy, WireReply
+from pytest_llmeval.models.limits.retries import NetworkFailed, RetryPolicy
 from pytest_llmeval.models.providers.openai import DIALECT, read_facts
 from tests.models.conftest import CountingTrial, Session
 
 BODY: dict[str, object] = {"model": "gpt", "messages": []}
 NO_KEY = {"authorization": f"Bearer {PLACEHOLDER_KEY}"}
 CHOICES = b'"choices": [{"message": {"content": "Hi"}}]'
-ANSWER = WireReply(status=200, body=b"{" + CHOICES + b"}")
+ANSWER = HttpReply(status=200, body=b"{" + CHOICES + b"}")
 
 
-def request(**changes: object) -> WireRequest:
+def request(**changes: object) -> HttpRequest:
     fields: dict[str, object] = {
         "method": "POST",
         "origin": "https://api.example",
@@ -34,27 +35,27 @@ def request(**changes: object) -> WireRequest:
         "headers": {},
         "body": BODY,
     }
-    return WireRequest(**{**fields, **changes})  # type: ignore[arg-type]  # by name
+    return HttpRequest(**{**fields, **changes})  # type: ignore[arg-type]  # by name
 
 
 def ask(
     session: Session,
-    reply: WireReply,
+    reply: HttpReply,
     *,
     trial: CountingTrial | None = None,
     **changes: object,
-) -> WireReply:
+) -> HttpReply:
     exchange = Exchange(
         dialect=DIALECT,
         calls=session.calls(trial or CountingTrial(0)),
         retries=RetryPolicy(sleep=lambda _seconds: None, gates=session.gates),
     )
     replied = exchange.reply(request(**changes), lambda _deadline: reply)
-    assert isinstance(replied, WireReply)
+    assert isinstance(replied, HttpReply)
     return replied
 
 
-def error_of(reply: WireReply) -> dict[str, str]:
+def error_of(reply: HttpReply) -> dict[str, str]:
     error: dict[str, str] = json.loads(reply.body)["error"]
     return error
 
@@ -140,14 +141,14 @@ def test_an_aliased_origin_has_the_key_of_its_target(session: Session) -> None:
 def test_a_fresh_reply_and_its_replay_differ_only_in_being_cached(
     begin: Callable[..., Session],
 ) -> None:
-    sent = WireReply(
+    sent = HttpReply(
         status=201,
         body=ANSWER.body,
         headers={"content-type": "text/json", "set-cookie": "x=1"},
     )
 
     fresh = ask(begin(), sent)
-    replay = ask(begin(), WireReply(status=500))
+    replay = ask(begin(), HttpReply(status=500))
 
     assert (fresh.status, fresh.body) == (replay.status, replay.body) == (201, sent.body)
     assert fresh.headers == {"content-type": "text/json", "x-llmeval-cached": "false"}
@@ -165,7 +166,7 @@ def test_a_call_is_recorded_with_model_parameters_and_seconds(
 ) -> None:
     ask(
         session,
-        WireReply(status=200, body=b'{"model": "gpt-2026", ' + CHOICES + b"}", seconds=1.5),
+        HttpReply(status=200, body=b'{"model": "gpt-2026", ' + CHOICES + b"}", seconds=1.5),
         trial=trial,
         body={**BODY, "temperature": 0},
     )
@@ -189,7 +190,7 @@ def test_a_request_without_model_is_recorded_without(
 def test_a_failing_reply_is_handed_on_and_not_to_be_retried(
     session: Session, trial: CountingTrial, status: int, failure: str
 ) -> None:
-    sent = WireReply(
+    sent = HttpReply(
         status=status,
         body=b'{"error": {"code": "some_code"}}',
         headers={"retry-after": "1", "content-encoding": "gzip", "location": "/x"},
@@ -208,7 +209,7 @@ def test_a_failing_reply_is_handed_on_and_not_to_be_retried(
 
 
 def test_a_failing_reply_is_not_stored(begin: Callable[..., Session]) -> None:
-    ask(begin(), WireReply(status=500))
+    ask(begin(), HttpReply(status=500))
 
     assert ask(begin(), ANSWER).headers["x-llmeval-cached"] == "false"
 
@@ -224,14 +225,14 @@ def test_a_failing_reply_is_not_stored(begin: Callable[..., Session]) -> None:
     ],
 )
 def test_a_reason_quotes_nothing_but_a_code(body: bytes) -> None:
-    assert str(HttpFailed(WireReply(status=500, body=body))) == "HTTP 500"
+    assert str(HttpFailed(HttpReply(status=500, body=body))) == "HTTP 500"
 
 
 @pytest.mark.parametrize("body", [b'{"a": ', b"", b"<html>", b"\xff\xfe", b"[" * 100_000])
 def test_a_success_that_is_no_json_is_a_failure_and_not_stored(
     begin: Callable[..., Session], trial: CountingTrial, body: bytes
 ) -> None:
-    reply = ask(begin(), WireReply(status=200, body=body), trial=trial)
+    reply = ask(begin(), HttpReply(status=200, body=body), trial=trial)
 
     assert reply.status == 502
     assert "not complete, valid JSON" in error_of(reply)["message"]
@@ -260,7 +261,7 @@ def test_without_a_key_a_miss_says_what_to_set(session: Session, trial: Counting
 def test_without_a_key_a_replay_works(begin: Callable[..., Session]) -> None:
     ask(begin(), ANSWER)
 
-    assert ask(begin(), WireReply(status=500), headers=NO_KEY).status == 200
+    assert ask(begin(), HttpReply(status=500), headers=NO_KEY).status == 200
 
 
 def test_a_replay_miss_is_a_failed_dependency(
@@ -276,7 +277,7 @@ def test_a_replay_miss_is_a_failed_dependency(
 
 
 def test_a_network_error_is_recorded_by_its_type(session: Session, trial: CountingTrial) -> None:
-    def attempt(_deadline: Deadline) -> WireReply:
+    def attempt(_deadline: Deadline) -> HttpReply:
         raise NetworkFailed(TimeoutError("secret host"))
 
     exchange = Exchange(dialect=DIALECT, calls=session.calls(trial), retries=RetryPolicy(retries=0))
@@ -313,7 +314,7 @@ def test_facts_are_read_from_every_kind_of_reply(
 
 
 def test_a_reply_that_is_no_object_has_no_facts(session: Session, trial: CountingTrial) -> None:
-    ask(session, WireReply(status=200, body=b"[1]"), trial=trial)
+    ask(session, HttpReply(status=200, body=b"[1]"), trial=trial)
 
     assert trial.calls[0].served is None
 
@@ -327,4 +328,4 @@ def test_a_damaged_store_is_not_taken_for_a_reply(
     monkeypatch.setattr(session.replies, "lookup", refuse)
 
     with pytest.raises(CacheError):
-        ask(session, WireReply(status=200), trial=trial)
+        ask(session, HttpReply(status=200), trial=trial)

@@ -18,7 +18,7 @@ from pytest_llmeval.models.http.masking import (
     masked_urls,
     secrets_of,
 )
-from pytest_llmeval.models.limits.retries import WireReply
+from pytest_llmeval.models.http_reply import HttpReply
 from tests.models.conftest import SECRET, Session
 from tests.models.test_interception import ASKED, Place, libraries, posts
 from tests.servers.openai_server import OpenAIServer, Scripted
@@ -50,11 +50,11 @@ def test_a_parameter_of_the_query_is_a_secret_as_it_is_meant() -> None:
 def test_a_word_in_place_of_a_key_is_no_secret() -> None:
     secrets = secrets_of([("authorization", "Bearer ollama")], query="")
     body = b"try: ollama pull m"
-    assert masked(WireReply(status=404, headers={}, body=body), secrets).body == body
+    assert masked(HttpReply(status=404, headers={}, body=body), secrets).body == body
 
 
 def test_every_place_is_masked() -> None:
-    reply = WireReply(status=401, headers={}, body=f"{SECRET}, not {SECRET}".encode())
+    reply = HttpReply(status=401, headers={}, body=f"{SECRET}, not {SECRET}".encode())
     assert masked(reply, (SECRET,)).body == b"***, not ***"
 
 
@@ -75,7 +75,7 @@ AWKWARD = r"sk-X/a&b+c\d-é"
     ids=["plain", "json", "slashes", "json in json", "numbers", "url", "url, lower case"],
 )
 def test_a_secret_is_masked_however_it_is_escaped(quoted: str) -> None:
-    reply = WireReply(status=401, body=f'"bad key: {quoted}"'.encode())
+    reply = HttpReply(status=401, body=f'"bad key: {quoted}"'.encode())
 
     assert masked(reply, (AWKWARD,)).body == b'"bad key: ***"'
 
@@ -83,7 +83,7 @@ def test_a_secret_is_masked_however_it_is_escaped(quoted: str) -> None:
 def test_another_text_than_the_secret_stays() -> None:
     body = rb"sk-X.abcdefg, sk-x/abcdefg and sk-X\n/abcdefg"
 
-    assert masked(WireReply(status=401, body=body), ("sk-X/abcdefg",)).body == body
+    assert masked(HttpReply(status=401, body=body), ("sk-X/abcdefg",)).body == body
 
 
 @posts

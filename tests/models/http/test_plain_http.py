@@ -19,8 +19,9 @@ import pytest
 from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.http import plain_http as wire
 from pytest_llmeval.models.http.plain_http import Wire
+from pytest_llmeval.models.http_reply import HttpReply
 from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, TimeLimit
-from pytest_llmeval.models.limits.retries import NetworkFailed, WireReply
+from pytest_llmeval.models.limits.retries import NetworkFailed
 from tests.models.conftest import CountingTrial, Session
 from tests.servers.openai_server import OpenAIServer, Scripted
 
@@ -40,7 +41,7 @@ def unhurried() -> Deadline:
 
 def post(
     line: Wire, server: OpenAIServer, *, query: str = "", deadline: Deadline | None = None
-) -> WireReply:
+) -> HttpReply:
     url = f"{server.url}/chat/completions{query}"
     headers = {"content-type": "application/json"}
     content = json.dumps(QUESTION).encode()

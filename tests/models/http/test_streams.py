@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_llmeval.models.http import streams
 from pytest_llmeval.models.http.streams import (
+    AnswerCheck,
+    Expected,
     Reading,
     StreamFailed,
     read_stream,
-    settled,
-    times,
 )
-from pytest_llmeval.models.limits.retries import WireReply
+from pytest_llmeval.models.http_reply import HttpReply
 from pytest_llmeval.models.providers.openai import read_facts
 from tests.servers.openai_streams import (
     DONE,
@@ -59,6 +60,25 @@ COMPLETE = {
     "messages": MESSAGES,
     "lines": LINES,
 }
+
+
+def settled(
+    sent: HttpReply, *, was_asked_for: bool, answers: AnswerCheck | None = None
+) -> HttpReply:
+    """Settle a reply whose facts are all that it says."""
+    return streams.settled(
+        sent,
+        Expected(
+            read_facts=lambda says: {"says": json.dumps(says)},
+            is_stream=was_asked_for,
+            answers=answers,
+        ),
+    )
+
+
+def says(reply: HttpReply) -> object:
+    assert reply.facts is not None
+    return json.loads(str(reply.facts["says"]))
 
 
 def failure_of(body: bytes) -> StreamFailed:
@@ -205,7 +225,7 @@ FAILED = {
 def test_a_plain_response_that_failed_is_the_failure_that_its_stream_is(
     error: object, status: int, told: str
 ) -> None:
-    sent = WireReply(status=200, body=json.dumps({**FAILED, "error": error}).encode())
+    sent = HttpReply(status=200, body=json.dumps({**FAILED, "error": error}).encode())
 
     reply = settled(sent, was_asked_for=False)
 
@@ -219,7 +239,7 @@ def test_a_plain_response_that_failed_is_the_failure_that_its_stream_is(
 def test_a_response_that_failed_and_does_not_say_what_it_is_has_failed() -> None:
     failed = {"status": "failed", "error": {"code": "server_error"}, "output": [{"type": "m"}]}
 
-    reply = settled(WireReply(status=200, body=json.dumps(failed).encode()), was_asked_for=False)
+    reply = settled(HttpReply(status=200, body=json.dumps(failed).encode()), was_asked_for=False)
 
     assert reply.status == 500
 
@@ -234,14 +254,17 @@ def test_a_response_that_failed_and_does_not_say_what_it_is_has_failed() -> None
     ids=["completed", "incomplete", "of something else"],
 )
 def test_a_response_that_did_not_fail_is_left_alone(body: object) -> None:
-    sent = WireReply(status=200, body=json.dumps(body).encode())
+    sent = HttpReply(status=200, body=json.dumps(body).encode())
 
-    assert settled(sent, was_asked_for=False) == replace(sent, says=body)
+    reply = settled(sent, was_asked_for=False)
+
+    assert says(reply) == body
+    assert replace(reply, facts=None) == sent
 
 
 @pytest.mark.parametrize("body", [b'{"status": "failed"', b"", b"<html>", b"\xff", b"[" * 100_000])
 def test_what_is_no_json_is_a_failure(body: bytes) -> None:
-    reply = settled(WireReply(status=200, body=body), was_asked_for=False)
+    reply = settled(HttpReply(status=200, body=body), was_asked_for=False)
 
     assert reply.status == 502
     assert json.loads(reply.body)["error"]["code"] == "llmeval_not_json"
@@ -261,7 +284,7 @@ def test_what_is_no_json_is_a_failure(body: bytes) -> None:
     ],
 )
 def test_a_reply_that_is_only_an_error_is_a_failure(body: object, status: int, told: str) -> None:
-    reply = settled(WireReply(status=200, body=json.dumps(body).encode()), was_asked_for=False)
+    reply = settled(HttpReply(status=200, body=json.dumps(body).encode()), was_asked_for=False)
 
     assert reply.status == status
     assert json.loads(reply.body)["error"]["message"] == f"{told} (an error in place of a reply)"
@@ -280,9 +303,12 @@ def test_a_reply_that_is_only_an_error_is_a_failure(body: object, status: int, t
     ],
 )
 def test_a_reply_that_answers_is_left_alone_whatever_error_it_names(body: object) -> None:
-    sent = WireReply(status=200, body=json.dumps(body).encode())
+    sent = HttpReply(status=200, body=json.dumps(body).encode())
 
-    assert settled(sent, was_asked_for=False) == replace(sent, says=body)
+    reply = settled(sent, was_asked_for=False)
+
+    assert says(reply) == body
+    assert replace(reply, facts=None) == sent
 
 
 @pytest.mark.parametrize(
@@ -299,7 +325,7 @@ def test_a_reply_that_answers_is_left_alone_whatever_error_it_names(body: object
     ],
 )
 def test_a_reply_without_an_answer_is_a_failure(body: object) -> None:
-    reply = settled(WireReply(status=200, body=json.dumps(body).encode()), was_asked_for=False)
+    reply = settled(HttpReply(status=200, body=json.dumps(body).encode()), was_asked_for=False)
 
     assert reply.status == 502
     assert json.loads(reply.body)["error"]["code"] == "llmeval_no_answer"
@@ -307,7 +333,7 @@ def test_a_reply_without_an_answer_is_a_failure(body: object) -> None:
 
 @pytest.mark.parametrize("body", [b"[]", b" null", b'"error"', b"7", b'["failed"]'])
 def test_a_reply_that_is_no_object_is_a_failure(body: bytes) -> None:
-    reply = settled(WireReply(status=200, body=body), was_asked_for=False)
+    reply = settled(HttpReply(status=200, body=body), was_asked_for=False)
 
     assert reply.status == 502
     assert json.loads(reply.body)["error"]["code"] == "llmeval_no_object"
@@ -337,10 +363,10 @@ def test_where_chunks_are_cut_makes_no_difference(kind: str, data: st.DataObject
     edges = zip([0, *places], [*places, len(whole)], strict=True)
 
     body = Reading().add_all(whole[start:end] for start, end in edges)
-    reply = settled(WireReply(status=200, body=body), was_asked_for=True)
+    reply = settled(HttpReply(status=200, body=body), was_asked_for=True)
 
     assert reply.body == whole
-    assert reply.says == read_stream(whole)
+    assert says(reply) == read_stream(whole)
 
 
 @pytest.mark.parametrize("kind", ["chat", "tool call", "responses", "messages"])
@@ -361,7 +387,7 @@ def test_line_ends_and_comments_make_no_difference(
 
 @given(st.binary())
 def test_whatever_comes_is_a_reply_or_a_failure(noise: bytes) -> None:
-    reply = settled(WireReply(status=200, body=noise), was_asked_for=True)
+    reply = settled(HttpReply(status=200, body=noise), was_asked_for=True)
 
     assert reply.status in (200, 502)
 
@@ -371,7 +397,7 @@ def test_whatever_comes_is_a_reply_or_a_failure(noise: bytes) -> None:
     ["text/event-stream", "Text/Event-Stream; charset=utf-8", "application/x-ndjson"],
 )
 def test_a_stream_that_nobody_asked_for_is_one_all_the_same(content_type: str) -> None:
-    sent = WireReply(status=200, headers={"content-type": content_type}, body=b"data: {}\n\n")
+    sent = HttpReply(status=200, headers={"content-type": content_type}, body=b"data: {}\n\n")
 
     assert settled(sent, was_asked_for=False).status == 502
 
@@ -379,11 +405,11 @@ def test_a_stream_that_nobody_asked_for_is_one_all_the_same(content_type: str) -
 @pytest.mark.parametrize(
     ("sent", "was_asked_for"),
     [
-        (WireReply(status=500, body=b"<html>"), True),
-        (WireReply(status=429, headers={"content-type": "text/event-stream"}), True),
+        (HttpReply(status=500, body=b"<html>"), True),
+        (HttpReply(status=429, headers={"content-type": "text/event-stream"}), True),
     ],
 )
-def test_other_replies_are_left_alone(sent: WireReply, was_asked_for: bool) -> None:
+def test_other_replies_are_left_alone(sent: HttpReply, was_asked_for: bool) -> None:
     assert settled(sent, was_asked_for=was_asked_for) is sent
 
 
@@ -391,7 +417,7 @@ def test_a_failure_is_worded_as_a_vendor_does_and_keeps_the_headers() -> None:
     body = event({"error": {"message": "m", "code": "server_error", "param": "p"}})
     headers = {"content-type": "text/event-stream", "x-request-id": "req_1"}
 
-    reply = settled(WireReply(status=200, headers=headers, body=body), was_asked_for=True)
+    reply = settled(HttpReply(status=200, headers=headers, body=body), was_asked_for=True)
 
     assert reply.headers == {"content-type": "application/json", "x-request-id": "req_1"}
     assert json.loads(reply.body) == {
@@ -404,7 +430,7 @@ def test_a_failure_is_worded_as_a_vendor_does_and_keeps_the_headers() -> None:
 
 
 def test_a_reply_that_a_model_is_to_answer_is_shown_to_the_check() -> None:
-    sent = WireReply(status=200, body=b'{"choices": [{}]}')
+    sent = HttpReply(status=200, body=b'{"choices": [{}]}')
 
     refused = settled(sent, was_asked_for=False, answers=lambda says: says != {"choices": [{}]})
 
@@ -443,9 +469,18 @@ def test_nothing_has_no_first_chunk() -> None:
     assert (reading.add_all([]), reading.first) == (b"", None)
 
 
-def test_only_a_stream_has_a_first_chunk_to_tell_of() -> None:
-    plain = WireReply(status=200, seconds=2.0, first_chunk_seconds=0.5)
-    stream = WireReply(status=200, seconds=2.0, first_chunk_seconds=0.5, is_stream=True)
+@pytest.mark.parametrize(
+    ("body", "times"),
+    [
+        (b'{"output": []}', {"seconds": 2.0}),
+        (b"data: [DONE]\n\n", {"first_chunk_seconds": 0.5, "seconds": 2.0}),
+    ],
+    ids=["plain", "stream"],
+)
+def test_only_a_stream_has_a_first_chunk_to_tell_of(body: bytes, times: dict[str, float]) -> None:
+    sent = HttpReply(status=200, body=body, seconds=2.0, first_chunk_seconds=0.5)
 
-    assert times(plain) == {"seconds": 2.0}
-    assert times(stream) == {"first_chunk_seconds": 0.5, "seconds": 2.0}
+    facts = settled(sent, was_asked_for=body.startswith(b"data")).facts
+
+    assert facts is not None
+    assert {name: value for name, value in facts.items() if name != "says"} == times

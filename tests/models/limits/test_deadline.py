@@ -11,13 +11,9 @@ import openai
 import pytest
 
 from pytest_llmeval.errors import ProviderFailed
+from pytest_llmeval.models.http_reply import HttpReply
 from pytest_llmeval.models.limits.deadline import TimeIsUp, TimeLimit
-from pytest_llmeval.models.limits.retries import (
-    RetryPolicy,
-    TimedOut,
-    WireReply,
-    send_with_retries,
-)
+from pytest_llmeval.models.limits.retries import RetryPolicy, TimedOut, send_with_retries
 from pytest_llmeval.models.limits.throttle import Clock, Gates
 from tests.models.conftest import CountingTrial, Session, Time
 from tests.servers.openai_server import OpenAIServer, Scripted
@@ -111,29 +107,29 @@ class Sender:
             sleep=self.time.sleep, jitter=lambda: 0.0, gates=gates, limit=TimeLimit(seconds)
         )
 
-    def send(self, *replies: WireReply) -> WireReply:
+    def send(self, *replies: HttpReply) -> HttpReply:
         left = list(replies)
         return send_with_retries(lambda _deadline: left.pop(0), self._policy, self.gate)
 
-    def send_for_ever(self, never: threading.Event) -> WireReply:
-        def attempt() -> WireReply:
+    def send_for_ever(self, never: threading.Event) -> HttpReply:
+        def attempt() -> HttpReply:
             never.wait(LONG)
-            return WireReply(status=200)
+            return HttpReply(status=200)
 
         return send_with_retries(lambda deadline: deadline.run(attempt), self._policy, self.gate)
 
 
 def test_a_pause_that_is_longer_than_what_is_left_is_not_begun() -> None:
     sender = Sender(0.4)
-    failed = WireReply(status=500)
-    assert sender.send(failed, WireReply(status=200)) is failed  # the pause would take 0.5
+    failed = HttpReply(status=500)
+    assert sender.send(failed, HttpReply(status=200)) is failed  # the pause would take 0.5
     assert sender.time.slept == []
 
 
 def test_waits_for_a_provider_that_slows_us_down_do_not_count() -> None:
     sender = Sender(5.0)
-    busy = [WireReply(status=429, headers={"retry-after": "7"})] * 9
-    assert sender.send(*busy, WireReply(status=200)).status == 200
+    busy = [HttpReply(status=429, headers={"retry-after": "7"})] * 9
+    assert sender.send(*busy, HttpReply(status=200)).status == 200
     assert sum(sender.time.slept) == 9 * 7
 
 

@@ -7,6 +7,7 @@ from email.utils import format_datetime
 
 import pytest
 
+from pytest_llmeval.models.http_reply import HttpReply
 from pytest_llmeval.models.limits.deadline import Deadline
 from pytest_llmeval.models.limits.pace import PATIENCE
 from pytest_llmeval.models.limits.retries import (
@@ -15,7 +16,6 @@ from pytest_llmeval.models.limits.retries import (
     Attempt,
     NetworkFailed,
     RetryPolicy,
-    WireReply,
     is_throttled,
     may_pass,
     retry_after,
@@ -25,10 +25,10 @@ from pytest_llmeval.models.limits.throttle import Clock, Gates
 from tests.models.conftest import Time
 
 
-def attempts(*outcomes: WireReply | Exception) -> Callable[[], WireReply]:
+def attempts(*outcomes: HttpReply | Exception) -> Callable[[], HttpReply]:
     left = list(outcomes)
 
-    def attempt(_deadline: Deadline) -> WireReply:
+    def attempt(_deadline: Deadline) -> HttpReply:
         outcome = left.pop(0)
         if isinstance(outcome, Exception):
             raise outcome
@@ -48,7 +48,7 @@ class Sender:
         self.gate = self.gates.of("openai", "https://api.example")
         self._policy = RetryPolicy(sleep=self.time.sleep, jitter=lambda: 0.0, gates=self.gates)
 
-    def send(self, attempt: Attempt) -> WireReply:
+    def send(self, attempt: Attempt) -> HttpReply:
         return send_with_retries(attempt, self._policy, self.gate)
 
 
@@ -57,13 +57,13 @@ def sender() -> Sender:
     return Sender()
 
 
-def failing(status: int = 500, **headers: str) -> WireReply:
-    return WireReply(
+def failing(status: int = 500, **headers: str) -> HttpReply:
+    return HttpReply(
         status=status, headers={name.replace("_", "-"): text for name, text in headers.items()}
     )
 
 
-OK = WireReply(status=200)
+OK = HttpReply(status=200)
 
 
 def test_success_is_not_waited_for(sender: Sender) -> None:
@@ -129,7 +129,7 @@ def test_each_attempt_leaves_the_gate(sender: Sender) -> None:
 
 def test_a_broken_attempt_leaves_the_gate(sender: Sender) -> None:
     with pytest.raises(ZeroDivisionError):
-        sender.send(lambda _deadline: WireReply(status=1 // 0))
+        sender.send(lambda _deadline: HttpReply(status=1 // 0))
 
     assert sender.gate._pace.in_flight == 0
 
@@ -137,7 +137,7 @@ def test_a_broken_attempt_leaves_the_gate(sender: Sender) -> None:
 def test_a_call_that_is_refused_for_ever_is_given_up(sender: Sender) -> None:
     refused = failing(429)
 
-    def attempt(_deadline: Deadline) -> WireReply:
+    def attempt(_deadline: Deadline) -> HttpReply:
         sender.gate.succeeded(sender.time.now())  # others come through
         return refused
 
@@ -183,7 +183,7 @@ def test_a_server_that_says_no_is_not_asked_again() -> None:
 
 
 @pytest.mark.parametrize("reply", [failing(429), failing(503), failing(529)])
-def test_some_statuses_ask_to_slow_down(reply: WireReply) -> None:
+def test_some_statuses_ask_to_slow_down(reply: HttpReply) -> None:
     assert is_throttled(reply)
 
 
@@ -191,13 +191,13 @@ def test_whatever_may_pass_asks_to_slow_down_by_retry_after() -> None:
     assert is_throttled(failing(500, retry_after="3"))
     assert not is_throttled(failing(500))
     assert not is_throttled(failing(400, retry_after="3"))
-    assert not is_throttled(WireReply(status=200, headers={"retry-after": "3"}))
+    assert not is_throttled(HttpReply(status=200, headers={"retry-after": "3"}))
 
 
 @pytest.mark.parametrize("code", ["insufficient_quota", "billing_hard_limit_reached"])
 def test_no_wait_brings_spent_money_back(sender: Sender, code: str) -> None:
     body = json.dumps({"error": {"code": code}}).encode()
-    spent = WireReply(status=429, body=body)
+    spent = HttpReply(status=429, body=body)
 
     assert sender.send(attempts(spent, spent, spent)) is spent
     assert sender.gates.take_slowdowns() == []
@@ -239,7 +239,7 @@ ODD_DATES = [
 @pytest.mark.parametrize("wait", SENSELESS + ODD_DATES)
 def test_a_senseless_retry_after_is_ignored(header: str, wait: str) -> None:
     assert retry_after({header: wait}) is None
-    assert not is_throttled(WireReply(status=500, headers={header: wait}))
+    assert not is_throttled(HttpReply(status=500, headers={header: wait}))
 
 
 def test_a_senseless_wait_in_milliseconds_does_not_hide_one_in_seconds() -> None:
