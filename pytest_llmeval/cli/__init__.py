@@ -9,10 +9,8 @@ import click
 
 from pytest_llmeval import __version__
 from pytest_llmeval.cli.cache_commands import cache
-from pytest_llmeval.cli.compare_command import compare
 from pytest_llmeval.cli.plan_command import plan_command
-from pytest_llmeval.cli.run_commands import list_runs, show
-from pytest_llmeval.cli.selfcheck_command import selfcheck_command
+from pytest_llmeval.cli.run_commands import compare, list_runs, selfcheck, show
 from pytest_llmeval.cli.until_command import until_command
 from pytest_llmeval.errors import LLMEvalError
 from pytest_llmeval.printable import printable
@@ -31,13 +29,13 @@ class _Door(click.Group):
             exc.show()
             sys.exit(USAGE_ERROR)
         except (click.ClickException, click.Abort, LLMEvalError, OSError) as exc:
-            told = "\n".join(map(printable, _told(exc).split("\n")))
-            click.echo(f"ERROR: {told}", err=True)
+            message = "\n".join(map(printable, _message(exc).split("\n")))
+            click.echo(f"ERROR: {message}", err=True)
             sys.exit(USAGE_ERROR)
         sys.exit(0)
 
 
-def _told(exc: Exception) -> str:
+def _message(exc: Exception) -> str:
     if isinstance(exc, click.Abort):
         return "stopped; nothing was changed. Without a terminal to ask at, say --yes"
     if isinstance(exc, click.ClickException):
@@ -53,10 +51,5 @@ def main() -> None:
     """Compare what pytest sessions with evals left behind, and look after it."""
 
 
-main.add_command(compare)
-main.add_command(list_runs)
-main.add_command(show)
-main.add_command(until_command)
-main.add_command(plan_command)
-main.add_command(selfcheck_command)
-main.add_command(cache)
+for command in (compare, list_runs, show, until_command, plan_command, selfcheck, cache):
+    main.add_command(command)

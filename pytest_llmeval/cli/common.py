@@ -36,15 +36,21 @@ function_option = click.option(
 
 
 def ranged(
-    name: str, check: Callable[[object], object], default: float | None, text: str
+    name: str,
+    check: Callable[[object], object],
+    default: object,
+    text: str,
+    *,
+    told: str | None = None,
 ) -> Callable[[Any], Any]:
     """Declare an option with a range, which pytest's own of that name may have too.
 
     Args:
         name: without dashes.
         check: one of ``ranges``.
-        default: to be told; the command itself gets None where nothing was typed.
+        default: what is checked where nothing is typed; None for None.
         text: for ``--help``.
+        told: the default as ``--help`` says it, if not as it is.
     """
 
     def checked(_: click.Context, __: click.Parameter, value: str | None) -> object:
@@ -53,8 +59,11 @@ def ranged(
         except ValueError as exc:
             raise SettingsError(f"--{name}={value}: {exc}") from None
 
-    told = "" if default is None else f" (default: {default:g})"
-    return click.option(f"--{name}", callback=checked, help=f"{text}{told}.")
+    told = f"{default:g}" if isinstance(default, float) else told
+    shown = f" (default: {told})" if told else ""
+    return click.option(
+        f"--{name}", type=str, default=default, callback=checked, help=f"{text}{shown}."
+    )
 
 
 def chosen(

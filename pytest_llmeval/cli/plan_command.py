@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,7 +21,6 @@ from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.session import pricing
 from pytest_llmeval.settings import GateRules
 
-DROP, POWER, ALPHA = 0.05, 0.80, GateRules().alpha
 CASES, REPEATS = 100, 5
 
 whole = click.IntRange(min=1)
@@ -28,7 +28,7 @@ whole = click.IntRange(min=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """What was typed; None where nothing was."""
+    """What was typed of the suite to plan; None where nothing was."""
 
     drop: float
     power: float
@@ -40,9 +40,9 @@ class _Wanted:
 
 @click.command("plan")
 @click.argument("reference", metavar="[RUN]", required=False)
-@ranged("drop", ranges.positive, DROP, "The drop of the mean that is to be found")
-@ranged("power", ranges.chance, POWER, "The chance to find it that is wanted")
-@ranged("alpha", ranges.alpha, ALPHA, "One-sided level of the test")
+@ranged("drop", ranges.positive, 0.05, "The drop of the mean that is to be found")
+@ranged("power", ranges.chance, 0.80, "The chance to find it that is wanted")
+@ranged("alpha", ranges.alpha, GateRules().alpha, "One-sided level of the test")
 @click.option("--cases", type=whole, help="How many cases, if not those of the run.")
 @click.option("--repeats", type=whole, help="Of each case here, if not those of the run.")
 @click.option("--baseline-repeats", type=whole, help="Of the baseline, if it has others.")
@@ -60,15 +60,10 @@ def plan_command(
     reference: str | None,
     directory: Path | None,
     *,
-    drop: float | None,
-    power: float | None,
-    alpha: float | None,
-    cases: int | None,
-    repeats: int | None,
-    baseline_repeats: int | None,
     rates: str | None,
     like: str | None,
     name: str | None,
+    **typed: Any,
 ) -> None:
     """Say what a suite finds, and what more cases or more repeats would buy.
 
@@ -77,14 +72,7 @@ def plan_command(
     plan is one for changes that act alike. With --like BRANCH, RUN and BRANCH are the A and B
     of compare.
     """
-    wanted = _Wanted(
-        drop=drop or DROP,
-        power=power or POWER,
-        alpha=alpha or ALPHA,
-        cases=cases,
-        repeats=repeats,
-        baseline_repeats=baseline_repeats,
-    )
+    wanted = _Wanted(**typed)
     if rates is not None:
         if reference is not None or name is not None or like is not None:
             raise click.UsageError("--rates stands for a run: leave RUN, --like and --function out")

@@ -1,18 +1,30 @@
-"""``llmeval list`` and ``llmeval show``: what was recorded."""
+"""``llmeval list``, ``show``, ``compare`` and ``selfcheck``: what recorded runs say."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import click
+from click.core import ParameterSource
 
-from pytest_llmeval.cli.common import echo, find_run
+from pytest_llmeval import ranges
+from pytest_llmeval.cli.common import chosen, echo, find_pair, find_run, function_option, ranged
 from pytest_llmeval.cli.home import directory_option, home_of
+from pytest_llmeval.gate.samples import samples_of
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.reports.commands.compared import listed, shown_lines
+from pytest_llmeval.ranges import AnyTest, FixedTest
+from pytest_llmeval.records import Better
+from pytest_llmeval.reports.commands import selfchecked
+from pytest_llmeval.reports.commands.compared import compared_lines, listed, shown_lines
+from pytest_llmeval.reports.json import render
 from pytest_llmeval.runs.store import RunStore
-from pytest_llmeval.session import compared
-from pytest_llmeval.settings import Settings
+from pytest_llmeval.session import compared, pricing
+from pytest_llmeval.settings import GateRules, Settings
+
+DEFAULTS = GateRules()
+NO_GATE = "{} is no test for a gate: docs/statistics.md tells when it is valid"
 
 
 @click.command("list")
@@ -35,8 +47,111 @@ def show(reference: str, directory: Path | None) -> None:
     """Show the means, intervals and worst cases of what compare takes for B."""
     home = home_of(directory)
     run = find_run(reference, home=home).run
-    settings = Settings(directory=home, session="")
     judged = compared(
-        Judgement(settings=settings, run=run, not_gated="compare it: llmeval compare A B"), run
+        Judgement(
+            settings=Settings(directory=home, session=""),
+            run=run,
+            not_gated="compare it: llmeval compare A B",
+        ),
+        run,
     )
     echo(line.text for line in shown_lines(judged, run))
+
+
+def _test(value: object) -> AnyTest:
+    return DEFAULTS.test if value == "auto" else ranges.any_test(value)
+
+
+@click.command()
+@click.argument("baseline", metavar="A")
+@click.argument("candidate", metavar="B")
+@click.option("--json", "as_json", is_flag=True, help="Write what --llm-report writes.")
+@ranged("alpha", ranges.alpha, DEFAULTS.alpha, "One-sided level of the test")
+@ranged("margin", ranges.not_negative, DEFAULTS.margin, "Fail only on a drop of more than this")
+@ranged("target", ranges.positive, DEFAULTS.target, "The drop that must be ruled out or caught")
+@click.option("--strict", is_flag=True, help="Inconclusive, not judged and partial fail too.")
+@click.option("--metric", metavar="NAME", help="Compare this metric alone.")
+@click.option("--better", type=click.Choice(["higher", "lower"]), help="Which direction is good.")
+@ranged("test", _test, "auto", "Another test of docs/statistics.md", told="auto, paired-t")
+@directory_option
+@click.pass_context
+def compare(
+    context: click.Context,
+    baseline: str,
+    candidate: str,
+    directory: Path | None,
+    *,
+    as_json: bool,
+    alpha: float,
+    margin: float,
+    target: float,
+    strict: bool,
+    test: AnyTest,
+    metric: str | None,
+    better: Better | None,
+) -> None:
+    """Hold B against the baseline A, and exit as a session would: 1 if B is worse.
+
+    A and B are recorded runs (last, a run id, a run file, a branch, tag or commit), two
+    conditions of runs (RUN::test[a] RUN::test[b]), or score tables (.csv or .jsonl, also
+    .gz, with case_id, repeat and score; FILE::CONDITION picks rows by the column condition).
+    """
+    is_typed = context.get_parameter_source("target") is ParameterSource.COMMANDLINE
+    ranges.check_margin(margin, target=target, given=is_typed, prefix="--")
+    ranges.check_test(test, margin=margin, prefix="--")
+    home = home_of(directory)
+    there, here = find_pair(baseline, candidate, home=home, metric=metric, better=better)
+    if test in get_args(FixedTest):
+        there = replace(there, notes=(*there.notes, NO_GATE.format(test)))
+    rules = GateRules(alpha=alpha, margin=margin, target=target, strict=strict, test=test)
+    accepted = here.run.rules.get("accept_gone")
+    if isinstance(accepted, tuple):  # the session that recorded B was let off these
+        rules = replace(rules, accept_gone=accepted)
+    settings = Settings(directory=home, session="", baseline=baseline, gate=rules)
+    judged = compared(Judgement(settings=settings, run=here.run, baseline=there), here.run)
+    if as_json:
+        click.echo(render(judged), nl=False)
+    else:
+        echo(line.text for line in compared_lines(judged, here))
+    if judged.fails:
+        raise SystemExit(1)
+
+
+@click.command()
+@click.argument("reference", metavar="RUN")
+@ranged("alpha", ranges.alpha, DEFAULTS.alpha, "One-sided level of the test")
+@function_option
+@directory_option
+def selfcheck(reference: str, directory: Path | None, *, alpha: float, name: str | None) -> None:
+    """Hold a run against itself: how often is a suite called worse that did not change?
+
+    Two runs are dealt at random from the repeats of each case, again and again, and the
+    first half of them is held against the second. Exit 1 if alarms are more frequent than
+    the level says, or if the repeats drift. RUN is what compare takes for B.
+    """
+    from pytest_llmeval.gate.halves import compare_halves
+    from pytest_llmeval.stats.planning.selfcheck import self_check
+
+    run = find_run(reference, home=home_of(directory)).run
+    cost_of = pricing({})
+    functions = chosen(samples_of(run, cost_of=cost_of), name, run=run.id)
+    halves = {
+        (half.function, half.metric): half
+        for half in compare_halves(run, alpha=alpha, cost_of=cost_of)
+    }
+    checks = [
+        selfchecked.Checked(
+            function=function,
+            check=self_check(function.gains, function.units, alpha=alpha),
+            halves=halves.get((function.function, function.metric)),
+        )
+        for function in functions
+    ]
+    click.echo(f"run {run.id}")
+    echo(selfchecked.lines(checks, alpha=alpha))
+    if not any(checked.check for checked in checks):
+        raise click.UsageError(
+            "no case has two scored trials to deal. Record some: pytest --llm-repeats=5"
+        )
+    if any(checked.cries_wolf(alpha) or checked.drifts for checked in checks):
+        raise SystemExit(1)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pytest_llmeval.stats.planning.expected import Expected
 
 FIRST = 3
-MOST, CONFIDENCE = 30, 0.95
 RECORDED = (0, 1)  # what pytest exits with after a run: all passed, or some failed
 NOT_HERE = {
     "--llm-repeats": "is what grows here: say --max-repeats",
@@ -45,10 +44,10 @@ class _Goal:
 @click.command("until")
 @ranged("width", ranges.positive, None, "The width that the interval of the mean must not exceed")
 @click.option(
-    "--max-repeats", "most", type=click.IntRange(min=FIRST), default=MOST, show_default=True,
+    "--max-repeats", "most", type=click.IntRange(min=FIRST), default=30, show_default=True,
     help="Stop there, narrow enough or not.",
 )  # fmt: skip
-@ranged("confidence", ranges.chance, CONFIDENCE, "Of the interval, two-sided")
+@ranged("confidence", ranges.chance, 0.95, "Of the interval, two-sided")
 @function_option
 @directory_option
 @click.argument("arguments", metavar="-- [PYTEST ARGS]...", nargs=-1, type=click.UNPROCESSED)
@@ -57,7 +56,7 @@ def until_command(
     directory: Path | None,
     *,
     most: int,
-    confidence: float | None,
+    confidence: float,
     name: str | None,
     arguments: tuple[str, ...],
 ) -> None:
@@ -70,7 +69,7 @@ def until_command(
     if width is None:
         raise click.UsageError("--width is missing: say how narrow, as in --width=0.05")
     _refuse(arguments)
-    goal = _Goal(width=width, most=most, confidence=confidence or CONFIDENCE)
+    goal = _Goal(width=width, most=most, confidence=confidence)
     echo([looks.heading(goal.confidence)])
     repeats = FIRST
     while True:

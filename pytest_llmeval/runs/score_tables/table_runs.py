@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Better, Case, Outcome, Run, Trial
-from pytest_llmeval.runs.score_tables.reader import Scores, ScoreTable
+from pytest_llmeval.runs.score_tables.reader import ScoreTable
 
 FUNCTION = "scores"
 NO_SCORE = "the score is empty"
@@ -28,78 +28,66 @@ def runs_of(
     passes = better == "higher" and all(table.may_be_passes for table in tables)
     unnamed = PASS_METRIC if passes else SCORE_METRIC
     metrics = {metric or unnamed for table in tables for metric in table.scores}
-    there, here = (
-        _Writer(table, unnamed=unnamed, alone=len(metrics) == 1, better=better).run()
-        for table in tables
+    is_alone = len(metrics) == 1
+    first, second = (
+        _run_of(table, unnamed=unnamed, is_alone=is_alone, better=better) for table in tables
     )
-    return there, here
+    return first, second
 
 
-class _Writer:
-    """Writes one table as a run."""
-
-    def __init__(self, table: ScoreTable, *, unnamed: str, alone: bool, better: Better) -> None:
-        self._table = table
-        self._unnamed = unnamed
-        self._alone = alone
-        self._better = better
-
-    def run(self) -> Run:
-        table = self._table
-        return Run(
-            id=table.reference,
-            created=table.created,
-            commit=None,
-            tree=None,
-            dirty=False,
-            ref=None,
-            root=".",
-            versions={},
-            selection=(),
-            complete=True,
-            partial=(),
-            cases=tuple(
-                case for name, scores in table.scores.items() for case in self._cases(name, scores)
-            ),
-            trials=tuple(
-                trial
-                for name, scores in table.scores.items()
-                for trial in self._trials(name, scores)
-            ),
-        )
-
-    def _cases(self, name: str | None, scores: Scores) -> Iterator[Case]:
-        metric = name or self._unnamed
-        for case, trials in scores.items():
-            topic, wording = self._table.wordings.get(case, (None, None))
-            yield Case(
-                id=self._id(case, metric),
-                function=FUNCTION if self._alone else f"{FUNCTION}::{metric}",
-                repeats=len(trials),
+def _run_of(table: ScoreTable, *, unnamed: str, is_alone: bool, better: Better) -> Run:
+    cases: list[Case] = []
+    trials: list[Trial] = []
+    for name, scores in table.scores.items():
+        metric = name or unnamed
+        known: dict[float, Mapping[str, float]] = {}  # a million trials have few scores
+        for case_id, of_case in scores.items():
+            topic, wording = table.wordings.get(case_id, (None, None))
+            case = Case(
+                # the same case is another one of each metric
+                id=case_id if is_alone else f"{metric}::{case_id}",
+                function=FUNCTION if is_alone else f"{FUNCTION}::{metric}",
+                repeats=len(of_case),
                 gate=(metric,),
-                better=self._better,
-                cluster=self._table.clusters.get(case),
+                better=better,
+                cluster=table.clusters.get(case_id),
                 wording=wording,
                 topic=topic,
             )
+            cases.append(case)
+            trials += _trials(case, of_case, metric=metric, known=known)
+    return Run(
+        id=table.reference,
+        created=table.created,
+        commit=None,
+        tree=None,
+        dirty=False,
+        ref=None,
+        root=".",
+        versions={},
+        selection=(),
+        complete=True,
+        partial=(),
+        cases=tuple(cases),
+        trials=tuple(trials),
+    )
 
-    def _trials(self, name: str | None, scores: Scores) -> Iterator[Trial]:
-        metric = name or self._unnamed
-        known: dict[float, Mapping[str, float]] = {}  # a million trials have few scores
-        for case, trials in scores.items():
-            id_ = self._id(case, metric)
-            for index, score in sorted(trials.items()):
-                if score is None:
-                    yield Trial(case=id_, index=index, outcome=Outcome.ERRORED, message=NO_SCORE)
-                    continue
-                missed = metric == PASS_METRIC and not score
-                yield Trial(
-                    case=id_,
-                    index=index,
-                    outcome=Outcome.MISSED if missed else Outcome.PASSED,
-                    scores=known.setdefault(score, {metric: score}),
-                )
 
-    def _id(self, case: str, metric: str) -> str:
-        """Name a case: the same one is another case of each metric."""
-        return case if self._alone else f"{metric}::{case}"
+def _trials(
+    case: Case,
+    scores: Mapping[int, float | None],
+    *,
+    metric: str,
+    known: dict[float, Mapping[str, float]],
+) -> Iterator[Trial]:
+    for index, score in sorted(scores.items()):
+        if score is None:
+            yield Trial(case=case.id, index=index, outcome=Outcome.ERRORED, message=NO_SCORE)
+            continue
+        missed = metric == PASS_METRIC and not score
+        yield Trial(
+            case=case.id,
+            index=index,
+            outcome=Outcome.MISSED if missed else Outcome.PASSED,
+            scores=known.setdefault(score, {metric: score}),
+        )
