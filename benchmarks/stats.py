@@ -107,11 +107,11 @@ def a_call(key: str, *, trial: int, draw: str) -> Call:
 def compare_all(metrics: Sequence[Sequence[CaseScores]]) -> tuple[float, ...]:
     for cases in metrics:
         exact(cases)
-    return holm([TESTS["paired-t"].run(Sample(cases=cases)).p_worse for cases in metrics])
+    return holm([TESTS["paired-t"].run(Sample(cases=cases)).tails.worse for cases in metrics])
 
 
 def exact(cases: Sequence[CaseScores]) -> float:
-    return TESTS["exact-within-case"].run(Sample(cases=cases)).p_worse
+    return TESTS["exact-within-case"].run(Sample(cases=cases)).tails.worse
 
 
 def plan() -> object:

@@ -13,7 +13,8 @@ from pytest_llmeval.gate.verdict import never_recorded
 from pytest_llmeval.records import PASS_METRIC, Better, Run
 from pytest_llmeval.stats.intervals import wilson_interval
 from pytest_llmeval.stats.multiplicity import holm
-from pytest_llmeval.stats.planning.expected import DRIFT_LEVEL, expect_mean
+from pytest_llmeval.stats.planning.expected import expect_mean
+from pytest_llmeval.stats.significance.repeats import DRIFT_LEVEL
 
 MOST_WORST = 5
 

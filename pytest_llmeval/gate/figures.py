@@ -19,17 +19,12 @@ from pytest_llmeval.ranges import AnyTest, FixedTest, GateTest
 from pytest_llmeval.records import SECONDS_METRIC
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.significance.crossed import crossed_test
-from pytest_llmeval.stats.significance.exact import (
-    are_binary,
-    exact_within_case,
-    least_p_of_splits,
-    sign_flip,
-)
+from pytest_llmeval.stats.significance.exact import exact_within_case, least_p_of_splits, sign_flip
 from pytest_llmeval.stats.significance.methods import TESTS
 from pytest_llmeval.stats.significance.paired import negligible, paired_test, unit_mean, unit_sums
 from pytest_llmeval.stats.significance.repeats import error_of_totals
-from pytest_llmeval.stats.significance.result import Tails
-from pytest_llmeval.stats.significance.sample import CaseScores, Sample
+from pytest_llmeval.stats.significance.sample import CaseScores, Sample, are_binary
+from pytest_llmeval.stats.significance.tails import Tails
 
 # a t-test over fewer effective units is valid but nearly powerless
 FEWEST_UNITS_FOR_T = 6
@@ -242,13 +237,13 @@ def _by_spread(
     )
     ends = found.interval
     return Significance(
-        method=found.method,
+        method="same-shift" if found.statistic is None else "paired-t",
         extent=extent,
         samples=samples,
-        p=found.p_worse,
-        p_improved=found.p_better,
-        t=found.t,
-        statistic=found.t,
+        p=found.tails.worse,
+        p_improved=found.tails.better,
+        t=found.statistic,
+        statistic=found.statistic,
         dof=found.dof,
         standard_error=share * found.standard_error if ends else None,
         error_dof=found.dof,
@@ -282,8 +277,8 @@ def _as_chosen(found: Significance, test: AnyTest, *, sign: int) -> Significance
         t=None,
         statistic=result.statistic,
         dof=result.dof,
-        p=result.p_worse,
-        p_improved=result.p_improved,
+        p=result.tails.worse,
+        p_improved=result.tails.better,
     )
 
 
@@ -302,8 +297,8 @@ def _by_wordings(
         samples=samples,
         p=beyond.tails.worse,
         p_improved=found.tails.better,
-        t=beyond.t,
-        statistic=beyond.t,
+        t=beyond.statistic,
+        statistic=beyond.statistic,
         dof=found.dof,
         standard_error=share * found.standard_error if ends else None,
         error_dof=found.dof,

@@ -36,7 +36,9 @@ def test_the_chosen_test_decides_and_the_interval_stays(test: GateTest) -> None:
     default = compared(*runs(FELL))
 
     assert (found.method, found.t) == (test, None)
-    assert (found.p, found.p_improved) == pytest.approx((expected.p_worse, expected.p_improved))
+    assert (found.p, found.p_improved) == pytest.approx(
+        (expected.tails.worse, expected.tails.better)
+    )
     assert (found.statistic, found.dof) == (pytest.approx(expected.statistic), expected.dof)
     assert found.verdict is Verdict.REGRESSED
     assert found.interval == default.interval
@@ -134,7 +136,9 @@ def test_a_test_of_these_cases_is_run_at_any_number_of_them(test: FixedTest, cas
 
     default = compared(*runs(some))
     assert (found.method, found.t) == (test, None)
-    assert (found.p, found.p_improved) == pytest.approx((expected.p_worse, expected.p_improved))
+    assert (found.p, found.p_improved) == pytest.approx(
+        (expected.tails.worse, expected.tails.better)
+    )
     assert (found.statistic, found.dof) == (pytest.approx(expected.statistic), expected.dof)
     assert found.interval == default.interval
     if cases == len(DRIFTED):

@@ -6,14 +6,15 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from pytest_llmeval.gate import Comparison, FunctionComparison, Verdict, compare
 from pytest_llmeval.gate.measuring import measured
 from pytest_llmeval.records import Call, Outcome, Run, Slot, Trial
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.significance.paired import log_ratio_test
-from pytest_llmeval.stats.significance.sample import CaseScores
+from pytest_llmeval.stats.significance.methods import TESTS
+from pytest_llmeval.stats.significance.sample import CaseScores, Sample
 from tests.gate.builders import a_case, a_run
 
 SEEN = [1.0, 1.2, 0.8, 1.1, 0.9, 1.3, 0.7, 1.4]
@@ -91,11 +92,14 @@ def test_the_figures_are_those_of_the_log_ratio_test() -> None:
         CaseScores(baseline=tuple(one), current=tuple(other))
         for one, other in zip(BEFORE, here, strict=True)
     ]
-    expected = log_ratio_test(cases, sign=-1)
+    expected = TESTS["log-ratio"].run(Sample(cases=cases, sign=-1))
 
-    assert (found.t, found.p) == pytest.approx((expected.test.t, expected.test.p_worse))
-    assert found.ratio == pytest.approx(expected.ratio)
-    assert found.ratio_interval == pytest.approx(expected.interval)
+    assert (found.t, found.p) == pytest.approx((expected.statistic, expected.tails.worse))
+    logs = [np.mean(np.log(c.current)) - np.mean(np.log(c.baseline)) for c in cases]
+    assert found.ratio == pytest.approx(np.exp(np.mean(logs)))
+    assert expected.interval is not None
+    low, high = expected.interval
+    assert found.ratio_interval == pytest.approx((np.exp(-high), np.exp(-low)))
 
 
 def test_a_faster_function_is_improved() -> None:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from pytest_llmeval.stats.significance.paired import paired_test
-from pytest_llmeval.stats.significance.tables import Table, chi_square
+from pytest_llmeval.stats.significance.tables import Table, chi_square_root
+from tests.stats.reference import two_sided
 
 FloatArray = NDArray[np.float64]
 
@@ -76,7 +77,9 @@ def _chi_square(baseline: FloatArray, current: FloatArray) -> float:
         current_hits=int(current.sum()),
         current_trials=current.size,
     )
-    return float(stats.chi2.sf(chi_square(table).statistic, 1))
+    root = chi_square_root(table)
+    assert root is not None
+    return float(stats.chi2.sf(root**2, 1))
 
 
 def _regression(baseline: FloatArray, current: FloatArray) -> float:
@@ -89,7 +92,7 @@ def _regression(baseline: FloatArray, current: FloatArray) -> float:
 
 def _paired(baseline: FloatArray, current: FloatArray) -> float:
     found = paired_test(current - baseline)
-    return min(1.0, 2 * min(found.p_worse, found.p_better))
+    return two_sided(found.tails)
 
 
 def _fixed_effects(baseline: FloatArray, current: FloatArray, *, normal: bool) -> float:

@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pytest_llmeval.stats.significance.tails import Tails
+
 ORACLE = Path(__file__).parent / "oracle.json"
 
 
@@ -21,6 +23,11 @@ def vectors() -> dict[str, dict[str, Any]]:
 def vector(name: str) -> dict[str, Any]:
     """One entry: ``given``, ``expected``, ``tolerance`` and ``source``."""
     return vectors()[name]
+
+
+def two_sided(tails: Tails) -> float:
+    """The p-value of either direction: twice the smaller tail, at most 1."""
+    return min(1.0, 2 * min(tails.worse, tails.better))
 
 
 class Figures(UserDict[str, Any]):

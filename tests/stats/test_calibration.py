@@ -52,7 +52,7 @@ def rate_of(name: str, shift: Shift, *, cases: int, repeats: int, suites: int = 
     found = 0
     for seed in range(suites):
         sample = suite(np.random.default_rng(seed), shift, cases=cases, repeats=repeats)
-        found += TESTS[name].run(sample).p_worse < ALPHA
+        found += TESTS[name].run(sample).tails.worse < ALPHA
     return found / suites
 
 
@@ -139,5 +139,5 @@ def seconds(name: str, *, factor: float, suites: int = 1000) -> float:
         baseline = typical * random.lognormal(0, 0.6, size=(100, 5))
         current = factor * typical * random.lognormal(0, 0.6, size=(100, 5))
         sample = Sample(cases=as_cases(baseline, current), sign=-1)
-        found += TESTS[name].run(sample).p_worse < ALPHA
+        found += TESTS[name].run(sample).tails.worse < ALPHA
     return found / suites

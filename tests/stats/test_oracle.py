@@ -16,13 +16,17 @@ from pytest_llmeval.gate import compare
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.multiplicity import benjamini_hochberg, holm
 from pytest_llmeval.stats.planning.expected import pooled_prediction, repeat_prediction
-from pytest_llmeval.stats.planning.power import detectable_shift
+from pytest_llmeval.stats.planning.power import (
+    POWER,
+    PlannedTest,
+    detectable_shift,
+    smallest_score_drop,
+)
 from pytest_llmeval.stats.planning.sequential import e_value, spending_bounds
 from pytest_llmeval.stats.planning.suite_size import (
     Components,
     Design,
     cases_needed,
-    cases_needed_by_normal,
     estimated_components,
     power_of,
     smallest_drop,
@@ -31,18 +35,18 @@ from pytest_llmeval.stats.significance.crossed import crossed_test, mean_squares
 from pytest_llmeval.stats.significance.exact import exact_within_case, sign_flip
 from pytest_llmeval.stats.significance.methods import TESTS
 from pytest_llmeval.stats.significance.paired import paired_test, unit_mean
-from pytest_llmeval.stats.significance.result import student_tails, two_sided
 from pytest_llmeval.stats.significance.sample import CaseScores, Sample
 from pytest_llmeval.stats.significance.tables import (
     Table,
-    chi_square,
-    cochran_mantel_haenszel,
-    mcnemar,
+    chi_square_root,
+    cochran_mantel_haenszel_root,
     mcnemar_exact,
+    mcnemar_root,
 )
+from pytest_llmeval.stats.significance.tails import normal_tails, student_tails
 from tests.gate.builders import a_case, a_run
 from tests.stats import ab_post
-from tests.stats.reference import Figures, vector, vectors
+from tests.stats.reference import Figures, two_sided, vector, vectors
 
 Proof = Callable[[Any, Figures, Any], None]
 PROOFS: dict[str, Proof] = {}
@@ -80,8 +84,9 @@ def of_counts(given: Any) -> tuple[float, float]:
         current_hits=given["k2"],
         current_trials=given["n2"],
     )
-    found = chi_square(table, corrected=given["yates"])
-    return found.statistic, two_sided(found.tails)
+    root = chi_square_root(table, corrected=given["yates"])
+    assert root is not None
+    return root**2, two_sided(normal_tails(root))
 
 
 BALL = [name for name in vectors() if name.startswith("ball_")]
@@ -117,15 +122,16 @@ def cell_that_other_counts_reproduce(given: Any, expected: Figures, tolerance: A
 
 @proves("mcnemar_opus_gpt4t")
 def pairs_of_single_draws(given: Any, expected: Figures, tolerance: Any) -> None:
-    found = mcnemar(given["b"], given["c"])
-    assert found.statistic == pytest.approx(expected["chi2"], rel=1e-12)
-    assert found.statistic == pytest.approx(expected["printed_chi2"], abs=tolerance["abs"])
-    assert two_sided(found.tails) == pytest.approx(expected["p"], rel=1e-9)
+    root = mcnemar_root(given["b"], given["c"])
+    assert root is not None
+    assert root**2 == pytest.approx(expected["chi2"], rel=1e-12)
+    assert root**2 == pytest.approx(expected["printed_chi2"], abs=tolerance["abs"])
+    assert two_sided(normal_tails(root)) == pytest.approx(expected["p"], rel=1e-9)
     exact = mcnemar_exact(given["b"], given["c"])
     assert two_sided(exact) == pytest.approx(expected["p_exact"], rel=1e-9)
     middle = mcnemar_exact(given["b"], given["c"], mid=True)
     assert two_sided(middle) == pytest.approx(expected["p_midp"], rel=1e-9)
-    assert found.statistic > expected["critical_3841"] == stats.chi2.ppf(0.95, 1)
+    assert root**2 > expected["critical_3841"] == stats.chi2.ppf(0.95, 1)
 
 
 @proves("welch_opus_gpt4t_p_from_t")
@@ -247,13 +253,14 @@ def prediction_from_the_spread_within_cases(given: Any, expected: Figures, toler
 def eight_cases_of_five(given: Any, expected: Figures, tolerance: Any) -> None:
     cases, rel = cases_of(given["baseline"], given["branch"]), tolerance["rel"]
     found = TESTS["paired-t"].run(Sample(cases=cases, alpha=0.025))
-    assert found.effect == pytest.approx(expected["mean_diff"], rel=rel)
-    error = unit_mean([case.difference(1) for case in cases]).standard_error
-    assert error == pytest.approx(expected["se"], rel=rel)
+    estimated = unit_mean([case.difference(1) for case in cases])
+    assert estimated.mean == pytest.approx(expected["mean_diff"], rel=rel)
+    error = estimated.standard_error
+    assert found.standard_error == error == pytest.approx(expected["se"], rel=rel)
     assert found.statistic == pytest.approx(expected["t"], rel=rel)
     assert found.dof == expected["df"]
-    assert found.p_worse == pytest.approx(expected["p_regress_one_sided"], rel=rel)
-    assert found.p_two_sided == pytest.approx(expected["p_two_sided"], rel=rel)
+    assert found.tails.worse == pytest.approx(expected["p_regress_one_sided"], rel=rel)
+    assert two_sided(found.tails) == pytest.approx(expected["p_two_sided"], rel=rel)
     assert found.interval == pytest.approx(expected["ci95"], rel=rel)
     exact = exact_within_case(cases).worse
     assert exact == pytest.approx(expected["exact_within_case_p_one_sided"], rel=rel)
@@ -267,8 +274,8 @@ def eight_cases_of_five(given: Any, expected: Figures, tolerance: Any) -> None:
 
 def stacked_pairs_agree(cases: list[CaseScores], expected: Figures, rel: float) -> None:
     found = paired_test([h - t for c in cases for t, h in zip(c.baseline, c.current, strict=True)])
-    assert found.t == pytest.approx(expected["stacked_t"], rel=rel)
-    assert 2 * found.p_worse == pytest.approx(expected["stacked_p_two_sided"], rel=rel)
+    assert found.statistic == pytest.approx(expected["stacked_t"], rel=rel)
+    assert 2 * found.tails.worse == pytest.approx(expected["stacked_p_two_sided"], rel=rel)
 
 
 def within_cases_agree(cases: list[CaseScores], expected: Figures, rel: float) -> None:
@@ -288,9 +295,10 @@ def within_cases_agree(cases: list[CaseScores], expected: Figures, rel: float) -
         )
         for c in cases
     ]
-    found = cochran_mantel_haenszel(tables)
-    assert found.statistic == pytest.approx(expected["cmh_chi2"], rel=rel)
-    assert two_sided(found.tails) == pytest.approx(expected["cmh_p_two_sided"], rel=rel)
+    root = cochran_mantel_haenszel_root(tables)
+    assert root is not None
+    assert root**2 == pytest.approx(expected["cmh_chi2"], rel=rel)
+    assert two_sided(normal_tails(root)) == pytest.approx(expected["cmh_p_two_sided"], rel=rel)
 
 
 @proves("identity_paired_t_equals_case_fixed_effects")
@@ -305,16 +313,17 @@ def regression_with_a_constant_for_each_case(given: Any, expected: Figures, tole
     error = math.sqrt(residual[0] / (16 - 9) * np.linalg.inv(design.T @ design)[8, 8])
     assert fitted[8] / error == pytest.approx(expected["t"], rel=tolerance["rel"])
     found = paired_test([case.difference(1) for case in cases])
-    assert found.t == pytest.approx(expected["t"], rel=tolerance["rel"])
+    assert found.statistic == pytest.approx(expected["t"], rel=tolerance["rel"])
 
 
 @proves("unbalanced_case_means")
 def unlike_numbers_of_trials(given: Any, expected: Figures, tolerance: Any) -> None:
     sample = Sample(cases=cases_of(given["baseline"], given["branch"]))
     assert sample.differences == pytest.approx(expected["case_diffs"], abs=tolerance["abs"])
+    mean = unit_mean(sample.differences).mean
+    assert mean == pytest.approx(expected["mean"], abs=tolerance["abs"])
     found = TESTS["paired-t"].run(sample)
-    assert found.effect == pytest.approx(expected["mean"], abs=tolerance["abs"])
-    assert found.p_worse == pytest.approx(expected["p_regress"], abs=tolerance["abs"])
+    assert found.tails.worse == pytest.approx(expected["p_regress"], abs=tolerance["abs"])
 
 
 @proves("degenerate_all_identical_by_cache")
@@ -325,27 +334,31 @@ def replays_only(given: Any, expected: Figures, tolerance: Any) -> None:
     assert judged.verdict == expected["verdict"]
     assert function.interval == tuple(expected["ci"])
     assert judged.fails == bool(expected["exit"])
-    p = paired_test(given["differences"]).p_worse
+    p = paired_test(given["differences"]).tails.worse
     assert p == pytest.approx(expected["p"], abs=tolerance["abs"])
 
 
 @proves("degenerate_all_zero_by_chance")
 def all_zero(given: Any, expected: Figures, tolerance: Any) -> None:
     found = paired_test(given["differences"])
-    assert found.p_worse == found.p_better == pytest.approx(expected["p"], abs=tolerance["abs"])
+    assert (
+        found.tails.worse
+        == found.tails.better
+        == pytest.approx(expected["p"], abs=tolerance["abs"])
+    )
 
 
 @proves("degenerate_one_case")
 def one_case(given: Any, expected: Figures, tolerance: Any) -> None:
     sample = Sample(cases=cases_of(given["baseline"], given["branch"]))
-    found = TESTS["exact-within-case"].run(sample).p_worse
+    found = TESTS["exact-within-case"].run(sample).tails.worse
     assert found == pytest.approx(expected["p_exact_within_case"], abs=tolerance["abs"])
     assert "independent units" in TESTS["paired-t"].why_not(sample)
 
 
 @proves("degenerate_constant_nonzero", "degenerate_constant_nonzero_m3")
 def all_alike(given: Any, expected: Figures, tolerance: Any) -> None:
-    found = paired_test(given["differences"]).p_worse
+    found = paired_test(given["differences"]).tails.worse
     assert found == pytest.approx(expected["engine_p_sign_flip"], abs=tolerance["abs"])
     if "scipy_p" in expected:
         assert expected["scipy_p"] == 0.0 < found
@@ -366,8 +379,8 @@ def not_a_number(given: Any, expected: Figures, tolerance: Any) -> None:
 def flips_of_single_draws(given: Any, expected: Figures, tolerance: Any) -> None:
     flips, cases = given["flips"], given["m"]
     found = paired_test([-1.0] * flips + [0.0] * (cases - flips))
-    assert found.t == pytest.approx(expected["t"], rel=tolerance["rel"])
-    assert found.p_worse == pytest.approx(expected["p"], rel=tolerance["rel"])
+    assert found.statistic == pytest.approx(expected["t"], rel=tolerance["rel"])
+    assert found.tails.worse == pytest.approx(expected["p"], rel=tolerance["rel"])
 
 
 @proves("holm")
@@ -421,14 +434,16 @@ def drop_that_is_found(given: Any, expected: Figures, tolerance: Any) -> None:
 
 @proves("miller_sample_size")
 def number_of_cases_by_the_normal_formula(given: Any, expected: Figures, tolerance: Any) -> None:
-    found = cases_needed_by_normal(
-        given["omega2"] + given["sigma2"],
-        drop=given["delta"],
-        alpha=given["alpha"],
-        power=given["power"],
-        two_sided=given["two_sided"],
+    assert given["power"] == POWER
+    planned = PlannedTest(
+        baseline=np.array([2.0]),
+        current=np.array([2.0]),
+        alpha=given["alpha"] / 2 if given["two_sided"] else given["alpha"],
+        dof=None,
+        copies=expected["n"],
     )
-    assert found == pytest.approx(expected["n"], abs=tolerance["abs"])
+    drop = smallest_score_drop(given["omega2"] + given["sigma2"], planned)
+    assert drop == pytest.approx(given["delta"], abs=tolerance["abs"])
 
 
 @proves("e_process_round")
@@ -440,16 +455,17 @@ def evidence_of_a_round(given: Any, expected: Figures, tolerance: Any) -> None:
 @proves("crossed_wording")
 def wordings_crossed_with_cases(given: Any, expected: Figures, tolerance: Any) -> None:
     table, rel = given["d_case_by_wording"], tolerance["rel"]
-    found, squares = crossed_test(table), mean_squares(table)
-    assert found.mean == pytest.approx(expected["mean"], rel=rel)
-    assert squares.case == pytest.approx(expected["ms_case"], rel=rel)
-    assert squares.wording == pytest.approx(expected["ms_wording"], rel=rel)
-    assert squares.residual == pytest.approx(expected["ms_resid"], rel=rel)
+    found = crossed_test(table)
+    of_cases, of_wordings, residual = mean_squares(table)
+    assert np.mean(table) == pytest.approx(expected["mean"], rel=rel)
+    assert of_cases == pytest.approx(expected["ms_case"], rel=rel)
+    assert of_wordings == pytest.approx(expected["ms_wording"], rel=rel)
+    assert residual == pytest.approx(expected["ms_resid"], rel=rel)
     assert found.standard_error == pytest.approx(expected["se"], rel=rel)
     assert found.dof == pytest.approx(expected["df"], rel=rel)
     assert found.tails.worse == pytest.approx(expected["p_regress"], rel=rel)
     naive = paired_test(np.mean(table, axis=1))
-    assert naive.p_worse == pytest.approx(expected["naive_case_p"], rel=rel)
+    assert naive.tails.worse == pytest.approx(expected["naive_case_p"], rel=rel)
 
 
 @proves("obf_5_looks_0.025", "pocock_5_looks_0.025", "obf_looks_3_5_10_baseline10")

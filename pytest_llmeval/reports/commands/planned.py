@@ -117,8 +117,8 @@ def _curves(made: Plan, calls: float, *, log: bool) -> Iterator[str]:
     unit = "calls" if calls else "trials"
     design = made.design
     for heading, rows, now in (
-        ("repeats", [(p.repeats, p) for p in made.by_repeats], design.current),
-        ("cases", [(each.cases, each.point) for each in made.by_cases], design.cases),
+        ("repeats", [(point.repeats, point) for point in made.by_repeats], design.current),
+        ("cases", [(int(point.cases), point) for point in made.by_cases], design.cases),
     ):
         marked = [_row(number, point, calls=calls, now=now, log=log) for number, point in rows]
         yield ""

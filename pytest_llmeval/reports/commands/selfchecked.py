@@ -15,7 +15,6 @@ from pytest_llmeval.reports.table import aligned
 if TYPE_CHECKING:
     from pytest_llmeval.stats.planning.selfcheck import SelfCheck
 
-DRIFT_LEVEL = 0.01
 MOVED = {Verdict.REGRESSED: "worse", Verdict.IMPROVED: "better"}
 
 
@@ -35,8 +34,7 @@ class Checked:
     @property
     def drifts(self) -> bool:
         """Whether the repeats differ by more than chance."""
-        drift = self.check.drift if self.check else None
-        return drift is not None and drift.p < DRIFT_LEVEL
+        return self.check is not None and self.check.drifts
 
     def cries_wolf(self, alpha: float) -> bool:
         """Tell whether alarms are more frequent than the level says, beyond the error bar."""
@@ -72,7 +70,7 @@ def _row(checked: Checked) -> list[str]:
         str(check.deals),
         f"{check.rate:.1%}",
         f"[{low:.1%}, {high:.1%}]",
-        "" if check.drift is None else words.p_value(check.drift.p),
+        "" if check.drift_p is None else words.p_value(check.drift_p),
         _halves(checked.halves),
     ]
 

@@ -1,11 +1,10 @@
-"""Where the mean of a later run is expected, and how many repeats make that narrow."""
+"""The mean that a later run is expected to have, and how many repeats make that narrow."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,15 +13,13 @@ from scipy import special
 from pytest_llmeval.stats.intervals import within_share
 from pytest_llmeval.stats.planning.power import fewest
 from pytest_llmeval.stats.significance.paired import negligible
-from pytest_llmeval.stats.significance.repeats import Drift, in_step, repeat_drift
-
-DRIFT_LEVEL = 0.01
-Source = Literal["pooled", "repeats", "unanimous"]
+from pytest_llmeval.stats.significance.repeats import DRIFT_LEVEL, drift_p, in_step
+from pytest_llmeval.stats.significance.sample import HITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionInterval:
-    """Where the mean over the cases of a later run is expected.
+    """The interval in which the mean over the cases of a later run is expected.
 
     Attributes:
         mean: of this run.
@@ -53,8 +50,8 @@ def repeat_prediction(
         confidence: two-sided, in (0, 1).
 
     Returns:
-        The interval; None with fewer than two repeats. Without any spread it has no width:
-        such a point is no certainty (``Prediction.best``).
+        The interval; None with fewer than two repeats. Without any spread it has no width,
+        and such a point is no certainty.
 
     Source:
         Blackwell et al., equation 3: x +- t_{alpha/2, n-1} s sqrt(1/n + 1/n').
@@ -80,7 +77,7 @@ def pooled_prediction(
 
     Args:
         samples: the scores of each case, at least one case; numbers may differ.
-        future: repeats of the later run, >= 1; the fewest of a case here if not given.
+        future: repeats of the later run, >= 1; the fewest of a case if not given.
         confidence: two-sided, in (0, 1).
 
     Returns:
@@ -109,75 +106,25 @@ def pooled_prediction(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
-    """Both prediction intervals of a run, and which one holds.
-
-    Attributes:
-        by_repeats: from the means of the repeats that every case has (equation 3).
-        pooled: from the spread within cases.
-        drift: whether the repeats differ by more than that spread explains.
-    """
-
-    by_repeats: PredictionInterval | None
-    pooled: PredictionInterval | None
-    drift: Drift | None
-
-    @property
-    def drifts(self) -> bool:
-        """Whether the pooled interval must not be trusted: what it rests on does not hold."""
-        return self.drift is not None and self.drift.p < DRIFT_LEVEL
-
-    @property
-    def best(self) -> PredictionInterval | None:
-        """The pooled interval; without it, or where repeats drift, the one by repeats.
-
-        None where neither has any width.
-        """
-        if self.pooled is not None and not self.drifts:
-            return self.pooled
-        found = self.by_repeats
-        return found if found and found.half_width > negligible([found.mean]) else None
-
-
-def predict(
-    samples: Sequence[Sequence[float]], *, future: int | None = None, confidence: float = 0.95
-) -> Prediction:
-    """Predict the mean of a later run in both ways.
-
-    Args:
-        samples: the scores of each case by trial index, at least one case with at least
-            one score each.
-        future: repeats of the later run, >= 1; the fewest of a case here if not given.
-        confidence: two-sided, in (0, 1).
-    """
-    whole = in_step(samples)
-    return Prediction(
-        by_repeats=repeat_prediction(whole.mean(axis=0), future=future, confidence=confidence),
-        pooled=pooled_prediction(samples, future=future, confidence=confidence),
-        drift=repeat_drift(whole),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """The mean of a run, and where that of a later one of as many repeats is expected.
+    """The mean of a run, and the interval in which that of a later one is expected.
 
     Attributes:
         mean: over the cases of their means.
-        source: what the interval rests on: the spread within cases (``pooled``), that of
-            the repeats' means (``repeats``, equation 3 of Blackwell et al.), or that no
-            trial differed from another one of its case (``unanimous``, pass scores only);
-            None where nothing can be said.
-        interval: None without a source. A point is never shown as certainty.
+        interval: of the mean of a later run with as many repeats: from the spread within cases;
+            where repeats drift, or a case has one score, from that of the repeats' means
+            (equation 3 of Blackwell et al.); of pass scores of which no trial differs from
+            another one of its case, from that alone. None where nothing can be said. A point is
+            never shown as certainty.
         by_repeats: equation 3 alone, to be shown beside it; None without any spread.
         drifts: the repeats differ by more than chance; then equation 3 is what holds.
         drift_p: chance that they differ as much without drift; None if it cannot be told.
         repeats: the fewest scored trials of a case.
         confidence: of the intervals, two-sided.
+        spread: what the interval rests on; None if that is no spread.
     """
 
     mean: float
-    source: Source | None
     interval: tuple[float, float] | None
     by_repeats: tuple[float, float] | None
     drifts: bool
@@ -195,7 +142,7 @@ class Expected:
         """Return what the width would be with another number of repeats, None if unknown.
 
         Args:
-            repeats: of each case, >= 2, here and in the later run.
+            repeats: of each case, >= 2, in this run and in the later one.
         """
         if self.spread is None:
             return None if self.width is None else self.width * self.repeats / repeats
@@ -205,7 +152,7 @@ class Expected:
 
 
 def expect_mean(samples: Sequence[Sequence[float]], *, confidence: float = 0.95) -> Expected:
-    """Tell where the mean of a later run of the same cases, with as many repeats, is expected.
+    """Predict the mean of a later run of the same cases, with as many repeats.
 
     Args:
         samples: the scores of each case by trial index, at least one case with at least
@@ -213,35 +160,54 @@ def expect_mean(samples: Sequence[Sequence[float]], *, confidence: float = 0.95)
         confidence: two-sided, in (0, 1).
 
     Source:
-        ``predict``, and for pass scores that agree throughout: of the misses of two runs
-        alike each falls into the later one with a chance of one half at most, so that all
-        of y do with 2^-y at most (derived here).
+        ``pooled_prediction``, else ``repeat_prediction``. For pass scores that agree throughout:
+        of the misses of two runs alike each falls into the later one with a chance of one half
+        at most, so that all of y do with 2^-y at most (derived here).
     """
-    found = predict(samples, confidence=confidence)
-    repeats = min(map(len, samples))
-    binary = all(score in (0.0, 1.0) for sample in samples for score in sample)
-    best = found.best
-    source: Source | None = None
-    interval = None
-    if best is not None:
-        source = "pooled" if best is found.pooled else "repeats"
-        interval = within_share(best.interval, samples)
-    elif binary and repeats >= 2 and _are_unanimous(samples):  # noqa: PLR2004 - else unknown
-        source, interval = "unanimous", _unanimous(samples, confidence=confidence)
-    whole = found.by_repeats
+    whole = in_step(samples)
+    drift = drift_p(whole)
+    drifts = drift is not None and drift < DRIFT_LEVEL
+    pooled = pooled_prediction(samples, confidence=confidence)
+    by_repeats = repeat_prediction(whole.mean(axis=0), confidence=confidence)
+    spread = pooled if pooled and not drifts else _with_width(by_repeats)
+    if spread is None:
+        interval = _unanimous(samples, confidence=confidence)
+    else:
+        interval = within_share(spread.interval, samples)
+    varies = by_repeats is not None and by_repeats.standard_deviation > 0
     return Expected(
         mean=float(np.mean([np.mean(sample) for sample in samples])),
-        source=source,
         interval=interval,
-        by_repeats=(
-            within_share(whole.interval, samples) if whole and whole.standard_deviation else None
-        ),
-        drifts=found.drifts,
-        drift_p=found.drift.p if found.drift else None,
-        repeats=repeats,
+        by_repeats=within_share(by_repeats.interval, samples) if by_repeats and varies else None,
+        drifts=drifts,
+        drift_p=drift,
+        repeats=min(map(len, samples)),
         confidence=confidence,
-        spread=best,
+        spread=spread,
     )
+
+
+def _with_width(found: PredictionInterval | None) -> PredictionInterval | None:
+    return found if found and found.half_width > negligible([found.mean]) else None
+
+
+def _unanimous(
+    samples: Sequence[Sequence[float]], *, confidence: float
+) -> tuple[float, float] | None:
+    """Allow for as many trials as may turn the other way in a later run, unseen in this one.
+
+    Returns:
+        The interval; None unless all scores are 0 or 1, each case has two of them at least, and
+        all of a case agree.
+    """
+    repeats = min(map(len, samples))
+    agree = all(min(sample) == max(sample) for sample in samples)
+    if repeats < 2 or not agree or not HITS.issuperset(sample[0] for sample in samples):  # noqa: PLR2004
+        return None
+    turned = math.ceil(math.log2(2 / (1 - confidence))) - 1
+    shift = turned / (len(samples) * repeats)
+    mean = float(np.mean([sample[0] for sample in samples]))
+    return max(0.0, mean - shift), min(1.0, mean + shift)
 
 
 def repeats_for_width(expected: Expected, *, width: float, limit: int) -> int | None:
@@ -261,18 +227,4 @@ def repeats_for_width(expected: Expected, *, width: float, limit: int) -> int | 
         found = expected.width_at(repeats)
         return found is not None and found <= width
 
-    if expected.width is None:
-        return None
     return fewest(is_enough, above=expected.repeats, limit=limit)
-
-
-def _are_unanimous(samples: Sequence[Sequence[float]]) -> bool:
-    return all(min(sample) == max(sample) for sample in samples)
-
-
-def _unanimous(samples: Sequence[Sequence[float]], *, confidence: float) -> tuple[float, float]:
-    """Allow for as many trials as may turn the other way in a later run, unseen in this one."""
-    turned = math.ceil(math.log2(2 / (1 - confidence))) - 1
-    shift = turned / (len(samples) * min(map(len, samples)))
-    mean = float(np.mean([sample[0] for sample in samples]))
-    return max(0.0, mean - shift), min(1.0, mean + shift)

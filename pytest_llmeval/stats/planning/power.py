@@ -1,7 +1,8 @@
-"""What a comparison could have caught: the smallest drop, and what would make it smaller."""
+"""The smallest drop that a comparison could have caught, and what would make it smaller."""
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -216,11 +217,7 @@ def fewest(settles: Callable[[int], bool], *, above: int, limit: int) -> int | N
     """
     if settles(above) or not settles(limit):
         return None
-    low, high = above, limit
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if settles(middle) else (middle, high)
-    return high
+    return bisect.bisect_left(range(limit), True, lo=above + 1, key=settles)
 
 
 def chance_of_so_few(misses: int, *, trials: int, rate: float) -> float:

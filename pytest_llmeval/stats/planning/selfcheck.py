@@ -1,4 +1,4 @@
-"""How often would the gate cry wolf on this very suite? Deal two runs from one, and count.
+"""The rate of false alarms of the gate on this very suite: deal two runs from one, and count.
 
 Each trial of a dealt run is any of those that its case has, however often it was dealt
 already. Splitting the trials into halves instead is right on average, but not for the suite at
@@ -7,10 +7,9 @@ hand: of eight cases with four trials it called two in five healthy suites ill.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,10 +18,10 @@ from numpy.typing import NDArray
 from scipy import special
 
 from pytest_llmeval.stats.intervals import wilson_interval
-from pytest_llmeval.stats.significance.exact import HITS, exact_within_case, sign_flip
-from pytest_llmeval.stats.significance.paired import dof_of_units, negligible
-from pytest_llmeval.stats.significance.repeats import Drift, repeat_drift
-from pytest_llmeval.stats.significance.sample import CaseScores
+from pytest_llmeval.stats.significance.exact import exact_within_case, seeded, sign_flip
+from pytest_llmeval.stats.significance.paired import dof_of_units, jackknife_errors, negligible
+from pytest_llmeval.stats.significance.repeats import DRIFT_LEVEL, drift_p
+from pytest_llmeval.stats.significance.sample import FEWEST_REPEATS, HITS, CaseScores
 
 FloatArray = NDArray[np.float64]
 # the cases that share their chance: the scores of each
@@ -39,7 +38,6 @@ SHUFFLED_DEALS = 100
 MOST_DEALT = 10_000_000
 # where the gate changes from the exact test to the t-test
 FEWEST_UNITS_FOR_T = 6
-FEWEST_REPEATS = 2
 # of the Monte-Carlo error bar, beyond each end
 BEYOND = 0.025
 
@@ -55,7 +53,7 @@ class SelfCheck:
         deals: how often two runs were dealt.
         alarms: how often the test called one run worse than the other.
         interval: of the rate of alarms, 95 %: what so few deals leave open.
-        drift: whether repeats differ by more than chance; None if it cannot be told.
+        drift_p: chance that repeats differ as much without drift; None if it cannot be told.
     """
 
     method: Test
@@ -64,12 +62,17 @@ class SelfCheck:
     deals: int
     alarms: int
     interval: tuple[float, float]
-    drift: Drift | None
+    drift_p: float | None
 
     @property
     def rate(self) -> float:
         """The share of deals with an alarm, in [0, 1]."""
         return self.alarms / self.deals
+
+    @property
+    def drifts(self) -> bool:
+        """Whether repeats differ by more than chance."""
+        return self.drift_p is not None and self.drift_p < DRIFT_LEVEL
 
 
 def self_check(
@@ -105,7 +108,7 @@ def self_check(
     if not by_unit:
         return None
     dealt = sorted(map(_regardless_of_order, by_unit.values()))
-    random = _seeded(itertools.chain.from_iterable(dealt))
+    random = seeded(score for unit in dealt for sample in unit for score in sample)
     test = _test_of(dealt)
     deals = min(deals, _affordable(dealt, test))
     alarms = _alarms(dealt, test, random, alpha=alpha, deals=deals)
@@ -120,7 +123,7 @@ def self_check(
         deals=deals,
         alarms=alarms,
         interval=wilson_interval(alarms, deals, alpha=BEYOND),
-        drift=repeat_drift(_in_step(list(by_unit.values()))),
+        drift_p=drift_p(_sums_in_step(list(by_unit.values()))),
     )
 
 
@@ -129,7 +132,7 @@ def _regardless_of_order(unit: Unit) -> Unit:
     return sorted(unit) if len(unit) > 1 else [sorted(unit[0])]
 
 
-def _in_step(units: Sequence[Unit]) -> FloatArray:
+def _sums_in_step(units: Sequence[Unit]) -> FloatArray:
     """Return the summed scores of each unit in the repeats that every case has."""
     fewest = min(len(sample) for unit in units for sample in unit)
     return np.array([np.sum([sample[:fewest] for sample in unit], axis=0) for unit in units])
@@ -201,25 +204,17 @@ def _differences(units: Sequence[Unit], random: np.random.Generator, *, deals: i
 
 def _t_alarms(differences: FloatArray, sizes: Sequence[int], *, alpha: float) -> int:
     """Run the paired t-test over units on every row; where all moved alike, count signs."""
-    cases = differences.shape[1]
     means = np.mean(differences, axis=1)
     residuals = np.add.reduceat(differences - means[:, np.newaxis], _starts(sizes), axis=1)
-    from_others = residuals / (1 - np.array(sizes) / cases)
-    units = len(sizes)
-    errors = np.sqrt((units - 1) / units * np.sum(from_others**2, axis=1)) / cases
+    errors = jackknife_errors(residuals, sizes)
     zero = negligible(differences)
     spread = errors > zero
     t = means[spread] / errors[spread]
     by_t = int(np.count_nonzero(special.stdtr(dof_of_units(sizes), t) < alpha))
-    alike = int(np.count_nonzero(means[~spread] < -zero)) if 0.5**units < alpha else 0
+    alike = int(np.count_nonzero(means[~spread] < -zero)) if 0.5 ** len(sizes) < alpha else 0
     return by_t + alike
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:
     """Return at which column each unit starts."""
     return list(itertools.accumulate(sizes[:-1], initial=0))
-
-
-def _seeded(samples: Iterable[Sequence[float]]) -> np.random.Generator:
-    text = ",".join(repr(float(score)) for sample in samples for score in sample)
-    return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big"))

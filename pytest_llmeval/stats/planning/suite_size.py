@@ -1,9 +1,9 @@
-"""Before anything is paid for: how many cases, how many repeats, what will be found."""
+"""The size of a suite: what it finds, and what more cases or more repeats would find."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +24,9 @@ FloatArray = NDArray[np.float64]
 
 MOST_CASES = 1_000_000
 MOST_REPEATS = 1000
+# the numbers of repeats and of cases that a plan tabulates
+REPEATS = (1, 2, 3, 5, 10, 20, 30)
+TIMES_THE_CASES = (0.5, 1, 2, 3, 5, 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +71,42 @@ def estimated_components(cases: Sequence[CaseScores]) -> Components | None:
     )
 
 
+def recorded_components(
+    samples: Sequence[Sequence[float]], *, drop: float, pass_scores: bool
+) -> Components | None:
+    """Estimate the components of a drop from a single run.
+
+    One run does not tell how unlike its cases would fall. Each is taken to lose the same
+    share of its score, so that cases differ as far as they did in that run.
+
+    Args:
+        samples: the scores of each case, at least one case with at least one score each.
+        drop: true mean drop, from 0 to the mean.
+        pass_scores: the scores are 0 and 1: then the spread after the drop is known.
+
+    Returns:
+        The components; None if no case has two scores, or with fewer than two cases.
+
+    Source:
+        Moments of a two-level model, as for ``estimated_components``: the variance of the
+        true means is that of the seen ones less what chance adds. For pass scores the
+        spread of rates p (1 - f) follows from the means of p and p^2 (algebra).
+    """
+    within = within_case_variance(samples)
+    if within is None or len(samples) < 2:  # noqa: PLR2004 - a spread needs two
+        return None
+    means = [float(np.mean(sample)) for sample in samples]
+    mean = float(np.mean(means))
+    share = drop / abs(mean) if mean else 0.0
+    noise = within * float(np.mean([1 / len(sample) for sample in samples]))
+    between = max(0.0, float(np.var(means, ddof=1)) - noise)
+    after = within
+    if pass_scores:
+        kept = 1 - share
+        after = max(0.0, kept * (mean - kept * (mean - within)))
+    return Components(within_baseline=within, within_current=after, between=share**2 * between)
+
+
 def assumed_components(baseline: ArrayLike, current: ArrayLike) -> Components:
     """Work the components out from pass rates that are assumed.
 
@@ -104,8 +143,7 @@ class Design:
         baseline: repeats of each in the baseline, >= 1.
         current: repeats of each in this run, >= 1.
         components: what makes the differences vary.
-        alpha: level, in (0, 0.5).
-        two_sided: test for any difference instead of a drop.
+        alpha: one-sided level, in (0, 0.5).
     """
 
     cases: float
@@ -113,7 +151,6 @@ class Design:
     current: float
     components: Components
     alpha: float = 0.05
-    two_sided: bool = False
 
     @property
     def standard_error(self) -> float:
@@ -124,19 +161,13 @@ class Design:
         )
         return math.sqrt((self.components.between + noise) / self.cases)
 
-    @property
-    def one_sided_alpha(self) -> float:
-        """The level on the side of a drop."""
-        return self.alpha / 2 if self.two_sided else self.alpha
-
 
 def power_of(design: Design, *, drop: float) -> float:
     """Return the chance that a drop will be found, in [0, 1].
 
     Args:
         design: the comparison; one of fewer than two cases finds nothing.
-        drop: true mean drop, >= 0. (Of a two-sided test the far tail is left out: it is no
-            finding of a drop.)
+        drop: true mean drop, >= 0.
 
     Source:
         Noncentral t. Same as statsmodels ``TTestPower`` (one-sided).
@@ -145,8 +176,8 @@ def power_of(design: Design, *, drop: float) -> float:
     if dof < 1:
         return 0.0
     if error <= negligible([drop]):  # no chance at all: every case falls, or none
-        return float(drop > 0 and 0.5**design.cases < design.one_sided_alpha)
-    critical = float(special.stdtrit(dof, 1 - design.one_sided_alpha))
+        return float(drop > 0 and 0.5**design.cases < design.alpha)
+    critical = float(special.stdtrit(dof, 1 - design.alpha))
     return power_of_t(drop / error, dof=dof, critical=critical)
 
 
@@ -158,7 +189,7 @@ def smallest_drop(design: Design) -> float | None:
     """
     if design.cases < 2 or not design.standard_error:  # noqa: PLR2004 - a spread needs two
         return None
-    shift = detectable_shift(dof=int(design.cases) - 1, alpha=design.one_sided_alpha)
+    shift = detectable_shift(dof=int(design.cases) - 1, alpha=design.alpha)
     return shift * design.standard_error
 
 
@@ -183,10 +214,10 @@ def cases_needed(design: Design, *, drop: float, power: float = POWER) -> int | 
 def repeats_needed(
     design: Design, *, drop: float, power: float = POWER, baseline_too: bool = False
 ) -> int | None:
-    """Return how many repeats here find a drop, with the cases of a design.
+    """Return how many repeats of the current run find a drop, with the cases of a design.
 
     Args:
-        design: the comparison; its own repeats here do not matter.
+        design: the comparison; its own repeats of the current run do not matter.
         drop: true mean drop, > 0.
         power: chance to find it, in (0, 1).
         baseline_too: the baseline is recorded anew, with as many repeats.
@@ -207,74 +238,19 @@ def repeats_needed(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """What a number of repeats buys.
+    """A number of cases and of repeats in the current run, and what they find.
 
     Attributes:
-        calls: cases x repeats: trials of this run.
+        calls: cases x repeats: trials of the current run.
         power: chance to find the drop that was asked for.
         smallest_drop: found with 80 % power; None if nothing is.
     """
 
+    cases: float
     repeats: int
     calls: int
     power: float
     smallest_drop: float | None
-
-
-def curve(design: Design, *, drop: float, repeats: Iterable[int]) -> tuple[Point, ...]:
-    """Return what each number of repeats buys, with the cases of a design.
-
-    Args:
-        design: the comparison; its own repeats here do not matter.
-        drop: true mean drop, >= 0.
-        repeats: of each case here, each >= 1.
-    """
-    designs = [(number, replace(design, current=number)) for number in repeats]
-    return tuple(
-        Point(
-            repeats=number,
-            calls=round(design.cases * number),
-            power=power_of(planned, drop=drop),
-            smallest_drop=smallest_drop(planned),
-        )
-        for number, planned in designs
-    )
-
-
-def cases_needed_by_normal(
-    variance: float, *, drop: float, alpha: float = 0.05, power: float = POWER, two_sided: bool
-) -> float:
-    """Return the number of cases by the normal formula, which is a little too hopeful.
-
-    To be held against published numbers; ``cases_needed`` plans with the t-test that is
-    used.
-
-    Args:
-        variance: of the difference of one case, omega^2 + s2_A/K_A + s2_B/K_B, >= 0.
-        drop: > 0.
-        alpha: level, in (0, 0.5).
-        power: chance to find it, in (0, 1).
-        two_sided: half the level on each side.
-
-    Source:
-        Miller (2024): (z_{alpha/2} + z_beta)^2 variance / delta^2, as cited in
-        docs/statistics.md.
-    """
-    level = alpha / 2 if two_sided else alpha
-    quantiles = float(special.ndtri(1 - level) + special.ndtri(power))
-    return quantiles**2 * variance / drop**2
-
-
-REPEATS = (1, 2, 3, 5, 10, 20, 30)
-TIMES_THE_CASES = (0.5, 1, 2, 3, 5, 10)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CasesPoint:
-    """What a number of cases buys, with the repeats of the design."""
-
-    cases: int
-    point: Point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,7 +264,8 @@ class Plan:
         power: the chance to find it now.
         smallest_drop: found with 80 % power now; None if nothing is.
         cases: that would be needed with these repeats; None above a million.
-        repeats: that would be needed here with these cases; None if no number would do.
+        repeats: of the current run that would be needed with these cases; None if no number
+            would do.
         repeats_on_both_sides: the same, with a baseline of as many.
         by_repeats: what numbers of repeats buy.
         by_cases: what numbers of cases buy.
@@ -303,7 +280,7 @@ class Plan:
     repeats: int | None
     repeats_on_both_sides: int | None
     by_repeats: tuple[Point, ...]
-    by_cases: tuple[CasesPoint, ...]
+    by_cases: tuple[Point, ...]
 
 
 def plan(design: Design, *, drop: float, power: float) -> Plan:
@@ -314,23 +291,26 @@ def plan(design: Design, *, drop: float, power: float) -> Plan:
         drop: true mean drop that is to be found, > 0.
         power: the chance to find it that is wanted, in (0, 1).
     """
-    needed = cases_needed(design, drop=drop, power=power)
+    cases = cases_needed(design, drop=drop, power=power)
     repeats = repeats_needed(design, drop=drop, power=power)
+    numbers_of_repeats = _grid(REPEATS, design.current, repeats)
+    numbers_of_cases = _grid(
+        [round(design.cases * times) for times in TIMES_THE_CASES], design.cases, cases
+    )
     return Plan(
         design=design,
         drop=drop,
         wanted=power,
         power=power_of(design, drop=drop),
         smallest_drop=smallest_drop(design),
-        cases=needed,
+        cases=cases,
         repeats=repeats,
         repeats_on_both_sides=repeats_needed(design, drop=drop, power=power, baseline_too=True),
-        by_repeats=curve(design, drop=drop, repeats=_grid(REPEATS, design.current, repeats)),
+        by_repeats=tuple(
+            _point(replace(design, current=number), drop=drop) for number in numbers_of_repeats
+        ),
         by_cases=tuple(
-            CasesPoint(cases=number, point=_with_cases(design, number, drop=drop))
-            for number in _grid(
-                [round(design.cases * times) for times in TIMES_THE_CASES], design.cases, needed
-            )
+            _point(replace(design, cases=number), drop=drop) for number in numbers_of_cases
         ),
     )
 
@@ -340,42 +320,11 @@ def _grid(usual: Sequence[int], *more: float | None) -> list[int]:
     return sorted({*usual, *(int(number) for number in more if number is not None)} - {0})
 
 
-def _with_cases(design: Design, cases: int, *, drop: float) -> Point:
-    [point] = curve(replace(design, cases=cases), drop=drop, repeats=[int(design.current)])
-    return point
-
-
-def recorded_components(
-    samples: Sequence[Sequence[float]], *, drop: float, pass_scores: bool
-) -> Components | None:
-    """Estimate the components of a drop from a single run.
-
-    One run does not tell how unlike its cases would fall. Each is taken to lose the same
-    share of its score, so that cases differ as far as they did in that run.
-
-    Args:
-        samples: the scores of each case, at least one case with at least one score each.
-        drop: true mean drop, from 0 to the mean.
-        pass_scores: the scores are 0 and 1: then the spread after the drop is known.
-
-    Returns:
-        The components; None if no case has two scores, or with fewer than two cases.
-
-    Source:
-        Moments of a two-level model, as for ``estimated_components``: the variance of the
-        true means is that of the seen ones less what chance adds. For pass scores the
-        spread of rates p (1 - f) follows from the means of p and p^2 (algebra).
-    """
-    within = within_case_variance(samples)
-    if within is None or len(samples) < 2:  # noqa: PLR2004 - a spread needs two
-        return None
-    means = [float(np.mean(sample)) for sample in samples]
-    mean = float(np.mean(means))
-    share = drop / abs(mean) if mean else 0.0
-    noise = within * float(np.mean([1 / len(sample) for sample in samples]))
-    between = max(0.0, float(np.var(means, ddof=1)) - noise)
-    after = within
-    if pass_scores:
-        kept = 1 - share
-        after = max(0.0, kept * (mean - kept * (mean - within)))
-    return Components(within_baseline=within, within_current=after, between=share**2 * between)
+def _point(design: Design, *, drop: float) -> Point:
+    return Point(
+        cases=design.cases,
+        repeats=int(design.current),
+        calls=round(design.cases * int(design.current)),
+        power=power_of(design, drop=drop),
+        smallest_drop=smallest_drop(design),
+    )

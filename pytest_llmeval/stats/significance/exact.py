@@ -9,20 +9,21 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_llmeval.stats.significance.hypergeometric import distribution_of_hits
-from pytest_llmeval.stats.significance.result import Tails
-from pytest_llmeval.stats.significance.sample import CaseScores
+from pytest_llmeval.stats.significance.sample import CaseScores, are_binary
+from pytest_llmeval.stats.significance.tails import Tails
 
 FloatArray = NDArray[np.float64]
+# a discrete distribution: its values, and the chance of each
+Distribution = tuple[FloatArray, FloatArray]
+# a distribution of whole numbers: the lowest, and the chances of it and of all that follow
+Counts = tuple[int, FloatArray]
 
-HITS = frozenset({0.0, 1.0})
 MOST_SPLITS = 20_000
 MOST_PAIRS = 1_000_000
 SHUFFLES = 9999
@@ -34,14 +35,10 @@ SAME_VALUE = 1e-10
 SIGNS_AT_ONCE = 4_000_000
 # of how many cases totals are drawn at once: 5 MiB
 CASES_AT_ONCE = 64
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Spread:
-    """A discrete distribution: values with their probabilities."""
-
-    values: FloatArray
-    chances: FloatArray
+# of one case: binomials of more are too long to be divided one by one
+MOST_TRIALS_BY_WHOLE_NUMBERS = 200
+# chances that are left out: no p-value depends on them, but long convolutions do
+NEVER = 1e-100
 
 
 def exact_within_case(cases: Sequence[CaseScores], *, sign: int = 1) -> Tails:
@@ -64,8 +61,8 @@ def exact_within_case(cases: Sequence[CaseScores], *, sign: int = 1) -> Tails:
     scores = (abs(score) for case in cases for score in case.baseline + case.current)
     scale = max(scores, default=1.0)
     if split_count(cases) <= MOST_SPLITS:
-        return _counted_tails(_all_totals(cases, sign), total, scale=scale, add_one=False)
-    return _counted_tails(_shuffled_totals(cases, sign), total, scale=scale, add_one=True)
+        return _counted_tails(_all_totals(cases, sign), total, scale=scale, drawn=False)
+    return _counted_tails(_shuffled_totals(cases, sign), total, scale=scale, drawn=True)
 
 
 def least_within_case_p(cases: Sequence[CaseScores], *, sign: int = 1) -> float:
@@ -99,14 +96,14 @@ def sign_flip(sums: Iterable[float]) -> Tails:
     total = float(np.sum(values))
     scale = float(np.max(np.abs(values)))
     if len(values) > MOST_SIGNED_UNITS:
-        return _counted_tails(_totals_of_signs(values), total, scale=scale, add_one=True)
+        return _counted_tails(_totals_of_signs(values), total, scale=scale, drawn=True)
     signs = np.array(list(itertools.product((-1.0, 1.0), repeat=len(values))))
-    return _counted_tails(signs @ values, total, scale=scale, add_one=False)
+    return _counted_tails(signs @ values, total, scale=scale, drawn=False)
 
 
 def _totals_of_signs(values: FloatArray) -> FloatArray:
     """Draw 9999 times the signs of all values, and add them up."""
-    random = _seeded(values.tolist())
+    random = seeded(values.tolist())
     rows = max(1, SIGNS_AT_ONCE // len(values))
     parts = []
     for done in range(0, SHUFFLES, rows):
@@ -116,18 +113,17 @@ def _totals_of_signs(values: FloatArray) -> FloatArray:
     return np.concatenate(parts)
 
 
-def are_binary(cases: Iterable[CaseScores]) -> bool:
-    """Return whether every score is 0 or 1."""
-    return all(HITS.issuperset(case.baseline) and HITS.issuperset(case.current) for case in cases)
-
-
 def split_count(cases: Iterable[CaseScores]) -> int:
     """Return in how many ways the scores can be dealt to the two sides."""
     return math.prod(math.comb(len(c.baseline) + len(c.current), len(c.current)) for c in cases)
 
 
-def _counted_tails(totals: FloatArray, total: float, *, scale: float, add_one: bool) -> Tails:
-    extra = int(add_one)
+def _counted_tails(totals: FloatArray, total: float, *, scale: float, drawn: bool) -> Tails:
+    """Count the totals as low as the one that was seen, and those as high.
+
+    Totals that were drawn are not all there are, so the one that was seen is added to them.
+    """
+    extra = int(drawn)
     slack = SAME_TOTAL * max(1.0, scale)
     as_low = int(np.count_nonzero(totals <= total + slack))
     as_high = int(np.count_nonzero(totals >= total - slack))
@@ -138,44 +134,103 @@ def _counted_tails(totals: FloatArray, total: float, *, scale: float, add_one: b
 
 
 def _binary_tails(cases: Sequence[CaseScores], total: float, sign: int) -> Tails:
-    groups = sorted(_binary_groups(cases, sign), key=lambda group: len(group.values))
-    totals = groups[0]
+    groups = sorted(_binary_groups(cases, sign), key=lambda group: len(group[0]))
+    values, chances = groups[0]
     for group in groups[1:]:
-        if len(totals.values) * len(group.values) > MOST_PAIRS:
-            random = _seeded(sorted(score for c in cases for score in c.baseline + c.current))
-            drawn = sum(random.choice(g.values, p=g.chances, size=SHUFFLES) for g in groups)
-            return _counted_tails(np.asarray(drawn), total, scale=1.0, add_one=True)
-        totals = _sum_of(totals, group)
-    as_low = math.fsum(totals.chances[totals.values <= total + SAME_TOTAL])
-    as_high = math.fsum(totals.chances[totals.values >= total - SAME_TOTAL])
+        if len(values) * len(group[0]) > MOST_PAIRS:
+            random = _seeded_by(cases)
+            drawn = sum(random.choice(each, p=p, size=SHUFFLES) for each, p in groups)
+            return _counted_tails(np.asarray(drawn), total, scale=1.0, drawn=True)
+        values, chances = _sum_of((values, chances), group)
+    as_low = math.fsum(chances[values <= total + SAME_TOTAL])
+    as_high = math.fsum(chances[values >= total - SAME_TOTAL])
     return Tails(worse=min(1.0, as_low), better=min(1.0, as_high))
 
 
-def _binary_groups(cases: Sequence[CaseScores], sign: int) -> Iterator[_Spread]:
-    """Yield the summed difference of the cases of each size, by the hits that fall here."""
+def _binary_groups(cases: Sequence[CaseScores], sign: int) -> Iterator[Distribution]:
+    """Yield the summed difference of the cases of each size, by the hits of the current run."""
     hits_by_size: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for case in cases:
-        hits = int(sum(case.baseline) + sum(case.current))
-        hits_by_size[_size(case)].append(hits)
-    for (baseline, current), hits_of_cases in sorted(hits_by_size.items()):
-        lowest, chances = distribution_of_hits(hits_of_cases, baseline=baseline, current=current)
+        hits_by_size[_size(case)].append(int(sum(case.baseline) + sum(case.current)))
+    for (baseline, current), hits in sorted(hits_by_size.items()):
+        lowest, chances = distribution_of_hits(hits, baseline=baseline, current=current)
         counts = lowest + np.arange(len(chances))
-        values = sign * (counts / current - (sum(hits_of_cases) - counts) / baseline)
-        yield _Spread(values=values, chances=chances)
+        yield sign * (counts / current - (sum(hits) - counts) / baseline), chances
 
 
-def _sum_of(one: _Spread, other: _Spread) -> _Spread:
-    values = np.add.outer(one.values, other.values).ravel()
-    chances = np.multiply.outer(one.chances, other.chances).ravel()
+def _sum_of(one: Distribution, other: Distribution) -> Distribution:
+    values = np.add.outer(one[0], other[0]).ravel()
+    chances = np.multiply.outer(one[1], other[1]).ravel()
     _, first, member = np.unique(
         np.rint(values / SAME_VALUE), return_index=True, return_inverse=True
     )
-    summed = np.bincount(member, weights=chances).astype(np.float64, copy=False)
-    return _Spread(values=values[first], chances=summed)
+    return values[first], np.bincount(member, weights=chances).astype(np.float64, copy=False)
+
+
+def distribution_of_hits(hits_of_cases: Sequence[int], *, baseline: int, current: int) -> Counts:
+    """Tell how many hits of several cases the current run gets, dealt at random.
+
+    Args:
+        hits_of_cases: of each case on both sides together.
+        baseline: trials of each case in the baseline, >= 1.
+        current: trials of each case in this run, >= 1.
+
+    Returns:
+        The lowest number that ever occurs, and the chances of it and of all that follow;
+        without what is as good as never reached.
+    """
+    counts = [
+        _times(_distribution_of_one(hits, baseline=baseline, current=current), times=times)
+        for hits, times in sorted(Counter(hits_of_cases).items())
+    ]
+    while len(counts) > 1:  # short ones first: one after the other they grow long at once
+        left_over = counts[len(counts) // 2 * 2 :]
+        counts = [_added(*pair) for pair in zip(counts[::2], counts[1::2], strict=False)]
+        counts += left_over
+    return counts[0]
+
+
+def _distribution_of_one(hits: int, *, baseline: int, current: int) -> Counts:
+    """Tell how many of the hits of one case the current run gets, by chance."""
+    first, last = max(0, hits - baseline), min(current, hits)
+    if baseline + current <= MOST_TRIALS_BY_WHOLE_NUMBERS:
+        ways = math.comb(baseline + current, hits)
+        chances = [
+            math.comb(current, x) * math.comb(baseline, hits - x) / ways
+            for x in range(first, last + 1)
+        ]
+        return first, np.array(chances)
+    x = np.arange(first, last, dtype=np.float64)
+    steps = np.log((current - x) * (hits - x)) - np.log((x + 1) * (baseline - hits + x + 1))
+    logs = np.concatenate([np.zeros(1), np.cumsum(steps)])
+    relative = np.exp(logs - np.max(logs))
+    trimmed, chances_of_all = _without_ends(relative / np.sum(relative))
+    return first + trimmed, chances_of_all
+
+
+def _times(one: Counts, *, times: int) -> Counts:
+    """Add up a count so many times, by doubling: one by one, 10,000 of them take seconds."""
+    if times == 1:
+        return one
+    half = _times(one, times=times // 2)
+    whole = _added(half, half)
+    return _added(whole, one) if times % 2 else whole
+
+
+def _added(one: Counts, other: Counts) -> Counts:
+    """Add up two independent counts."""
+    trimmed, chances = _without_ends(np.convolve(one[1], other[1]))
+    return one[0] + other[0] + trimmed, chances
+
+
+def _without_ends(chances: FloatArray) -> Counts:
+    """Leave out what is never reached at either end: how many at the start, and the rest."""
+    reached = np.flatnonzero(chances > NEVER)
+    return int(reached[0]), chances[reached[0] : reached[-1] + 1]
 
 
 def _has_spread(case: CaseScores) -> bool:
-    """Return whether it matters which of the scores of a case fall here."""
+    """Return whether it matters which of the scores of a case the current run gets."""
     return len({*case.baseline, *case.current}) > 1
 
 
@@ -190,7 +245,7 @@ def _all_totals(cases: Sequence[CaseScores], sign: int) -> FloatArray:
 
 
 def _differences(case: CaseScores, current: FloatArray, sign: int) -> FloatArray:
-    """Return the difference for each total of the scores that fall here."""
+    """Return the difference for each total of the scores that the current run gets."""
     total = math.fsum(case.baseline + case.current)
     difference: FloatArray = sign * (
         current / len(case.current) - (total - current) / len(case.baseline)
@@ -200,7 +255,7 @@ def _differences(case: CaseScores, current: FloatArray, sign: int) -> FloatArray
 
 def _shuffled_totals(cases: Sequence[CaseScores], sign: int) -> FloatArray:
     """Deal the scores of every case 9999 times: each way is as likely as another."""
-    random = _seeded(sorted(score for case in cases for score in case.baseline + case.current))
+    random = _seeded_by(cases)
     totals = np.zeros(SHUFFLES)
     for (baseline, current), alike in itertools.groupby(cases, key=_size):
         pooled = np.array([sorted(case.baseline + case.current) for case in alike])
@@ -210,7 +265,7 @@ def _shuffled_totals(cases: Sequence[CaseScores], sign: int) -> FloatArray:
 
 
 def _dealt_totals(pooled: FloatArray, current: int, random: np.random.Generator) -> FloatArray:
-    """Return what falls here in 9999 deals of cases of one size.
+    """Return what the current run gets in 9999 deals of cases of one size.
 
     The deals are drawn once and hold for each case, whose scores are put in an order of its
     own and whose deals begin at a place of its own: so no two cases are dealt alike. To draw
@@ -218,14 +273,14 @@ def _dealt_totals(pooled: FloatArray, current: int, random: np.random.Generator)
 
     Args:
         pooled: the scores of each case on both sides, shape (n_cases, n_trials).
-        current: how many of them fall to this run.
+        current: how many of them the current run gets.
         random: the source of chance.
     """
     keys = random.random((pooled.shape[1], SHUFFLES))
-    falls_here = (keys <= np.partition(keys, current - 1, axis=0)[current - 1]).astype(np.float64)
+    is_current = (keys <= np.partition(keys, current - 1, axis=0)[current - 1]).astype(np.float64)
     totals = np.zeros(SHUFFLES)
     for start in range(0, len(pooled), CASES_AT_ONCE):
-        dealt = random.permuted(pooled[start : start + CASES_AT_ONCE], axis=1) @ falls_here
+        dealt = random.permuted(pooled[start : start + CASES_AT_ONCE], axis=1) @ is_current
         for of_case, first in zip(dealt, random.integers(SHUFFLES, size=len(dealt)), strict=True):
             totals += np.roll(of_case, first)
     return totals
@@ -240,7 +295,12 @@ def _regardless_of_order(case: CaseScores) -> tuple[int, int, list[float]]:
     return *_size(case), sorted(case.baseline + case.current)
 
 
-def _seeded(ascending: Iterable[float]) -> np.random.Generator:
-    text = ",".join(repr(value) for value in ascending)
+def _seeded_by(cases: Iterable[CaseScores]) -> np.random.Generator:
+    return seeded(sorted(score for case in cases for score in case.baseline + case.current))
+
+
+def seeded(scores: Iterable[float]) -> np.random.Generator:
+    """Return a source of chance that the same scores in the same order always give."""
+    text = ",".join(repr(float(score)) for score in scores)
     digest = hashlib.sha256(text.encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:8], "big"))

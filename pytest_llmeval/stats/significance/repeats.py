@@ -1,19 +1,22 @@
-"""Repeats as whole runs: the mean of each, their test, and whether they drift."""
+"""Repeats as whole runs: the test of their means, their totals, and their drift."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from pytest_llmeval.stats.significance.paired import negligible
-from pytest_llmeval.stats.significance.result import NOTHING_SHOWN, Tails, student_tails
 from pytest_llmeval.stats.significance.sample import CaseScores
+from pytest_llmeval.stats.significance.tails import (
+    SignificanceResult,
+    student_tails,
+    tails_without_spread,
+)
 
 FloatArray = NDArray[np.float64]
 
@@ -21,24 +24,11 @@ FloatArray = NDArray[np.float64]
 FEWEST_OF_A_REPEAT = 0.9
 # 90 % of 30 is not 27 in floating point
 ROUNDING = 1e-9
+# below it repeats count as drifting
+DRIFT_LEVEL = 0.01
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WelchTest:
-    """The result of ``welch``, on the scale of the values given.
-
-    Attributes:
-        t: None where neither side has any spread; ``dof`` and ``interval`` likewise.
-    """
-
-    t: float | None
-    dof: float | None
-    tails: Tails
-    difference: float
-    interval: tuple[float, float] | None
-
-
-def welch(baseline: ArrayLike, current: ArrayLike, *, alpha: float = 0.05) -> WelchTest:
+def welch(baseline: ArrayLike, current: ArrayLike) -> SignificanceResult:
     """Test whether two samples of unlike spread have one mean.
 
     Without any spread there is no t. If the means differ the p is then that of the most
@@ -47,39 +37,23 @@ def welch(baseline: ArrayLike, current: ArrayLike, *, alpha: float = 0.05) -> We
     Args:
         baseline: shape (n0,), n0 >= 2, finite.
         current: shape (n1,), n1 >= 2, finite.
-        alpha: what may lie beyond each end of the interval, in (0, 0.5).
 
     Source:
         Welch (1947), Biometrika 34, 28-35. Same as ``scipy.stats.ttest_ind`` with
         ``equal_var=False``.
     """
-    one, other = np.asarray(current, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
-    difference = float(np.mean(one) - np.mean(other))
-    squares = [float(np.var(side, ddof=1)) / len(side) for side in (one, other)]
+    sides = [np.asarray(side, dtype=np.float64) for side in (current, baseline)]
+    difference = float(np.mean(sides[0]) - np.mean(sides[1]))
+    squares = [float(np.var(side, ddof=1)) / len(side) for side in sides]
     error = math.sqrt(sum(squares))
-    zero = negligible(np.concatenate([one, other]))
+    zero = negligible(np.concatenate(sides))
     if error <= zero:
-        ways = math.comb(len(one) + len(other), len(one))
-        tails = _without_spread(difference, zero=zero, least=1 / ways)
-        return WelchTest(t=None, dof=None, tails=tails, difference=difference, interval=None)
-    weights = [
-        square**2 / (len(side) - 1) for square, side in zip(squares, (one, other), strict=True)
-    ]
-    dof = sum(squares) ** 2 / sum(weights)
-    half = float(special.stdtrit(dof, 1 - alpha)) * error
-    return WelchTest(
-        t=difference / error,
-        dof=dof,
-        tails=student_tails(difference / error, dof),
-        difference=difference,
-        interval=(difference - half, difference + half),
-    )
-
-
-def _without_spread(difference: float, *, zero: float, least: float) -> Tails:
-    if abs(difference) <= zero:
-        return NOTHING_SHOWN
-    return Tails(worse=least, better=1.0) if difference < 0 else Tails(worse=1.0, better=least)
+        least = 1 / math.comb(sum(map(len, sides)), len(sides[0]))
+        tails = tails_without_spread(difference, negligible=zero, least=least)
+        return SignificanceResult(tails=tails)
+    weights = [square**2 / (len(side) - 1) for square, side in zip(squares, sides, strict=True)]
+    t, dof = difference / error, sum(squares) ** 2 / sum(weights)
+    return SignificanceResult(tails=student_tails(t, dof), statistic=t, dof=dof)
 
 
 def in_step(samples: Sequence[Sequence[float]]) -> FloatArray:
@@ -136,30 +110,18 @@ def error_of_totals(totals: CaseScores) -> float:
     return math.sqrt(squares / dof * sum(1 / len(side) for side in sides))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drift:
-    """Whether the repeats of a run differ by more than sampling explains.
+def drift_p(scores: ArrayLike) -> float | None:
+    """Tell how likely it is that repeats differ as much by chance, with a provider that is steady.
 
-    Attributes:
-        statistic: (n - 1) s^2 / s2, the variance of the repeats' means against the one
-            that the spread within cases explains.
-        dof: n - 1.
-        p: chance of as large a statistic without drift, in [0, 1].
-    """
-
-    statistic: float
-    dof: int
-    p: float
-
-
-def repeat_drift(scores: ArrayLike) -> Drift | None:
-    """Tell whether something changed between the repeats: a provider that drifts, say.
+    The statistic is (n - 1) s^2 / s2: the variance of the repeats' means against the one that
+    the spread within cases explains, a chi-square with n - 1 degrees of freedom.
 
     Args:
         scores: shape (n_cases, n_repeats), finite, repeats in the order they were made.
 
     Returns:
-        The check; None with fewer than two repeats, or without any spread within cases.
+        The p-value, in [0, 1]; None with fewer than two repeats, or without any spread within
+        cases.
 
     Source:
         A chi-square check of the repeats' means, derived and calibrated here
@@ -173,5 +135,4 @@ def repeat_drift(scores: ArrayLike) -> Drift | None:
     if math.sqrt(explained) <= negligible(data):
         return None
     statistic = float(np.sum((np.mean(data, axis=0) - np.mean(data)) ** 2)) / explained
-    p = float(special.chdtrc(repeats - 1, statistic))
-    return Drift(statistic=statistic, dof=repeats - 1, p=p)
+    return float(special.chdtrc(repeats - 1, statistic))

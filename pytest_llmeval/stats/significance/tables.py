@@ -2,7 +2,8 @@
 
 All of them count trials as independent of each other. Repeats of a case are not, unless
 the claim is meant for these very cases; none of these tests sees how the effect varies
-from case to case.
+from case to case. Each returns the signed root of its chi-square, which is a standard normal
+z, negative for fewer hits in the current run; None where there is nothing to judge by.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 from scipy import special
 
-from pytest_llmeval.stats.significance.result import NOTHING_SHOWN, Tails, normal_tails
+from pytest_llmeval.stats.significance.tails import NOTHING_SHOWN, Tails
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,32 +36,18 @@ class Table:
         """Trials of both sides."""
         return self.baseline_trials + self.current_trials
 
-    @property
-    def difference(self) -> float:
-        """The rate here less the rate there."""
-        return self.current_hits / self.current_trials - self.baseline_hits / self.baseline_trials
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountTest:
-    """A test on counts.
-
-    Attributes:
-        statistic: chi-square with one degree of freedom, or z (negative: fewer hits here).
-        tails: of the signed root of chi-square, or of z; both 1 where there is nothing to
-            judge by (all trials alike, no discordant pair).
-    """
-
-    statistic: float
-    tails: Tails
-
-
-def chi_square(table: Table, *, corrected: bool = True) -> CountTest:
+def chi_square_root(table: Table, *, corrected: bool = True) -> float | None:
     """Test whether two unpaired samples have the same rate: Pearson's chi-square.
+
+    Without the correction the root is the z of two proportions with the pooled rate.
 
     Args:
         table: hits and trials of both sides.
         corrected: with Yates' continuity correction, never beyond zero.
+
+    Returns:
+        The signed root of chi-square with one degree of freedom; None if all trials are alike.
 
     Source:
         Same as ``scipy.stats.chi2_contingency``. Tables 1 to 4 and 7 to 9 of Ball et al.
@@ -69,32 +56,22 @@ def chi_square(table: Table, *, corrected: bool = True) -> CountTest:
     misses = table.trials - table.hits
     margins = table.baseline_trials * table.current_trials * table.hits * misses
     if not margins:
-        return CountTest(statistic=0.0, tails=NOTHING_SHOWN)
+        return None
     cross = table.current_hits * table.baseline_trials - table.baseline_hits * table.current_trials
     distance = max(0.0, abs(cross) - table.trials / 2) if corrected else float(abs(cross))
-    root = math.copysign(distance, cross) * math.sqrt(table.trials / margins)
-    return CountTest(statistic=root**2, tails=normal_tails(root))
+    return math.copysign(distance, cross) * math.sqrt(table.trials / margins)
 
 
-def two_proportion_z(table: Table) -> CountTest:
-    """Test whether two unpaired samples have the same rate: z with the pooled rate.
-
-    Its square is the uncorrected chi-square.
-    """
-    found = chi_square(table, corrected=False)
-    z = math.copysign(math.sqrt(found.statistic), table.difference)
-    return CountTest(statistic=z, tails=found.tails)
-
-
-def mcnemar(fell: int, rose: int) -> CountTest:
+def mcnemar_root(fell: int, rose: int) -> float | None:
     """Test pairs of single draws, with Edwards' continuity correction.
 
     Args:
-        fell: pairs that hit there and missed here, >= 0.
-        rose: pairs that missed there and hit here, >= 0.
+        fell: pairs that hit in the baseline and missed in the current run, >= 0.
+        rose: pairs that missed in the baseline and hit in the current run, >= 0.
 
     Returns:
-        Chi-square (abs(fell - rose) - 1)^2 / (fell + rose), 0 where they are equal.
+        The signed root of (abs(fell - rose) - 1)^2 / (fell + rose), 0 where they are equal;
+        None if no pair differs.
 
     Source:
         The post "More money on evals": 21 and 40 give 5.311. Same as statsmodels
@@ -102,17 +79,16 @@ def mcnemar(fell: int, rose: int) -> CountTest:
     """
     pairs = fell + rose
     if not pairs:
-        return CountTest(statistic=0.0, tails=NOTHING_SHOWN)
-    root = math.copysign(max(0, abs(rose - fell) - 1), rose - fell) / math.sqrt(pairs)
-    return CountTest(statistic=root**2, tails=normal_tails(root))
+        return None
+    return math.copysign(max(0, abs(rose - fell) - 1), rose - fell) / math.sqrt(pairs)
 
 
 def mcnemar_exact(fell: int, rose: int, *, mid: bool = False) -> Tails:
     """Test pairs of single draws by the binomial distribution of those that differ.
 
     Args:
-        fell: pairs that hit there and missed here, >= 0.
-        rose: pairs that missed there and hit here, >= 0.
+        fell: pairs that hit in the baseline and missed in the current run, >= 0.
+        rose: pairs that missed in the baseline and hit in the current run, >= 0.
         mid: count what was seen by half (mid-p): less conservative, no longer exact.
 
     Source:
@@ -132,11 +108,15 @@ def mcnemar_exact(fell: int, rose: int, *, mid: bool = False) -> Tails:
     )
 
 
-def cochran_mantel_haenszel(tables: Iterable[Table]) -> CountTest:
+def cochran_mantel_haenszel_root(tables: Iterable[Table]) -> float | None:
     """Test for one common shift of the odds, stratified: a table a case.
 
     Without continuity correction. Strata in which all trials are alike say nothing and
     are left out by their own arithmetic.
+
+    Returns:
+        The signed root of chi-square with one degree of freedom; None if every stratum is
+        all alike.
 
     Source:
         Same as statsmodels ``StratifiedTable.test_null_odds(correction=False)``.
@@ -147,7 +127,4 @@ def cochran_mantel_haenszel(tables: Iterable[Table]) -> CountTest:
         misses = table.trials - table.hits
         excess += table.current_hits - share
         variance += share * table.baseline_trials * misses / (table.trials * (table.trials - 1))
-    if not variance:
-        return CountTest(statistic=0.0, tails=NOTHING_SHOWN)
-    root = excess / math.sqrt(variance)
-    return CountTest(statistic=root**2, tails=normal_tails(root))
+    return excess / math.sqrt(variance) if variance else None

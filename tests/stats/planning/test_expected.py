@@ -32,7 +32,7 @@ def drifting() -> list[list[float]]:
 def test_steady_repeats_are_expected_by_the_spread_within_cases() -> None:
     found, pooled = expect_mean(suite()), pooled_prediction(suite())
     assert pooled is not None
-    assert (found.source, found.interval, found.drifts) == ("pooled", pooled.interval, False)
+    assert (found.spread, found.interval, found.drifts) == (pooled, pooled.interval, False)
     assert found.width == pytest.approx(2 * pooled.half_width)
 
 
@@ -44,7 +44,8 @@ def test_equation_3_is_shown_beside_it() -> None:
 
 def test_repeats_that_drift_are_expected_by_equation_3() -> None:
     found = expect_mean(drifting())
-    assert (found.source, found.drifts) == ("repeats", True)
+    by_repeats = repeat_prediction(np.mean(drifting(), axis=0))
+    assert (found.spread, found.drifts) == (by_repeats, True)
 
 
 def test_rates_are_never_expected_beyond_0_and_1() -> None:
@@ -60,7 +61,7 @@ def test_scores_may_be_expected_anywhere() -> None:
 
 def test_trials_that_all_agree_leave_room_for_misses_that_were_not_seen() -> None:
     found = expect_mean([[1.0] * 3] * 10)
-    assert (found.source, found.by_repeats) == ("unanimous", None)
+    assert (found.spread, found.by_repeats) == (None, None)
     # six misses would all fall into the later run with a chance of 1 in 64, below 2.5 %
     assert found.interval == pytest.approx((1 - 5 / 30, 1.0))
 
@@ -86,7 +87,7 @@ def test_nothing_is_expected_without_repeats_or_of_scores_that_never_vary(
     samples: list[list[float]],
 ) -> None:
     found = expect_mean(samples)
-    assert (found.source, found.interval, found.width, found.width_at(9)) == (None,) * 4
+    assert (found.interval, found.width, found.width_at(9)) == (None,) * 3
     assert repeats_for_width(found, width=0.1, limit=50) is None
 
 

@@ -50,8 +50,8 @@ def test_curves_hold_what_there_is_and_what_is_needed() -> None:
 
 def test_curve_over_cases_keeps_the_repeats() -> None:
     for each in plan(DESIGN, drop=0.05, power=0.8).by_cases:
-        assert (each.point.repeats, each.point.calls) == (5, 5 * each.cases)
-        assert each.point.power == power_of(
+        assert (each.repeats, each.calls) == (5, 5 * each.cases)
+        assert each.power == power_of(
             Design(cases=each.cases, baseline=10, current=5, components=DESIGN.components),
             drop=0.05,
         )

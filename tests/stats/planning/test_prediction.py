@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_llmeval.stats.planning.expected import pooled_prediction, predict, repeat_prediction
+from pytest_llmeval.stats.planning.expected import expect_mean, pooled_prediction, repeat_prediction
 
 quick = settings(deadline=None, max_examples=60)
 samples = st.lists(st.integers(0, 20).map(lambda n: n / 20), min_size=2, max_size=12)
@@ -28,8 +28,9 @@ def test_prediction_by_repeats_is_equation_3(
 
 
 def test_one_repeat_predicts_nothing() -> None:
-    found = predict([[0.5], [0.7]])
-    assert (found.by_repeats, found.pooled, found.drift, found.best) == (None, None, None, None)
+    assert repeat_prediction([0.6]) is None
+    found = expect_mean([[0.5], [0.7]])
+    assert (found.by_repeats, found.drift_p, found.spread) == (None, None, None)
 
 
 def test_a_case_with_one_score_leaves_the_pooled_prediction_out() -> None:
@@ -53,10 +54,11 @@ def test_unlike_numbers_of_repeats_are_each_weighed_by_their_own() -> None:
 
 
 def test_a_run_of_identical_repeats_has_no_prediction_at_all() -> None:
-    found = predict([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
-    assert found.by_repeats is not None
-    assert found.by_repeats.half_width == 0.0
-    assert found.best is None
+    by_repeats = repeat_prediction([0.5, 0.5, 0.5])
+    assert by_repeats is not None
+    assert by_repeats.half_width == 0.0
+    found = expect_mean([[0.7, 0.7, 0.7], [0.2, 0.2, 0.2]])
+    assert (found.interval, found.by_repeats, found.spread) == (None, None, None)
 
 
 def steady(cases: int = 40, repeats: int = 5, seed: int = 0) -> np.ndarray:
@@ -66,21 +68,21 @@ def steady(cases: int = 40, repeats: int = 5, seed: int = 0) -> np.ndarray:
 
 
 def test_steady_repeats_are_predicted_from_the_spread_within_cases() -> None:
-    found = predict(steady().tolist())
+    found = expect_mean(steady().tolist())
     assert not found.drifts
-    assert found.best == found.pooled is not None
+    assert found.spread == pooled_prediction(steady().tolist()) is not None
 
 
 def test_repeats_that_drift_fall_back_on_equation_3() -> None:
     scores = steady(cases=80)
     scores[:, 3:] *= np.random.default_rng(1).random((80, 2)) < 0.5
-    found = predict(scores.tolist())
+    found = expect_mean(scores.tolist())
     assert found.drifts
-    assert found.best == found.by_repeats is not None
+    assert found.spread == repeat_prediction(scores.mean(axis=0)) is not None
 
 
 def test_a_case_with_one_score_falls_back_on_equation_3_as_far_as_it_goes() -> None:
-    assert predict([[0.1, 0.4], [0.5, 0.7], [0.3]]).best is None
+    assert expect_mean([[0.1, 0.4], [0.5, 0.7], [0.3]]).spread is None
 
 
 def test_pooled_prediction_covers_what_it_promises_from_two_repeats_on() -> None:

@@ -65,8 +65,9 @@ def test_drift_between_repeats_is_told() -> None:
     cases[:, 4:] = 0.0
     found = self_check(cases.tolist())
     assert found is not None
-    assert found.drift is not None
-    assert found.drift.p < 0.001
+    assert found.drift_p is not None
+    assert found.drift_p < 0.001
+    assert found.drifts
 
 
 def test_every_trial_may_be_dealt_again() -> None:
@@ -110,7 +111,7 @@ def test_alarms_are_those_of_the_paired_test() -> None:
     random = np.random.default_rng(3)
     rows = random.choice([-0.5, 0.0, 0.5], size=(200, 8))
     rows[0], rows[1], rows[2] = -0.5, 0.5, 0.0  # all cases moved alike
-    expected = sum(paired_test(row).p_worse < 0.05 for row in rows)
+    expected = sum(paired_test(row).tails.worse < 0.05 for row in rows)
     assert _t_alarms(rows, [1] * 8, alpha=0.05) == expected
 
 
@@ -140,7 +141,7 @@ def test_alarms_are_those_of_the_test_over_units() -> None:
     rows = random.choice([-0.5, 0.0, 0.5], size=(300, 12))
     sizes = [1, 2, 1, 1, 2, 1, 3, 1]
     labels = [unit for unit, size in enumerate(sizes) for _ in range(size)]
-    expected = sum(paired_test(row, labels).p_worse < 0.05 for row in rows)
+    expected = sum(paired_test(row, labels).tails.worse < 0.05 for row in rows)
     assert 0 < expected == _t_alarms(rows, sizes, alpha=0.05)
 
 
@@ -164,10 +165,11 @@ def test_what_repeats_of_a_unit_share_is_no_drift() -> None:
     alone, tied = self_check(samples), self_check(samples, units)
     assert alone is not None
     assert tied is not None
-    assert alone.drift is not None
-    assert tied.drift is not None
-    assert alone.drift.p < 0.001
-    assert tied.drift.p > 0.05
+    assert alone.drift_p is not None
+    assert tied.drift_p is not None
+    assert alone.drift_p < 0.001
+    assert tied.drift_p > 0.05
+    assert not tied.drifts
 
 
 def test_order_of_cases_and_names_of_units_change_nothing() -> None:

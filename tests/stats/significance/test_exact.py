@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pytest_llmeval.stats.significance.exact import (
-    are_binary,
     exact_within_case,
     least_within_case_p,
     sign_flip,
     split_count,
 )
-from pytest_llmeval.stats.significance.sample import CaseScores
+from pytest_llmeval.stats.significance.sample import CaseScores, are_binary
 from tests.stats.reference import vector
 
 quick = settings(deadline=None, max_examples=60)

@@ -12,6 +12,7 @@ from scipy import stats
 from pytest_llmeval.stats.significance.methods import TESTS
 from pytest_llmeval.stats.significance.paired import unit_sums
 from pytest_llmeval.stats.significance.sample import CaseScores, Sample
+from tests.stats.reference import two_sided
 
 quick = settings(deadline=None, max_examples=40)
 
@@ -57,12 +58,7 @@ def fitting(name: str) -> st.SearchStrategy[Sample]:
 def test_exchanging_the_sides_mirrors_the_result(name: str, data: st.DataObject) -> None:
     sample = data.draw(fitting(name))
     found, other = TESTS[name].run(sample), TESTS[name].run(mirrored(sample))
-    assert found.p_worse == pytest.approx(other.p_improved, rel=1e-9)
-    assert found.p_two_sided == pytest.approx(other.p_two_sided, rel=1e-9)
-    if name == "log-ratio":
-        assert found.effect == pytest.approx(1 / other.effect)
-    else:
-        assert found.effect == pytest.approx(-other.effect)
+    assert found.tails.worse == pytest.approx(other.tails.better, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", TESTS)
@@ -74,8 +70,7 @@ def test_order_of_cases_changes_nothing(name: str, data: st.DataObject) -> None:
     data.draw(st.randoms(use_true_random=False)).shuffle(cases)
     found = TESTS[name].run(sample)
     other = TESTS[name].run(Sample(cases=cases, sign=sample.sign))
-    assert found.p_worse == pytest.approx(other.p_worse, rel=1e-7)
-    assert found.effect == pytest.approx(other.effect)
+    assert found.tails.worse == pytest.approx(other.tails.worse, rel=1e-7)
 
 
 @pytest.mark.parametrize("name", [name for name in TESTS if name != "welch"])
@@ -85,7 +80,7 @@ def test_order_of_trials_changes_nothing(name: str, data: st.DataObject) -> None
     sample = data.draw(fitting(name))
     cases = [case(c.baseline[::-1], c.current[::-1]) for c in sample.cases]
     other = TESTS[name].run(Sample(cases=cases, sign=sample.sign))
-    assert TESTS[name].run(sample).p_worse == pytest.approx(other.p_worse, rel=1e-7)
+    assert TESTS[name].run(sample).tails.worse == pytest.approx(other.tails.worse, rel=1e-7)
 
 
 @pytest.mark.parametrize("name", TESTS)
@@ -94,7 +89,7 @@ def test_order_of_trials_changes_nothing(name: str, data: st.DataObject) -> None
 def test_the_other_direction_is_worse_where_lower_is_better(name: str, data: st.DataObject) -> None:
     sample = data.draw(fitting(name))
     turned = TESTS[name].run(Sample(cases=sample.cases, sign=-sample.sign))
-    assert TESTS[name].run(sample).p_worse == pytest.approx(turned.p_improved, rel=1e-9)
+    assert TESTS[name].run(sample).tails.worse == pytest.approx(turned.tails.better, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", TESTS)
@@ -102,11 +97,10 @@ def test_the_other_direction_is_worse_where_lower_is_better(name: str, data: st.
 @given(data=st.data())
 def test_every_figure_is_a_finite_number_or_none(name: str, data: st.DataObject) -> None:
     found = TESTS[name].run(data.draw(fitting(name)))
-    figures = [found.p_worse, found.p_improved, found.p_two_sided, found.effect]
+    figures = [found.tails.worse, found.tails.better]
     figures += [found.statistic or 0.0, found.dof or 0.0, *(found.interval or ())]
     assert all(map(math.isfinite, figures))
-    assert all(0 <= p <= 1 for p in figures[:3])
-    assert found.method in {name, "same-shift"}
+    assert all(0 <= p <= 1 for p in figures[:2])
 
 
 @pytest.mark.parametrize("name", ["paired-t", "sign-flip", "exact-within-case", "welch"])
@@ -124,19 +118,18 @@ def test_shift_and_scale_of_the_scores_change_no_p(
     ]
     assume(sum(len(c.baseline) for c in moved) <= 8)
     found = TESTS[name].run(Sample(cases=moved, sign=sample.sign))
-    assert found.p_worse == pytest.approx(TESTS[name].run(sample).p_worse, rel=1e-6)
+    assert found.tails.worse == pytest.approx(TESTS[name].run(sample).tails.worse, rel=1e-6)
 
 
 @quick
 @given(fitting("log-ratio"), st.floats(0.1, 50))
-def test_scale_changes_no_ratio(sample: Sample, scale: float) -> None:
+def test_scale_changes_no_p_of_a_ratio(sample: Sample, scale: float) -> None:
     scaled = [
         case([scale * x for x in c.baseline], [scale * x for x in c.current]) for c in sample.cases
     ]
     found = TESTS["log-ratio"].run(sample)
     other = TESTS["log-ratio"].run(Sample(cases=scaled, sign=sample.sign))
-    assert other.effect == pytest.approx(found.effect)
-    assert other.p_worse == pytest.approx(found.p_worse, rel=1e-6)
+    assert other.tails.worse == pytest.approx(found.tails.worse, rel=1e-6)
 
 
 SECONDS = [
@@ -151,21 +144,20 @@ def test_log_ratio_is_the_paired_t_test_of_mean_logarithms() -> None:
     found = TESTS["log-ratio"].run(Sample(cases=SECONDS, sign=-1, alpha=0.05))
     expected = stats.ttest_1samp(logs, 0, alternative="greater")
     ends = stats.ttest_1samp(logs, 0).confidence_interval(0.9)
-    assert found.p_worse == pytest.approx(expected.pvalue)
-    assert found.effect == pytest.approx(np.exp(np.mean(logs)))
-    assert found.interval == pytest.approx((np.exp(ends.low), np.exp(ends.high)))
+    assert found.tails.worse == pytest.approx(expected.pvalue)
+    assert found.interval == pytest.approx((-ends.high, -ends.low))
 
 
 def test_a_ratio_without_spread_has_no_interval() -> None:
     found = TESTS["log-ratio"].run(Sample(cases=[case([1, 1], [2, 2])] * 7, sign=-1))
-    assert (found.method, found.effect, found.interval) == ("same-shift", pytest.approx(2), None)
-    assert found.p_worse == 0.5**7
+    assert (found.statistic, found.interval) == (None, None)
+    assert found.tails.worse == 0.5**7
 
 
 def test_log_ratio_does_not_take_unlike_repeats_for_a_change() -> None:
     # the mean of more skewed draws is no better a guess of the same thing
     cases = [case([1.0, 4.0] * 3, [1.0, 4.0]), case([2.0, 9.0] * 3, [2.0, 9.0])]
-    assert TESTS["log-ratio"].run(Sample(cases=cases)).effect == pytest.approx(1.0)
+    assert TESTS["log-ratio"].run(Sample(cases=cases)).tails.better == 1.0
 
 
 def test_paired_t_tests_for_more_than_a_margin() -> None:
@@ -173,14 +165,14 @@ def test_paired_t_tests_for_more_than_a_margin() -> None:
     differences = [c.difference(1) for c in cases]
     found = TESTS["paired-t"].run(Sample(cases=cases, margin=0.2))
     expected = stats.ttest_1samp(differences, -0.2, alternative="less")
-    assert found.p_worse == pytest.approx(expected.pvalue)
+    assert found.tails.worse == pytest.approx(expected.pvalue)
 
 
 def test_cases_of_one_cluster_are_one_unit() -> None:
     cases = [case([1, 1], [0, 1]), case([1, 1], [0, 0]), case([1, 0], [1, 0]), case([1, 1], [1, 1])]
     clustered = Sample(cases=cases, units=[0, 0, 1, 1])
     assert TESTS["paired-t"].run(clustered).dof == 1
-    assert TESTS["sign-flip"].run(clustered).p_worse == 0.5
+    assert TESTS["sign-flip"].run(clustered).tails.worse == 0.5
 
 
 def test_clusters_of_one_size_are_the_t_test_of_their_sums() -> None:
@@ -191,7 +183,7 @@ def test_clusters_of_one_size_are_the_t_test_of_their_sums() -> None:
     expected = stats.ttest_1samp(sums, 0, alternative="less")
     found = TESTS["paired-t"].run(Sample(cases=cases, units=units))
     assert (found.statistic, found.dof) == (pytest.approx(expected.statistic), expected.df)
-    assert found.p_worse == pytest.approx(expected.pvalue)
+    assert found.tails.worse == pytest.approx(expected.pvalue)
 
 
 def test_welch_compares_the_means_of_whole_repeats() -> None:
@@ -199,14 +191,14 @@ def test_welch_compares_the_means_of_whole_repeats() -> None:
     found = TESTS["welch"].run(Sample(cases=cases))
     expected = stats.ttest_ind([0.0, 0.5], [1.0, 0.5, 0.5], equal_var=False)
     assert found.statistic == pytest.approx(expected.statistic)
-    assert found.p_two_sided == pytest.approx(expected.pvalue)
+    assert two_sided(found.tails) == pytest.approx(expected.pvalue)
 
 
 @pytest.mark.parametrize("name", UNPAIRED)
-def test_unpaired_tests_report_the_difference_of_the_pooled_rates(name: str) -> None:
-    cases = [case([1, 1, 1, 1], [0]), case([0], [1, 1, 1, 0])]
-    found = TESTS[name].run(Sample(cases=cases, sign=-1))
-    assert found.effect == pytest.approx(4 / 5 - 3 / 5)
+def test_unpaired_tests_compare_the_pooled_rates(name: str) -> None:
+    apart = [case([1, 1, 1, 1], [0]), case([0], [1, 1, 1, 0])]
+    pooled = [case([1, 1, 1, 1, 0], [0, 1, 1, 1, 0])]
+    assert TESTS[name].run(Sample(cases=apart)) == TESTS[name].run(Sample(cases=pooled))
 
 
 def test_two_proportion_z_has_no_degrees_of_freedom_and_the_sign_of_the_drop() -> None:
@@ -231,7 +223,7 @@ def test_a_clear_drop_is_worse_by_every_test(name: str) -> None:
     ] * 11
     cases += [case([1.0], [1.0]) if single else case([1, 1, 1, 1, 1], [1, 1, 1, 1, 1])]
     found = TESTS[name].run(Sample(cases=cases))
-    assert found.p_worse < 0.01 < found.p_improved
+    assert found.tails.worse < 0.01 < found.tails.better
 
 
 @pytest.mark.parametrize("name", TESTS)
@@ -246,8 +238,6 @@ def test_a_clear_drop_is_worse_by_every_test(name: str) -> None:
 )
 def test_every_test_refuses_what_cannot_be_compared(name: str, sample: Sample, why: str) -> None:
     assert why in TESTS[name].why_not(sample)
-    with pytest.raises(ValueError, match=why):
-        TESTS[name].run(sample)
 
 
 @pytest.mark.parametrize(
