@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import attrgetter
+from typing import Any, NoReturn
 from urllib.parse import unquote_plus, urlsplit
 
-from pytest_llmeval.cache import strict_json
 from pytest_llmeval.errors import LLMEvalError
 
 SCHEMA = 1
@@ -67,7 +67,14 @@ class Canonical:
         Raises:
             RequestNotKeyable: the body is no finite JSON.
         """
-        return hashlib.sha256(_canonical_json([SCHEMA, *_parts(self)])).hexdigest()
+        try:
+            text = _ENCODER.encode([SCHEMA, *_parts(self)])
+        except (TypeError, ValueError, RecursionError) as exc:
+            raise RequestNotKeyable(
+                f"the body of the request cannot be written as JSON ({exc}); "
+                "send only text, finite numbers, true, false, null, lists and objects"
+            ) from exc
+        return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def canonical_request(
@@ -100,13 +107,14 @@ def canonical_request(
     Raises:
         RequestNotKeyable: the body is no JSON, or an origin is malformed.
     """
+    origin = _canonical_origin(origin)
     return Canonical(
         provider=provider,
         method=method.upper(),
-        origin=_aliased(_canonical_origin(origin), aliases),
+        origin=_aliased(origin, aliases) if aliases else origin,
         path=path,
-        query=_without_secrets(query),
-        body=_parsed(body) if isinstance(body, bytes) else body,
+        query=_without_secrets(query) if query else "",
+        body=_parsed_body(body) if isinstance(body, bytes) else body,
         beta=beta,
         source=source,
     )
@@ -119,20 +127,28 @@ _ENCODER = json.JSONEncoder(
 )
 
 
-def _canonical_json(value: object) -> bytes:
+def parse_json(text: bytes) -> Any:
+    """Parse one JSON value as the standard has it: no NaN, no Infinity.
+
+    Raises:
+        ValueError: it is no JSON, or nested beyond what can be read.
+    """
     try:
-        text = _ENCODER.encode(value)
-    except (TypeError, ValueError, RecursionError) as exc:
-        raise RequestNotKeyable(
-            f"the body of the request cannot be written as JSON ({exc}); "
-            "send only text, finite numbers, true, false, null, lists and objects"
-        ) from exc
-    return text.encode("ascii")
+        return _DECODER.decode(text.decode())
+    except RecursionError as exc:
+        raise ValueError("it is nested too deeply") from exc
 
 
-def _parsed(body: bytes) -> object:
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def _parsed_body(body: bytes) -> object:
     try:
-        return strict_json.parse(body)
+        return parse_json(body)
     except ValueError as exc:
         raise RequestNotKeyable(
             f"the body of the request is no JSON ({exc}); only JSON requests can be cached"
@@ -180,14 +196,12 @@ def _matches(origin: str, alias: str) -> bool:
 
 
 def _without_secrets(query: str) -> str:
-    if not query:  # as nearly always
-        return ""
     parameters = query.removeprefix("?").split("&")
-    return "&".join(parameter for parameter in parameters if not _is_secret(parameter))
-
-
-def _is_secret(parameter: str) -> bool:
-    return is_secret_name(unquote_plus(parameter.partition("=")[0]))
+    return "&".join(
+        parameter
+        for parameter in parameters
+        if not is_secret_name(unquote_plus(parameter.partition("=")[0]))
+    )
 
 
 def is_secret_name(name: str) -> bool:

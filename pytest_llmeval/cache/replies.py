@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_llmeval.cache.explain import explain_miss
 from pytest_llmeval.cache.locks import fork_safe_lock, lock_awaited_by_forks
 from pytest_llmeval.cache.process_locks import ProcessLocks
 from pytest_llmeval.cache.reply import (
@@ -20,8 +21,8 @@ from pytest_llmeval.cache.reply import (
     decode,
     encode,
 )
+from pytest_llmeval.cache.requests import new_request_rows
 from pytest_llmeval.cache.single_flight import SingleFlight
-from pytest_llmeval.cache.stored_requests import Telling
 from pytest_llmeval.errors import CacheUnusable, ReplayMiss, RowRefused
 from pytest_llmeval.ranges import CacheMode
 from pytest_llmeval.records import Slot
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Fact", "Replies", "StoredReply"]
 
-SUCCESS = range(200, 300)
+# A session that finds nothing would else read every request for each of its thousand misses.
+EXPLAINED = 5  # keys a session
 
 
 class Replies:
@@ -78,7 +80,8 @@ class Replies:
         warn_late = partial(self._warn_once, "late")
         self._process_locks = ProcessLocks(directory, patience=patience, warn=warn_late)
         self._flights = SingleFlight(self._process_locks)
-        self._telling = Telling(session)
+        self._kept_keys: set[str] = set()
+        self._explained_keys: set[str] = set()
 
     @property
     def only_replays(self) -> bool:
@@ -147,7 +150,7 @@ class Replies:
             TypeError, ValueError: the answer is not 2xx, or its facts are no JSON scalars.
         """
         if self._mode == "off" or self._is_closed:
-            return _paid(call)
+            return StoredReply.fresh(call())
         name = f"{key}/{slot}"
         session = self._session if self._mode == "refresh" else ""  # it replays its own draws only
         return self._flights.share(
@@ -218,13 +221,16 @@ class Replies:
         stored = self._stored(name, accepts)
         if stored is not None:
             return stored
-        reply = _paid(call)
+        reply = StoredReply.fresh(call())
         if self._is_closed:
             return reply
         try:
             value = encode(reply, session=self._session)
             store = self._store or self._open()
-            beside = self._telling.beside(store, key, request)
+            beside: list[NewRow] = []
+            if request is not None and key not in self._kept_keys:
+                self._kept_keys.add(key)
+                beside += new_request_rows(store, key, request, session=self._session)
             winner = self._file(store, name, value, beside=beside, accepts=accepts)
             if winner is None:
                 return reply
@@ -282,8 +288,11 @@ class Replies:
         # The first 300 characters are what the section shows: what differs comes first.
         if self._stored(f"{key}/{slot}", accept_any) is not None:
             why = "; what an earlier version stored there is no answer of a model"
+        elif request is None or len(self._explained_keys | {key}) > EXPLAINED:
+            why = ""
         else:
-            why = self._telling.of_miss(self._open(), key, request)
+            self._explained_keys.add(key)
+            why = explain_miss(self._open(), key, request)
         return (
             f"no reply is stored for draw {slot} of request {key[:12]}{why}. "
             "--llm-cache=replay makes no call. Pay for it once:  pytest --llm-cache=auto "
@@ -309,10 +318,3 @@ class Replies:
             self._warned.add(kind)
         if is_new:
             self._warn(message)
-
-
-def _paid(call: Callable[[], Answer]) -> StoredReply:
-    answer = call()
-    if answer.status not in SUCCESS:
-        raise ValueError(f"only a 2xx answer can be a reply, not one of {answer.status}")
-    return StoredReply.fresh(answer)

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from pytest_llmeval.cache import strict_json
+from pytest_llmeval.cache.key import parse_json
 from pytest_llmeval.errors import RowRefused
 
 SCHEMA = 1
+SUCCESS = range(200, 300)
 TIME = "%Y-%m-%dT%H:%M:%SZ"  # sorts as it runs
 MAX_HEADER = 2**20
 MAX_BODY = 2**28  # 256 MiB, far above any reply: what inflates to more is a bomb
@@ -69,7 +70,13 @@ class StoredReply:
 
     @classmethod
     def fresh(cls, answer: Answer) -> StoredReply:
-        """Give an answer that has just been paid for its draw id."""
+        """Give an answer that has just been paid for its draw id.
+
+        Raises:
+            ValueError: it is no success.
+        """
+        if answer.status not in SUCCESS:
+            raise ValueError(f"only a 2xx answer can be a reply, not one of {answer.status}")
         return cls(
             draw=secrets.token_hex(16),
             sha256=hashlib.sha256(answer.body).hexdigest(),
@@ -164,14 +171,21 @@ def decode(value: bytes) -> Row:
     return Row(reply, header["session"], _time(header.get("created")))
 
 
+def decode_or_none(value: bytes | None) -> Row | None:
+    """Read the value of a row; None if ``encode`` did not write it."""
+    try:
+        return None if value is None else decode(value)
+    except RowRefused:
+        return None
+
+
 def _kept(headers: Mapping[str, str]) -> dict[str, str]:
     """Pick what is kept: a row that was planted may hold more, which an SDK would obey."""
-    lowered = {name.lower(): value for name, value in headers.items()}
-    return {
-        name: value
-        for name, value in lowered.items()
-        if name in KEPT_HEADERS and _is_sendable(value)
-    }
+    kept = {}
+    for name, value in headers.items():
+        if name.lower() in KEPT_HEADERS and _is_sendable(value):
+            kept[name.lower()] = value
+    return kept
 
 
 def inflate(value: bytes, *, limit: int) -> bytes:
@@ -194,7 +208,7 @@ def _parse_header(line: bytes) -> dict[str, Any]:
     if len(line) > MAX_HEADER:
         raise RowRefused(f"its header is longer than {MAX_HEADER} bytes")
     try:
-        header = strict_json.parse(line)
+        header = parse_json(line)
     except ValueError as exc:
         raise RowRefused(f"its header is no JSON ({exc})") from exc
     if not isinstance(header, dict):
@@ -215,7 +229,7 @@ def _is_hex(digits: int) -> Callable[[Any], bool]:
 
 
 def _is_success(value: Any) -> bool:
-    return type(value) is int and 200 <= value <= 299  # noqa: PLR2004 - the 2xx of HTTP
+    return type(value) is int and value in SUCCESS
 
 
 def _are_headers(value: Any) -> bool:

@@ -1,7 +1,7 @@
-"""A request as it is kept beside its replies, so that a later one can be told from it.
+"""Requests as they are kept beside their replies, so that later ones can be compared with them.
 
-It is never sent again: what goes by the name of a secret is blanked, and long texts (a
-document, an image) are cut, with a digest of the whole. It has a row of its own, which no
+None is ever sent again: what goes by the name of a secret is blanked, and long texts (a
+document, an image) are cut, with a digest of the whole. A request has a row of its own, which no
 replay reads. A stored value is zlib over one line of JSON.
 """
 
@@ -10,34 +10,39 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pytest_llmeval.cache import strict_json
-from pytest_llmeval.cache.key import PARTS, Canonical, is_secret_name
+from pytest_llmeval.cache.key import PARTS, Canonical, is_secret_name, parse_json
 from pytest_llmeval.cache.reply import MAX_HEADER, TIME, inflate
 from pytest_llmeval.errors import RowRefused
+
+if TYPE_CHECKING:
+    from pytest_llmeval.cache.storage.queries import NewRow, StoredRow
+    from pytest_llmeval.cache.storage.store import Store
 
 SCHEMA = 1
 PREFIX = "request/"
 LONGEST = 10_000  # characters of a text that are kept
 BLANKED = "***"
 
-Told = Mapping[str, Any]
+Parts = Mapping[str, Any]  # those of a canonical request that may be kept, by name
 
 
 @dataclass(frozen=True, slots=True)
-class KeptRequest:
-    """What is known of a request.
+class StoredRequest:
+    """A request as its row has it.
 
     Attributes:
-        told: the parts of the canonical request, by name.
+        key: of the request.
+        parts: of the canonical request.
         session: the one that asked first.
     """
 
-    told: Told
+    key: str
+    parts: Parts
     session: str
 
 
@@ -46,21 +51,49 @@ def row_name(key: str) -> str:
     return f"{PREFIX}{key}"
 
 
-def tell(request: Canonical) -> Told:
+def parts_to_keep(request: Canonical) -> Parts:
     """Write down what may be kept of a request."""
-    told = {name: getattr(request, name) for name in PARTS}
-    return told | {"body": _trimmed(request.body)}
+    parts = {name: getattr(request, name) for name in PARTS}
+    return parts | {"body": _trimmed(request.body)}
 
 
-def encode_request(told: Told, *, session: str) -> bytes | None:
-    """Write it as the value of a row; None if it is too long even so.
+def new_request_rows(
+    store: Store, key: str, request: Canonical, *, session: str
+) -> Iterator[NewRow]:
+    """Give the row to store along with a reply; none if the request has one, or cannot be kept.
+
+    Raises:
+        CacheUnusable: the database cannot be read.
+    """
+    try:
+        value = encode_request(parts_to_keep(request), session=session)
+        if value is not None and store.get(row_name(key)) is None:
+            yield row_name(key), value
+    except (RowRefused, RecursionError):  # nested so deeply that only C can follow
+        return
+
+
+def stored_requests(rows: Iterable[StoredRow]) -> Iterator[StoredRequest]:
+    """Read requests from the rows among these that hold one; what is refused is passed over."""
+    for row in rows:
+        try:
+            if row.value is not None and row.name.startswith(PREFIX):
+                line = unpack_request(row.value)
+                key = row.name.removeprefix(PREFIX)
+                yield StoredRequest(key, line["request"], line["session"])
+        except RowRefused:
+            continue
+
+
+def encode_request(parts: Parts, *, session: str) -> bytes | None:
+    """Write a request as the value of a row; None if it is too long even so.
 
     Raises:
         TypeError, ValueError: the body is no JSON.
     """
     line = {
         "schema": SCHEMA,
-        "request": dict(told),
+        "request": dict(parts),
         "created": datetime.now(UTC).strftime(TIME),
         "session": session,
     }
@@ -77,30 +110,20 @@ def unpack_request(value: bytes) -> dict[str, Any]:
     """Read the line of a row, and check it.
 
     Raises:
-        RowRefused: ``encode_request`` did not write this.
+        RowRefused: ``pack_request`` did not write this.
     """
     try:
-        line = strict_json.parse(inflate(value, limit=MAX_HEADER))
+        line = parse_json(inflate(value, limit=MAX_HEADER))
     except ValueError as exc:
         raise RowRefused(f"it is no JSON ({exc})") from exc
     if not isinstance(line, dict) or line.get("schema") != SCHEMA:
         raise RowRefused("it is no request of a known schema")
-    told = line.get("request")
-    if not isinstance(told, dict) or told.keys() != set(PARTS):
+    parts = line.get("request")
+    if not isinstance(parts, dict) or parts.keys() != set(PARTS):
         raise RowRefused("its request lacks a part")
     if not isinstance(line.get("session"), str):
         raise RowRefused("it names no session")
     return line
-
-
-def decode_request(value: bytes) -> KeptRequest:
-    """Read what ``encode_request`` wrote.
-
-    Raises:
-        RowRefused: it did not write this.
-    """
-    line = unpack_request(value)
-    return KeptRequest(line["request"], line["session"])
 
 
 def _trimmed(value: Any) -> Any:

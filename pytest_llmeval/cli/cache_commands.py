@@ -8,16 +8,17 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import click
 
-from pytest_llmeval.cache.admin import explain as explaining
-from pytest_llmeval.cache.admin import merge as merging
-from pytest_llmeval.cache.admin import prune as pruning
-from pytest_llmeval.cache.admin import statistics
-from pytest_llmeval.cache.admin import transfer as carrying
+from pytest_llmeval.cache.admin.contents import count_contents
+from pytest_llmeval.cache.admin.prune import Pruning
+from pytest_llmeval.cache.admin.prune import prune as prune_rows
+from pytest_llmeval.cache.admin.transfer import Merging, export, merge, read_export
+from pytest_llmeval.cache.explain import explain_calls
 from pytest_llmeval.cache.reply import TIME
 from pytest_llmeval.cache.storage.directory import refuse_link
 from pytest_llmeval.cache.storage.disk import DBNAME
@@ -56,7 +57,7 @@ def stats(directory: Path | None) -> None:
     """Count requests, draws, generations and bytes, by model and host."""
     home = _home(directory)
     with _opened(home) as store:
-        echo(cached.contents(statistics.count(store), home / "cache"))
+        echo(cached.contents(count_contents(store), home / "cache"))
 
 
 @cache.command()
@@ -73,7 +74,7 @@ def why(nodeid: str, reference: str, directory: Path | None) -> None:
     if not calls:
         click.echo("it made no call")
     with _opened(home) as store:
-        echo(cached.explanation(explaining.explain(store, calls)))
+        echo(cached.explanation(explain_calls(store, calls)))
 
 
 @cache.command()
@@ -93,15 +94,15 @@ def prune(age: str, references: tuple[str, ...], directory: Path | None, *, yes:
         kept = draws_of_baselines(references, store=runs, git=read_state(Path.cwd()))
     else:
         kept = draws_of_every_run(runs)
-    rule = pruning.Rule(before=before, kept=kept)
+    plan = partial(prune_rows, before=before, kept=kept)
     with _opened(home) as store:
-        planned = pruning.prune(store.rows(), rule)
+        planned = plan(store.rows())
         echo(cached.pruning(planned, before=before))
         if not planned.replies:
             return
         if not yes:
             click.confirm("Delete them for good?", abort=True)
-        _rewrite(store, lambda rows: pruning.prune(rows, rule))
+        _rewrite(store, plan)
 
 
 @cache.command("export")
@@ -110,7 +111,7 @@ def prune(age: str, references: tuple[str, ...], directory: Path | None, *, yes:
 def export_file(path: Path, directory: Path | None) -> None:
     """Write all replies to a new FILE.jsonl or FILE.jsonl.gz; it holds what was asked and said."""
     with _opened(_home(directory)) as store:
-        click.echo(cached.exported(carrying.export(store, path), path))
+        click.echo(cached.exported(export(store, path), path))
 
 
 @cache.command("import")
@@ -118,9 +119,9 @@ def export_file(path: Path, directory: Path | None) -> None:
 @directory_option
 def import_file(path: Path, directory: Path | None) -> None:
     """Take in the replies of a FILE that export wrote; none that is here is changed."""
-    foreign = carrying.read_export(path)
+    foreign = read_export(path)
     with _opened(_home(directory, must_exist=False)) as store:
-        done = _rewrite(store, lambda rows: merging.merge(rows, foreign))
+        done = _rewrite(store, lambda rows: merge(rows, foreign))
     click.echo(cached.merged(done, path))
 
 
@@ -165,12 +166,7 @@ def _opened(home: Path) -> Iterator[Store]:
         store.close()
 
 
-class _Planned(Protocol):
-    @property
-    def change(self) -> Change: ...
-
-
-P = TypeVar("P", bound=_Planned)
+P = TypeVar("P", Pruning, Merging)
 
 
 def _rewrite(store: Store, plan: Callable[[Iterable[StoredRow]], P]) -> P:

@@ -1,19 +1,91 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import zlib
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_llmeval.cache import requests as module
-from pytest_llmeval.cache.requests import decode_request, encode_request, tell
+from pytest_llmeval.cache.key import Canonical
+from pytest_llmeval.cache.replies import Replies
+from pytest_llmeval.cache.requests import (
+    encode_request,
+    new_request_rows,
+    parts_to_keep,
+    unpack_request,
+)
+from pytest_llmeval.cache.storage.store import Store
 from pytest_llmeval.errors import RowRefused
-from tests.cache.calls import asks
+from pytest_llmeval.records import Slot
+from tests.cache.calls import KEY, SLOT, answered, asks, never, says
+
+Make = Callable[..., Replies]
+Sql = Callable[..., list[Any]]
+
+
+def paid(replies: Replies, text: str, *, slot: Slot = SLOT) -> None:
+    request = asks(text)
+    replies.pay(request.key(), slot, says("Lima"), request=request)
+
+
+def rows(store: Store, request: Canonical) -> list[tuple[str, bytes]]:
+    return list(new_request_rows(store, request.key(), request, session="s2"))
+
+
+def requests(sql: Sql) -> list[str]:
+    return [name for (name,) in sql("SELECT key FROM Cache WHERE key LIKE 'request/%'")]
+
+
+def test_a_request_is_kept_once_beside_its_replies(make_replies: Make, sql: Sql) -> None:
+    for session in ("s1", "s2"):
+        replies = make_replies(session=session)
+        for trial in range(3):
+            paid(replies, "Peru?", slot=Slot(trial, int(session[1])))
+    assert requests(sql) == [f"request/{asks('Peru?').key()}"]
+
+
+def test_a_request_that_another_session_kept_is_not_written_again(
+    make_replies: Make, home: Path
+) -> None:
+    paid(make_replies(), "Peru?")
+    with contextlib.closing(Store(home, warn=print)) as store:
+        assert rows(store, asks("Peru?")) == []
+        [(name, _)] = rows(store, asks("Chad?"))
+    assert name == f"request/{asks('Chad?').key()}"
+
+
+def test_no_prompt_is_written_where_nothing_is_kept(make_replies: Make, home: Any) -> None:
+    paid(make_replies("off"), "Peru?")
+    assert not home.exists()
+
+
+def test_a_request_nested_too_deeply_to_be_kept_costs_no_reply(
+    make_replies: Make, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def give_up(_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(module, "parts_to_keep", give_up)
+    paid(make_replies(), "Peru?")
+    assert requests(sql) == []
+    assert make_replies().lookup(asks("Peru?").key(), SLOT) is not None
+
+
+def test_replies_without_a_request_are_kept_as_ever(make_replies: Make, sql: Sql) -> None:
+    answered(make_replies(), KEY, SLOT, says("Lima"))
+    assert answered(make_replies(), KEY, SLOT, never).body == b"Lima"
+    assert requests(sql) == []
+
+
+# The value of its row
 
 LINE: dict[str, Any] = {
     "schema": 1,
-    "request": dict(tell(asks())),
+    "request": dict(parts_to_keep(asks())),
     "created": "2026-11-21T08:41:00Z",
     "session": "s1",
 }
@@ -24,14 +96,14 @@ def stored(line: object) -> bytes:
 
 
 def test_what_is_written_is_read_back() -> None:
-    value = encode_request(tell(asks()), session="s1")
+    value = encode_request(parts_to_keep(asks()), session="s1")
     assert value is not None
-    kept = decode_request(value)
-    assert (kept.told, kept.session) == (tell(asks()), "s1")
+    line = unpack_request(value)
+    assert (line["request"], line["session"]) == (parts_to_keep(asks()), "s1")
 
 
 def test_rows_of_the_first_release_can_be_read() -> None:
-    assert decode_request(stored(LINE)).told["body"]["model"] == "m"
+    assert unpack_request(stored(LINE))["request"]["body"]["model"] == "m"
 
 
 @pytest.mark.parametrize(
@@ -43,7 +115,7 @@ def test_rows_of_the_first_release_can_be_read() -> None:
 )  # fmt: skip
 def test_a_line_that_we_did_not_write_is_refused(line: object) -> None:
     with pytest.raises(RowRefused):
-        decode_request(stored(line))
+        unpack_request(stored(line))
 
 
 @pytest.mark.parametrize(
@@ -51,24 +123,24 @@ def test_a_line_that_we_did_not_write_is_refused(line: object) -> None:
 )
 def test_a_value_that_we_did_not_write_is_refused(value: bytes) -> None:
     with pytest.raises(RowRefused):
-        decode_request(value)
+        unpack_request(value)
 
 
 def test_secrets_and_headers_in_a_body_are_blanked_at_any_depth() -> None:
     tool = {"type": "mcp", "authorization": "hunter2", "headers": {"X": "hunter2"}}
     body = {"tools": [tool], "api_key": {"value": "hunter2"}, "n": 1}
-    told = tell(asks(body=body, query="key=hunter2&v=1"))
-    assert "hunter2" not in json.dumps(told)
-    assert told["body"]["tools"][0]["type"] == "mcp"
-    assert told["query"] == "v=1"
+    parts = parts_to_keep(asks(body=body, query="key=hunter2&v=1"))
+    assert "hunter2" not in json.dumps(parts)
+    assert parts["body"]["tools"][0]["type"] == "mcp"
+    assert parts["query"] == "v=1"
 
 
 def test_a_long_text_is_cut_and_told_apart_by_its_digest() -> None:
-    one, other = (tell(asks("x" * 50_000 + end)) for end in ("a", "b"))
+    one, other = (parts_to_keep(asks("x" * 50_000 + end)) for end in ("a", "b"))
     assert one != other
     assert len(json.dumps(one)) < 11_000
 
 
 def test_a_request_that_is_too_long_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_HEADER", 100)
-    assert encode_request(tell(asks()), session="s1") is None
+    assert encode_request(parts_to_keep(asks()), session="s1") is None

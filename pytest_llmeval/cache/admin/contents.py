@@ -1,65 +1,129 @@
-"""What lies in a cache, row by row: draws by request, slot and generation."""
+"""Draws of a cache, row by row and counted: by request, slot, generation, model and host."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pytest_llmeval.cache.reply import Row, decode
+from pytest_llmeval.cache.reply import Row, decode_or_none
+from pytest_llmeval.cache.requests import PREFIX, Parts, stored_requests
 from pytest_llmeval.cache.storage.queries import StoredRow
-from pytest_llmeval.errors import RowRefused
+from pytest_llmeval.cache.storage.store import Store
 
 NAME = re.compile(
     r"(?P<key>[0-9a-f]{64})/(?P<slot>(?:shared|[0-9]{1,9})/[0-9]{1,9})"
     r"/(?:spare/(?P<spare>[0-9a-f]{32})|(?P<generation>[0-9]{1,9}))"
 )
+UNKNOWN = "?"
+
+Origin = tuple[str, str]  # a model asked for, and its host
 
 
-class DrawName(NamedTuple):
-    """The name of a draw's row.
-
-    Attributes:
-        key: of the request.
-        slot: as ``str(Slot)`` writes it.
-        generation: None for a spare one: another session's draw has its slot.
-    """
+class SlotOfKey(NamedTuple):
+    """A slot of a request; ``slot`` is as ``str(Slot)`` writes it."""
 
     key: str
     slot: str
-    generation: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class StoredDraw:
-    """A draw and where it lies; ``row`` is None if it is not one that we wrote."""
+class StoredDraw(NamedTuple):
+    """A draw and where it lies.
+
+    Attributes:
+        name: of its row.
+        slot: its slot.
+        generation: None for a spare one: another session's draw has its slot.
+        row: None if it is not one that we wrote.
+        size: bytes of the value.
+    """
 
     name: str
-    at: DrawName
+    slot: SlotOfKey
+    generation: int | None
     row: Row | None
     size: int
 
 
-def parse_name(name: str) -> DrawName | None:
-    """Read the name of a draw's row; None if it is not one."""
+def parse_name(name: str) -> tuple[SlotOfKey, int | None] | None:
+    """Read slot and generation from the name of a draw's row; None if it is not one."""
     match = NAME.fullmatch(name)
     if match is None:
         return None
     generation = match["generation"]
-    return DrawName(match["key"], match["slot"], None if generation is None else int(generation))
+    slot = SlotOfKey(match["key"], match["slot"])
+    return slot, None if generation is None else int(generation)
 
 
 def draws_in(rows: Iterable[StoredRow]) -> Iterator[StoredDraw]:
     """Pick the draws, the readable ones and those that are refused."""
     for stored in rows:
-        at = parse_name(stored.name)
-        if at is not None:
-            yield StoredDraw(stored.name, at, _decoded(stored.value), len(stored.value or b""))
+        parsed = parse_name(stored.name)
+        if parsed is not None:
+            row = decode_or_none(stored.value)
+            yield StoredDraw(stored.name, *parsed, row, len(stored.value or b""))
 
 
-def _decoded(value: bytes | None) -> Row | None:
-    try:
-        return None if value is None else decode(value)
-    except RowRefused:
-        return None
+@dataclass(slots=True)
+class Contents:
+    """What is in a cache.
+
+    Attributes:
+        slots: how many generations each slot has; a replay finds the newest.
+        requests: keys that have a reply.
+        spares: replies that a session paid for while another was first.
+        refused: rows that this plugin did not write.
+        size: bytes of the values.
+        oldest: when the first was paid for, UTC; "" if that is not known. ``newest`` likewise.
+        replies: of every generation, by model and host.
+        sizes: their bytes.
+    """
+
+    slots: Counter[SlotOfKey] = field(default_factory=Counter)
+    requests: set[str] = field(default_factory=set)
+    spares: int = 0
+    refused: int = 0
+    size: int = 0
+    oldest: str = ""
+    newest: str = ""
+    replies: Counter[Origin] = field(default_factory=Counter)
+    sizes: Counter[Origin] = field(default_factory=Counter)
+
+
+def count_contents(store: Store) -> Contents:
+    """Count what is in a cache.
+
+    Raises:
+        CacheUnusable: it cannot be read.
+    """
+    requests = stored_requests(store.rows(f"{PREFIX}*"))
+    origins = {request.key: _origin(request.parts) for request in requests}
+    contents = Contents()
+    for draw in draws_in(store.rows()):
+        contents.size += draw.size
+        if draw.row is None:
+            contents.refused += 1
+            continue
+        contents.requests.add(draw.slot.key)
+        if draw.generation is None:
+            contents.spares += 1
+        else:
+            contents.slots[draw.slot] += 1
+        created = draw.row.created
+        contents.oldest = min(filter(None, (contents.oldest, created)), default="")
+        contents.newest = max(contents.newest, created)
+        served = str(draw.row.reply.facts.get("model", UNKNOWN))
+        origin = origins.get(draw.slot.key, (served, UNKNOWN))
+        contents.replies[origin] += 1
+        contents.sizes[origin] += draw.size
+    return contents
+
+
+def _origin(parts: Parts) -> Origin:
+    body = parts["body"]
+    model = body.get("model") if isinstance(body, dict) else None
+    if parts["provider"] == "function":
+        model = parts["path"]
+    return f"{parts['provider']}/{model or UNKNOWN}", str(parts["origin"]) or "-"

@@ -1,38 +1,19 @@
-"""Which draws may go: the only place where a reply is ever removed, and only when asked to."""
+"""Draws that may go: the only place where a reply is ever removed, and only when asked to."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 
-from pytest_llmeval.cache.admin.contents import StoredDraw, draws_in
-from pytest_llmeval.cache.requests import PREFIX, row_name
+from pytest_llmeval.cache.admin.contents import SlotOfKey, StoredDraw, draws_in
+from pytest_llmeval.cache.requests import row_name
 from pytest_llmeval.cache.storage.queries import Change, StoredRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """What may go.
-
-    Attributes:
-        before: only what was paid for before then, UTC as ``Row.created`` has it.
-        kept: ids of draws that stay, however old.
-    """
-
-    before: str
-    kept: frozenset[str]
-
-    def lets_go(self, draw: StoredDraw) -> bool:
-        """Whether a draw may go; one that we did not write, or of unknown age, may not."""
-        if draw.row is None or not draw.row.created:
-            return False
-        return draw.row.created < self.before and draw.row.reply.draw not in self.kept
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Pruning:
-    """What a rule does to a cache.
+    """What is to go from a cache.
 
     Attributes:
         change: for ``Store.rewrite``.
@@ -50,7 +31,7 @@ class Pruning:
     left: int
 
 
-def prune(rows: Iterable[StoredRow], rule: Rule) -> Pruning:
+def prune(rows: Iterable[StoredRow], *, before: str, kept: Set[str]) -> Pruning:
     """Work out what goes.
 
     The generations of a slot must have no gap, or lookups would end at it: those that stay
@@ -58,38 +39,44 @@ def prune(rows: Iterable[StoredRow], rule: Rule) -> Pruning:
 
     Args:
         rows: all rows of a cache.
-        rule: what may go.
+        before: only what was paid for before then goes, UTC as ``Row.created`` has it.
+        kept: ids of draws that stay, however old.
     """
     rows = list(rows)
     draws = list(draws_in(rows))
-    locked = {draw.at[:2] for draw in draws if draw.row is None}
-    going = [draw for draw in draws if rule.lets_go(draw) and draw.at[:2] not in locked]
-    gone = {draw.name for draw in going}
-    staying = [draw for draw in draws if draw.name not in gone]
-    keys = {draw.at.key for draw in going} - {draw.at.key for draw in staying}
-    told = {row.name for row in rows if row.name.startswith(PREFIX)}
+    old = {draw.name: draw for draw in draws if _is_older(draw, before)}
+    locked = {draw.slot for draw in draws if draw.row is None}
+    going = {
+        name: draw
+        for name, draw in old.items()
+        if draw.slot not in locked and draw.row and draw.row.reply.draw not in kept
+    }
+    staying = [draw for draw in draws if draw.name not in going]
+    keys = {draw.slot.key for draw in going.values()} - {draw.slot.key for draw in staying}
+    names = {row.name for row in rows}
     return Pruning(
         change=Change(
-            removed=[*gone, *({row_name(key) for key in keys} & told)],
+            removed=[*going, *({row_name(key) for key in keys} & names)],
             renamed=list(_moving_up(staying)),
         ),
         replies=len(going),
-        size=sum(draw.size for draw in going),
+        size=sum(draw.size for draw in going.values()),
         requests=len(keys),
-        spared=sum(_is_spared(draw, rule) for draw in staying),
+        spared=len(old) - len(going),
         left=len(staying),
     )
 
 
-def _is_spared(draw: StoredDraw, rule: Rule) -> bool:
-    return draw.row is not None and "" < draw.row.created < rule.before
+def _is_older(draw: StoredDraw, before: str) -> bool:
+    """Whether a draw is; one that we did not write, or of unknown age, is not."""
+    return draw.row is not None and "" < draw.row.created < before
 
 
 def _moving_up(staying: Iterable[StoredDraw]) -> Iterator[tuple[str, str]]:
-    slots: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    slots: defaultdict[SlotOfKey, list[int]] = defaultdict(list)
     for draw in staying:
-        if draw.at.generation is not None:
-            slots[draw.at.key, draw.at.slot].append(draw.at.generation)
+        if draw.generation is not None:
+            slots[draw.slot].append(draw.generation)
     for (key, slot), generations in slots.items():
         for new, old in enumerate(sorted(generations)):
             if new != old:

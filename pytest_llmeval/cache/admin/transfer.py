@@ -13,17 +13,18 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_llmeval.cache import strict_json
-from pytest_llmeval.cache.admin.contents import parse_name
-from pytest_llmeval.cache.reply import pack, unpack
+from pytest_llmeval.cache.admin.contents import SlotOfKey, draws_in, parse_name
+from pytest_llmeval.cache.key import parse_json
+from pytest_llmeval.cache.reply import decode, pack, unpack
 from pytest_llmeval.cache.requests import PREFIX, pack_request, unpack_request
-from pytest_llmeval.cache.storage.queries import StoredRow
+from pytest_llmeval.cache.storage.queries import Change, NewRow, StoredRow
 from pytest_llmeval.cache.storage.store import Store
 from pytest_llmeval.errors import CacheError, RowRefused
 
@@ -66,7 +67,7 @@ def export(store: Store, path: Path) -> Exported:
     return Exported(draws, requests, left_out=len(rows) - len(lines))
 
 
-def read_export(path: Path) -> list[tuple[str, bytes]]:
+def read_export(path: Path) -> list[NewRow]:
     """Read a file that ``export`` wrote, and check it to its end.
 
     Returns:
@@ -76,11 +77,11 @@ def read_export(path: Path) -> list[tuple[str, bytes]]:
         ImportRefused: it did not write this; names the line.
         OSError: the file cannot be read.
     """
-    rows: list[tuple[str, bytes]] = []
+    rows: list[NewRow] = []
     number = 0
     try:
         with path.open("rb") as plain, _unpacked(plain) as file:
-            for number, text in enumerate(_lines(file), start=1):
+            for number, text in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
                 line = _parsed(text)
                 if number == 1:
                     _check_head(line)
@@ -96,10 +97,11 @@ def read_export(path: Path) -> list[tuple[str, bytes]]:
 
 
 def _order(row: StoredRow) -> tuple[str, int]:
-    at = parse_name(row.name)
-    if at is None:
+    parsed = parse_name(row.name)
+    if parsed is None:
         return row.name, 0
-    return f"{at.key}/{at.slot}", -1 if at.generation is None else at.generation
+    slot, generation = parsed
+    return "/".join(slot), -1 if generation is None else generation
 
 
 def _line(row: StoredRow) -> dict[str, Any] | None:
@@ -113,10 +115,10 @@ def _line(row: StoredRow) -> dict[str, Any] | None:
         header, body = unpack(row.value)
     except RowRefused:
         return None
-    return {"name": row.name, "reply": header} | _written(body)
+    return {"name": row.name, "reply": header} | _body_fields(body)
 
 
-def _written(body: bytes) -> dict[str, str]:
+def _body_fields(body: bytes) -> dict[str, str]:
     try:
         return {"body": body.decode("utf-8")}
     except UnicodeDecodeError:
@@ -144,14 +146,9 @@ def _unpacked(plain: io.BufferedReader) -> io.BufferedIOBase:
     return gzip.GzipFile(fileobj=plain) if magic == PACKED else plain
 
 
-def _lines(file: io.BufferedIOBase) -> Iterator[bytes]:
-    while line := file.readline(LONGEST_LINE):
-        yield line
-
-
 def _parsed(line: bytes) -> dict[str, Any]:
     try:
-        parsed = strict_json.parse(line)
+        parsed = parse_json(line)
     except ValueError as exc:
         raise RowRefused(f"it is no JSON ({exc})") from exc
     if not isinstance(parsed, dict):
@@ -166,7 +163,7 @@ def _check_head(line: dict[str, Any]) -> None:
         raise RowRefused(f"it has schema {line.get('schema')!r}, this version reads {SCHEMA}")
 
 
-def _row(line: dict[str, Any]) -> tuple[str, bytes]:
+def _row(line: dict[str, Any]) -> NewRow:
     name = line.get("name")
     if not isinstance(name, str):
         raise RowRefused("it has no name")
@@ -187,29 +184,83 @@ def _request_value(name: str, line: dict[str, Any]) -> bytes:
 
 
 def _reply_value(name: str, line: dict[str, Any]) -> bytes:
-    at = parse_name(name)
-    if at is None:
+    parsed = parse_name(name)
+    if parsed is None:
         raise RowRefused("its name is not that of a draw")
+    _, generation = parsed
     try:
-        value = pack(line["reply"], _read(line))
+        value = pack(line["reply"], _body(line))
     except (LookupError, TypeError, ValueError, RecursionError) as exc:
         raise RowRefused("it has no proper body") from exc
     header, _ = unpack(value)  # checks every field, and the digest of the body
-    if at.generation is None and not name.endswith(header["draw"]):
+    if generation is None and not name.endswith(header["draw"]):
         raise RowRefused("its name and its draw differ")
     return value
 
 
-def _read(line: dict[str, Any]) -> bytes:
+def _body(line: dict[str, Any]) -> bytes:
     if "body_base64" in line:
         return base64.b64decode(line["body_base64"], validate=True)
     return str(line["body"]).encode("utf-8")
 
 
-def _checked_end(
-    line: dict[str, Any], rows: list[tuple[str, bytes]], *, rest: bytes
-) -> list[tuple[str, bytes]]:
+def _checked_end(line: dict[str, Any], rows: list[NewRow], *, rest: bytes) -> list[NewRow]:
     requests = sum(name.startswith(PREFIX) for name, _ in rows)
     if line != {"draws": len(rows) - requests, "requests": requests} or rest:
         raise RowRefused("the last line does not count the lines before it")
     return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """What the rows of a file add to a cache.
+
+    Attributes:
+        change: for ``Store.rewrite``.
+        new: draws in slots that had none.
+        spare: draws in slots that had another; a replay goes on finding that one.
+        known: draws that the cache had already.
+    """
+
+    change: Change
+    new: int
+    spare: int
+    known: int
+
+
+def merge(rows: Iterable[StoredRow], foreign: Sequence[NewRow]) -> Merging:
+    """Work out what to add to a cache; nothing that it has is changed.
+
+    Args:
+        rows: all rows of the cache.
+        foreign: names and values that ``read_export`` gave: checked, generations in order.
+    """
+    present: defaultdict[SlotOfKey, set[str]] = defaultdict(set)
+    taken: set[SlotOfKey] = set()
+    for stored in draws_in(rows):
+        if stored.generation is not None:
+            taken.add(stored.slot)
+        if stored.row is not None:
+            present[stored.slot].add(stored.row.reply.draw)
+    generations: Counter[SlotOfKey] = Counter()
+    counts: Counter[str] = Counter()
+    added: list[NewRow] = []
+    for name, value in foreign:
+        parsed = parse_name(name)
+        if parsed is None:  # a request; one that the cache has stays
+            added.append((name, value))
+            continue
+        (slot, generation), draw = parsed, decode(value).reply.draw
+        if draw in present[slot]:
+            counts["known"] += 1
+            continue
+        present[slot].add(draw)
+        if generation is None or slot in taken:
+            counts["spare"] += 1
+            place = f"spare/{draw}"
+        else:
+            counts["new"] += 1
+            place = str(generations[slot])
+            generations[slot] += 1
+        added.append((f"{slot.key}/{slot.slot}/{place}", value))
+    return Merging(Change(added=added), counts["new"], counts["spare"], counts["known"])

@@ -1,15 +1,14 @@
-"""What `llmeval cache` says."""
+"""Sentences of `llmeval cache`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pytest_llmeval.cache.admin.explain import Explained
-from pytest_llmeval.cache.admin.merge import Merging
+from pytest_llmeval.cache.admin.contents import Contents
 from pytest_llmeval.cache.admin.prune import Pruning
-from pytest_llmeval.cache.admin.statistics import Contents
-from pytest_llmeval.cache.admin.transfer import Exported
+from pytest_llmeval.cache.admin.transfer import Exported, Merging
+from pytest_llmeval.records import Call
 from pytest_llmeval.reports.table import aligned
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -32,8 +31,8 @@ def contents(found: Contents, folder: Path) -> Iterator[str]:
             "see SECURITY.md"
         )
     rows = [
-        (model, host, str(share.replies), size(share.size))
-        for (model, host), share in sorted(found.shares.items())
+        (model, host, str(replies), size(found.sizes[model, host]))
+        for (model, host), replies in sorted(found.replies.items())
     ]
     yield from aligned([("model", "host", "replies", "size"), *rows], left=2) if rows else []
 
@@ -67,11 +66,11 @@ def merged(done: Merging, path: Path) -> str:
     )
 
 
-def explanation(calls: Iterable[Explained]) -> Iterator[str]:
+def explanation(calls: Iterable[tuple[Call, str]]) -> Iterator[str]:
     """Say what became of each call, equal causes together."""
     causes: dict[tuple[str, str], list[str]] = {}
-    for each in calls:
-        causes.setdefault((each.call.key, each.cause), []).append(str(each.call.slot))
+    for call, cause in calls:
+        causes.setdefault((call.key, cause), []).append(str(call.slot))
     for (key, cause), slots in causes.items():
         yield f"request {key[:12]}  {plural(len(slots), 'draw')} {', '.join(slots)}"
         yield f"  {cause}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache.admin.prune import Pruning, Rule, prune
+from pytest_llmeval.cache.admin.prune import Pruning, prune
 from pytest_llmeval.cache.replies import Replies, StoredReply
 from pytest_llmeval.cache.storage.queries import Change
 from pytest_llmeval.cache.storage.store import Store
@@ -26,15 +26,11 @@ def store(home: Path) -> Iterator[Store]:
         yield store
 
 
-def rule(*kept: str, before: str = EVER) -> Rule:
-    return Rule(before=before, kept=frozenset(kept))
-
-
-def pruned(store: Store, by: Rule) -> Pruning:
+def pruned(store: Store, *kept: str, before: str = EVER) -> Pruning:
     made: list[Pruning] = []
 
     def plan(rows: Any) -> Change:
-        made.append(prune(rows, by))
+        made.append(prune(rows, before=before, kept=frozenset(kept)))
         return made[0].change
 
     store.rewrite(plan)
@@ -53,14 +49,14 @@ def names(sql: Sql) -> list[str]:
 
 def test_young_draws_stay(make_replies: Make, store: Store, sql: Sql) -> None:
     draw(make_replies, "s1")
-    done = pruned(store, rule(before=NEVER))
+    done = pruned(store, before=NEVER)
     assert (done.replies, done.left, len(names(sql))) == (0, 1, 1)
 
 
 def test_old_draws_go_with_their_request(make_replies: Make, store: Store, sql: Sql) -> None:
     request = asks()
     make_replies().pay(request.key(), SLOT, says("Lima"), request=request)
-    done = pruned(store, rule())
+    done = pruned(store)
     assert (done.replies, done.requests, done.left) == (1, 1, 0)
     assert done.size > 0
     assert names(sql) == []
@@ -68,7 +64,7 @@ def test_old_draws_go_with_their_request(make_replies: Make, store: Store, sql: 
 
 def test_draws_that_a_run_names_stay_however_old(make_replies: Make, store: Store) -> None:
     kept, _lost = (draw(make_replies, "s1", Slot(trial, 0)) for trial in range(2))
-    done = pruned(store, rule(kept.draw))
+    done = pruned(store, kept.draw)
     assert (done.replies, done.spared, done.requests) == (1, 1, 0)
     replies = make_replies()
     found = [replies.lookup(asks().key(), Slot(trial, 0)) for trial in range(2)]
@@ -80,7 +76,7 @@ def test_generations_that_stay_are_found_without_those_that_went(
     make_replies: Make, store: Store, sql: Sql, stays: int
 ) -> None:
     drawn = [draw(make_replies, f"s{n}") for n in range(3)]
-    pruned(store, rule(drawn[stays].draw))
+    pruned(store, drawn[stays].draw)
     assert names(sql) == [f"{asks().key()}/0/0/0"]
     assert answered(make_replies("auto"), asks().key(), SLOT, never).draw == drawn[stays].draw
 
@@ -90,9 +86,9 @@ def test_a_spare_goes_and_stays_as_any_other(make_replies: Make, store: Store, s
     late = overtaken(lambda: other.pay(KEY, SLOT, says("first")), "late")
     make_replies().pay(KEY, SLOT, late)
     [spare] = [name for name in names(sql) if "spare" in name]
-    pruned(store, rule(spare.rpartition("/")[2]))
+    pruned(store, spare.rpartition("/")[2])
     assert names(sql) == [spare]
-    pruned(store, rule())
+    pruned(store)
     assert names(sql) == []
 
 
@@ -103,7 +99,7 @@ def test_a_slot_with_a_row_that_we_did_not_write_is_left_alone(
         draw(make_replies, session)
     sql("UPDATE Cache SET mode = 4 WHERE key LIKE '%/0/0/1'")
     before = sql("SELECT * FROM Cache")
-    assert pruned(store, rule()).replies == 0
+    assert pruned(store).replies == 0
     assert sql("SELECT * FROM Cache") == before
 
 
@@ -114,10 +110,10 @@ def test_a_draw_of_unknown_age_stays(make_replies: Make, store: Store, sql: Sql)
     [(value,)] = sql("SELECT value FROM Cache")
     undated = zlib.compress(zlib.decompress(value).replace(b'"created":"2', b'"created":"x'))
     sql("UPDATE Cache SET value = ?", undated)
-    assert pruned(store, rule()).replies == 0
+    assert pruned(store).replies == 0
 
 
 def test_rows_of_other_names_are_left_alone(store: Store, sql: Sql) -> None:
     store.add("whatever", b"value")
-    pruned(store, rule())
+    pruned(store)
     assert names(sql) == ["whatever"]

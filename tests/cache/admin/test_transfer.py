@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.cache import requests as request_module
-from pytest_llmeval.cache.admin.merge import Merging, merge
-from pytest_llmeval.cache.admin.transfer import ImportRefused, export, read_export
+from pytest_llmeval.cache.admin.transfer import ImportRefused, Merging, export, merge, read_export
 from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.cache.storage.queries import Change
 from pytest_llmeval.cache.storage.store import Store

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache.admin.statistics import count
+from pytest_llmeval.cache.admin.contents import count_contents
 from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.cache.storage.store import Store
 from pytest_llmeval.records import Slot
@@ -23,8 +23,8 @@ def store(home: Path) -> Iterator[Store]:
 
 
 def test_an_empty_cache_has_nothing(store: Store) -> None:
-    contents = count(store)
-    assert (contents.size, contents.oldest, contents.shares) == (0, "", {})
+    contents = count_contents(store)
+    assert (contents.size, contents.oldest, contents.replies) == (0, "", {})
 
 
 def test_requests_draws_generations_and_spares_are_counted(
@@ -35,7 +35,7 @@ def test_requests_draws_generations_and_spares_are_counted(
             make_replies("refresh", session=session).pay(KEY, Slot(trial, 0), says("Lima"))
     other, third = (make_replies("refresh", session="s3") for _ in range(2))
     third.pay(KEY, SLOT, overtaken(lambda: other.pay(KEY, SLOT, says("Lima")), "late"))
-    contents = count(store)
+    contents = count_contents(store)
     assert contents.requests == {KEY}
     assert contents.slots == {(KEY, "0/0"): 3, (KEY, "1/0"): 2, (KEY, "2/0"): 2}
     assert contents.spares == 1
@@ -48,8 +48,9 @@ def test_replies_are_counted_by_model_and_host(make_replies: Make, store: Store)
     for request in (asks(), function, nameless):
         make_replies().pay(request.key(), SLOT, says("Lima"), request=request)
     make_replies().pay(KEY, SLOT, says("Lima", facts={"model": "served"}))
-    shares = count(store).shares
-    assert {origin: share.replies for origin, share in shares.items()} == {
+    contents = count_contents(store)
+    assert contents.sizes.total() == contents.size
+    assert contents.replies == {
         ("openai/m", "http://127.0.0.1:8000"): 1,
         ("function/bot:answer", "-"): 1,
         ("openai/?", "http://127.0.0.1:8000"): 1,
@@ -64,7 +65,7 @@ def test_rows_that_we_did_not_write_are_counted_apart(
         make_replies().pay(KEY, Slot(trial, 0), says("Lima"))
     sql("UPDATE Cache SET mode = 4 WHERE key LIKE '%/0/0/0'")
     sql("UPDATE Cache SET value = x'00' WHERE key LIKE '%/1/0/0'")
-    contents = count(store)
+    contents = count_contents(store)
     assert (contents.refused, len(contents.slots)) == (2, 1)
 
 
@@ -76,4 +77,4 @@ def test_more_rows_than_a_page_are_all_read(
     monkeypatch.setattr(paging, "SIZE", 2)
     for trial in range(5):
         make_replies().pay(KEY, Slot(trial, 0), says("Lima"))
-    assert len(count(store).slots) == 5
+    assert len(count_contents(store).slots) == 5
