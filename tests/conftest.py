@@ -51,9 +51,23 @@ def imported() -> None:
         import_module(name)
 
 
+# Each process that a nested session starts would import all of hypothesis and anyio for these
+# plugins of theirs, which takes half as long as the rest of a session.
+NO_PLUGINS = "-p no:hypothesispytest -p no:anyio"
+
+
 @pytest.fixture
-def pytester(imported: None, pytester: pytest.Pytester) -> pytest.Pytester:
+def pytester(
+    imported: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> pytest.Pytester:
+    monkeypatch.setenv("PYTEST_ADDOPTS", NO_PLUGINS)
     return pytester
+
+
+@pytest.fixture
+def anyio_plugin(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nested sessions load anyio's plugin."""
+    monkeypatch.delenv("PYTEST_ADDOPTS")
 
 
 @pytest.fixture

@@ -187,6 +187,7 @@ def test_a_shared_patcher_makes_a_case_exclusive(pytester: pytest.Pytester) -> N
     result.stdout.fnmatch_lines(["1 case* ran serially: mocker (1)"])
 
 
+@pytest.mark.usefixtures("anyio_plugin")
 @pytest.mark.parametrize("mark", ["asyncio", "anyio"])
 def test_ordinary_async_tests_run_between_evals(pytester: pytest.Pytester, mark: str) -> None:
     evals(pytester)

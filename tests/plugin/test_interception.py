@@ -341,6 +341,7 @@ def test_what_a_wider_fixture_asks_is_a_draw_of_every_case_that_uses_it(
     result.stdout.fnmatch_lines(["*4 calls made, 3 replayed*"])
 
 
+@pytest.mark.usefixtures("anyio_plugin")
 def test_a_plugin_that_runs_all_in_one_context_does_not_mix_trials_up(
     pytester: pytest.Pytester, servers: list[OpenAIServer]
 ) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 
-@pytest.mark.parametrize("arguments", [(), ("-n", "1")], ids=["alone", "worker"])
-def test_anyio_runs_its_own_serially(pytester: pytest.Pytester, arguments: tuple[str, ...]) -> None:
+@pytest.mark.usefixtures("anyio_plugin")
+def test_anyio_runs_its_own_serially(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         bot="async def answer(messages): return 'yes'",
         test_it="""
@@ -40,7 +40,7 @@ def test_anyio_runs_its_own_serially(pytester: pytest.Pytester, arguments: tuple
     )
     pytester.makeini("[pytest]\nllm_model = function/bot:answer\npythonpath = .\n")
 
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments, timeout=60)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", timeout=60)
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*case ran serially: anyio (1)"])

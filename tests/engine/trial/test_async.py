@@ -539,7 +539,7 @@ def test_sync_evals_import_no_asyncio(pytester: pytest.Pytester) -> None:
         """
     )
 
-    result = pytester.runpytest_subprocess(*ALONE, "-p", "no:anyio", timeout=60)
+    result = pytester.runpytest_subprocess(*ALONE, timeout=60)
 
     result.assert_outcomes(passed=1)
 
