@@ -99,23 +99,23 @@ def files_used(config: pytest.Config) -> list[Path]:
     if top is None:
         return []
     top = Path(os.path.realpath(top))
+    prefixes = map(Path, (sys.prefix, sys.base_prefix))
+    environments = [path for path in prefixes if path != top and path.is_relative_to(top)]
     modules = (*sys.modules.values(), *config.pluginmanager.get_plugins())
     # Not by getattr, at which a lazy module would be imported.
     spaces = (object.__getattribute__(m, "__dict__") for m in modules if isinstance(m, ModuleType))
-    names = {str(space.get("__file__")) for space in spaces} | {str(config.inipath)}
     by_folder: dict[str, list[str]] = {}
-    for name in filter(os.path.isabs, names):
-        folder, file = os.path.split(name)
-        if not any(part in folder for part in _INSTALLED):
-            by_folder.setdefault(os.path.realpath(folder), []).append(file)
-    environments = [path for path in map(Path, (sys.prefix, sys.base_prefix)) if path != top]
-    return [
-        Path(folder, file)
-        for folder, files in by_folder.items()
-        if Path(folder).is_relative_to(top)
-        and not any(e.is_relative_to(top) and Path(folder).is_relative_to(e) for e in environments)
-        for file in files
-    ]
+    for name in {str(space.get("__file__")) for space in spaces} | {str(config.inipath)}:
+        written, file = os.path.split(name)
+        by_folder.setdefault(written, []).append(file)
+    used: list[Path] = []
+    for written in filter(os.path.isabs, by_folder):
+        if any(part in written for part in _INSTALLED):
+            continue
+        folder = Path(os.path.realpath(written))
+        if folder.is_relative_to(top) and not any(map(folder.is_relative_to, environments)):
+            used += [folder / file for file in by_folder[written]]
+    return used
 
 
 def git_state(config: pytest.Config) -> GitState:
