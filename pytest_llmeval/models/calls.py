@@ -15,7 +15,7 @@ from pytest_llmeval.cache.reply import Accepts, accept_any
 from pytest_llmeval.errors import BudgetExceeded, LLMEvalError, ProviderFailed
 from pytest_llmeval.models.attribution import apart
 from pytest_llmeval.models.base import CurrentTrial
-from pytest_llmeval.models.reply_facts import count, duration, word
+from pytest_llmeval.models.reply_facts import sensible
 from pytest_llmeval.records import Call, Parameter, Slot
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def sampling_parameters(body: Mapping[str, object]) -> dict[str, Parameter]:
 
 
 def _answered_call(request: Request, slot: Slot, reply: StoredReply) -> Call:
-    facts = reply.facts
+    facts = sensible(reply.facts)
     return Call(
         key=request.key,
         slot=slot,
@@ -185,13 +185,13 @@ def _answered_call(request: Request, slot: Slot, reply: StoredReply) -> Call:
         reply_sha256=reply.sha256,
         replayed=reply.replayed,
         model=request.model,
-        served=word(facts.get("model")),
-        fingerprint=word(facts.get("fingerprint")),
+        served=facts.get("model"),
+        fingerprint=facts.get("fingerprint"),
         host=request.host,
         parameters=request.parameters,
-        input_tokens=count(facts.get("input_tokens")),
-        output_tokens=count(facts.get("output_tokens")),
-        seconds=duration(facts.get("seconds")),
+        input_tokens=facts.get("input_tokens"),
+        output_tokens=facts.get("output_tokens"),
+        seconds=facts.get("seconds"),
     )
 
 

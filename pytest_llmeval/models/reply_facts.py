@@ -1,42 +1,37 @@
-"""What a reply says of its call, taken only if it can be true.
+"""Facts that a reply tells of its call, taken only if they can be true.
 
-A server may say anything, and what was stored may have been planted. What makes no sense
-counts as not said: a run file, a price or a report could not hold it.
+A server may say anything, and a stored reply may have been planted. A value that makes no
+sense counts as not said: a run file, a price or a report could not hold it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-LARGEST_COUNT = 2**53 - 1  # beyond it readers of JSON round
+LARGEST_NUMBER = 2**53 - 1  # beyond it readers of JSON round
 LONGEST_NAME = 500  # characters of a model or a fingerprint
-COUNTS = ("input_tokens", "output_tokens")
+NAMES = ("model", "fingerprint")
+NUMBERS: Mapping[str, tuple[type, ...]] = {
+    "input_tokens": (int,),
+    "output_tokens": (int,),
+    "seconds": (int, float),
+}
 
 
-def sensible(facts: Mapping[str, object]) -> dict[str, str | int]:
-    """Keep the names and counts of tokens that a reply tells, where they make sense.
+def sensible(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep the facts that make sense: names, counts of tokens, and seconds.
 
     Args:
         facts: by name, as the reply has them.
     """
-    read = {name: count(said) if name in COUNTS else word(said) for name, said in facts.items()}
-    return {name: value for name, value in read.items() if value is not None}
-
-
-def count(value: object) -> int | None:
-    """Read a number of tokens; None if it is none."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return value if 0 <= value <= LARGEST_COUNT else None
-
-
-def word(value: object) -> str | None:
-    """Read a name; None if it is none."""
-    return value if isinstance(value, str) and len(value) <= LONGEST_NAME else None
-
-
-def duration(value: object) -> float | None:
-    """Read seconds; None if they are none."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
-    return float(value) if 0 <= value <= LARGEST_COUNT else None  # no NaN is, nor infinity
+    kept: dict[str, Any] = {}
+    for name in NAMES:
+        text = facts.get(name)
+        if isinstance(text, str) and len(text) <= LONGEST_NAME:
+            kept[name] = text
+    for name, kinds in NUMBERS.items():
+        number: Any = facts.get(name)
+        if type(number) in kinds and 0 <= number <= LARGEST_NUMBER:  # True is no number
+            kept[name] = number
+    return kept

@@ -13,15 +13,23 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 
+from pytest_llmeval.cache.replies import StoredReply
 from pytest_llmeval.models.base import CurrentTrial
-from pytest_llmeval.models.http.exchange import Exchange, HttpRequest, JsonObject, unreachable
+from pytest_llmeval.models.http.exchange import (
+    UNANSWERED,
+    Exchange,
+    HttpRequest,
+    JsonObject,
+    Unanswered,
+    reply_for_sdk,
+)
 from pytest_llmeval.models.http.streams import Reading
 from pytest_llmeval.models.http_errors import ANSWERING_STATUSES, failure_of, read_error
 from pytest_llmeval.models.http_reply import HttpReply, ReplyTooLarge
 from pytest_llmeval.models.limits.retries import NetworkFailed, TimedOut
 
 # Bytes that are unpacked at a time, as nothing bounds what a library makes of more.
-PACKED_PIECE = 64
+PIECE = 64
 
 
 class Question:
@@ -61,8 +69,12 @@ class Question:
             library.RequestError: the network failed, however often it was tried.
             CacheError: the store cannot be used.
         """
-        reply = self._exchange.reply(self._sent, lambda deadline: deadline.run(receive))
-        return self._handed_on(reply)
+        outcome: StoredReply | Unanswered
+        try:
+            outcome = self._exchange.answer(self._sent, lambda deadline: deadline.run(receive))
+        except UNANSWERED as exc:
+            outcome = exc
+        return self._handed_on(outcome)
 
     async def answer_async(self, receive: Callable[[], HttpReply], *, awaits: bool = False) -> Any:
         """Answer it to a coroutine: as ``answer``.
@@ -71,19 +83,21 @@ class Question:
             receive: sends it once and reads the whole reply; run in another thread.
             awaits: that goes on only while this event loop runs.
         """
-        reply = await self._exchange.reply_async(
-            self._sent, lambda deadline: deadline.run(receive), awaits=awaits
-        )
-        return self._handed_on(reply)
+        outcome: StoredReply | Unanswered
+        try:
+            outcome = await self._exchange.answer_async(
+                self._sent, lambda deadline: deadline.run(receive), awaits=awaits
+            )
+        except UNANSWERED as exc:
+            outcome = exc
+        return self._handed_on(outcome)
 
-    def _handed_on(self, reply: HttpReply | NetworkFailed) -> Any:
-        if isinstance(reply, HttpReply):
-            return response(self._library, reply)
-        if self._retries_errors:
-            return response(self._library, unreachable(reply))
-        if isinstance(reply, TimedOut):
-            raise self._library.ReadTimeout(str(reply), request=self._request)
-        raise reply.error
+    def _handed_on(self, outcome: StoredReply | Unanswered) -> Any:
+        if isinstance(outcome, NetworkFailed) and not self._retries_errors:
+            if isinstance(outcome, TimedOut):
+                raise self._library.ReadTimeout(str(outcome), request=self._request)
+            raise outcome.error
+        return response(self._library, reply_for_sdk(outcome))
 
 
 def json_object(content: bytes) -> JsonObject | None:
@@ -111,10 +125,10 @@ def received(library: Any, send: Callable[[Any], Any], request: Any, *, most: in
     try:
         response = send(request)
         try:
-            reading.add_all(response.iter_raw())
+            packed = reading.add_all(response.iter_raw())
         finally:
             response.close()
-        return _http_reply(library, response, reading)
+        return _http_reply(library, response, reading, packed)
     except ReplyTooLarge as exc:
         return exc.reply
     except Exception as exc:  # a TLS error can come as it is
@@ -133,7 +147,7 @@ async def received_async(
                 reading.add(chunk)
         finally:
             await response.aclose()
-        return _http_reply(library, response, reading)
+        return _http_reply(library, response, reading, reading.body)
     except ReplyTooLarge as exc:
         return exc.reply
     except Exception as exc:  # a RuntimeError, too, where a connection is another loop's
@@ -192,8 +206,20 @@ def _http_request(request: Any, body: JsonObject) -> HttpRequest:
     )
 
 
-def _http_reply(library: Any, response: Any, reading: Reading) -> HttpReply:
-    body = _unpacked(library, response, reading)
+def _http_reply(library: Any, response: Any, reading: Reading, packed: bytes) -> HttpReply:
+    """Describe a reply that was read to its end, and undo its packing.
+
+    The library that asked for the packing undoes it, layer by layer: it would unpack a piece
+    through all of them, a thousandfold in each.
+
+    Raises:
+        ReplyTooLarge: there is more than may be read in the reply, or in one of its layers.
+    """
+    body = packed
+    for packing in reversed(response.headers.get_list("content-encoding", split_commas=True)):
+        pieces = (body[start : start + PIECE] for start in range(0, len(body), PIECE))
+        again = library.Response(200, headers={"content-encoding": packing}, content=pieces)
+        body = Reading(most=reading.most).add_all(again.iter_bytes())
     return HttpReply(
         status=response.status_code,
         headers=dict(response.headers),
@@ -201,21 +227,3 @@ def _http_reply(library: Any, response: Any, reading: Reading) -> HttpReply:
         seconds=time.perf_counter() - reading.started,
         first_chunk_seconds=reading.first,
     )
-
-
-def _unpacked(library: Any, response: Any, reading: Reading) -> bytes:
-    """Undo the packing of a reply as its library does, but no further than the bound.
-
-    Layer by layer: the library unpacks a piece through all of them, a thousandfold in each.
-
-    Raises:
-        ReplyTooLarge: there is more in the reply, or in one of its layers.
-    """
-    packed = reading.body
-    for packing in reversed(response.headers.get_list("content-encoding", split_commas=True)):
-        pieces = (
-            packed[start : start + PACKED_PIECE] for start in range(0, len(packed), PACKED_PIECE)
-        )
-        again = library.Response(200, headers={"content-encoding": packing}, content=pieces)
-        packed = Reading(most=reading.most).add_all(again.iter_bytes())
-    return packed

@@ -31,7 +31,6 @@ from pytest_llmeval.models.limits.retries import (
     is_throttled,
     send_with_retries,
 )
-from pytest_llmeval.records import Failure
 
 JsonObject = Mapping[str, object]
 
@@ -44,9 +43,9 @@ CAP_CODE = "llmeval_cap"
 UNREACHABLE_CODE = "llmeval_no_reply"
 
 # They describe bytes that were decoded, or a connection that is not the SDK's.
-WIRE_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
+CONNECTION_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 # A redirected request would be another request, which a replay could not find.
-DROPPED_HEADERS = (*WIRE_HEADERS, "location")
+DROPPED_HEADERS = (*CONNECTION_HEADERS, "location")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +73,10 @@ class Dialect:
 
     def answer_check(self, path: str) -> AnswerCheck | None:
         """Find what judges the replies to a path; None where no model speaks."""
-        return next((check for end, check in self.answers.items() if path.endswith(end)), None)
+        for end, check in self.answers.items():
+            if path.endswith(end):
+                return check
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,21 +116,24 @@ class Post(Protocol):
 
 
 class HttpFailed(ProviderFailed):
-    """A call ended in a reply that cannot be used; it is handed to the SDK."""
+    """A call ended in a reply that cannot be used."""
 
-    def __init__(
-        self, reply: HttpReply, *, failure: Failure | None = None, is_refusal: bool = False
-    ) -> None:
+    def __init__(self, reply: HttpReply, *, is_refusal: bool = False) -> None:
         """Describe the reply by status and error code; its text may quote the prompt."""
         code = reply.error.code
         reason = f"HTTP {reply.status} ({code})" if code else f"HTTP {reply.status}"
         super().__init__(
             reply.error.message if is_refusal else reason,
-            failure=failure or reply.failure,
+            failure=reply.failure,
             reason=reason,
             is_refusal=is_refusal,
         )
         self.reply = reply
+
+
+# Why a request was not answered. An SDK is told by a reply, see ``reply_for_sdk``.
+Unanswered = ReplayMiss | BudgetExceeded | HttpFailed | NetworkFailed
+UNANSWERED = (ReplayMiss, BudgetExceeded, HttpFailed, NetworkFailed)
 
 
 def is_kept(dialect: Dialect, *, method: str, path: str, content_type: str) -> bool:
@@ -173,7 +178,9 @@ class Exchange:
             CacheError: the store cannot be used.
         """
         described = describe(request, self.dialect, self.calls.aliases)
-        return self.calls.call(described, lambda _slot: self._perform(request, attempt))
+        return self.calls.call(
+            described, lambda _slot: self._perform(request, attempt, described.model)
+        )
 
     async def answer_async(
         self, request: HttpRequest, attempt: Attempt, *, awaits: bool = False
@@ -187,38 +194,12 @@ class Exchange:
         """
         described = describe(request, self.dialect, self.calls.aliases)
         return await self.calls.call_async(
-            described, lambda _slot: self._perform(request, attempt), awaits=awaits
+            described,
+            lambda _slot: self._perform(request, attempt, described.model),
+            awaits=awaits,
         )
 
-    def reply(self, request: HttpRequest, attempt: Attempt) -> HttpReply | NetworkFailed:
-        """Answer a request of an SDK; see ``answer``.
-
-        Returns:
-            The reply for the SDK; failures have a status that the SDK raises for. Else why
-            no attempt got a reply.
-
-        Raises:
-            CacheError: the store cannot be used.
-        """
-        try:
-            return _answered(self.answer(request, attempt))
-        except (ReplayMiss, BudgetExceeded, HttpFailed) as exc:
-            return refused(exc)
-        except NetworkFailed as exc:
-            return exc
-
-    async def reply_async(
-        self, request: HttpRequest, attempt: Attempt, *, awaits: bool = False
-    ) -> HttpReply | NetworkFailed:
-        """Answer a request of an awaitable SDK: as ``reply``; see ``answer_async``."""
-        try:
-            return _answered(await self.answer_async(request, attempt, awaits=awaits))
-        except (ReplayMiss, BudgetExceeded, HttpFailed) as exc:
-            return refused(exc)
-        except NetworkFailed as exc:
-            return exc
-
-    def _perform(self, request: HttpRequest, attempt: Attempt) -> Answer:
+    def _perform(self, request: HttpRequest, attempt: Attempt, model: str | None) -> Answer:
         """Make the call; whatever is no complete success is raised."""
         dialect, retries = self.dialect, self.retries
         if not request.has_key():
@@ -227,7 +208,7 @@ class Exchange:
             raise HttpFailed(_unsendable_key(dialect.key_variable), is_refusal=True)
         expected = _expected(request, dialect)
         gate = retries.gates.of(dialect.provider, request.origin)
-        with retries.budget.meter(_asked(request, dialect), request.body) as meter:
+        with retries.budget.meter(model, request.body) as meter:
             metered = meter.metered(lambda left: settled(attempt(left), expected), _bill)
             reply = send_with_retries(metered, retries, gate)
         if reply.facts is None:
@@ -240,19 +221,29 @@ class Exchange:
         )
 
 
-def _answered(reply: StoredReply) -> HttpReply:
-    """Hand a reply to the SDK."""
-    headers = {**reply.headers, CACHED_HEADER: str(reply.replayed).lower()}
+def reply_for_sdk(outcome: StoredReply | Unanswered) -> HttpReply:
+    """Word the outcome of a request as a reply; for a failure the SDK raises by the status."""
+    if isinstance(outcome, StoredReply):
+        headers = {**outcome.headers, CACHED_HEADER: str(outcome.replayed).lower()}
+        return HttpReply(status=outcome.status, headers=headers, body=outcome.body)
+    if isinstance(outcome, HttpFailed):
+        reply = without_connection_headers(outcome.reply)
+    elif isinstance(outcome, NetworkFailed):  # as a gateway would say it
+        is_late = isinstance(outcome, TimedOut)
+        status = HTTPStatus.GATEWAY_TIMEOUT if is_late else HTTPStatus.BAD_GATEWAY
+        reply = own_failure(status, f"no reply: {outcome}", code=UNREACHABLE_CODE)
+    else:
+        code = MISS_CODE if isinstance(outcome, ReplayMiss) else CAP_CODE
+        reply = own_failure(HTTPStatus.FAILED_DEPENDENCY, str(outcome), code=code)
+    failure = outcome.failure if isinstance(outcome, HttpFailed) else "infrastructure"
+    headers = {**reply.headers, "x-should-retry": "false", FAILURE_HEADER: failure}
     return HttpReply(status=reply.status, headers=headers, body=reply.body)
 
 
-def refused(exc: ReplayMiss | BudgetExceeded | HttpFailed) -> HttpReply:
-    """Hand a failure to the SDK, which raises for its status."""
-    if isinstance(exc, HttpFailed):
-        return _for_the_sdk(exc.reply, exc.failure)
-    code = MISS_CODE if isinstance(exc, ReplayMiss) else CAP_CODE
-    unsent = own_failure(HTTPStatus.FAILED_DEPENDENCY, str(exc), code=code)
-    return _for_the_sdk(unsent, "infrastructure")
+def without_connection_headers(reply: HttpReply) -> HttpReply:
+    """Take away what describes bytes that were decoded, and where a redirect would lead."""
+    kept = {name: text for name, text in reply.headers.items() if name not in DROPPED_HEADERS}
+    return replace(reply, headers=kept)
 
 
 def describe(
@@ -269,10 +260,11 @@ def describe(
         beta=request.headers.get(dialect.beta_header) if dialect.beta_header else None,
         aliases=aliases,
     )
+    model = request.body.get("model")
     sampling = request.body.get(dialect.sampling_in) if dialect.sampling_in else request.body
     return Request(
         key=canonical.key(),
-        model=_asked(request, dialect),
+        model=f"{dialect.provider}/{model}" if isinstance(model, str) else None,
         host=request.origin,
         parameters=sampling_parameters(sampling if isinstance(sampling, Mapping) else {}),
         canonical=canonical,
@@ -297,11 +289,6 @@ def _expected(request: HttpRequest, dialect: Dialect) -> Expected:
     )
 
 
-def _asked(request: HttpRequest, dialect: Dialect) -> str | None:
-    model = request.body.get("model")
-    return f"{dialect.provider}/{model}" if isinstance(model, str) else None
-
-
 def _bill(reply: HttpReply) -> Bill:
     """Read what an attempt came to."""
     if reply.facts is not None:
@@ -322,23 +309,3 @@ def _unsendable_key(variable: str) -> HttpReply:
         f"character that no HTTP header can have. See {variable}, and what else sets it"
     )
     return own_failure(HTTPStatus.UNAUTHORIZED, message, code="llmeval_no_key")
-
-
-def unreachable(failed: NetworkFailed) -> HttpReply:
-    """Say that no reply came, as a gateway would."""
-    is_late = isinstance(failed, TimedOut)
-    status = HTTPStatus.GATEWAY_TIMEOUT if is_late else HTTPStatus.BAD_GATEWAY
-    unsent = own_failure(status, f"no reply: {failed}", code=UNREACHABLE_CODE)
-    return _for_the_sdk(unsent, "infrastructure")
-
-
-def without_wire_headers(reply: HttpReply) -> HttpReply:
-    """Take away what describes bytes that were decoded, and where a redirect would lead."""
-    kept = {name: text for name, text in reply.headers.items() if name not in DROPPED_HEADERS}
-    return replace(reply, headers=kept)
-
-
-def _for_the_sdk(reply: HttpReply, failure: Failure) -> HttpReply:
-    kept = without_wire_headers(reply).headers
-    headers = {**kept, "x-should-retry": "false", FAILURE_HEADER: failure}
-    return HttpReply(status=reply.status, headers=headers, body=reply.body)

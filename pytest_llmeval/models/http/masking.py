@@ -36,7 +36,7 @@ def secrets_of(headers: Iterable[tuple[str, str]], *, query: str) -> tuple[str, 
     for name, text in headers:
         if name.lower().endswith(_ENDINGS):
             secrets.update((text, text.rpartition(" ")[2]))  # also without "Bearer"
-    long = sorted(text for text in secrets if len(text) >= SHORTEST)
+    long = [text for text in sorted(secrets) if len(text) >= SHORTEST]
     return tuple(sorted(long, key=len, reverse=True))
 
 

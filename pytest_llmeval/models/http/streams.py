@@ -75,13 +75,7 @@ class Reading:
         self.started = time.perf_counter()
         self.first: float | None = None
         self.most = most
-        self._size = 0
-        self._chunks: list[bytes] = []
-
-    @property
-    def body(self) -> bytes:
-        """All that came."""
-        return b"".join(self._chunks)
+        self._body = bytearray()
 
     def add(self, chunk: bytes) -> None:
         """Take the next chunk.
@@ -91,16 +85,20 @@ class Reading:
         """
         if self.first is None:
             self.first = time.perf_counter() - self.started
-        self._size += len(chunk)
-        if self._size > self.most:
+        self._body += chunk
+        if len(self._body) > self.most:
             raise ReplyTooLarge(self.most)
-        self._chunks.append(chunk)
 
     def add_all(self, chunks: Iterable[bytes]) -> bytes:
         """Take all chunks and return what came; raises as ``add``."""
         for chunk in chunks:
             self.add(chunk)
         return self.body
+
+    @property
+    def body(self) -> bytes:
+        """All that came."""
+        return bytes(self._body)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,12 +21,12 @@ from pytest_llmeval.models.http.client_hook import (
     uncached,
 )
 from pytest_llmeval.models.http.exchange import (
-    WIRE_HEADERS,
+    CONNECTION_HEADERS,
     Dialect,
     Exchange,
     is_kept,
-    refused,
-    without_wire_headers,
+    reply_for_sdk,
+    without_connection_headers,
 )
 from pytest_llmeval.models.http.masking import masked, secrets_of
 from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS
@@ -90,7 +90,7 @@ class _Transport:
                 "--llm-cache=auto"
             )
             calls.trial.refuse(miss)
-            return response(self._library, refused(miss))
+            return response(self._library, reply_for_sdk(miss))
         with uncached(calls.trial, request) as came:
             sent = self._connections.pass_through(self._library, request)
             if sent.status_code < HTTPStatus.BAD_REQUEST:
@@ -98,7 +98,7 @@ class _Transport:
             came(sent, sent.read())
         told = HttpReply(status=sent.status_code, headers=dict(sent.headers), body=sent.content)
         secrets = secrets_of(request.headers.items(), query=request.url.query.decode("ascii"))
-        return response(self._library, without_wire_headers(masked(told, secrets)))
+        return response(self._library, without_connection_headers(masked(told, secrets)))
 
 
 class CachingTransport(_Transport, httpx2.BaseTransport):
@@ -140,7 +140,7 @@ class AsyncCachingTransport(_Transport, httpx2.AsyncBaseTransport):
         finally:
             sent.close()
         headers = sent.headers.multi_items()
-        kept = [(name, text) for name, text in headers if name not in WIRE_HEADERS]
+        kept = [(name, text) for name, text in headers if name not in CONNECTION_HEADERS]
         return self._library.Response(sent.status_code, headers=kept, content=content)
 
 

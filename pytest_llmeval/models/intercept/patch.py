@@ -1,4 +1,4 @@
-"""The clients that an application builds itself: their questions to models are kept too.
+"""Interception of the clients that an application builds itself: their questions are kept too.
 
 The seam is what every client of httpx and httpx2 sends through in the end, the public
 ``handle_request`` of their ``HTTPTransport``. It is taken at the class, so it does not matter
@@ -23,7 +23,7 @@ import httpx2
 
 from pytest_llmeval.errors import CallAbandoned, SettingsError
 from pytest_llmeval.models.calls import is_on_asyncio
-from pytest_llmeval.models.http.client_hook import Question, received, received_async, uncached
+from pytest_llmeval.models.http.client_hook import received, received_async, uncached
 from pytest_llmeval.models.http_reply import HttpReply
 from pytest_llmeval.models.intercept.questions import Interception
 
@@ -41,13 +41,9 @@ def intercepting(interception: Interception) -> Iterator[None]:
     check_seams()
     with ExitStack() as undoing:
         for library in dict.fromkeys(LIBRARIES):  # httpx2 can pose as httpx
-            blocking = _Blocking(library, interception)
-            awaitable = _Awaitable(library, interception)
-            for (kind, name), handle in zip(
-                SEAMS, (blocking.handle, awaitable.handle), strict=True
-            ):
+            for (kind, name), patched in zip(SEAMS, (_blocking, _awaitable), strict=True):
                 owner, plain = _seam(library, kind, name)
-                setattr(owner, name, _method(handle, plain))
+                setattr(owner, name, patched(plain, library, interception))
                 undoing.callback(setattr, owner, name, plain)
         yield
 
@@ -63,80 +59,6 @@ def check_seams() -> None:
             _seam(library, kind, name)
 
 
-class _Blocking:
-    """Answers what blocking clients send."""
-
-    def __init__(self, library: Any, interception: Interception) -> None:
-        self._library = library
-        self._interception = interception
-
-    def handle(self, send: Callable[[Any], Any], request: Any) -> Any:
-        """Answer one request, or send it as it is."""
-        question = self._question(request)
-        if question is None:
-            with uncached(self._interception.sdk_trial(request), request) as came:
-                return came(send(request))
-        most = self._interception.retries.max_reply_bytes
-        return question.answer(lambda: received(self._library, send, request, most=most))
-
-    def _question(self, request: Any) -> Question | None:
-        candidate = self._interception.candidate(request)
-        if candidate is None:
-            return None
-        request.read()
-        return self._interception.question(self._library, request, candidate)
-
-
-class _Awaitable:
-    """Answers what awaitable clients send, on asyncio; elsewhere it lets all pass.
-
-    An attempt runs on the loop, where the client's connections are; what waits for it and
-    keeps the reply does so in a thread.
-    """
-
-    def __init__(self, library: Any, interception: Interception) -> None:
-        self._library = library
-        self._interception = interception
-        self._loop: Callable[[], AbstractEventLoop | None] = lambda: None
-        self._loops = 0
-
-    async def handle(self, send: Callable[[Any], Awaitable[Any]], request: Any) -> Any:
-        """Answer one request, or send it as it is."""
-        question = await self._question(request)
-        if question is None:
-            with uncached(self._interception.sdk_trial(request), request) as came:
-                return came(await send(request))
-        if self._may_change_its_loop():
-            request.headers["connection"] = "close"
-        most = self._interception.retries.max_reply_bytes
-        receive = partial(received_async, self._library, send, request, most=most)
-        this_loop = _ThisLoop()
-        try:
-            return await question.answer_async(lambda: this_loop.run(receive), awaits=True)
-        finally:
-            this_loop.is_over = True
-
-    def _may_change_its_loop(self) -> bool:
-        """Tell whether the next request of a client may come from another loop than this one.
-
-        A connection that was kept belongs to the loop on which it was opened. A request from
-        another loop would be sent on it, and paid for, but its reply could not be read.
-        """
-        loop = asyncio.get_running_loop()
-        is_new = self._loop() is not loop
-        if is_new:
-            self._loop = ref(loop)
-            self._loops += 1
-        return is_new or self._loops > 1
-
-    async def _question(self, request: Any) -> Question | None:
-        candidate = self._interception.candidate(request)
-        if candidate is None or not is_on_asyncio():
-            return None
-        await request.aread()
-        return self._interception.question(self._library, request, candidate)
-
-
 def _seam(library: Any, kind: str, name: str) -> tuple[type, Callable[..., Any]]:
     owner = getattr(library, kind, None)
     plain = vars(owner).get(name) if isinstance(owner, type) else None
@@ -149,29 +71,98 @@ def _seam(library: Any, kind: str, name: str) -> tuple[type, Callable[..., Any]]
     return owner, plain
 
 
-def _method(handle: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
-    def method(transport: Any, request: Any) -> Any:
-        return handle(partial(plain, transport), request)
+def _blocking(
+    plain: Callable[[Any, Any], Any], library: Any, interception: Interception
+) -> Callable[[Any, Any], Any]:
+    """Make the method by which blocking clients send."""
 
-    return method
+    def handle_request(transport: Any, request: Any) -> Any:
+        candidate = interception.candidate(request)
+        if candidate is not None:
+            request.read()
+            question = interception.question(library, request, candidate)
+            if question is not None:
+                send = partial(plain, transport)
+                return question.answer(
+                    lambda: received(library, send, request, most=interception.most)
+                )
+        with uncached(interception.sdk_trial(request), request) as came:
+            return came(plain(transport, request))
+
+    return handle_request
 
 
-class _ThisLoop:
-    """Lets other threads run coroutines here, as this one's own, and wait for them.
+def _awaitable(
+    plain: Callable[[Any, Any], Awaitable[Any]], library: Any, interception: Interception
+) -> Callable[[Any, Any], Awaitable[Any]]:
+    """Make the method by which awaitable clients send; off asyncio it lets all pass.
 
-    Attributes:
-        is_over: nobody here waits any more, so that nothing more is to be begun.
+    An attempt runs on the loop, where the client's connections are; what waits for it and
+    keeps the reply does so in a thread.
     """
+    loops = _Loops()
+
+    async def handle_async_request(transport: Any, request: Any) -> Any:
+        candidate = interception.candidate(request)
+        if candidate is not None and is_on_asyncio():
+            await request.aread()
+            question = interception.question(library, request, candidate)
+            if question is not None:
+                if loops.may_change():
+                    request.headers["connection"] = "close"
+                send = partial(plain, transport)
+                with _this_loop() as run:
+                    return await question.answer_async(
+                        lambda: run(
+                            lambda: received_async(library, send, request, most=interception.most)
+                        ),
+                        awaits=True,
+                    )
+        with uncached(interception.sdk_trial(request), request) as came:
+            return came(await plain(transport, request))
+
+    return handle_async_request
+
+
+class _Loops:
+    """The event loops from which requests came."""
 
     def __init__(self) -> None:
-        self.is_over = False
-        self._loop = asyncio.get_running_loop()
-        self._context = copy_context()
+        self._last: Callable[[], AbstractEventLoop | None] = lambda: None
+        self._number = 0
 
-    def run(self, function: Callable[[], Awaitable[HttpReply]]) -> HttpReply:
-        coroutine = self._unless_over(function)
+    def may_change(self) -> bool:
+        """Tell whether the next request of a client may come from another loop than this one.
+
+        A connection that was kept belongs to the loop on which it was opened. A request from
+        another loop would be sent on it, and paid for, but its reply could not be read.
+        """
+        loop = asyncio.get_running_loop()
+        is_new = self._last() is not loop
+        if is_new:
+            self._last = ref(loop)
+            self._number += 1
+        return is_new or self._number > 1
+
+
+@contextmanager
+def _this_loop() -> Iterator[Callable[[Callable[[], Awaitable[HttpReply]]], HttpReply]]:
+    """Let other threads run coroutines here, as this one's own, and wait for them.
+
+    After the end nobody here waits any more, so that nothing more is begun.
+    """
+    loop, context = asyncio.get_running_loop(), copy_context()
+    is_over = False
+
+    async def unless_over(function: Callable[[], Awaitable[HttpReply]]) -> HttpReply:
+        if is_over:
+            raise CallAbandoned
+        return await function()
+
+    def run(function: Callable[[], Awaitable[HttpReply]]) -> HttpReply:
+        coroutine = unless_over(function)
         try:
-            future = self._context.run(asyncio.run_coroutine_threadsafe, coroutine, self._loop)
+            future = context.run(asyncio.run_coroutine_threadsafe, coroutine, loop)
         except RuntimeError as exc:  # the loop is closed
             coroutine.close()
             raise CallAbandoned from exc
@@ -180,7 +171,7 @@ class _ThisLoop:
         except CancelledError as exc:
             raise CallAbandoned from exc
 
-    async def _unless_over(self, function: Callable[[], Awaitable[HttpReply]]) -> HttpReply:
-        if self.is_over:
-            raise CallAbandoned
-        return await function()
+    try:
+        yield run
+    finally:
+        is_over = True

@@ -46,6 +46,9 @@ class Interception:
         retries: how to try again.
         recognition: tells questions to models from other traffic.
         note: takes a sentence for the section.
+
+    Attributes:
+        most: bytes that are read of a reply.
     """
 
     def __init__(
@@ -57,7 +60,8 @@ class Interception:
         recognition: Recognition,
         note: Callable[[str], None],
     ) -> None:
-        self.retries = retries
+        self.most = retries.max_reply_bytes
+        self._retries = retries
         self._asker = asker
         self._calls_of = calls_of
         self._recognition = recognition
@@ -100,7 +104,7 @@ class Interception:
         exchange = Exchange(
             dialect=candidate.dialect,
             calls=self._calls_of(candidate.asker),
-            retries=self.retries,
+            retries=self._retries,
         )
         return Question(
             library,

@@ -23,8 +23,6 @@ from pytest_llmeval.models.limits.deadline import Deadline, Watched
 from pytest_llmeval.models.limits.prices import Prices, Tariff
 from pytest_llmeval.models.limits.spending import Journal, Room, Tally
 from pytest_llmeval.models.limits.token_limits import most_input_tokens, most_output_tokens
-from pytest_llmeval.models.reply_facts import count as token_count
-from pytest_llmeval.records import Parameter
 
 T = TypeVar("T")
 
@@ -47,11 +45,11 @@ class Bill:
     output_tokens: int | None = None
 
     @classmethod
-    def of(cls, facts: Mapping[str, Parameter]) -> Bill:
-        """Read the tokens of a reply."""
+    def of(cls, facts: Mapping[str, Any]) -> Bill:
+        """Take the tokens of a reply from the facts of its call."""
         return cls(
-            input_tokens=token_count(facts.get("input_tokens")),
-            output_tokens=token_count(facts.get("output_tokens")),
+            input_tokens=facts.get("input_tokens"),
+            output_tokens=facts.get("output_tokens"),
         )
 
 

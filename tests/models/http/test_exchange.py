@@ -9,10 +9,12 @@ from pytest_llmeval.errors import CacheError
 from pytest_llmeval.models.http.client_hook import json_object
 from pytest_llmeval.models.http.exchange import (
     PLACEHOLDER_KEY,
+    UNANSWERED,
     Exchange,
     HttpFailed,
     HttpRequest,
     is_kept,
+    reply_for_sdk,
 )
 from pytest_llmeval.models.http_reply import HttpReply
 from pytest_llmeval.models.limits.deadline import Deadline
@@ -50,9 +52,10 @@ def ask(
         calls=session.calls(trial or CountingTrial(0)),
         retries=RetryPolicy(sleep=lambda _seconds: None, gates=session.gates),
     )
-    replied = exchange.reply(request(**changes), lambda _deadline: reply)
-    assert isinstance(replied, HttpReply)
-    return replied
+    try:
+        return reply_for_sdk(exchange.answer(request(**changes), lambda _deadline: reply))
+    except UNANSWERED as exc:
+        return reply_for_sdk(exc)
 
 
 def error_of(reply: HttpReply) -> dict[str, str]:
@@ -281,7 +284,8 @@ def test_a_network_error_is_recorded_by_its_type(session: Session, trial: Counti
         raise NetworkFailed(TimeoutError("secret host"))
 
     exchange = Exchange(dialect=DIALECT, calls=session.calls(trial), retries=RetryPolicy(retries=0))
-    assert isinstance(exchange.reply(request(), attempt), NetworkFailed)
+    with pytest.raises(NetworkFailed):
+        exchange.answer(request(), attempt)
 
     (call,) = trial.calls
     assert (call.failure, call.reason) == ("infrastructure", "network: TimeoutError")
