@@ -1,4 +1,4 @@
-"""What can go wrong, as one tree.
+"""All that can go wrong, as one tree.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What a session ends with: its run, and what the gate says of it or why it cannot."""
+"""The end of a session: its run, and what the gate says of it or why it cannot."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def check_questions(config: pytest.Config) -> None:
             )
 
 
-def resolve(config: pytest.Config) -> Settings:
+def read_settings(config: pytest.Config) -> Settings:
     """Read and check every option of a session.
 
     Raises:
@@ -168,7 +168,7 @@ def _checked(value: Any, source: str, option: Option) -> Any:
 
 
 def _directory(config: pytest.Config, named: str | None) -> Path:
-    """Where cache and runs live: where the user says, else see ``default_directory``."""
+    """Tell where cache and runs live: where the user says, else see ``default_directory``."""
     if named is None:
         return default_directory(config.rootpath, has_ini=config.inipath is not None)
     is_typed = config.getoption("llm_dir", None) is not None

@@ -39,7 +39,7 @@ from pytest_llmeval.options import (
     add_options,
     asks_only,
     check_questions,
-    resolve,
+    read_settings,
 )
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Check every option, and find the baseline before anything is run or paid for."""
     config.addinivalue_line("markers", MARKER_HELP)
     try:
-        settings = resolve(config)
+        settings = read_settings(config)
         config.stash[SETTINGS] = settings
         hooks = SessionHooks(config, settings)
         if settings.intercept:

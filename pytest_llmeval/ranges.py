@@ -1,4 +1,4 @@
-"""Which values options may have, wherever they are typed.
+"""Checks of what is typed for an option, wherever that is.
 
 A check takes what was typed and returns what it means, or raises ``ValueError`` with the
 end of a sentence: what the value must be, and an example.
@@ -37,7 +37,7 @@ REPORT_ENDINGS = (".json",)
 MARGIN_TESTS: tuple[GateTest, ...] = ("paired-t", "log-ratio")
 
 
-def number(value: object) -> float:
+def _number(value: object) -> float:
     """Read a finite number."""
     try:
         found = float(str(value))
@@ -50,7 +50,7 @@ def number(value: object) -> float:
 
 def _within(fits: Callable[[float], bool], wanted: str) -> Callable[[object], float]:
     def check(value: object) -> float:
-        found = number(value)
+        found = _number(value)
         if not fits(found):
             raise ValueError(wanted)
         return found
@@ -68,7 +68,7 @@ not_negative = _within(lambda number: number >= 0, "must be 0 or more, such as 0
 def seconds(value: object) -> float:
     """Read a number of seconds."""
     try:
-        found = number(value)
+        found = _number(value)
     except ValueError:
         found = 0.0
     if found <= 0:
@@ -101,20 +101,20 @@ def _whole_from(least: int, value: object, *, example: int) -> int:
     return int(text)
 
 
-def dollars(value: object) -> Decimal:
+def amount(value: object) -> Decimal:
     """Read a sum of money."""
     from decimal import Decimal, InvalidOperation
 
     try:
-        amount = Decimal(str(value).strip().removeprefix("$"))
+        found = Decimal(str(value).strip().removeprefix("$"))
     except InvalidOperation:
-        amount = Decimal(-1)
-    if not amount.is_finite() or amount < 0:
+        found = Decimal(-1)
+    if not found.is_finite() or found < 0:
         raise ValueError("must be a sum in dollars of 0 or more, such as 2.50")
-    return amount
+    return found
 
 
-def one_of(literal: Any) -> Callable[[Any], Any]:
+def choice_of(literal: Any) -> Callable[[Any], Any]:
     """Make a check that lets the values of a ``Literal`` through."""
     known = get_args(literal)
 
@@ -126,14 +126,14 @@ def one_of(literal: Any) -> Callable[[Any], Any]:
     return check
 
 
-def text(value: str) -> str:
+def not_blank(value: str) -> str:
     """Read a text that is not blank."""
     if not value.strip():
         raise ValueError("the value is empty")
     return value
 
 
-def flag(value: object) -> bool:
+def boolean(value: object) -> bool:
     """Read true or false."""
     if isinstance(value, str):  # pytest could not read it as one
         raise ValueError("must be true or false")  # noqa: TRY004 - as every check
@@ -175,7 +175,7 @@ def _price(line: str) -> tuple[str, TokenPrice]:
 
     model, _, given = line.rpartition("=")
     try:
-        price = TokenPrice(*map(dollars, given.split(",")))
+        price = TokenPrice(*map(amount, given.split(",")))
     except (ValueError, TypeError):
         price = None
     if price is None or "/" not in model:

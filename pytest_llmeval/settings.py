@@ -47,17 +47,17 @@ class Option(NamedTuple):
 
     @property
     def flag(self) -> str:
-        """How it begins on the command line; empty for an option of the ini file alone."""
+        """The beginning of it on the command line; empty for an option of the ini file alone."""
         return self.usage.partition("=")[0] if self.usage.startswith("--") else ""
 
     @property
     def metavar(self) -> str:
-        """What stands for its value; empty if it takes none."""
+        """The word that stands for its value; empty if it takes none."""
         return self.usage.partition("=")[2]
 
     @property
     def key(self) -> str:
-        """How it is written in the ini file, and where argparse puts it."""
+        """Its name in the ini file, and where argparse puts it."""
         return self.usage.partition("=")[0].removeprefix("--").replace("-", "_")
 
 
@@ -78,7 +78,7 @@ def _option(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateRules:
-    """What the gate holds a run against.
+    """Rules by which the gate judges a run.
 
     Attributes:
         alpha: in (0, 0.5).
@@ -125,7 +125,7 @@ class GateRules:
     )
     strict: bool = _option(
         "--llm-strict",
-        ranges.flag,
+        ranges.boolean,
         default=False,
         ini="bool",
         help="an inconclusive comparison fails too, and a function of the baseline that was left "
@@ -141,7 +141,7 @@ class GateRules:
     )
     multiplicity: Multiplicity = _option(
         "--llm-multiplicity=holm|bh",
-        ranges.one_of(Multiplicity),
+        ranges.choice_of(Multiplicity),
         "holm",
         ini="string",
         help="how several comparisons share the error rate: no false alarm among all, or a small "
@@ -183,32 +183,32 @@ class Settings:
     session: str
     baseline: str | None = _option(
         "--llm-baseline=REF",
-        ranges.text,
+        ranges.not_blank,
         help="compare with the run recorded for REF: a branch, tag or commit, a run id, "
         "a run file, or 'last'; a significant drop fails the session",
     )
     anchor: str | None = _option(
         "--llm-anchor=REF",
-        ranges.text,
+        ranges.not_blank,
         help="compare with a second, older run too, such as the last release's, so that many "
         "small drops cannot add up unseen",
     )
     on_missing: OnMissing = _option(
         "--llm-on-missing=error|warn",
-        ranges.one_of(OnMissing),
+        ranges.choice_of(OnMissing),
         "error",
         help="without a stored run for REF: stop before anything is run, or run ungated "
         "(default: {default})",
     )
     retry_errors: bool = _option(
         "--llm-retry-errors",
-        ranges.flag,
+        ranges.boolean,
         default=False,
         help="run only the errored trials of the last run again, and record that run completed",
     )
     model: str | None = _option(
         "--llm-model=PROVIDER/MODEL",
-        ranges.text,
+        ranges.not_blank,
         ini="string",
         help="model that the llm fixture asks: openai/gpt-4o-mini, or function/module:callable",
     )
@@ -245,7 +245,7 @@ class Settings:
     gate: GateRules = field(default_factory=GateRules)
     cache: CacheMode = _option(
         "--llm-cache=MODE",
-        ranges.one_of(CacheMode),
+        ranges.choice_of(CacheMode),
         "auto",
         ini="string",
         help="auto: replay what is stored, ask for the rest; replay: ask for nothing; "
@@ -260,7 +260,7 @@ class Settings:
     )
     max_cost: Decimal | None = _option(
         "--llm-max-cost=DOLLARS",
-        ranges.dollars,
+        ranges.amount,
         ini="float",
         help="the most that the calls may cost, over all workers; a call that could exceed it is "
         "not made (default: any sum)",
@@ -274,7 +274,7 @@ class Settings:
     )
     directory: Path = _option(
         "--llm-dir=PATH",
-        ranges.text,
+        ranges.not_blank,
         ini="string",
         help=f"where replies and runs are kept (default: {DIRECTORY} beside the ini file)",
     )
@@ -311,7 +311,7 @@ class Settings:
     )
     intercept: bool = _option(
         "llm_intercept",
-        ranges.flag,
+        ranges.boolean,
         default=False,
         ini="bool",
         help="keep what clients of the application ask (default: false)",

@@ -10,7 +10,12 @@ import click
 from pytest_llmeval import __version__
 from pytest_llmeval.cli.cache_commands import cache
 from pytest_llmeval.cli.plan_command import plan_command
-from pytest_llmeval.cli.run_commands import compare, list_runs, selfcheck, show
+from pytest_llmeval.cli.run_commands import (
+    compare_command,
+    list_command,
+    selfcheck_command,
+    show_command,
+)
 from pytest_llmeval.cli.until_command import until_command
 from pytest_llmeval.errors import LLMEvalError
 from pytest_llmeval.printable import printable
@@ -51,5 +56,13 @@ def main() -> None:
     """Compare what pytest sessions with evals left behind, and look after it."""
 
 
-for command in (compare, list_runs, show, until_command, plan_command, selfcheck, cache):
+for command in (
+    compare_command,
+    list_command,
+    show_command,
+    until_command,
+    plan_command,
+    selfcheck_command,
+    cache,
+):
     main.add_command(command)

@@ -1,4 +1,4 @@
-"""What the commands share: which runs a name means, and how lines are written."""
+"""Helpers of the commands: the runs that names mean, options with a range, writing of lines."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def ranged(
     default: object,
     text: str,
     *,
-    told: str | None = None,
+    default_shown: str | None = None,
 ) -> Callable[[Any], Any]:
     """Declare an option with a range, which pytest's own of that name may have too.
 
@@ -50,7 +50,7 @@ def ranged(
         check: one of ``ranges``.
         default: what is checked where nothing is typed; None for None.
         text: for ``--help``.
-        told: the default as ``--help`` says it, if not as it is.
+        default_shown: the default as ``--help`` says it, if not as it is.
     """
 
     def checked(_: click.Context, __: click.Parameter, value: str | None) -> object:
@@ -59,8 +59,9 @@ def ranged(
         except ValueError as exc:
             raise SettingsError(f"--{name}={value}: {exc}") from None
 
-    told = f"{default:g}" if isinstance(default, float) else told
-    shown = f" (default: {told})" if told else ""
+    if isinstance(default, float):
+        default_shown = f"{default:g}"
+    shown = f" (default: {default_shown})" if default_shown else ""
     return click.option(
         f"--{name}", type=str, default=default, callback=checked, help=f"{text}{shown}."
     )
@@ -125,24 +126,26 @@ def find_pair(
     Raises:
         LLMEvalError: there is none of that name, it cannot be read, or the two are unlike.
     """
-    there, here = table_named(baseline), table_named(candidate)
-    if there is None and here is None:
+    typed = (baseline, candidate)
+    named = [table_named(each) for each in typed]
+    if named == [None, None]:
         return _recorded(baseline, candidate, home=home, metric=metric, better=better)
-    if there is None or here is None:
-        table, other = (baseline, candidate) if there else (candidate, baseline)
+    if None in named:
+        table, other = typed if named[0] else typed[::-1]
         raise TableError(
             f"{table} is a score table and {other} is none: compare two tables, or two runs"
         )
+    (path, condition), (other_path, other_condition) = filter(None, named)
     tables = [
-        read_table(path, reference=typed, condition=condition, metric=metric)
-        for typed, (path, condition) in ((baseline, there), (candidate, here))
+        read_table(path, reference=baseline, condition=condition, metric=metric),
+        read_table(other_path, reference=candidate, condition=other_condition, metric=metric),
     ]
     runs = runs_of(*tables, better=better or "higher")
     if better is not None:
         _check_direction(better, runs)
     first, second = map(_as_found, tables, runs)
-    if there[1] == here[1] and there[0].samefile(here[0]):
-        return replace(first, notes=(SAME,)), second
+    if condition == other_condition and path.samefile(other_path):
+        first = replace(first, notes=(SAME,))
     return first, second
 
 
@@ -164,19 +167,19 @@ def _recorded(
     baseline: str, candidate: str, *, home: Path, metric: str | None, better: Better | None
 ) -> tuple[Baseline, Baseline]:
     store, git = RunStore(home), read_state(Path.cwd())
-    (first, there), (second, here) = _split(baseline), _split(candidate)
-    found = find_candidate(second, store=store, git=git)
-    if there is not None and first == second:  # two conditions of one run
+    (name, part), (other_name, other_part) = _split(baseline), _split(candidate)
+    found = find_candidate(other_name, store=store, git=git)
+    if part is not None and name == other_name:  # two conditions of one run
         against = found
     else:
-        against = find_reference(first, candidate=found.run, store=store, git=git)
+        against = find_reference(name, candidate=found.run, store=store, git=git)
     runs, notes = (against.run, found.run), against.notes
-    if against.run.id == found.run.id and there == here:
+    if against.run.id == found.run.id and part == other_part:
         notes += (SAME,)
-    if there is not None and here is not None:
-        runs = conditions(*runs, (there, here))
+    if part is not None and other_part is not None:
+        runs = conditions(*runs, (part, other_part))
         notes += _position_notes(*runs)
-    elif there is not None or here is not None:
+    elif part is not None or other_part is not None:
         raise SettingsError(
             f"{baseline} {candidate}: name a test of both, as in RUN::test[a] RUN::test[b]"
         )

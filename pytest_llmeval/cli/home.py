@@ -1,4 +1,4 @@
-"""Where runs and replies are kept: the place that a session in this folder would use.
+"""The folder of runs and replies that a session in the working directory would use.
 
 pytest's rule for its rootdir is repeated here, since the command needs no pytest.
 """
@@ -59,16 +59,16 @@ def home_of(given: Path | None) -> Path:
     return home
 
 
-def _root(here: Path) -> tuple[Path, Path | None]:
+def _root(start: Path) -> tuple[Path, Path | None]:
     """Find rootdir and ini file as a session without arguments does."""
-    folders = (here, *here.parents)
+    folders = (start, *start.parents)
     files = [folder / name for folder in folders for name in INI_FILES]
     files = [file for file in files if file.is_file()]
     ini = next((file for file in files if _is_ini(file)), None)
     ini = ini or next((file for file in files if file.name == "pyproject.toml"), None)
     if ini is not None:
         return ini.parent, ini
-    return next((folder for folder in folders if (folder / "setup.py").is_file()), here), None
+    return next((folder for folder in folders if (folder / "setup.py").is_file()), start), None
 
 
 def _is_ini(file: Path) -> bool:

@@ -28,7 +28,7 @@ whole = click.IntRange(min=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """What was typed of the suite to plan; None where nothing was."""
+    """The suite to plan, as it was typed; None where nothing was."""
 
     drop: float
     power: float
@@ -93,16 +93,16 @@ def plan_command(
 def _runs(reference: str | None, *, like: str | None, home: Path) -> tuple[Run, Run | None]:
     """Find the run to plan with, and the one that tells how a change acts."""
     store = RunStore(home)
-    if reference is None and not store.ids():
+    if reference is None and not store.files():
         raise click.UsageError(
             f"last: no run in {store.folder}. Record one: pytest. Or plan before there is one, "
             "from assumed pass rates: llmeval plan --rates 0.5,0.9"
         )
     if like is None:
         return find_run(reference or "last", home=home).run, None
-    there, here = find_pair(reference or "last", like, home=home)
-    echo(f"note: {note}" for note in (*there.notes, *here.notes))
-    return there.run, here.run
+    old, new = find_pair(reference or "last", like, home=home)
+    echo(f"note: {note}" for note in (*old.notes, *new.notes))
+    return old.run, new.run
 
 
 def _assumed(rates: list[float], wanted: _Wanted) -> list[str]:
@@ -119,7 +119,7 @@ def _assumed(rates: list[float], wanted: _Wanted) -> list[str]:
         alpha=wanted.alpha,
     )
     made = plan(design, drop=wanted.drop, power=wanted.power)
-    return planned.lines(made, name="assumed rates", mean=mean, calls=0.0, sign=-1)
+    return planned.plan_lines(made, name="assumed rates", mean=mean, calls=0.0, sign=-1)
 
 
 def _recorded(function: FunctionSamples, wanted: _Wanted, acted: ChangedCases | None) -> list[str]:
@@ -160,7 +160,7 @@ def _recorded(function: FunctionSamples, wanted: _Wanted, acted: ChangedCases | 
     made = plan(design, drop=drop, power=wanted.power)
     shown = math.exp(-mean) if log else _mean(function.samples)
     sign = -1 if function.better == "higher" else 1
-    lines = planned.lines(
+    lines = planned.plan_lines(
         made,
         name=name,
         mean=shown,

@@ -29,7 +29,7 @@ NO_GATE = "{} is no test for a gate: docs/statistics.md tells when it is valid"
 
 @click.command("list")
 @directory_option
-def list_runs(directory: Path | None) -> None:
+def list_command(directory: Path | None) -> None:
     """List the recorded runs, newest first."""
     store = RunStore(home_of(directory))
     listing = store.every()
@@ -40,10 +40,10 @@ def list_runs(directory: Path | None) -> None:
     echo(listed(stored.header for stored in listing.runs))
 
 
-@click.command()
+@click.command("show")
 @click.argument("reference", metavar="RUN")
 @directory_option
-def show(reference: str, directory: Path | None) -> None:
+def show_command(reference: str, directory: Path | None) -> None:
     """Show the means, intervals and worst cases of what compare takes for B."""
     home = home_of(directory)
     run = find_run(reference, home=home).run
@@ -62,7 +62,7 @@ def _test(value: object) -> AnyTest:
     return DEFAULTS.test if value == "auto" else ranges.any_test(value)
 
 
-@click.command()
+@click.command("compare")
 @click.argument("baseline", metavar="A")
 @click.argument("candidate", metavar="B")
 @click.option("--json", "as_json", is_flag=True, help="Write what --llm-report writes.")
@@ -72,10 +72,10 @@ def _test(value: object) -> AnyTest:
 @click.option("--strict", is_flag=True, help="Inconclusive, not judged and partial fail too.")
 @click.option("--metric", metavar="NAME", help="Compare this metric alone.")
 @click.option("--better", type=click.Choice(["higher", "lower"]), help="Which direction is good.")
-@ranged("test", _test, "auto", "Another test of docs/statistics.md", told="auto, paired-t")
+@ranged("test", _test, "auto", "Another test of docs/statistics.md", default_shown="auto, paired-t")
 @directory_option
 @click.pass_context
-def compare(
+def compare_command(
     context: click.Context,
     baseline: str,
     candidate: str,
@@ -100,29 +100,31 @@ def compare(
     ranges.check_margin(margin, target=target, given=is_typed, prefix="--")
     ranges.check_test(test, margin=margin, prefix="--")
     home = home_of(directory)
-    there, here = find_pair(baseline, candidate, home=home, metric=metric, better=better)
+    old, new = find_pair(baseline, candidate, home=home, metric=metric, better=better)
     if test in get_args(FixedTest):
-        there = replace(there, notes=(*there.notes, NO_GATE.format(test)))
+        old = replace(old, notes=(*old.notes, NO_GATE.format(test)))
     rules = GateRules(alpha=alpha, margin=margin, target=target, strict=strict, test=test)
-    accepted = here.run.rules.get("accept_gone")
+    accepted = new.run.rules.get("accept_gone")
     if isinstance(accepted, tuple):  # the session that recorded B was let off these
         rules = replace(rules, accept_gone=accepted)
     settings = Settings(directory=home, session="", baseline=baseline, gate=rules)
-    judged = compared(Judgement(settings=settings, run=here.run, baseline=there), here.run)
+    judged = compared(Judgement(settings=settings, run=new.run, baseline=old), new.run)
     if as_json:
         click.echo(render(judged), nl=False)
     else:
-        echo(line.text for line in compared_lines(judged, here))
+        echo(line.text for line in compared_lines(judged, new))
     if judged.fails:
         raise SystemExit(1)
 
 
-@click.command()
+@click.command("selfcheck")
 @click.argument("reference", metavar="RUN")
 @ranged("alpha", ranges.alpha, DEFAULTS.alpha, "One-sided level of the test")
 @function_option
 @directory_option
-def selfcheck(reference: str, directory: Path | None, *, alpha: float, name: str | None) -> None:
+def selfcheck_command(
+    reference: str, directory: Path | None, *, alpha: float, name: str | None
+) -> None:
     """Hold a run against itself: how often is a suite called worse that did not change?
 
     Two runs are dealt at random from the repeats of each case, again and again, and the
@@ -148,7 +150,7 @@ def selfcheck(reference: str, directory: Path | None, *, alpha: float, name: str
         for function in functions
     ]
     click.echo(f"run {run.id}")
-    echo(selfchecked.lines(checks, alpha=alpha))
+    echo(selfchecked.selfcheck_lines(checks, alpha=alpha))
     if not any(checked.check for checked in checks):
         raise click.UsageError(
             "no case has two scored trials to deal. Record some: pytest --llm-repeats=5"

@@ -34,7 +34,7 @@ ANEW = ("off", "refresh")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Goal:
-    """What is to be reached."""
+    """The width that is to be reached."""
 
     width: float
     most: int
@@ -100,7 +100,7 @@ def _refuse(arguments: Sequence[str]) -> None:
 
 def _look(repeats: int, arguments: Sequence[str], *, directory: Path | None) -> tuple[str, Run]:
     """Run pytest once and read what it recorded."""
-    before = RunStore(home_of(directory)).ids()
+    before = RunStore(home_of(directory)).files()
     command = [sys.executable, "-m", "pytest", *arguments, f"--llm-repeats={repeats}"]
     if directory is not None:
         command.append(f"--llm-dir={directory.absolute()}")
@@ -109,16 +109,14 @@ def _look(repeats: int, arguments: Sequence[str], *, directory: Path | None) -> 
         click.echo(output)
         raise SystemExit(code)
     store = RunStore(home_of(directory))
-    new = store.ids() - before
+    new = {run_id: path for run_id, path in store.files().items() if run_id not in before}
     if not new:
         click.echo(output)
         raise click.UsageError(
             f"pytest recorded no run in {store.folder}: no test under @llm_eval ran, or its "
             "runs are kept elsewhere. Name the directory with --dir"
         )
-    path = store.by_id(max(new))
-    assert path is not None  # noqa: S101 - its id was listed a moment ago
-    return output, store.load(path)
+    return output, store.load(new[max(new)])
 
 
 def _run_to_its_end(command: Sequence[str]) -> tuple[int, str]:

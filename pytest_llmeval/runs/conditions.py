@@ -61,19 +61,18 @@ def conditions(
         SettingsError: a selection fits no case or no single function, or does not tell
             the condition from the remaining parameters.
     """
-    functions = tuple(map(_function, (baseline, candidate), selections))
-    there, here = (
-        _rest_of(run, function, selection)
-        for run, function, selection in zip(
-            (baseline, candidate), functions, selections, strict=True
+    runs = (baseline, candidate)
+    functions = tuple(map(_function, runs, selections))
+    rests = tuple(map(_rest_of, runs, functions, selections))
+    name = functions[1]
+    if functions[0] == name and selections[0].part == selections[1].part:
+        first, second = map(_kept, runs, rests)
+    else:
+        first, second = (
+            _renamed(run, rest, function=function, name=name)
+            for run, rest, function in zip(runs, rests, functions, strict=True)
         )
-    )
-    if functions[0] == functions[1] and selections[0].part == selections[1].part:
-        return _kept(baseline, there), _kept(candidate, here)
-    return (
-        _renamed(baseline, there, function=functions[0], name=functions[1]),
-        _renamed(candidate, here, function=functions[1], name=functions[1]),
-    )
+    return first, second
 
 
 def gated_on(run: Run, *, metric: str | None, better: Better | None) -> Run:
@@ -101,11 +100,7 @@ def gated_on(run: Run, *, metric: str | None, better: Better | None) -> Run:
     return replace(
         run,
         cases=tuple(
-            replace(
-                case,
-                gate=case.gate if metric is None else (metric,),
-                better=better or case.better,
-            )
+            replace(case, gate=(metric,) if metric else case.gate, better=better or case.better)
             for case in run.cases
         ),
     )
@@ -119,19 +114,16 @@ def recording(metric: str, baseline: Run, candidate: Run) -> tuple[Run, Run]:
         baseline: what is compared with.
         candidate: what is judged.
     """
-    runs = baseline, candidate
-    owners = [{case.id: case.function for case in run.cases} for run in runs]
+    runs = (baseline, candidate)
+    functions = {case.id: case.function for run in runs for case in run.cases}
     having = {
-        of_case[trial.case]
-        for run, of_case in zip(runs, owners, strict=True)
+        functions[trial.case]
+        for run in runs
         for trial in run.trials
         if metric == PASS_METRIC or metric in trial.scores
     }
-    old, new = (
-        _kept(run, {id_ for id_, function in of_case.items() if function in having})
-        for run, of_case in zip(runs, owners, strict=True)
-    )
-    return old, new
+    ids = {name for name, function in functions.items() if function in having}
+    return _kept(baseline, ids), _kept(candidate, ids)
 
 
 def _function(run: Run, selection: Selection) -> str:
@@ -153,27 +145,27 @@ def _function(run: Run, selection: Selection) -> str:
 
 def _rest_of(run: Run, function: str, selection: Selection) -> Mapping[str, str]:
     """Tell what is left of the parameters of each case of a condition, by the case's id."""
-    all_ids = [case.id for case in run.cases if case.function == function]
+    ids = [case.id for case in run.cases if case.function == function]
     rests: dict[str, str] = {}
     owners: dict[str, str] = {}
-    for id_ in all_ids:
-        parameters = id_[len(function) + 1 : -1]
+    for case in ids:
+        parameters = case[len(function) + 1 : -1]
         rest = parameters if selection.part is None else _without(parameters, selection.part)
         if rest is None:
             continue
-        if owners.setdefault(rest, id_) != id_:
+        if owners.setdefault(rest, case) != case:
             raise SettingsError(
-                f"::{selection} leaves the same of {owners[rest]} and {id_}: say where the other "
+                f"::{selection} leaves the same of {owners[rest]} and {case}: say where the other "
                 f"parameters are, as in ::{selection.function}[{selection.part}-*]"
             )
-        rests[id_] = rest
-    if rests:
-        return rests
-    known = [id_[len(function) :] or "no parameters" for id_ in all_ids]
-    raise SettingsError(
-        f"run {run.id} has no case ::{selection}. {function} has {_listed(known)}; "
-        "name whole ids of parameters"
-    )
+        rests[case] = rest
+    if not rests:
+        known = [case[len(function) :] or "no parameters" for case in ids]
+        raise SettingsError(
+            f"run {run.id} has no case ::{selection}. {function} has {_listed(known)}; "
+            "name whole ids of parameters"
+        )
+    return rests
 
 
 def _without(parameters: str, part: str) -> str | None:
@@ -200,7 +192,7 @@ def _kept(run: Run, ids: Container[str]) -> Run:
 
 def _renamed(run: Run, rests: Mapping[str, str], *, function: str, name: str) -> Run:
     kept = _kept(run, rests)
-    ids = {id_: f"{name}[{rest}]" if rest else name for id_, rest in rests.items()}
+    ids = {case: f"{name}[{rest}]" if rest else name for case, rest in rests.items()}
     return replace(
         kept,
         partial=tuple(name if partial == function else partial for partial in run.partial),

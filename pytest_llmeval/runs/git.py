@@ -29,7 +29,7 @@ _NAME = re.compile(r"(?![-^])(?!.*\.\.)[^\s\x00-\x1f\x7f:?*\[\\\ud800-\udfff]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitState:
-    """What the session stands on, read once at its start.
+    """The state of the working tree, read once at the start of a session.
 
     Attributes:
         top: folder of the working tree; None where there is none.
@@ -54,7 +54,7 @@ class GitState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedRef:
-    """What a name means.
+    """The meaning of a name.
 
     Attributes:
         commit: full hash.
@@ -66,7 +66,7 @@ class ResolvedRef:
     full_name: str | None
 
 
-def short(commit: str) -> str:
+def short_hash(commit: str) -> str:
     """Write a hash as people do."""
     return commit[:7]
 
@@ -269,7 +269,7 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))  # Path.resolve raises at a link that leads to itself
 
 
-def lacks(text: str, *, commit: str, top: Path) -> bool:
+def lacks_text(text: str, *, commit: str, top: Path) -> bool:
     """Whether no Python file of a commit has a text; false if the commit is not here.
 
     Args:

@@ -13,7 +13,7 @@ Renames = Sequence[tuple[str, str]]
 
 
 def under_new_names(found: Baseline, renames: Renames) -> Baseline:
-    """Give the cases of a baseline the names that they have here.
+    """Give the cases of a baseline the names that they have in the working tree.
 
     Args:
         found: a run, and how it was found.
@@ -40,16 +40,14 @@ def under_new_names(found: Baseline, renames: Renames) -> Baseline:
         replace(case, id=ids[case.id], function=ids[case.id].partition("[")[0])
         for case in run.cases
     )
-    return replace(
-        found,
-        run=replace(
-            run,
-            partial=tuple(_renamed(function, renames) for function in run.partial),
-            cases=tuple(cases),
-            trials=tuple(replace(trial, case=ids[trial.case]) for trial in run.trials),
-        ),
-        notes=(*found.notes, f"{moved} cases are paired under new names, as llm_renamed says"),
+    renamed = replace(
+        run,
+        partial=tuple(_renamed(function, renames) for function in run.partial),
+        cases=tuple(cases),
+        trials=tuple(replace(trial, case=ids[trial.case]) for trial in run.trials),
     )
+    note = f"{moved} cases are paired under new names, as llm_renamed says"
+    return replace(found, run=renamed, notes=(*found.notes, note))
 
 
 def idle_renames(runs: Sequence[Run], renames: Renames) -> tuple[str, ...]:
@@ -64,7 +62,7 @@ def idle_renames(runs: Sequence[Run], renames: Renames) -> tuple[str, ...]:
     idle = [pair for pair in renames if runs and pair not in used]
     return tuple(
         f"llm_renamed names {old!r}, and no case of the baseline begins so: remove the line"
-        if not any(is_below(id_, old) for id_ in ids)
+        if not any(is_below(name, old) for name in ids)
         else f"llm_renamed says {old} -> {new}, and the baseline has {new} already: remove the "
         "line, or name a longer beginning"
         for old, new in idle
@@ -89,7 +87,7 @@ def renames_to_nothing(functions: Sequence[str], renames: Renames) -> tuple[str,
 def _in_force(run: Run, renames: Renames) -> Renames:
     """Return the entries whose new name no case of the baseline keeps."""
     keeping = [case.id for case in run.cases if _renamed(case.id, renames) == case.id]
-    left = [pair for pair in renames if not any(is_below(id_, pair[1]) for id_ in keeping)]
+    left = [pair for pair in renames if not any(is_below(name, pair[1]) for name in keeping)]
     return left if len(left) == len(renames) else _in_force(run, left)
 
 

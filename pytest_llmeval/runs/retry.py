@@ -9,8 +9,7 @@ from pathlib import Path
 
 from pytest_llmeval.errors import BaselineUnreadable, SettingsError
 from pytest_llmeval.records import Case, Outcome, Run, Trial
-from pytest_llmeval.runs.format.run_lines import model_uses
-from pytest_llmeval.runs.git import GitState, short
+from pytest_llmeval.runs.git import GitState, short_hash
 from pytest_llmeval.runs.store import RunStore
 
 OPTION = "--llm-retry-errors"
@@ -66,7 +65,7 @@ class Retry:
 
     @property
     def again(self) -> int:
-        """How many trials are run again."""
+        """The number of trials that are run again."""
         standing = sum(len(trials) for trials in self.standing.values())
         return sum(case.repeats for case in self.run.cases) - standing
 
@@ -76,20 +75,20 @@ class Retry:
         Raises:
             SettingsError: they are not the same ones.
         """
-        here = {case.id: case for case in cases}
-        there = {case.id: case for case in self.run.cases}
-        for one, other, which in (
-            (there, here, "are not collected here"),
-            (here, there, "are not in that run"),
+        collected = {case.id: case for case in cases}
+        recorded = {case.id: case for case in self.run.cases}
+        for wanted, known, which in (
+            (recorded, collected, "are not collected here"),
+            (collected, recorded, "are not in that run"),
         ):
-            odd = [name for name in one if name not in other]
+            odd = [name for name in wanted if name not in known]
             if odd:
                 raise self._refused(
                     f"{len(odd)} case(s) {which}, {odd[0]} first of all. "
                     "Select the very tests of that run, or run everything:  pytest"
                 )
         for case in cases:
-            self._check_case(case, there[case.id])
+            self._check_case(case, recorded[case.id])
 
     def _check_case(self, case: Case, recorded: Case) -> None:
         if case.repeats != recorded.repeats:
@@ -128,23 +127,19 @@ def find_retry(
     if found is None:
         raise SettingsError(f"{OPTION}: no run is recorded in {store.folder}. Record one:  pytest")
     run = found.run
-    asked = {use.model for use in model_uses(run.trials) if use.model is not None}
-    facts = (
+    asked = {call.model for trial in run.trials for call in trial.calls if call.model is not None}
+    is_dirty = git.dirty or bool(run.unseen)
+    facts = [
         (f"rootdir {run.root!r}", f"rootdir {root!r}"),
-        (
-            _stand(run.commit, dirty=run.dirty),
-            _stand(git.commit, dirty=git.dirty or bool(run.unseen)),
-        ),
-        (_selected(run.selection), _selected(tuple(selection))),
-        (
-            f"model {', '.join(sorted(asked))}",
-            f"model {model}" if asked and model and model not in asked else "",
-        ),
-    )
-    for recorded, here in facts:
-        if here and recorded != here:
+        (_stand(run.commit, dirty=run.dirty), _stand(git.commit, dirty=is_dirty)),
+        (_selected(run.selection), _selected(selection)),
+    ]
+    if asked and model and model not in asked:
+        facts.append((f"model {', '.join(sorted(asked))}", f"model {model}"))
+    for recorded, current in facts:
+        if recorded != current:
             raise SettingsError(
-                f"{OPTION}: the last run ({run.id}) is of {recorded}, this session of {here}: "
+                f"{OPTION}: the last run ({run.id}) is of {recorded}, this session of {current}: "
                 f"what it found does not hold here. {EVERYTHING}"
             )
     return Retry(run, found.path)
@@ -170,7 +165,7 @@ def _taken_over(trial: Trial) -> Trial:
 def _stand(commit: str | None, *, dirty: bool) -> str:
     if commit is None:
         return "no commit"
-    return f"commit {short(commit)}{' with changes' if dirty else ''}"
+    return f"commit {short_hash(commit)}{' with changes' if dirty else ''}"
 
 
 def _selected(paths: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -84,7 +84,7 @@ class StoredRun:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What was found, and a note for each file that had to be passed over.
+    """Recorded runs, and a note for each file that had to be passed over.
 
     Attributes:
         runs: newest first.
@@ -171,16 +171,14 @@ class RunStore:
                 notes.append(f"passed over: {exc}")
         return Listing(_newest_first(runs), tuple(sorted(notes)))
 
-    def ids(self) -> frozenset[str]:
-        """Return the ids of all runs; no file is opened."""
-        names = (path.name.removesuffix(ENDING) for path in self.folder.glob(f"*/*{ENDING}"))
-        return frozenset(filter(is_run_id, names))
+    def files(self) -> dict[str, Path]:
+        """Return the files of all runs, by id; none is opened."""
+        named = {path.name.removesuffix(ENDING): path for path in self.folder.glob(f"*/*{ENDING}")}
+        return {run_id: path for run_id, path in named.items() if is_run_id(run_id)}
 
     def by_id(self, run_id: str) -> Path | None:
         """Find the file of a run by its id, None if there is none."""
-        if not is_run_id(run_id):
-            return None
-        return next(self.folder.glob(f"*/{run_id}{ENDING}"), None)
+        return self.files().get(run_id)
 
     def newest(self, *, excluding: Collection[str] = ()) -> FoundRun | None:
         """Read the newest run of whatever commit and kind.
@@ -196,27 +194,21 @@ class RunStore:
         """
         damages: list[BaselineUnreadable] = []
         notes = []
-        for run_id, path in self._by_name(excluding):
+        # Ids begin with the time: they tell the order, no file need be opened.
+        for run_id, path in sorted(self.files().items(), reverse=True):
+            if run_id in excluding:
+                continue
             if dated_ahead(run_id):
                 notes.append(f"passed over: run {run_id}, {ahead(run_id)}")
                 continue
             try:
-                run = self.load(path)
+                return FoundRun(path, self.load(path), tuple(notes))
             except BaselineUnreadable as exc:
                 damages.append(exc)
                 notes.append(f"passed over: {exc}")
-                continue
-            return FoundRun(path, run, tuple(notes))
         if damages:
             raise damages[0]
         return None
-
-    def _by_name(self, excluding: Collection[str]) -> Iterator[tuple[str, Path]]:
-        # Ids begin with the time: their names tell the order, no file need be opened.
-        found = {path.name.removesuffix(ENDING): path for path in self.folder.glob(f"*/*{ENDING}")}
-        for run_id in sorted(found, reverse=True):
-            if run_id not in excluding and is_run_id(run_id):
-                yield run_id, found[run_id]
 
 
 def _newest_first(runs: Iterable[StoredRun]) -> tuple[StoredRun, ...]:

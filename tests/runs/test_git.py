@@ -9,7 +9,7 @@ import pytest
 from pytest_llmeval.runs.git import (
     GitState,
     first_parents,
-    lacks,
+    lacks_text,
     merge_base,
     near_names,
     read_state,
@@ -150,7 +150,7 @@ def test_variables_about_pathspecs_do_not_mislead(how, project, monkeypatch):
     project.commit()
     monkeypatch.setenv(f"GIT_{how}_PATHSPECS", "1")
     assert tracked_below((project.top / "STORE",), top=project.top) == (("STORE", "store/run"),)
-    assert not lacks("llm_eval", commit=project.head, top=project.top)
+    assert not lacks_text("llm_eval", commit=project.head, top=project.top)
 
 
 def test_reading_the_state_takes_no_lock_and_changes_nothing(project):

@@ -128,12 +128,12 @@ def test_an_id_is_no_pattern(store):
     assert store.by_id("*") is None
 
 
-def test_the_ids_of_all_runs_are_told_without_those_of_other_files(store):
-    assert store.ids() == frozenset()
+def test_the_files_of_all_runs_are_told_without_other_ones(store):
+    assert store.files() == {}
     path = store.save(make_run(id=EARLY))
-    store.save(make_run(id=LATE, commit=None))
+    late = store.save(make_run(id=LATE, commit=None))
     path.with_name("notes.jsonl.gz").write_bytes(b"")
-    assert store.ids() == {EARLY, LATE}
+    assert store.files() == {EARLY: path, LATE: late}
 
 
 def test_the_newest_run_is_of_whatever_commit(store):

@@ -1,4 +1,4 @@
-"""What `llmeval until` says at each look, and at its end."""
+"""Words for `llmeval until`, at each look and at its end."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def look(repeats: int, run: Run, found: Found) -> Iterator[str]:
         found: each function and what is expected of it; None without a score.
     """
     paid = sum(call.was_paid for trial in run.trials for call in trial.calls)
-    for at, (function, expected) in enumerate(found):
-        first = ("", "") if at else (str(repeats), str(paid))
+    for row, (function, expected) in enumerate(found):
+        first = ("", "") if row else (str(repeats), str(paid))
         name = name_of(function)
         if expected is None:
             yield ROW.format(*first, "", "", "", "", f"{name}: no trial has a score")

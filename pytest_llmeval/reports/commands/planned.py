@@ -1,4 +1,4 @@
-"""What `llmeval plan` says, with its curves."""
+"""Words for `llmeval plan`, with its curves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def name_of(function: FunctionSamples) -> str:
     return name if function.is_pass else f"{name} ({function.metric})"
 
 
-def lines(
+def plan_lines(
     made: Plan,
     *,
     name: str,

@@ -1,4 +1,4 @@
-"""What `llmeval selfcheck` says."""
+"""Words for `llmeval selfcheck`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Checked:
         return self.check is not None and self.check.interval[0] > alpha
 
 
-def lines(checks: Sequence[Checked], *, alpha: float) -> Iterator[str]:
+def selfcheck_lines(checks: Sequence[Checked], *, alpha: float) -> Iterator[str]:
     """Word the checks.
 
     Args:

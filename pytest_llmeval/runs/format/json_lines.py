@@ -32,8 +32,8 @@ def dump_line(line: Line) -> bytes:
     Raises:
         ValueError: a number in it is not finite.
     """
-    text = json.dumps(line, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return f"{text}\n".encode("ascii")
+    dumped = json.dumps(line, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return f"{dumped}\n".encode("ascii")
 
 
 def sparse(record: Case | Trial | Call) -> dict[str, object]:
@@ -57,7 +57,7 @@ def parse_line(data: bytes) -> Line:
     if not data.endswith(b"\n"):
         raise Malformed("cut off")
     try:
-        return json_object(json.loads(data.decode(), parse_constant=_refuse_constant))
+        return as_object(json.loads(data.decode(), parse_constant=_refuse_constant))
     except Malformed:
         raise
     except (ValueError, RecursionError) as exc:  # the latter by brackets nested by the thousand
@@ -82,35 +82,35 @@ def _unlike(value: object, wanted: str) -> Malformed:
     return Malformed(f"is {reprlib.repr(value)}, not {wanted}")
 
 
-def json_object(value: object) -> Line:
+def as_object(value: object) -> Line:
     """A JSON object."""
     if isinstance(value, dict):
         return value
     raise _unlike(value, "a JSON object")
 
 
-def text(value: object) -> str:
+def as_text(value: object) -> str:
     """Any text."""
     if isinstance(value, str):
         return value
     raise _unlike(value, "a text")
 
 
-def flag(value: object) -> bool:
+def as_flag(value: object) -> bool:
     """True or false."""
     if isinstance(value, bool):
         return value
     raise _unlike(value, "true or false")
 
 
-def count(value: object) -> int:
+def as_count(value: object) -> int:
     """A whole number from 0 that every reader of JSON keeps exactly."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53:
         return value
     raise _unlike(value, "a whole number from 0")
 
 
-def number(value: object) -> float:
+def as_number(value: object) -> float:
     """A finite number."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         try:
@@ -121,11 +121,11 @@ def number(value: object) -> float:
     raise _unlike(value, "a finite number")
 
 
-def parameter(value: object) -> Parameter:
+def as_parameter(value: object) -> Parameter:
     """A text, a finite number, true, false or null."""
     if value is None or isinstance(value, (str, bool, int)):
         return value
-    return number(value)
+    return as_number(value)
 
 
 def nullable(convert: Converter[T]) -> Converter[T | None]:
@@ -146,7 +146,7 @@ def many(convert: Converter[T]) -> Converter[tuple[T, ...]]:
 
 def table(convert: Converter[T]) -> Converter[dict[str, T]]:
     """A JSON object whose values are what ``convert`` reads."""
-    return lambda value: {name: convert(item) for name, item in json_object(value).items()}
+    return lambda value: {name: convert(item) for name, item in as_object(value).items()}
 
 
 def one_of(words: tuple[T, ...]) -> Converter[T]:
@@ -173,28 +173,28 @@ def like(pattern: str, wanted: str) -> Converter[str]:
     return matched
 
 
-def setting(value: object) -> Setting:
+def as_setting(value: object) -> Setting:
     """A parameter, or a list of texts."""
-    return many(text)(value) if isinstance(value, list) else parameter(value)
+    return many(as_text)(value) if isinstance(value, list) else as_parameter(value)
 
 
 # int() alone would also read "-1", " 1", "1_0" and the digits of other scripts.
 _slot_text = like(r"(?:shared|[0-9]{1,9})/[0-9]{1,9}", "a slot such as 3/0")
 
 
-def slot(value: object) -> Slot:
+def as_slot(value: object) -> Slot:
     """A slot as ``Slot`` writes itself."""
     return Slot.parse(_slot_text(value))
 
 
 _OF_TYPE: Mapping[Any, Converter[Any]] = {
-    str: text,
-    bool: flag,
-    int: count,
-    float: number,
-    Parameter: parameter,
-    Setting: setting,
-    Slot: slot,
+    str: as_text,
+    bool: as_flag,
+    int: as_count,
+    float: as_number,
+    Parameter: as_parameter,
+    Setting: as_setting,
+    Slot: as_slot,
     Outcome: one_of(tuple(Outcome)),
 }
 
@@ -217,7 +217,7 @@ def record(
         rows.append((field.name, (names or {}).get(field.name, field.name), convert, is_needed))
 
     def read(value: object) -> T:
-        line = json_object(value)
+        line = as_object(value)
         return kind(
             **{
                 attribute: need(line, name, convert)

@@ -20,12 +20,12 @@ from pytest_llmeval.records import Run, Trial
 from pytest_llmeval.runs.format.json_lines import (
     Line,
     Malformed,
-    count,
+    as_count,
+    as_text,
     dump_line,
     need,
     parse_line,
     table,
-    text,
 )
 from pytest_llmeval.runs.format.run_lines import (
     SCHEMA,
@@ -190,9 +190,9 @@ def _numbered(number: int) -> Iterator[None]:
 def _check_end(line: Line, *, run: Run, digest: str) -> None:
     if "sha256" not in line:
         raise Malformed("the closing line is missing")
-    if need(line, "sha256", text) != digest:
+    if need(line, "sha256", as_text) != digest:
         raise Malformed("the sha256 is not that of the lines before: they were changed")
-    counts = need(line, "counts", table(count))
+    counts = need(line, "counts", table(as_count))
     if counts | _counts(run) != counts:
         raise Malformed("the counts are not those of the lines before")
 

@@ -15,15 +15,15 @@ from pytest_llmeval.records import Call, Outcome, Parameter, Run, Trial
 from pytest_llmeval.runs.format.json_lines import (
     Line,
     Malformed,
-    count,
-    json_object,
+    as_count,
+    as_object,
+    as_text,
     like,
     many,
     need,
     nullable,
     record,
     sparse,
-    text,
 )
 
 SCHEMA = 1
@@ -154,24 +154,24 @@ def read_header(line: Line) -> RunHeader:
         NewerSchema: it is of a later format.
         Malformed: it is no header.
     """
-    schema = need(line, "schema", count)
+    schema = need(line, "schema", as_count)
     if schema > SCHEMA:
         raise NewerSchema(f"schema {schema}")
     if schema < SCHEMA:
         raise Malformed(f"schema {schema} never was")
-    need(line, "outside_calls", count)  # written always, although it has a default
+    need(line, "outside_calls", as_count)  # written always, although it has a default
     ended = {"errored": 0, "skipped": 0, **line}
     return RunHeader(
         run=_read_run(line),
-        trials=need(line, "trials", count),
-        errored=need(ended, "errored", count),
-        skipped=need(ended, "skipped", count),
+        trials=need(line, "trials", as_count),
+        errored=need(ended, "errored", as_count),
+        skipped=need(ended, "skipped", as_count),
         models=need(line, "models", many(_read_model_use)),
     )
 
 
 def _utc(value: object) -> str:
-    created = text(value)
+    created = as_text(value)
     try:
         offset = datetime.fromisoformat(created).utcoffset()
     except ValueError:
@@ -198,7 +198,7 @@ _read_trial = record(Trial, names={"index": "trial"})
 
 
 def _read_model_use(value: object) -> ModelUse:
-    line = json_object(value)
+    line = as_object(value)
     return _read_use({"made": line.get("calls"), **line})  # which earlier versions did not count
 
 
@@ -222,7 +222,7 @@ def read_trial(line: Line, *, functions: Mapping[str, str]) -> Trial:
     Raises:
         Malformed: it is no trial of these cases.
     """
-    case = need(line, "case", text)
-    if need(line, "function", text) != functions.get(case):
+    case = need(line, "case", as_text)
+    if need(line, "function", as_text) != functions.get(case):
         raise Malformed("'case' and 'function' are not in the list of the first line")
     return _read_trial(line)

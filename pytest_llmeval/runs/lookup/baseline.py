@@ -21,7 +21,7 @@ from pytest_llmeval.runs.git import (
     resolve,
     tracked_below,
 )
-from pytest_llmeval.runs.store import ENDING, RunStore
+from pytest_llmeval.runs.store import ENDING, FoundRun, RunStore
 
 NEAREST = 50
 
@@ -102,24 +102,16 @@ def find_by_name(
         BaselineUnreadable: the run is damaged.
         SettingsError: the name is that of a file which git tracks, and does not look like a path.
     """
-
-    def read(how: How, path: Path) -> Baseline:
-        return Baseline(run=store.load(path), path=path, reference=reference, how=how)
-
     path = Path(os.path.expanduser(reference))  # noqa: PTH111 - raises nothing
     is_file = _is_file(path)
     if is_file and _PATH.match(reference):
-        return read("file", path)
+        return found(FoundRun(path, store.load(path)), reference, how="file")
     if reference == "last":
         newest = store.newest(excluding=excluding)
-        if newest is None:
-            return None
-        return Baseline(
-            run=newest.run, path=newest.path, reference=reference, how="last", notes=newest.notes
-        )
+        return None if newest is None else found(newest, reference, how="last")
     stored = store.by_id(reference)
     if stored is not None:
-        return read("run id", stored)
+        return found(FoundRun(stored, store.load(stored)), reference, how="run id")
     if not is_file or resolve_ref(reference, git=git) is not None:
         return None
     if tracked_below((path.absolute(),), top=git.top):
@@ -130,7 +122,19 @@ def find_by_name(
             f"branch, or take the file out of the commit:  git rm --cached {quoted}  "
             f"To compare with the file all the same name its path:  .{os.sep}{quoted}"
         )
-    return read("file", path)
+    return found(FoundRun(path, store.load(path)), reference, how="file")
+
+
+def found(run: FoundRun, reference: str, *, how: How, distance: int = 0) -> Baseline:
+    """Say of a run by which name, and how, it was found."""
+    return Baseline(
+        run=run.run,
+        path=run.path,
+        reference=reference,
+        how=how,
+        distance=distance,
+        notes=run.notes,
+    )
 
 
 def _is_file(path: Path) -> bool:

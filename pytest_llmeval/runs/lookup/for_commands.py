@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.git import GitState, ResolvedRef, first_parents, near_names, short
+from pytest_llmeval.runs.git import GitState, ResolvedRef, first_parents, near_names, short_hash
 from pytest_llmeval.runs.lookup.baseline import (
     NEAREST,
     Baseline,
     How,
     find_by_name,
+    found,
     resolve_ref,
     trail_of,
 )
@@ -46,8 +47,8 @@ def find_candidate(reference: str, *, store: RunStore, git: GitState) -> Baselin
     ]
     for stored in eligible:
         if not any(_is_part(stored, of=other) for other in eligible):
-            found = FoundRun(stored.path, store.load(stored.path), listing.notes)
-            return _of_commit(reference, found, how="commit", distance=0)
+            run = FoundRun(stored.path, store.load(stored.path), listing.notes)
+            return found(run, reference, how="commit")
     raise _nothing(reference, commit, where="", store=store)
 
 
@@ -89,10 +90,13 @@ def find_reference(reference: str, *, candidate: Run, store: RunStore, git: GitS
     )
     wanted, *ancestors = trail.commits
     for distance, commit in enumerate(trail.commits):
-        found = search.best_at(commit)
-        if found is not None:
+        best = search.best_at(commit)
+        if best is not None:
             how: How = "commit" if wanted == ref.commit else "merge-base"
-            return _of_commit(reference, found, how=how, distance=distance)
+            if distance:
+                note = f"{distance} nearer commit(s) of {reference} have no run that will do"
+                best = replace(best, notes=(*best.notes, note))
+            return found(best, reference, how=how, distance=distance)
     where = f" nor its {len(ancestors)} nearest ancestors" if ancestors else ""
     raise _nothing(reference, wanted, where=where, store=store)
 
@@ -116,20 +120,6 @@ def _by_name(
     return None
 
 
-def _of_commit(reference: str, found: FoundRun, *, how: How, distance: int) -> Baseline:
-    notes = found.notes
-    if distance:
-        notes = (*notes, f"{distance} nearer commit(s) of {reference} have no run that will do")
-    return Baseline(
-        run=found.run,
-        path=found.path,
-        reference=reference,
-        how=how,
-        distance=distance,
-        notes=notes,
-    )
-
-
 def _resolved(reference: str, *, store: RunStore, git: GitState) -> ResolvedRef:
     ref = resolve_ref(reference, git=git)
     if ref is not None:
@@ -144,8 +134,8 @@ def _resolved(reference: str, *, store: RunStore, git: GitState) -> ResolvedRef:
 
 def _nothing(reference: str, commit: str, *, where: str, store: RunStore) -> BaselineNotFound:
     return BaselineNotFound(
-        f"{reference}: no complete run of a clean tree is recorded for {short(commit)}{where} "
-        f"in {store.folder}. Record one: git switch --detach {short(commit)} && pytest"
+        f"{reference}: no complete run of a clean tree is recorded for {short_hash(commit)}{where} "
+        f"in {store.folder}. Record one: git switch --detach {short_hash(commit)} && pytest"
     )
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 
 from pytest_llmeval.errors import BaselineNotFound
 from pytest_llmeval.records import Outcome, Run, too_many_errored
-from pytest_llmeval.runs.git import GitState, lacks, short
+from pytest_llmeval.runs.git import GitState, lacks_text, short_hash
 from pytest_llmeval.runs.lookup import missing
 from pytest_llmeval.runs.lookup.baseline import (
     Baseline,
     How,
     Trail,
     find_by_name,
+    found,
     resolve_ref,
     trail_of,
 )
@@ -67,15 +68,15 @@ def find_baseline(
     if reference == "last":
         raise missing.no_run(store.folder)
     trail, steps = _steps(reference, git=git)
-    found = _along(steps, reference, trail=trail, search=search, git=git)
-    if found is not None:
-        return found
+    recorded = _along(steps, reference, trail=trail, search=search, git=git)
+    if recorded is not None:
+        return recorded
     if search.unlike is not None:
         raise missing.unlike(reference, search.unlike)
     error = missing.nothing_recorded(reference, trail, search=search, git=git, folder=store.folder)
     nearest = steps[0][1]
     may_be_first = isinstance(error, BaselineNotFound)  # a shallow clone cannot tell
-    if may_be_first and git.top and lacks(MARKER, commit=nearest, top=git.top):
+    if may_be_first and git.top and lacks_text(MARKER, commit=nearest, top=git.top):
         return _nothing_yet(reference, nearest, root=root, folder=store.folder)
     raise error
 
@@ -106,7 +107,7 @@ def _errored_notes(run: Run) -> list[str]:
 
 
 def _worded(commit: str | None) -> str:
-    return "no commit" if commit is None else f"commit {short(commit)}"
+    return "no commit" if commit is None else f"commit {short_hash(commit)}"
 
 
 def _steps(reference: str, *, git: GitState) -> tuple[Trail, Steps]:
@@ -131,25 +132,19 @@ def _along(
     steps: Steps, reference: str, *, trail: Trail, search: Search, git: GitState
 ) -> Baseline | None:
     for nearer, (distance, commit) in enumerate(steps):
-        found = search.best_at(commit)
-        if found is None:
+        best = search.best_at(commit)
+        if best is None:
             continue
-        notes = [*search.mentioned(), *found.notes, *_errored_notes(found.run)]
+        notes = [*search.mentioned(), *best.notes, *_errored_notes(best.run)]
         if nearer:
-            first = short(steps[0][1])
+            first = short_hash(steps[0][1])
             notes += [f"{nearer} nearer commit(s) have no run that will do, {first} first of all"]
         if git.shallow and not trail.exact:
             notes += [
                 "this clone is shallow: the true merge-base may lie where history was cut off"
             ]
-        return Baseline(
-            run=found.run,
-            path=found.path,
-            reference=reference,
-            how=_way(commit, trail=trail, git=git),
-            distance=distance,
-            notes=tuple(notes),
-        )
+        how = _way(commit, trail=trail, git=git)
+        return replace(found(best, reference, how=how, distance=distance), notes=tuple(notes))
     return None
 
 
@@ -178,5 +173,5 @@ def _nothing_yet(reference: str, commit: str, *, root: str, folder: Path) -> Bas
         cases=(),
         trials=(),
     )
-    note = f"nothing to compare with yet: {short(commit)} has no eval and no run"
+    note = f"nothing to compare with yet: {short_hash(commit)} has no eval and no run"
     return Baseline(run=run, path=folder, reference=reference, how="nothing yet", notes=(note,))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound, BaselineUnlike
-from pytest_llmeval.runs.git import GitState, near_names, short
+from pytest_llmeval.runs.git import GitState, near_names, short_hash
 from pytest_llmeval.runs.lookup.baseline import NEAREST, Trail
 from pytest_llmeval.runs.lookup.search import Search
 from pytest_llmeval.runs.store import first_of
@@ -86,13 +86,13 @@ def nothing_recorded(
     wanted, ancestors = trail.commits[0], len(trail.commits) - 1
     what = f"no complete run recorded for {reference}"
     if not trail.exact:
-        what += f" (merge-base {short(wanted)})"
+        what += f" (merge-base {short_hash(wanted)})"
     if ancestors:
         what += f" nor its {ancestors} nearest ancestor{'s' * (ancestors > 1)}"
     what = "\n       ".join([f"{what} in {_shown(folder)}.", *search.mentioned()])
     if git.shallow and not trail.exact and ancestors < NEAREST:
         return _leads_nowhere(reference, f"{what} This clone is shallow.", todo=DEEPEN)
-    target = trail.branch or f"--detach {short(wanted)}"
+    target = trail.branch or f"--detach {short_hash(wanted)}"
     steps = [
         *(["git stash"] if git.dirty else []),
         *([] if wanted == git.commit else [f"git switch {target}"]),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pytest_llmeval.errors import BaselineUnreadable
 from pytest_llmeval.records import Run, filters_of, paths_of, too_many_errored
-from pytest_llmeval.runs.git import short
+from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.store import (
     FoundRun,
     RunStore,
@@ -116,14 +116,14 @@ class Search:
                 reasons[" and ".join(bars)] += 1
             elif unlikeness is not None:
                 reasons[unlikeness] += 1
-                self.unlike = self.unlike or f"run {run.id} of {short(commit)}: {unlikeness}"
+                self.unlike = self.unlike or f"run {run.id} of {short_hash(commit)}: {unlikeness}"
             else:
                 eligible.append(stored)
         if not eligible:
             self.unseen += [name for stored in runs for name in stored.header.run.unseen]
             # There may be a hundred dirty runs of one commit: they are counted, not listed.
             self.passed_over += [
-                f"passed over: {number} run(s) of {short(commit)}, {reason}"
+                f"passed over: {number} run(s) of {short_hash(commit)}, {reason}"
                 for reason, number in reasons.items()
             ]
         return eligible

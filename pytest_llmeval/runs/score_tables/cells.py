@@ -17,14 +17,14 @@ PASSES = (0.0, 1.0)
 LONGEST = 60
 
 
-def case(value: object) -> str:
+def read_case(value: object) -> str:
     """Read the id of a case: a text or a whole number."""
     if (isinstance(value, str) and value) or type(value) is int:
         return str(value)
     raise ValueError(f"case_id is {_shown(value)}, not a name")
 
 
-def repeat(value: object) -> int:
+def read_repeat(value: object) -> int:
     """Read the number of a trial."""
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value[:20])
@@ -33,14 +33,14 @@ def repeat(value: object) -> int:
     raise ValueError(f"repeat is {_shown(value)}, not a whole number from 0")
 
 
-def metric(value: object) -> str:
+def read_metric(value: object) -> str:
     """Read the name of a metric."""
     if isinstance(value, str) and value:
         return value
     raise ValueError(f"metric is {_shown(value)}, not a name")
 
 
-def score(value: object, *, metric: str | None) -> float | None:
+def read_score(value: object, *, metric: str | None) -> float | None:
     """Read a score, None for that of an errored trial.
 
     Args:
@@ -62,7 +62,7 @@ def score(value: object, *, metric: str | None) -> float | None:
     return number
 
 
-def label(value: object) -> str:
+def read_label(value: object) -> str:
     """Read the name of a cluster or a condition; a number of JSON as it is written."""
     return value if isinstance(value, str) else json.dumps(value)
 

@@ -186,7 +186,7 @@ class _Reader:
 
     def _take(self, row: Sequence[object]) -> None:
         case_id, repeat, score, metric, cluster, wording, condition = row
-        name = None if condition is None else cells.label(condition)
+        name = None if condition is None else cells.read_label(condition)
         self._conditions[name] = None
         chosen = len(self._conditions) == 1 if self._condition is None else name == self._condition
         if not chosen:
@@ -196,17 +196,17 @@ class _Reader:
             self._metrics[str(of_metric)] = None
             if self._metric not in (None, of_metric):
                 return
-        case = self._case(cells.case(case_id), wording)
+        case = self._case(cells.read_case(case_id), wording)
         of_case = self._scores.setdefault(of_metric, {}).setdefault(case, {})
-        index = cells.repeat(repeat)
+        index = cells.read_repeat(repeat)
         if index in of_case:
             raise ValueError(
                 f"repeat {index} of case {case!r} is there a second time; "
                 "name one condition (FILE::CONDITION) or metric (--metric), or number the repeats"
             )
-        of_case[index] = cells.score(score, metric=of_metric)
+        of_case[index] = cells.read_score(score, metric=of_metric)
         if cluster is not None:
-            self._join(case, cells.label(cluster))
+            self._join(case, cells.read_label(cluster))
 
     def finished(self) -> Mapping[str | None, Scores]:
         """Return the scores by metric.
@@ -221,12 +221,12 @@ class _Reader:
         return self._scores
 
     def _metric_of(self, value: object) -> str | None:
-        return cells.metric(value) if self._named else self._metric
+        return cells.read_metric(value) if self._named else self._metric
 
     def _case(self, name: str, wording: object) -> str:
         if wording is None:
             return name
-        label = cells.label(wording)
+        label = cells.read_label(wording)
         case = f"{name}[{label}]"
         self.wordings[case] = name, label
         return case
