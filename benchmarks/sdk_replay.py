@@ -21,7 +21,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import anthropic
 import httpx
@@ -31,16 +31,14 @@ import openai
 
 from pytest_llmeval.cache.replies import Replies, StoredReply
 from pytest_llmeval.engine.trial.ledger import Ledger
-from pytest_llmeval.models.calls import CachedCalls
-from pytest_llmeval.models.providers.registry import Providers
+from pytest_llmeval.models.model_session import ModelSession
+from pytest_llmeval.settings import Settings
 
 CALLS = 1000
 ROUNDS = 7
 LEAST_CALLS = 1500  # a second
 SLOWEST_LOOKUP = 1e-3  # seconds, of 99 in 100
 TEXT = "yes"
-
-AnyReplies = TypeVar("AnyReplies", bound=Replies)
 
 
 class Vendor(NamedTuple):
@@ -50,7 +48,6 @@ class Vendor(NamedTuple):
         path: which the SDK posts to.
         reply: to every question.
         bare: makes a client over a transport.
-        client: which method of ``Providers`` makes ours.
         library: of the SDK's HTTP.
         ask: asks a client a question, and gives the text of its reply.
     """
@@ -58,7 +55,6 @@ class Vendor(NamedTuple):
     path: str
     reply: dict[str, Any]
     bare: Callable[[Any], Any]
-    client: str
     library: Any
     ask: Callable[[Any, list[dict[str, str]]], str | None]
 
@@ -81,7 +77,6 @@ VENDORS = {
             "usage": {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6},
         },
         lambda transport: openai.OpenAI(http_client=openai.DefaultHttpxClient(transport=transport)),
-        "openai_client",
         httpx2,
         lambda client, messages: (
             client.chat.completions.create(model="bench", messages=messages)
@@ -104,7 +99,6 @@ VENDORS = {
         lambda transport: anthropic.Anthropic(
             http_client=anthropic.DefaultHttpxClient(transport=transport)
         ),
-        "anthropic_client",
         httpx2,
         lambda client, messages: (
             client.messages.create(model="bench", max_tokens=9, messages=messages).content[0].text
@@ -122,7 +116,6 @@ VENDORS = {
             "eval_count": 1,
         },
         lambda transport: ollama.Client(transport=transport),
-        "ollama_client",
         httpx,
         lambda client, messages: client.chat(model="bench", messages=messages).message.content,
     ),
@@ -190,38 +183,39 @@ def seconds_of(vendor: Vendor, client: Any) -> float:
     return time.thread_time() - started
 
 
-def replies_in(folder: Path, kind: type[AnyReplies]) -> AnyReplies:
-    """Open the replies of a folder as a session does."""
-    return kind(folder, mode="auto", session="bench", warn=print)
+def session_in(folder: Path) -> ModelSession:
+    """Begin a session that keeps its replies in a folder."""
+    return ModelSession(Settings(directory=folder, session="bench"))
 
 
-def as_in_a_trial(vendor: Vendor, providers: Providers, replies: Replies) -> Any:
+def as_in_a_trial(name: str, session: ModelSession) -> Any:
     """Build the client as the fixture of a new trial does."""
     ledger = Ledger(0, wait=lambda function, **_: function(), wait_async=asyncio.to_thread)
-    return getattr(providers, vendor.client)(CachedCalls(ledger, replies))
+    return session.client(name, ledger)
 
 
 def measured(folder: Path) -> tuple[dict[str, list[float]], dict[str, list[float]], list[float]]:
     """Measure every SDK once a round; return seconds with ours, without, and of our lookups."""
-    replies, providers = replies_in(folder, Replies), Providers()
+    session = session_in(folder)
     ours: dict[str, list[float]] = {name: [] for name in VENDORS}
     alone: dict[str, list[float]] = {name: [] for name in VENDORS}
     bare = {name: vendor.bare(at_hand(vendor)) for name, vendor in VENDORS.items()}
-    for vendor in VENDORS.values():
-        ask_all(vendor, as_in_a_trial(vendor, providers, replies))  # paid for
+    for name, vendor in VENDORS.items():
+        ask_all(vendor, as_in_a_trial(name, session))  # paid for
     gc.freeze()  # garbage is collected as rarely as while trials run, with ours and without
     gc.set_threshold(10_000)
     for _ in range(ROUNDS):
         for name, vendor in VENDORS.items():
-            client = as_in_a_trial(vendor, providers, replies)
+            client = as_in_a_trial(name, session)
             ours[name].append(seconds_of(vendor, client))
             alone[name].append(seconds_of(vendor, bare[name]))
-    replies.close()
-    timed = replies_in(folder, TimedReplies)  # apart: the clock takes its share
-    for vendor in VENDORS.values():
-        ask_all(vendor, as_in_a_trial(vendor, providers, timed))
-    providers.close()
-    timed.close()
+    session.close()
+    session = session_in(folder)  # apart: the clock takes its share
+    timed = TimedReplies(folder, mode="auto", session="bench", warn=print)
+    session.replies = timed
+    for name, vendor in VENDORS.items():
+        ask_all(vendor, as_in_a_trial(name, session))
+    session.close()
     return ours, alone, timed.seconds
 
 

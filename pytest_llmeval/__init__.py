@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.engine.baton.trial_thread import waiting as waiting
     from pytest_llmeval.engine.marker import llm_eval as llm_eval
     from pytest_llmeval.engine.sampling import sample_cases as sample_cases
-    from pytest_llmeval.models.async_base import AsyncModel as AsyncModel
+    from pytest_llmeval.models.base import AsyncModel as AsyncModel
     from pytest_llmeval.models.base import Model as Model
     from pytest_llmeval.models.base import Reply as Reply
 
@@ -19,7 +19,7 @@ _HOMES = {
     "llm_eval": "pytest_llmeval.engine.marker",
     "sample_cases": "pytest_llmeval.engine.sampling",
     "waiting": "pytest_llmeval.engine.baton.trial_thread",
-    "AsyncModel": "pytest_llmeval.models.async_base",
+    "AsyncModel": "pytest_llmeval.models.base",
     "Model": "pytest_llmeval.models.base",
     "Reply": "pytest_llmeval.models.base",
 }

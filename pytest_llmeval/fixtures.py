@@ -1,27 +1,23 @@
-"""What a test can ask for: a model, a vendor's client, and a place for its scores."""
+"""Fixtures: a model, the clients of the vendors, and a place for scores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
 from pytest_llmeval.options import SETTINGS
+from pytest_llmeval.vendors import VENDORS
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from anthropic import Anthropic, AsyncAnthropic
-    from ollama import AsyncClient, Client
-    from openai import AsyncOpenAI, OpenAI
-
     from pytest_llmeval.engine.trial.event_loop import TrialRunner
     from pytest_llmeval.engine.trial.ledger import Ledger
     from pytest_llmeval.engine.trial.trial import RunningTrial
-    from pytest_llmeval.models.async_base import AsyncModel
-    from pytest_llmeval.models.base import Model
-    from pytest_llmeval.models.calls import CachedCalls
+    from pytest_llmeval.models.base import AsyncModel, Model
     from pytest_llmeval.models.model_session import ModelSession
 
 
@@ -97,64 +93,19 @@ def llm(request: pytest.FixtureRequest, _llm_models: ModelSession) -> Model:
     Asks the model named by ``--llm-model`` or the ini key ``llm_model``; trial i is given
     draw i of a request, stored or new.
     """
-    calls = _calls(request, _llm_models)
-    return _llm_models.providers.build_model(request.config.stash[SETTINGS].model, calls)
-
-
-@pytest.fixture
-def openai_client(request: pytest.FixtureRequest, _llm_models: ModelSession) -> OpenAI:
-    """The vendor's own client; its replies are kept draw by draw."""
-    return _llm_models.providers.openai_client(_calls(request, _llm_models))
-
-
-@pytest.fixture
-def anthropic_client(request: pytest.FixtureRequest, _llm_models: ModelSession) -> Anthropic:
-    """The vendor's own client; its replies are kept draw by draw."""
-    return _llm_models.providers.anthropic_client(_calls(request, _llm_models))
-
-
-@pytest.fixture
-def ollama_client(request: pytest.FixtureRequest, _llm_models: ModelSession) -> Client:
-    """The vendor's own client; its replies are kept draw by draw."""
-    return _llm_models.providers.ollama_client(_calls(request, _llm_models))
+    return _llm_models.model(request.config.stash[SETTINGS].model, _ledger(request))
 
 
 @pytest.fixture
 def async_llm(request: pytest.FixtureRequest, _llm_models: ModelSession) -> AsyncModel:
     """Cached model of this ``async def`` trial: ``await async_llm.ask(prompt)``; see ``llm``."""
-    calls = _calls(request, _llm_models)
-    return _llm_models.providers.build_async_model(request.config.stash[SETTINGS].model, calls)
-
-
-@pytest.fixture
-def async_openai_client(request: pytest.FixtureRequest, _llm_models: ModelSession) -> AsyncOpenAI:
-    """The vendor's own awaitable client; its replies are kept draw by draw."""
-    return _llm_models.providers.async_openai_client(_calls(request, _llm_models))
-
-
-@pytest.fixture
-def async_anthropic_client(
-    request: pytest.FixtureRequest, _llm_models: ModelSession
-) -> AsyncAnthropic:
-    """The vendor's own awaitable client; its replies are kept draw by draw."""
-    return _llm_models.providers.async_anthropic_client(_calls(request, _llm_models))
-
-
-@pytest.fixture
-def async_ollama_client(request: pytest.FixtureRequest, _llm_models: ModelSession) -> AsyncClient:
-    """The vendor's own awaitable client; its replies are kept draw by draw."""
-    return _llm_models.providers.async_ollama_client(_calls(request, _llm_models))
+    return _llm_models.async_model(request.config.stash[SETTINGS].model, _ledger(request))
 
 
 @pytest.fixture
 def llm_score(request: pytest.FixtureRequest) -> ScoreRecorder:
     """Record a score of this trial: ``llm_score(0.7)``, ``llm_score(0.7, "tone")``."""
     return _ledger(request).score
-
-
-def _calls(request: pytest.FixtureRequest, models: ModelSession) -> CachedCalls:
-    """Return the calls of this trial; no fixture of its own, as each costs a trial 0.1 ms."""
-    return models.calls_of(_ledger(request))
 
 
 def _ledger(request: pytest.FixtureRequest) -> Ledger:
@@ -168,3 +119,24 @@ def _ledger(request: pytest.FixtureRequest) -> Ledger:
             pytrace=False,
         )
     return trial.ledger
+
+
+def client_fixtures() -> ModuleType:
+    """Make a fixture for each client of each vendor; pytest takes them from a module."""
+    module = ModuleType("llmeval_client_fixtures")
+    for awaits in (False, True):
+        for vendor in VENDORS:
+            name = f"{'async_' * awaits}{vendor}_client"
+            setattr(module, name, pytest.fixture(name=name)(_client_of(vendor, awaits=awaits)))
+    return module
+
+
+def _client_of(vendor: str, *, awaits: bool) -> Callable[..., object]:
+    def client(request: pytest.FixtureRequest, _llm_models: ModelSession) -> object:
+        return _llm_models.client(vendor, _ledger(request), awaits=awaits)
+
+    line = VENDORS[vendor]
+    kind, awaitable = (line.async_client, "awaitable ") if awaits else (line.client, "")
+    client.__annotations__["return"] = f"{line.sdk}.{kind}"
+    client.__doc__ = f"The vendor's own {awaitable}client; its replies are kept draw by draw."
+    return client

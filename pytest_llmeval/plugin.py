@@ -15,23 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from pytest_llmeval import fixtures
 from pytest_llmeval.errors import BaselineError, BaselineNotFound, SettingsError
-from pytest_llmeval.fixtures import (  # noqa: F401 - pytest finds fixtures by their names here
-    _llm_interception,
-    _llm_loop,
-    _llm_models,
-    _llm_runner,
-    anthropic_client,
-    async_anthropic_client,
-    async_llm,
-    async_ollama_client,
-    async_openai_client,
-    llm,
-    llm_score,
-    model_session,
-    ollama_client,
-    openai_client,
-)
+from pytest_llmeval.fixtures import client_fixtures, model_session
 from pytest_llmeval.options import (
     PARSER,
     SESSION_KEY,
@@ -93,6 +79,8 @@ def pytest_configure(config: pytest.Config) -> None:
     except (SettingsError, BaselineError) as exc:
         raise pytest.UsageError(str(exc)) from None
     config.pluginmanager.register(hooks, "llmeval-session")
+    config.pluginmanager.register(fixtures, "llmeval-fixtures")
+    config.pluginmanager.register(client_fixtures(), "llmeval-client-fixtures")
 
 
 def _intercept_imports(config: pytest.Config) -> None:
@@ -368,7 +356,7 @@ class SessionHooks:
             refuse_tracked(self._settings.directory, git=git_state(self._config))
         models = model_session(self._config)
         if self._settings.model is not None:
-            models.providers.check(self._settings.model)
+            models.check(self._settings.model)
             self._check_price(self._settings.model)
         self._config.add_cleanup(_entered(masked_logs()))
         evals = [read_marker(item, self._settings) for item in marked]

@@ -10,9 +10,10 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from pytest_llmeval.models.base import PROVIDERS, parse_model_name
+from pytest_llmeval.models.base import parse_model_name
 from pytest_llmeval.ranges import CacheMode
 from pytest_llmeval.settings import Option, every_option
+from pytest_llmeval.vendors import VENDORS
 from tests.project import Project
 
 ROOT = Path(__file__).parents[1]
@@ -146,8 +147,8 @@ def test_every_provider_of_the_readme_exists_and_the_other_way_round() -> None:
     section = README.partition("## Name a model")[2].partition("\n## ")[0]
     table = re.findall(r"^\| `([a-z]+)` \| `([^`]+)`", section, re.MULTILINE)
 
-    assert {parse_model_name(example).provider for _, example in table} == set(PROVIDERS)
-    assert {provider for provider, _ in table} == set(PROVIDERS)
+    assert {parse_model_name(example).provider for _, example in table} == {"function", *VENDORS}
+    assert {provider for provider, _ in table} == {"function", *VENDORS}
 
 
 def test_the_files_that_the_readme_links_to_exist() -> None:

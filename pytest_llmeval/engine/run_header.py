@@ -21,11 +21,11 @@ from pytest_llmeval.records import Case, Run, paths_of
 from pytest_llmeval.runs.git import GitState, read_state, relative_root
 from pytest_llmeval.runs.store import new_run_id
 from pytest_llmeval.settings import GateRules
+from pytest_llmeval.vendors import VENDORS
 
 GIT = pytest.StashKey[GitState]()
 
 _INSTALLED = (f"{os.sep}site-packages", f"{os.sep}dist-packages")
-_SDKS = ("openai", "anthropic", "ollama")
 # What they leave out depends on the session before, so it is no selection to be had again.
 _BY_LAST_SESSION = ("lf", "stepwise", "stepwise_skip", "stepwise_reset")
 
@@ -228,7 +228,7 @@ def _versions() -> dict[str, str]:
         "pytest": pytest.__version__,
         "pytest-llm-baseline": __version__,
     }
-    for name in _SDKS:
+    for name in (line.sdk for line in VENDORS.values()):
         try:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""What a test asks with and what it gets, and on whose behalf; ``calls`` goes between."""
+"""The models that a test asks, the replies that it gets, and the trial on whose behalf it asks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Protocol, TypeVar
 
 from pytest_llmeval.errors import LLMEvalError, SettingsError
 from pytest_llmeval.records import Call, Parameter, Slot
+from pytest_llmeval.vendors import VENDORS
 
 T = TypeVar("T")
 
 Messages = Sequence[Mapping[str, object]]
 Facts = Mapping[str, Parameter]
-
-PROVIDERS = ("function", "openai", "anthropic", "ollama")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +82,33 @@ class Model(Protocol):
         ...
 
 
+class AsyncModel(Protocol):
+    """What the fixture ``async_llm`` gives a test: ``Model``, to be awaited."""
+
+    async def ask(
+        self, prompt: str, *, system: str | None = None, model: str | None = None, **params: object
+    ) -> Reply:
+        """Ask one question."""
+        ...
+
+    async def chat(
+        self, messages: Messages, *, model: str | None = None, **params: object
+    ) -> Reply:
+        """Continue a conversation of ``{"role": ..., "content": ...}`` messages."""
+        ...
+
+
 class Provider(Protocol):
-    """One vendor behind ``Model``: knows its wire form, nothing of sessions."""
+    """One vendor, or a function, behind both models: knows nothing of sessions."""
 
     def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
         """Ask the model of this name (without the provider) and wait for the reply."""
+        ...
+
+    async def chat_async(
+        self, model: str, messages: Messages, *, params: Mapping[str, object]
+    ) -> Reply:
+        """Ask the model of this name and await the reply."""
         ...
 
 
@@ -145,10 +166,11 @@ def parse_model_name(text: str) -> ModelName:
             f"model {text!r} has no {missing} at its slash. "
             f"Write provider/model, such as openai/gpt-4o-mini."
         )
-    if provider not in PROVIDERS:
+    providers = ("function", *VENDORS)
+    if provider not in providers:
         raise SettingsError(
             f"model {text!r} has the unknown provider {provider!r}. "
-            f"Known are: {', '.join(PROVIDERS)}."
+            f"Known are: {', '.join(providers)}."
         )
     if provider == "function":
         _check_function_target(text, model)

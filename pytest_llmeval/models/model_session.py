@@ -2,41 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
+from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.cache.replies import Replies
-from pytest_llmeval.models.base import CurrentTrial
+from pytest_llmeval.models.base import (
+    AsyncModel,
+    CurrentTrial,
+    Model,
+    ModelName,
+    Provider,
+    parse_model_name,
+)
 from pytest_llmeval.models.calls import CachedCalls
+from pytest_llmeval.models.http_reply import HttpReply
 from pytest_llmeval.models.limits.budget import Budget
-from pytest_llmeval.models.limits.deadline import TimeLimit
+from pytest_llmeval.models.limits.deadline import Deadline, TimeLimit
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.models.limits.retries import RetryPolicy
 from pytest_llmeval.models.limits.shared_pace import Bulletin
 from pytest_llmeval.models.limits.spending import Journal
-from pytest_llmeval.models.limits.throttle import Gates
-from pytest_llmeval.models.providers.registry import Providers
+from pytest_llmeval.models.limits.throttle import Clock, Gates
+from pytest_llmeval.models.providers.trial_models import AsyncTrialModel, TrialModel
 from pytest_llmeval.records import Slowdown
 from pytest_llmeval.settings import Settings
+from pytest_llmeval.vendors import VENDORS
+
+if TYPE_CHECKING:
+    from pytest_llmeval.models.http.plain_http import Wire
+    from pytest_llmeval.models.http.transports import Connections
+    from pytest_llmeval.models.providers.function import LoadedFunction
 
 
 class ModelSession:
     """Stored replies, connections, throttle and caps of one process of a session.
 
-    Nothing is opened before a model is asked.
+    Connections and imported functions are kept from trial to trial: both cost far more
+    than a replay. Nothing is opened, and no vendor's module is imported, before a model is asked.
 
     Args:
         settings: of the session.
         processes: how many worker processes share its limits.
         worker: name of this process among them; "" where there are no workers.
+        clock: how to pass the time.
 
     Attributes:
         notes: sentences for the section; whoever tells them takes them away.
         replies: that were paid for.
-        providers: build models and clients.
+        retries: how failed calls are tried again.
     """
 
-    def __init__(self, settings: Settings, *, processes: int = 1, worker: str = "") -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        processes: int = 1,
+        worker: str = "",
+        clock: Clock | None = None,
+    ) -> None:
         self.notes: list[str] = []
         self._settings = settings
         directory, session = settings.directory, settings.session
@@ -47,28 +74,92 @@ class ModelSession:
             warn=self.notes.append,
             patience=settings.timeout,
         )
-        self._throttle = Gates(
-            ceiling=settings.concurrency,
-            processes=processes,
-            bulletin=Bulletin(directory, session) if processes > 1 else None,
-        )
         # A worker goes by its name, not by its number: the only one may be killed, and another
         # take its place.
-        self._budget = Budget(
+        budget = Budget(
             max_calls=settings.max_calls,
             max_cost=settings.max_cost,
             prices=Prices(settings.prices),
             journal=Journal.of_session(directory, session) if worker else None,
             process=worker or "here",
         )
-        self.providers = Providers(
-            retries=RetryPolicy(
-                gates=self._throttle,
-                budget=self._budget,
-                limit=TimeLimit(settings.timeout),
-                max_reply_bytes=settings.max_reply_mb * 2**20,
-            )
+        throttle = Gates(
+            ceiling=settings.concurrency,
+            processes=processes,
+            bulletin=Bulletin(directory, session) if processes > 1 else None,
+            clock=clock or Clock(),
         )
+        self.retries = RetryPolicy(
+            gates=throttle,
+            budget=budget,
+            limit=TimeLimit(settings.timeout),
+            max_reply_bytes=settings.max_reply_mb * 2**20,
+        )
+        self._functions: dict[str, LoadedFunction] = {}
+        self._connections: Connections | None = None
+        self._wire: Wire | None = None
+        self._opening = fork_safe_lock()
+
+    def check(self, name: str) -> None:
+        """Find out, before anything is spent, whether a model can be asked.
+
+        Raises:
+            SettingsError: the name, or the function it names, cannot be used.
+        """
+        parsed = parse_model_name(name)
+        if parsed.provider == "function":
+            from pytest_llmeval.models.providers.function import load_function
+
+            load_function(parsed.model)  # not kept: a fixture may yet put another in its place
+
+    def model(self, name: str | None, trial: CurrentTrial) -> Model:
+        """Build what the fixture ``llm`` hands to one trial.
+
+        Args:
+            name: ``provider/model``; None if every request is to name its own.
+            trial: whose calls are recorded.
+
+        Raises:
+            SettingsError: the name, or the function it names, cannot be used.
+        """
+        build = partial(self._provider, calls=self.calls_of(trial))
+        return TrialModel(build, default=name, trial=trial)
+
+    def async_model(self, name: str | None, trial: CurrentTrial) -> AsyncModel:
+        """Build what the fixture ``async_llm`` hands to one trial; see ``model``."""
+        build = partial(self._provider, calls=self.calls_of(trial))
+        return AsyncTrialModel(build, default=name, trial=trial)
+
+    def client(self, vendor_name: str, trial: CurrentTrial, *, awaits: bool = False) -> Any:
+        """Build a vendor's own client for one trial, with replies kept.
+
+        It reads its base URL and the like from the environment as always. Without a key it
+        works as long as every reply is stored.
+
+        Args:
+            vendor_name: as in a model's name.
+            trial: whose calls are recorded.
+            awaits: the client is to be awaited.
+
+        Raises:
+            ProviderNotInstalled: the SDK cannot be imported.
+            SettingsError: the key cannot be sent.
+        """
+        from pytest_llmeval.models.http.transports import AsyncCachingTransport, CachingTransport
+        from pytest_llmeval.models.providers.vendor import vendor_named
+
+        vendor, line = vendor_named(vendor_name), VENDORS[vendor_name]
+        vendor.key()  # an SDK may read it itself, when it is imported: see that it can be sent
+        sdk = vendor.import_sdk()
+        transport = (AsyncCachingTransport if awaits else CachingTransport)(
+            self.connections(),
+            self.calls_of(trial),
+            dialect=vendor,
+            retries=self.retries,
+            library=import_module(vendor.library),
+        )
+        kind = line.async_client if awaits else line.client
+        return getattr(sdk, kind)(**vendor.client_options(transport))
 
     def calls_of(self, trial: CurrentTrial) -> CachedCalls:
         """Return the calls of one trial: keyed, replayed or made, recorded."""
@@ -84,22 +175,73 @@ class ModelSession:
         interception = Interception(
             asker,
             calls_of=self.calls_of,
-            retries=self.providers.retries,
+            retries=self.retries,
             recognition=Recognition(self._settings.intercept_hosts),
             note=self.notes.append,
         )
         with patch.intercepting(interception):
             yield
 
+    def post(
+        self, url: str, *, headers: Mapping[str, str], content: bytes, deadline: Deadline
+    ) -> HttpReply:
+        """Post a question of our own once, past the SDKs; see ``Post``."""
+        from urllib.request import getproxies
+
+        from pytest_llmeval.models.http.plain_http import Wire
+
+        with self._opening:
+            if self._wire is None and not getproxies():
+                self._wire = Wire(self.retries.limit.seconds, most=self.retries.max_reply_bytes)
+            wire = self._wire
+        sender = self.connections() if wire is None else wire
+        return sender.post(url, headers=headers, content=content, deadline=deadline)
+
+    def connections(self) -> Connections:
+        """Open, at the first call, what the clients of all trials send through; from any thread."""
+        with self._opening:
+            if self._connections is None:
+                from pytest_llmeval.models.http.transports import Connections
+
+                self._connections = Connections(
+                    self.retries.limit.seconds, most=self.retries.max_reply_bytes
+                )
+            return self._connections
+
     def take_slowdowns(self) -> Sequence[Slowdown]:
         """Sum up how providers slowed us down since the last time."""
-        return self._throttle.take_slowdowns()
+        return self.retries.gates.take_slowdowns()
 
     def take_sent(self) -> int:
         """Count the attempts that were sent to models since the last time."""
-        return self._budget.take_sent()
+        return self.retries.budget.take_sent()
 
     def close(self) -> None:
         """Close every connection and the cache; calls that wait for their turn are sent away."""
-        self.providers.close()
+        self.retries.gates.close()
+        self.retries.budget.close()
+        with self._opening:
+            for opened in (self._connections, self._wire):
+                if opened is not None:
+                    opened.close()
+            self._connections = self._wire = None
         self.replies.close()
+
+    def _provider(self, name: ModelName, calls: CachedCalls) -> Provider:
+        """Build what speaks to the provider of a model, for one trial."""
+        if name.provider == "function":
+            from pytest_llmeval.models.providers.function import FunctionProvider
+
+            return FunctionProvider(calls, self._function(name.model), retries=self.retries)
+        from pytest_llmeval.models.providers.chat import ChatProvider
+        from pytest_llmeval.models.providers.vendor import vendor_named
+
+        vendor = vendor_named(name.provider)
+        return ChatProvider(vendor, calls, post=self.post, retries=self.retries)
+
+    def _function(self, target: str) -> LoadedFunction:
+        from pytest_llmeval.models.providers.function import load_function
+
+        if target not in self._functions:
+            self._functions[target] = load_function(target)
+        return self._functions[target]

@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,18 +14,16 @@ from typing import Any, TypeVar
 import openai
 import pytest
 
-from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.errors import LLMEvalError
-from pytest_llmeval.models.async_base import AsyncModel
-from pytest_llmeval.models.base import Model
+from pytest_llmeval.models.base import AsyncModel, Model
 from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.http_reply import MAX_REPLY_BYTES
-from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS, TimeLimit
-from pytest_llmeval.models.limits.retries import RetryPolicy
-from pytest_llmeval.models.limits.throttle import Clock, Gates
-from pytest_llmeval.models.providers.registry import Providers
+from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS
+from pytest_llmeval.models.limits.throttle import Clock
+from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.ranges import CacheMode
 from pytest_llmeval.records import Call, Slot
+from pytest_llmeval.settings import Settings
 from tests.servers.openai_server import OpenAIServer
 
 T = TypeVar("T")
@@ -96,41 +95,39 @@ class Session:
     ) -> None:
         time = Time()
         self.slept = time.slept
-        self.replies = Replies(directory, mode=mode, session=uuid.uuid4().hex, warn=self._refuse)
-        self.gates = Gates(clock=Clock(now=time.now, sleep=time.sleep, jitter=lambda: 0.5))
-        self.providers = Providers(
-            retries=RetryPolicy(
-                sleep=time.sleep,
-                jitter=lambda: 0.5,
-                gates=self.gates,
-                limit=TimeLimit(timeout),
-                max_reply_bytes=most,
-            )
+        settings = Settings(
+            directory=directory, session=uuid.uuid4().hex, cache=mode, timeout=timeout
         )
-        self.aliases: tuple[tuple[str, str], ...] = ()
+        clock = Clock(now=time.now, sleep=time.sleep, jitter=lambda: 0.5)
+        self.models = ModelSession(settings, clock=clock)
+        self.models.retries = replace(self.models.retries, max_reply_bytes=most)
+        self.replies = self.models.replies
+        self.gates = self.models.retries.gates
+
+    def alias(self, origin: str, target: str) -> None:
+        settings = replace(self.models._settings, origin_aliases=((origin, target),))
+        self.models._settings = settings
 
     def calls(self, trial: CountingTrial) -> CachedCalls:
-        return CachedCalls(trial, self.replies, aliases=self.aliases)
+        return self.models.calls_of(trial)
 
     def client(self, trial: CountingTrial) -> openai.OpenAI:
-        return self.providers.openai_client(self.calls(trial))
+        client: openai.OpenAI = self.models.client("openai", trial)
+        return client
 
     def async_client(self, trial: CountingTrial) -> openai.AsyncOpenAI:
-        return self.providers.async_openai_client(self.calls(trial))
+        client: openai.AsyncOpenAI = self.models.client("openai", trial, awaits=True)
+        return client
 
     def async_model(self, name: str | None, trial: CountingTrial) -> AsyncModel:
-        return self.providers.build_async_model(name, self.calls(trial))
+        return self.models.async_model(name, trial)
 
     def model(self, name: str | None, trial: CountingTrial) -> Model:
-        return self.providers.build_model(name, self.calls(trial))
-
-    @staticmethod
-    def _refuse(warning: str) -> None:
-        raise AssertionError(warning)
+        return self.models.model(name, trial)
 
     def close(self) -> None:
-        self.providers.close()
-        self.replies.close()
+        self.models.close()
+        assert self.models.notes == []
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pytest
 from pytest_llmeval.cache.replies import Answer
 from pytest_llmeval.errors import ProviderFailed, ReplayMiss
 from pytest_llmeval.models.http.streams import AnswerCheck
-from pytest_llmeval.models.providers.anthropic import DIALECT as ANTHROPIC_DIALECT
-from pytest_llmeval.models.providers.ollama import DIALECT as OLLAMA_DIALECT
-from pytest_llmeval.models.providers.openai import DIALECT as OPENAI_DIALECT
+from pytest_llmeval.models.providers.anthropic import VENDOR as ANTHROPIC_DIALECT
+from pytest_llmeval.models.providers.ollama import VENDOR as OLLAMA_DIALECT
+from pytest_llmeval.models.providers.openai import VENDOR as OPENAI_DIALECT
 from tests.models.conftest import CountingTrial, Session
 from tests.models.vendors import ANTHROPIC, MESSAGES, OLLAMA, OPENAI, Vendor, done, every_chunk
 from tests.servers.anthropic_server import message, message_stream

@@ -46,7 +46,7 @@ class Place:
         self.interception = Interception(
             current_asker,
             calls_of=session.calls,  # type: ignore[arg-type]  # of the one kind of trial that is here
-            retries=session.providers.retries,
+            retries=session.models.retries,
             recognition=Recognition(hosts),
             note=self.notes.append,
         )

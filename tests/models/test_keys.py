@@ -13,7 +13,7 @@ from pytest_llmeval.models.http.client_hook import json_object
 from pytest_llmeval.models.http.exchange import Dialect, HttpRequest, describe
 from pytest_llmeval.models.providers import anthropic, ollama, openai
 
-DIALECTS = [openai.DIALECT, anthropic.DIALECT, ollama.DIALECT]
+DIALECTS = [openai.VENDOR, anthropic.VENDOR, ollama.VENDOR]
 EVERY_DIALECT = pytest.mark.parametrize("dialect", DIALECTS, ids=[d.provider for d in DIALECTS])
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -31,7 +31,7 @@ quick = settings(max_examples=40, deadline=None)
 
 def key(dialect: Dialect, sent: bytes) -> str:
     """Key the bytes of a request as they would go out."""
-    path = f"/v1{dialect.paths[0]}" if dialect is openai.DIALECT else dialect.paths[0]
+    path = f"/v1{dialect.paths[0]}" if dialect is openai.VENDOR else dialect.paths[0]
     body = json_object(sent)
     assert body is not None
     request = HttpRequest(

@@ -13,7 +13,6 @@ from pytest_llmeval.errors import BudgetExceeded, ProviderFailed
 from pytest_llmeval.models.limits.budget import Budget
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.models.limits.retries import RetryPolicy
-from pytest_llmeval.models.providers.registry import Providers
 from pytest_llmeval.records import TokenPrice
 from tests.models.conftest import CountingTrial, Session
 from tests.servers.openai_server import OpenAIServer, Scripted
@@ -26,9 +25,8 @@ class CappedSession(Session):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
-        self.budget = Budget(max_cost=Decimal("0.015"), prices=PRICES)
-        policy = RetryPolicy(retries=0, gates=self.gates, budget=self.budget)
-        self.providers = Providers(retries=policy)
+        budget = Budget(max_cost=Decimal("0.015"), prices=PRICES)
+        self.models.retries = RetryPolicy(retries=0, gates=self.gates, budget=budget)
 
     def ask(self, text: str) -> None:
         self.model("openai/foo", CountingTrial(0)).ask(text, max_tokens=1000)

@@ -36,7 +36,7 @@ def by_llm(session: Session, trial: CountingTrial, _server: OpenAIServer) -> obj
 
 
 def by_llm_behind_a_proxy(session: Session, trial: CountingTrial, _server: OpenAIServer) -> object:
-    session.providers.post = session.providers.connections().post  # type: ignore[method-assign]
+    session.models.post = session.models.connections().post  # type: ignore[method-assign]
     return session.model("openai/gpt", trial).ask("Hello").text
 
 
@@ -51,7 +51,7 @@ def by_async_openai(session: Session, trial: CountingTrial, _server: OpenAIServe
 
 def by_ollama(session: Session, trial: CountingTrial, server: OpenAIServer) -> object:
     os.environ["OLLAMA_HOST"] = server.origin
-    client = session.providers.ollama_client(session.calls(trial))
+    client = session.models.client("ollama", trial)
     return client.chat("gpt", ASKED["messages"]).message.content
 
 
@@ -61,7 +61,7 @@ def intercepted(
     interception = Interception(
         current_asker,
         calls_of=session.calls,  # type: ignore[arg-type]  # of the one kind of trial that is here
-        retries=session.providers.retries,
+        retries=session.models.retries,
         recognition=Recognition(),
         note=lambda _note: None,
     )
@@ -105,7 +105,7 @@ def _ollama_host(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def small(begin: Callable[..., Session]) -> Session:
     session = begin(most=MOST)
-    session.providers.connections()  # what a session needs once
+    session.models.connections()  # what a session needs once
     return session
 
 

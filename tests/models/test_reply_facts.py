@@ -214,18 +214,18 @@ def test_a_count_that_makes_no_sense_is_none(said: object) -> None:
     told = {"usage": usage, "prompt_eval_count": said, "eval_count": 2}
 
     for vendor in (openai, anthropic, ollama):
-        assert vendor.read_facts(told) == {"output_tokens": 2}
+        assert vendor.VENDOR.read_facts(told) == {"output_tokens": 2}
 
 
 @pytest.mark.parametrize("said", [0, 2**53 - 1])
 def test_every_other_count_is_taken(said: int) -> None:
-    assert openai.read_facts({"usage": {"prompt_tokens": said}}) == {"input_tokens": said}
+    assert openai.VENDOR.read_facts({"usage": {"prompt_tokens": said}}) == {"input_tokens": said}
     assert counted(said) == said
 
 
 @pytest.mark.parametrize("said", [7, True, ["gpt"], "g" * 501])
 def test_a_name_that_makes_no_sense_is_none(said: object) -> None:
-    assert openai.read_facts({"model": said, "system_fingerprint": said}) == {}
+    assert openai.VENDOR.read_facts({"model": said, "system_fingerprint": said}) == {}
 
 
 @pytest.mark.parametrize("mode", ["auto", "replay"])

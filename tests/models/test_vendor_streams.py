@@ -13,7 +13,7 @@ import pytest
 from pytest_llmeval.models.http.exchange import Dialect
 from pytest_llmeval.models.http.transports import CachingTransport
 from pytest_llmeval.models.limits.retries import RetryPolicy
-from pytest_llmeval.models.providers.openai import read_facts
+from pytest_llmeval.models.providers.openai import VENDOR
 from tests.models.conftest import CountingTrial, Session
 from tests.servers.openai_server import OpenAIServer, Scripted
 from tests.servers.openai_streams import event
@@ -59,13 +59,13 @@ def transport(session: Session, trial: CountingTrial) -> CachingTransport:
         paths=("/v1/messages", "/api/chat"),
         key_variable="TEST_KEY",
         beta_header="test-beta",
-        read_facts=read_facts,
+        read_facts=VENDOR.read_facts,
     )
     return CachingTransport(
-        session.providers.connections(),
+        session.models.connections(),
         session.calls(trial),
         dialect=dialect,
-        retries=RetryPolicy(sleep=session.slept.append, gates=session.gates),
+        retries=RetryPolicy(gates=session.gates),
     )
 
 

@@ -82,8 +82,7 @@ class Vendor:
     late: type[Exception]
 
     def client(self, session: Session, trial: CountingTrial, *, is_async: bool) -> Any:
-        build = f"async_{self.name}_client" if is_async else f"{self.name}_client"
-        return getattr(session.providers, build)(session.calls(trial))
+        return session.models.client(self.name, trial, awaits=is_async)
 
     def environment(self, url: str) -> dict[str, str]:
         return {self.url_variable: url, self.key_variable: SECRET}

@@ -60,6 +60,7 @@ def test_an_idle_session_imports_only_the_doors(tmp_path: Path) -> None:
         "pytest_llmeval.plugin",
         "pytest_llmeval.ranges",
         "pytest_llmeval.settings",
+        "pytest_llmeval.vendors",
     }
 
 

@@ -16,11 +16,12 @@ from urllib.parse import parse_qsl, unquote_plus, urlsplit
 from pytest_llmeval.cache.key import is_secret_name
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.http_reply import HttpReply
+from pytest_llmeval.vendors import VENDORS
 
 MASK = "***"
 SHORTEST = 8  # what is shorter is a word (EMPTY, ollama) that a local server is given
 # httpx logs each URL at level INFO, the SDKs do at DEBUG.
-LOGGERS = ("httpx", "httpx2", "openai._base_client", "anthropic._base_client")
+LOGGERS = ("httpx", "httpx2", *(f"{line.sdk}._base_client" for line in VENDORS.values()))
 _URL = re.compile(r"""\b[a-z][a-z0-9+.-]*://[^\s'"<>]+""", re.IGNORECASE)
 _ENDINGS = ("key", "token", "secret", "authorization", "cookie")
 

@@ -1,4 +1,4 @@
-"""Which requests of an application are questions to a model.
+"""Telling the requests of an application that are questions to a model from all others.
 
 A path alone is no proof: many a service has one that ends in /completions. So the request
 must also go to, or be sent by, something that is known to speak a vendor's language.
@@ -6,36 +6,19 @@ must also go to, or be sent by, something that is known to speak a vendor's lang
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Literal
 from urllib.parse import SplitResult, urlsplit
 
 from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.http.exchange import Dialect, is_kept
+from pytest_llmeval.models.http.exchange import is_kept
 from pytest_llmeval.models.http.masking import key_of_environment
-from pytest_llmeval.models.providers.anthropic import DIALECT as ANTHROPIC
-from pytest_llmeval.models.providers.ollama import DIALECT as OLLAMA
-from pytest_llmeval.models.providers.ollama import base_url
-from pytest_llmeval.models.providers.openai import DIALECT as OPENAI
+from pytest_llmeval.models.providers.vendor import Vendor, vendor_named
+from pytest_llmeval.vendors import VENDORS
 
 Certainty = Literal["known", "if it names a model", "no"]
-
-DIALECTS = (ANTHROPIC, OLLAMA, OPENAI)  # /api/embeddings is ollama's: asked before openai
-HOSTS: Mapping[str, tuple[str, ...]] = {
-    "openai": ("api.openai.com", ".api.openai.com", ".openai.azure.com"),
-    "anthropic": ("api.anthropic.com",),
-    "ollama": ("ollama.com",),
-}
-BASE_URLS = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
-KEY_VARIABLES = (
-    "OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN", "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN", "OLLAMA_API_KEY",
-)  # fmt: skip
-LOCAL_PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings")
 
 
 def check_keys() -> None:
@@ -47,8 +30,9 @@ def check_keys() -> None:
     Raises:
         SettingsError: a key cannot be sent; names its variable.
     """
-    for variable in KEY_VARIABLES:
-        key_of_environment(variable)
+    for vendor in map(vendor_named, VENDORS):
+        for variable in (vendor.key_variable, *vendor.more_keys):
+            key_of_environment(variable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,75 +64,56 @@ class Recognition:
 
     def __init__(self, hosts: Sequence[str] = ()) -> None:
         self._hosts = frozenset(host.lower() for host in hosts)
+        by_path = [(path, vendor) for vendor in map(vendor_named, VENDORS) for path in vendor.paths]
+        # The longest first: /api/embeddings of one ends as /embeddings of another does.
+        self._by_path = sorted(by_path, key=lambda pair: len(pair[0]), reverse=True)
 
-    def dialect_of(self, head: Head) -> Dialect | None:
-        """Find the vendor whose language a request may be in, by method, path and type."""
-        content_type = head.headers.get("content-type", "")
+    def dialect_of(self, head: Head) -> Vendor | None:
+        """Find the vendor in whose dialect a request may be, by method, path and type."""
         path = head.parts.path
-        fitting = (
-            dialect
-            for dialect in DIALECTS
-            if is_kept(dialect, method=head.method, path=path, content_type=content_type)
-        )
-        return next(fitting, None)
+        vendor = next((vendor for end, vendor in self._by_path if path.endswith(end)), None)
+        content_type = head.headers.get("content-type", "")
+        if vendor is None or not is_kept(
+            vendor, method=head.method, path=path, content_type=content_type
+        ):
+            return None
+        return vendor
 
-    def certainty(self, head: Head, dialect: Dialect) -> Certainty:
-        """Tell whether a request in that language goes to, or comes from, somebody who speaks it.
+    def certainty(self, head: Head, vendor: Vendor) -> Certainty:
+        """Tell whether a request in that dialect goes to, or comes from, somebody who speaks it.
 
         Returns:
             "if it names a model" where the body has the last word.
         """
-        parts = head.parts
-        host = parts.hostname or ""
-        if host in self._hosts or f"{host}:{_port(parts)}" in self._hosts:
+        url = head.parts
+        host = url.hostname or ""
+        if host in self._hosts or f"{host}:{_port(url)}" in self._hosts:
             return "known"
-        if _is_vendors(host, dialect) or _is_in_environment(parts, dialect):
+        if _is_vendors(host, vendor) or _is_below_base_url(url, vendor):
             return "known"
-        if _is_marked(head, dialect):
+        if vendor.is_marked(head.headers):
             return "known"
-        is_sdk = "x-stainless-lang" in head.headers  # of openai, and of services that are like it
-        is_local = _is_loopback(host) and parts.path.endswith(LOCAL_PATHS)
-        may_be = dialect is OPENAI and (is_sdk or is_local)
-        return "if it names a model" if may_be else "no"
+        return "if it names a model" if vendor.may_be_meant(url, head.headers) else "no"
 
 
-def _is_vendors(host: str, dialect: Dialect) -> bool:
-    known = HOSTS[dialect.provider]
-    return any(host.endswith(one) if one.startswith(".") else host == one for one in known)
+def _is_vendors(host: str, vendor: Vendor) -> bool:
+    return any(host.endswith(one) if one.startswith(".") else host == one for one in vendor.hosts)
 
 
-def _is_in_environment(parts: SplitResult, dialect: Dialect) -> bool:
-    base = _base_url(dialect)
-    if base is None or (base.scheme, base.hostname) != (parts.scheme, parts.hostname):
-        return False
-    beneath = base.path.rstrip("/") + "/"
-    return _port(base) == _port(parts) and parts.path.startswith(beneath)
-
-
-def _base_url(dialect: Dialect) -> SplitResult | None:
+def _is_below_base_url(url: SplitResult, vendor: Vendor) -> bool:
     try:
-        if dialect is OLLAMA:
-            return urlsplit(base_url())
-        named = urlsplit(os.environ.get(BASE_URLS[dialect.provider], ""))
-        _port(named)
+        base = urlsplit(vendor.base_url())
+        port = _port(base)
     except (SettingsError, ValueError):  # the client that reads it will say so
-        return None
-    return named if named.hostname else None
-
-
-def _is_marked(head: Head, dialect: Dialect) -> bool:
-    """Whether the request itself says whose language it is in."""
-    if dialect is ANTHROPIC:
-        return "anthropic-version" in head.headers
-    return dialect is OLLAMA and head.headers.get("user-agent", "").startswith("ollama-python/")
-
-
-def _port(parts: SplitResult) -> int | None:
-    return parts.port or DEFAULT_PORTS.get(parts.scheme)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
         return False
+    if not base.hostname or (base.scheme, base.hostname, port) != (
+        url.scheme,
+        url.hostname,
+        _port(url),
+    ):
+        return False
+    return url.path.startswith(base.path.rstrip("/") + "/")
+
+
+def _port(url: SplitResult) -> int | None:
+    return url.port or DEFAULT_PORTS.get(url.scheme)

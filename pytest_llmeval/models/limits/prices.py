@@ -12,8 +12,8 @@ from typing import Any
 
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import TokenPrice
+from pytest_llmeval.vendors import VENDORS
 
-LOCAL_PROVIDERS = ("function", "ollama")
 MILLION = 10**6
 
 FREE = TokenPrice(input=Decimal(0), output=Decimal(0))
@@ -70,7 +70,7 @@ class Prices:
 
     def is_local(self, model: str | None) -> bool:
         """Whether a model runs on the user's own machine, at no price."""
-        return model is not None and model not in self._own and _provider(model) in LOCAL_PROVIDERS
+        return model is not None and model not in self._own and _is_local(model)
 
     def remedy(self, model: str | None) -> str:
         """Say what to type where a model has no price."""
@@ -94,13 +94,14 @@ class Prices:
     def _find(self, model: str) -> Tariff | None:
         if model in self._own:
             return Tariff(price=self._own[model])
-        if _provider(model) in LOCAL_PROVIDERS:
+        if _is_local(model):
             return Tariff(price=FREE)
         return _listed(model)
 
 
-def _provider(model: str) -> str:
-    return model.partition("/")[0]
+def _is_local(model: str) -> bool:
+    provider = model.partition("/")[0]
+    return provider == "function" or (provider in VENDORS and VENDORS[provider].is_free)
 
 
 def _part(price: Decimal, tokens: int | None) -> Decimal | None:

@@ -13,8 +13,6 @@ us. With a library these rules become hooks that are longer than the loop.
 from __future__ import annotations
 
 import math
-import random
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -80,13 +78,11 @@ class TimedOut(NetworkFailed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often to try again, and how to pass the time.
+    """How often to try again, and within which limits.
 
     Attributes:
         retries: attempts after the first one; refusals for being one too many not counted.
-        sleep: waits so many seconds.
-        jitter: a random number in [0, 1), so that trials do not come back in step.
-        gates: through which every attempt goes.
+        gates: through which every attempt goes, and whose clock passes the time.
         budget: from which every attempt is paid.
         limit: for all attempts of one call and the waits between them; those at a gate, for
             the provider's sake, do not count.
@@ -94,8 +90,6 @@ class RetryPolicy:
     """
 
     retries: int = 2
-    sleep: Callable[[float], None] = time.sleep
-    jitter: Callable[[], float] = random.random
     gates: Gates = field(default_factory=Gates)
     budget: Budget = field(default_factory=Budget)
     limit: TimeLimit = field(default_factory=TimeLimit)
@@ -132,7 +126,7 @@ class Tries:
         if self._retries >= self._policy.retries or not may_pass(outcome):
             return None
         self._retries += 1
-        return growing_pause(self._retries - 1, jitter=self._policy.jitter())
+        return growing_pause(self._retries - 1, jitter=self._policy.gates.clock.jitter())
 
 
 def send_with_retries(attempt: Attempt, policy: RetryPolicy, gate: Gate) -> HttpReply:
@@ -167,7 +161,7 @@ def send_with_retries(attempt: Attempt, policy: RetryPolicy, gate: Gate) -> Http
                 raise outcome
             return outcome
         if delay:
-            policy.sleep(delay)
+            policy.gates.clock.sleep(delay)
 
 
 def note_outcome(gate: Gate, outcome: HttpReply, *, started: float) -> None:

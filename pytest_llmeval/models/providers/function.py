@@ -24,8 +24,9 @@ from pytest_llmeval.errors import BudgetExceeded, ProviderFailed, SettingsError
 from pytest_llmeval.models.attribution import apart
 from pytest_llmeval.models.base import Messages, Reply, Usage
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
-from pytest_llmeval.models.limits.budget import Bill, Budget
-from pytest_llmeval.models.limits.deadline import TimeIsUp, TimeLimit
+from pytest_llmeval.models.limits.budget import Bill
+from pytest_llmeval.models.limits.deadline import TimeIsUp
+from pytest_llmeval.models.limits.retries import RetryPolicy
 from pytest_llmeval.printable import printable
 from pytest_llmeval.records import Slot
 
@@ -97,15 +98,18 @@ def load_function(target: str) -> LoadedFunction:
 
 
 class FunctionProvider:
-    """Asks one function model."""
+    """Asks one function model.
 
-    def __init__(
-        self, calls: CachedCalls, loaded: LoadedFunction, *, limit: TimeLimit, budget: Budget
-    ) -> None:
+    Args:
+        calls: the calls of the trial.
+        loaded: the function.
+        retries: says how long a call may take, and what it may cost.
+    """
+
+    def __init__(self, calls: CachedCalls, loaded: LoadedFunction, *, retries: RetryPolicy) -> None:
         self._calls = calls
         self._loaded = loaded
-        self._limit = limit
-        self._budget = budget
+        self._retries = retries
 
     def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
         """Call the function, unless its reply is stored.
@@ -116,120 +120,85 @@ class FunctionProvider:
             ProviderFailed: it raised, took too long, or returned no str.
             ReplayMiss: only replays are wanted and there is none.
         """
-        request = _request(self._loaded, model, messages, params)
-        perform = partial(
-            _perform,
-            self._loaded,
-            request.key,
-            messages,
-            params,
-            run=_run_alone,
-            limit=self._limit,
-            budget=self._budget,
-        )
+        request = self._request(model, messages, params)
+
+        def perform(slot: Slot) -> Answer:
+            return self._perform(request.key, slot, messages, params, _run_alone)
+
         return _reply(self._calls.call(request, perform))
 
-
-class AsyncFunctionProvider:
-    """Asks one function model on behalf of a coroutine."""
-
-    def __init__(
-        self, calls: CachedCalls, loaded: LoadedFunction, *, limit: TimeLimit, budget: Budget
-    ) -> None:
-        self._calls = calls
-        self._loaded = loaded
-        self._limit = limit
-        self._budget = budget
-
-    async def chat(self, model: str, messages: Messages, *, params: Mapping[str, object]) -> Reply:
+    async def chat_async(
+        self, model: str, messages: Messages, *, params: Mapping[str, object]
+    ) -> Reply:
         """Call the function in another thread, or on this loop if it is an ``async def``.
 
         Raises:
-            ProviderFailed: it raised, took too long, or returned no str.
-            ReplayMiss: only replays are wanted and there is none.
+            ProviderFailed, ReplayMiss: as ``chat``.
         """
         run = _runner_on_this_loop()
-        request = _request(self._loaded, model, messages, params)
-        perform = partial(
-            _perform,
-            self._loaded,
-            request.key,
-            messages,
-            params,
-            run=run,
-            limit=self._limit,
-            budget=self._budget,
-        )
+        request = self._request(model, messages, params)
+
+        def perform(slot: Slot) -> Answer:
+            return self._perform(request.key, slot, messages, params, run)
+
         awaits = _is_async(self._loaded.function)
         return _reply(await self._calls.call_async(request, perform, awaits=awaits))
 
+    def _request(self, model: str, messages: Messages, params: Mapping[str, object]) -> Request:
+        canonical = canonical_request(
+            provider="function",
+            method="CALL",
+            origin="",
+            path=model,
+            body={"messages": list(messages), "params": dict(params)},
+            source=self._loaded.source,
+        )
+        return Request(
+            key=canonical.key(),
+            model=f"function/{model}",
+            parameters=sampling_parameters(params),
+            canonical=canonical,
+            serial=_is_serial(self._loaded.function),
+        )
 
-def _request(
-    loaded: LoadedFunction, model: str, messages: Messages, params: Mapping[str, object]
-) -> Request:
-    canonical = canonical_request(
-        provider="function",
-        method="CALL",
-        origin="",
-        path=model,
-        body={"messages": list(messages), "params": dict(params)},
-        source=loaded.source,
-    )
-    return Request(
-        key=canonical.key(),
-        model=f"function/{model}",
-        parameters=sampling_parameters(params),
-        canonical=canonical,
-        serial=_is_serial(loaded.function),
-    )
+    def _perform(
+        self, key: str, slot: Slot, messages: Messages, params: Mapping[str, object], run: Run
+    ) -> Answer:
+        loaded, limit = self._loaded, self._retries.limit
+        name = f"function/{loaded.target}"
+        arguments = dict(params)
+        if loaded.takes_draw:
+            arguments["draw"] = _draw(key, slot)
+        asked = deepcopy(list(messages))  # no replay could repeat what it does to the test's own
 
+        def send() -> object:
+            answer = loaded.function(asked, **arguments)
+            return run(_awaited(answer)) if inspect.isawaitable(answer) else answer
 
-def _perform(
-    loaded: LoadedFunction,
-    key: str,
-    messages: Messages,
-    params: Mapping[str, object],
-    slot: Slot,
-    *,
-    run: Run,
-    limit: TimeLimit,
-    budget: Budget,
-) -> Answer:
-    name = f"function/{loaded.target}"
-    arguments = dict(params)
-    if loaded.takes_draw:
-        arguments["draw"] = _draw(key, slot)
-    # A copy: no replay could repeat what the function does to the test's own list.
-    function = partial(loaded.function, deepcopy(list(messages)), **arguments)
-    send = partial(_called, function, run)
-    started = time.perf_counter()
-    try:
-        with budget.meter(name, {"messages": messages, **params}) as meter:
-            text = limit.begin().run(partial(meter.attempt, send, lambda _text: Bill()))
-    except BudgetExceeded:
-        raise
-    except TimeIsUp:
-        reason = f"{name} gave no reply within {limit.seconds:g} s (--llm-timeout)"
-        raise ProviderFailed(f"{reason}. If it needs longer, raise that", reason=reason) from None
-    except Exception as exc:  # the user's code may raise anything
-        reason = f"{name} raised {type(exc).__name__}{_place(exc)}"
-        # Its text may quote the prompt: for the eyes of this session only.
-        raise ProviderFailed(f"{reason}: {_first_line(exc)}", reason=reason) from exc
-    seconds = time.perf_counter() - started
-    if not isinstance(text, str):
-        raise ProviderFailed(f"{name} returned {type(text).__name__}, not str")
-    body = json.dumps({"text": text}).encode()
-    return Answer(body=body, facts={"seconds": seconds})
+        started = time.perf_counter()
+        try:
+            with self._retries.budget.meter(name, {"messages": messages, **params}) as meter:
+                text = limit.begin().run(lambda: meter.attempt(send, lambda _text: Bill()))
+        except BudgetExceeded:
+            raise
+        except TimeIsUp:
+            reason = f"{name} gave no reply within {limit.seconds:g} s (--llm-timeout)"
+            told = f"{reason}. If it needs longer, raise that"
+            raise ProviderFailed(told, reason=reason) from None
+        except Exception as exc:  # the user's code may raise anything
+            reason = f"{name} raised {type(exc).__name__}{_place(exc)}"
+            # Its text may quote the prompt: for the eyes of this session only.
+            raise ProviderFailed(f"{reason}: {_first_line(exc)}", reason=reason) from exc
+        seconds = time.perf_counter() - started
+        if not isinstance(text, str):
+            raise ProviderFailed(f"{name} returned {type(text).__name__}, not str")
+        body = json.dumps({"text": text}).encode()
+        return Answer(body=body, facts={"seconds": seconds})
 
 
 def _reply(stored: StoredReply) -> Reply:
     text = json.loads(stored.body)["text"]
     return Reply(text=text, parse=lambda: text, model=None, usage=Usage(), cached=stored.replayed)
-
-
-def _called(function: Callable[[], object], run: Run) -> object:
-    answer = function()
-    return run(_awaited(answer)) if inspect.isawaitable(answer) else answer
 
 
 async def _awaited(answer: Awaitable[object]) -> object:

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.base import Facts
-from pytest_llmeval.models.calls import SAMPLING_PARAMETERS, CachedCalls
-from pytest_llmeval.models.http.exchange import Dialect, JsonObject
+from pytest_llmeval.models.calls import SAMPLING_PARAMETERS
+from pytest_llmeval.models.http.exchange import JsonObject
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS
 from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS
-from pytest_llmeval.models.limits.retries import RetryPolicy
-from pytest_llmeval.models.providers.chat import ChatForm, text_of
-from pytest_llmeval.models.providers.sdk import sdk_needed
+from pytest_llmeval.models.providers.vendor import Headers, Transport, Vendor, text_of
 from pytest_llmeval.models.reply_facts import sensible
 
-if TYPE_CHECKING:
-    import ollama
-    from ollama import ChatResponse
-
-    from pytest_llmeval.models.http.transports import Connections
-
-REQUIREMENT = "ollama>=0.6,<1"
 KEY_VARIABLE = "OLLAMA_API_KEY"
 HOST_VARIABLE = "OLLAMA_HOST"
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 11434
 
 
-def read_facts(reply: JsonObject) -> Facts:
+def _read_facts(reply: JsonObject) -> Facts:
     """Pick out of a reply who answered and what it took.
 
     Args:
@@ -68,68 +59,7 @@ def _has_ended(reply: JsonObject) -> bool:
     return reply.get("done") is True or bool(reply.get("done_reason"))
 
 
-DIALECT = Dialect(
-    provider="ollama",
-    paths=("/api/chat", "/api/generate", "/api/embed", "/api/embeddings"),
-    key_variable=KEY_VARIABLE,
-    beta_header="",
-    read_facts=read_facts,
-    sampling_in="options",
-    answers={
-        "/api/chat": _has_message,
-        "/api/generate": _has_response,
-        "/api/embed": _has_embeddings,
-    },
-)
-
-
-def client(
-    calls: CachedCalls, *, connect: Callable[[], Connections], retries: RetryPolicy
-) -> ollama.Client:
-    """Build the vendor's own client for one trial, with replies kept.
-
-    It reads its host from the environment as always. It waits 10 minutes for a reply, as
-    the other vendors' do; on its own it would wait for ever.
-
-    Args:
-        calls: the calls of the trial.
-        connect: gives what sends a request; it is left open.
-        retries: how to try again.
-
-    Raises:
-        ProviderNotInstalled: the SDK cannot be imported.
-    """
-    _key()  # the SDK reads it itself, when it is imported: see that it can be sent
-    with sdk_needed("ollama", REQUIREMENT):
-        import httpx
-        import ollama
-    from pytest_llmeval.models.http.transports import CachingTransport
-
-    transport = CachingTransport(connect(), calls, dialect=DIALECT, retries=retries, library=httpx)
-    return ollama.Client(
-        transport=transport, timeout=httpx.Timeout(DEFAULT_SECONDS, connect=CONNECT_SECONDS)
-    )
-
-
-def async_client(
-    calls: CachedCalls, *, connect: Callable[[], Connections], retries: RetryPolicy
-) -> ollama.AsyncClient:
-    """Build the vendor's own awaitable client for one trial: as ``client``."""
-    _key()  # as above
-    with sdk_needed("ollama", REQUIREMENT):
-        import httpx
-        import ollama
-    from pytest_llmeval.models.http.transports import AsyncCachingTransport
-
-    transport = AsyncCachingTransport(
-        connect(), calls, dialect=DIALECT, retries=retries, library=httpx
-    )
-    return ollama.AsyncClient(
-        transport=transport, timeout=httpx.Timeout(DEFAULT_SECONDS, connect=CONNECT_SECONDS)
-    )
-
-
-def base_url() -> str:
+def _base_url() -> str:
     """Read OLLAMA_HOST: a host, a port, both, or a URL, with or without a path.
 
     Raises:
@@ -153,11 +83,7 @@ def base_url() -> str:
     return f"{origin}/{parts.path.strip('/')}".rstrip("/")
 
 
-def _url() -> str:
-    return f"{base_url()}/api/chat"
-
-
-def _headers() -> dict[str, str]:
+def _headers() -> Headers:
     return {"authorization": f"Bearer {_key()}"} if _key() else {}
 
 
@@ -179,19 +105,49 @@ def _text(reply: Any) -> str:
     return text_of(reply["message"].get("content"))
 
 
-def _rebuild(reply: dict[str, Any]) -> ChatResponse:
-    with sdk_needed("ollama", REQUIREMENT):
-        from ollama import ChatResponse
+def _rebuild(reply: dict[str, Any]) -> object:
+    from ollama import ChatResponse
+
     return ChatResponse(**reply)  # as the SDK's own client does
 
 
-FORM = ChatForm(
-    dialect=DIALECT,
-    url=_url,
-    headers=_headers,
+def _client_options(transport: Transport) -> dict[str, Any]:
+    """Wait as long as the other vendors' clients do; this one would wait for ever."""
+    import httpx
+
+    return {
+        "transport": transport,
+        "timeout": httpx.Timeout(DEFAULT_SECONDS, connect=CONNECT_SECONDS),
+    }
+
+
+def _is_marked(headers: Headers) -> bool:
+    return headers.get("user-agent", "").startswith("ollama-python/")
+
+
+VENDOR = Vendor(
+    provider="ollama",
+    paths=("/api/chat", "/api/generate", "/api/embed", "/api/embeddings"),
+    key_variable=KEY_VARIABLE,
+    beta_header="",
+    read_facts=_read_facts,
+    sampling_in="options",
+    answers={
+        "/api/chat": _has_message,
+        "/api/generate": _has_response,
+        "/api/embed": _has_embeddings,
+    },
+    requirement="ollama>=0.6,<1",
+    base_url=_base_url,
+    chat_path="/api/chat",
     key=_key,
     needs_key=False,
+    headers=_headers,
     body=_body,
     text=_text,
     rebuild=_rebuild,
+    library="httpx",
+    client_options=_client_options,
+    hosts=("ollama.com",),
+    is_marked=_is_marked,
 )

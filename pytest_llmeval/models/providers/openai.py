@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import SplitResult
 
 from pytest_llmeval.models.base import Facts
-from pytest_llmeval.models.calls import CachedCalls
-from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, Dialect, JsonObject
+from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, JsonObject
 from pytest_llmeval.models.http.masking import key_of_environment
-from pytest_llmeval.models.limits.retries import RetryPolicy
-from pytest_llmeval.models.providers.chat import ChatForm, text_of
-from pytest_llmeval.models.providers.sdk import sdk_needed
+from pytest_llmeval.models.providers.vendor import (
+    Headers,
+    Transport,
+    Vendor,
+    from_environment,
+    stainless_options,
+    text_of,
+)
 from pytest_llmeval.models.reply_facts import sensible
 
-if TYPE_CHECKING:
-    import openai
-    from openai.types.chat import ChatCompletion
-
-    from pytest_llmeval.models.http.transports import Connections
-
-REQUIREMENT = "openai>=3,<4"
 KEY_VARIABLE = "OPENAI_API_KEY"
-BASE_URL = "https://api.openai.com/v1"
+# Paths that a server on this machine may have for others' clients.
+_LOCAL_PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings")
 # Fields of a message in which a model answers.
 _ANSWERING = (
     "annotations",
@@ -41,7 +41,7 @@ _FAILED = ("abort", "error", "insufficient_system_resource")
 _ENDS = ("completed", "incomplete")
 
 
-def read_facts(reply: JsonObject) -> Facts:
+def _read_facts(reply: JsonObject) -> Facts:
     """Pick out of a reply who answered and what it took.
 
     Args:
@@ -95,70 +95,11 @@ def _is_embedding(item: object) -> bool:
     return isinstance(item, dict) and bool(item.get("embedding", True))
 
 
-DIALECT = Dialect(
-    provider="openai",
-    paths=("/completions", "/responses", "/embeddings", "/moderations"),  # chat/ as well
-    key_variable=KEY_VARIABLE,
-    beta_header="openai-beta",
-    read_facts=read_facts,
-    answers={
-        "/completions": _has_choices,
-        "/responses": _has_output,
-        "/embeddings": _has_embeddings,
-    },
-)
+def _key() -> str:
+    return key_of_environment(KEY_VARIABLE)
 
 
-def client(
-    calls: CachedCalls, *, connect: Callable[[], Connections], retries: RetryPolicy
-) -> openai.OpenAI:
-    """Build the vendor's own client for one trial, with replies kept.
-
-    It reads its base URL and the like from the environment as always. Without a key it
-    works as long as every reply is stored.
-
-    Args:
-        calls: the calls of the trial.
-        connect: gives what sends a request; it is left open.
-        retries: how to try again; the SDK itself does not.
-
-    Raises:
-        ProviderNotInstalled: the SDK cannot be imported.
-    """
-    with sdk_needed("openai", REQUIREMENT):
-        import openai
-    from pytest_llmeval.models.http.transports import CachingTransport
-
-    transport = CachingTransport(connect(), calls, dialect=DIALECT, retries=retries)
-    return openai.OpenAI(
-        api_key=_key() or PLACEHOLDER_KEY,
-        http_client=openai.DefaultHttpxClient(transport=transport),
-        max_retries=0,
-    )
-
-
-def async_client(
-    calls: CachedCalls, *, connect: Callable[[], Connections], retries: RetryPolicy
-) -> openai.AsyncOpenAI:
-    """Build the vendor's own awaitable client for one trial: as ``client``."""
-    with sdk_needed("openai", REQUIREMENT):
-        import openai
-    from pytest_llmeval.models.http.transports import AsyncCachingTransport
-
-    transport = AsyncCachingTransport(connect(), calls, dialect=DIALECT, retries=retries)
-    return openai.AsyncOpenAI(
-        api_key=_key() or PLACEHOLDER_KEY,
-        http_client=openai.DefaultAsyncHttpxClient(transport=transport),
-        max_retries=0,
-    )
-
-
-def _url() -> str:
-    base = os.environ.get("OPENAI_BASE_URL") or BASE_URL
-    return f"{base.rstrip('/')}/chat/completions"
-
-
-def _headers() -> dict[str, str]:
+def _headers() -> Headers:
     headers = {"authorization": f"Bearer {_key()}"}
     for name, variable in (
         ("openai-organization", "OPENAI_ORG_ID"),
@@ -167,10 +108,6 @@ def _headers() -> dict[str, str]:
         if os.environ.get(variable):
             headers[name] = os.environ[variable]
     return headers
-
-
-def _key() -> str:
-    return key_of_environment(KEY_VARIABLE)
 
 
 def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
@@ -182,18 +119,51 @@ def _text(reply: Any) -> str:
     return text_of(message.get("content")) if isinstance(message, dict) else ""
 
 
-def _rebuild(reply: dict[str, Any]) -> ChatCompletion:
-    with sdk_needed("openai", REQUIREMENT):
-        from openai.types.chat import ChatCompletion
+def _rebuild(reply: dict[str, Any]) -> object:
+    from openai.types.chat import ChatCompletion
+
     return ChatCompletion.construct(**reply)  # as lenient as the SDK's own client
 
 
-FORM = ChatForm(
-    dialect=DIALECT,
-    url=_url,
-    headers=_headers,
+def _client_options(transport: Transport) -> dict[str, Any]:
+    """Take a placeholder where there is no key: replays need none."""
+    return {"api_key": _key() or PLACEHOLDER_KEY, **stainless_options("openai", transport)}
+
+
+def _may_be_meant(url: SplitResult, headers: Headers) -> bool:
+    if "x-stainless-lang" in headers:  # of this SDK, and of services that are like it
+        return True
+    return _is_loopback(url.hostname or "") and url.path.endswith(_LOCAL_PATHS)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+VENDOR = Vendor(
+    provider="openai",
+    paths=("/completions", "/responses", "/embeddings", "/moderations"),  # chat/ as well
+    key_variable=KEY_VARIABLE,
+    beta_header="openai-beta",
+    read_facts=_read_facts,
+    answers={
+        "/completions": _has_choices,
+        "/responses": _has_output,
+        "/embeddings": _has_embeddings,
+    },
+    requirement="openai>=3,<4",
+    base_url=from_environment("OPENAI_BASE_URL", "https://api.openai.com/v1"),
+    chat_path="/chat/completions",
     key=_key,
+    headers=_headers,
     body=_body,
     text=_text,
     rebuild=_rebuild,
+    client_options=_client_options,
+    more_keys=("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
+    hosts=("api.openai.com", ".api.openai.com", ".openai.azure.com"),
+    may_be_meant=_may_be_meant,
 )

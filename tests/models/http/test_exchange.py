@@ -19,7 +19,7 @@ from pytest_llmeval.models.http.exchange import (
 from pytest_llmeval.models.http_reply import HttpReply
 from pytest_llmeval.models.limits.deadline import Deadline
 from pytest_llmeval.models.limits.retries import NetworkFailed, RetryPolicy
-from pytest_llmeval.models.providers.openai import DIALECT, read_facts
+from pytest_llmeval.models.providers.openai import VENDOR
 from tests.models.conftest import CountingTrial, Session
 
 BODY: dict[str, object] = {"model": "gpt", "messages": []}
@@ -48,9 +48,9 @@ def ask(
     **changes: object,
 ) -> HttpReply:
     exchange = Exchange(
-        dialect=DIALECT,
+        dialect=VENDOR,
         calls=session.calls(trial or CountingTrial(0)),
-        retries=RetryPolicy(sleep=lambda _seconds: None, gates=session.gates),
+        retries=RetryPolicy(gates=session.gates),
     )
     try:
         return reply_for_sdk(exchange.answer(request(**changes), lambda _deadline: reply))
@@ -77,7 +77,7 @@ def error_of(reply: HttpReply) -> dict[str, str]:
 def test_posts_of_json_to_known_paths_are_cached(path: str) -> None:
     content_type = "Application/JSON; charset=utf-8"
 
-    assert is_kept(DIALECT, method="POST", path=path, content_type=content_type)
+    assert is_kept(VENDOR, method="POST", path=path, content_type=content_type)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_posts_of_json_to_known_paths_are_cached(path: str) -> None:
     ],
 )
 def test_other_requests_are_not_cached(method: str, path: str, content_type: str) -> None:
-    assert not is_kept(DIALECT, method=method, path=path, content_type=content_type)
+    assert not is_kept(VENDOR, method=method, path=path, content_type=content_type)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff"])
@@ -127,7 +127,7 @@ def test_what_changes_a_request_changes_its_key(
 
 
 def test_an_aliased_origin_has_the_key_of_its_target(session: Session) -> None:
-    session.aliases = (("http://127.0.0.1:*", "https://api.example"),)
+    session.alias("http://127.0.0.1:*", "https://api.example")
     plain, aliased = CountingTrial(0), CountingTrial(0)
     ask(session, ANSWER, trial=plain)
     ask(
@@ -283,7 +283,7 @@ def test_a_network_error_is_recorded_by_its_type(session: Session, trial: Counti
     def attempt(_deadline: Deadline) -> HttpReply:
         raise NetworkFailed(TimeoutError("secret host"))
 
-    exchange = Exchange(dialect=DIALECT, calls=session.calls(trial), retries=RetryPolicy(retries=0))
+    exchange = Exchange(dialect=VENDOR, calls=session.calls(trial), retries=RetryPolicy(retries=0))
     with pytest.raises(NetworkFailed):
         exchange.answer(request(), attempt)
 
@@ -314,7 +314,7 @@ def test_a_network_error_is_recorded_by_its_type(session: Session, trial: Counti
 def test_facts_are_read_from_every_kind_of_reply(
     reply: dict[str, object], facts: dict[str, object]
 ) -> None:
-    assert read_facts(reply) == facts
+    assert VENDOR.read_facts(reply) == facts
 
 
 def test_a_reply_that_is_no_object_has_no_facts(session: Session, trial: CountingTrial) -> None:

@@ -17,8 +17,8 @@ from pytest_llmeval.models.http.streams import (
     StreamFailed,
     read_stream,
 )
-from pytest_llmeval.models.http_reply import HttpReply
-from pytest_llmeval.models.providers.openai import read_facts
+from pytest_llmeval.models.limits.retries import HttpReply
+from pytest_llmeval.models.providers.openai import VENDOR
 from tests.servers.openai_streams import (
     DONE,
     chat_stream,
@@ -100,7 +100,7 @@ def test_a_complete_stream_tells_who_answered_and_what_it_took(
 ) -> None:
     tokens = {"input_tokens": 7, "output_tokens": 2}
 
-    assert read_facts(read_stream(b"".join(COMPLETE[kind]))) == {**facts, **tokens}
+    assert VENDOR.read_facts(read_stream(b"".join(COMPLETE[kind]))) == {**facts, **tokens}
 
 
 def test_what_only_the_first_chunk_knows_is_not_lost() -> None:

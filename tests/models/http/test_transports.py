@@ -12,16 +12,16 @@ import pytest
 
 from pytest_llmeval.models.http.transports import AsyncCachingTransport, CachingTransport
 from pytest_llmeval.models.limits.retries import RetryPolicy
-from pytest_llmeval.models.providers.ollama import DIALECT
+from pytest_llmeval.models.providers.ollama import VENDOR
 from tests.models.conftest import CountingTrial, Session
 from tests.servers.openai_server import OpenAIServer, Scripted
 
 
 def blocking(session: Session) -> httpx.Client:
     transport: Any = CachingTransport(
-        session.providers.connections(),
+        session.models.connections(),
         session.calls(CountingTrial(0)),
-        dialect=DIALECT,
+        dialect=VENDOR,
         retries=RetryPolicy(),
         library=httpx,
     )
@@ -30,9 +30,9 @@ def blocking(session: Session) -> httpx.Client:
 
 def awaitable(session: Session) -> httpx.AsyncClient:
     transport: Any = AsyncCachingTransport(
-        session.providers.connections(),
+        session.models.connections(),
         session.calls(CountingTrial(0)),
-        dialect=DIALECT,
+        dialect=VENDOR,
         retries=RetryPolicy(),
         library=httpx,
     )

@@ -103,9 +103,7 @@ class Sender:
         clock = Clock(now=self.time.now, sleep=self.time.sleep, jitter=lambda: 0.0)
         gates = Gates(clock=clock)
         self.gate = gates.of("openai", "https://api.example")
-        self._policy = RetryPolicy(
-            sleep=self.time.sleep, jitter=lambda: 0.0, gates=gates, limit=TimeLimit(seconds)
-        )
+        self._policy = RetryPolicy(gates=gates, limit=TimeLimit(seconds))
 
     def send(self, *replies: HttpReply) -> HttpReply:
         left = list(replies)

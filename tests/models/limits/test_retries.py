@@ -46,7 +46,7 @@ class Sender:
         clock = Clock(now=self.time.now, sleep=self.time.sleep, jitter=lambda: 0.0)
         self.gates = Gates(ceiling=8, clock=clock)
         self.gate = self.gates.of("openai", "https://api.example")
-        self._policy = RetryPolicy(sleep=self.time.sleep, jitter=lambda: 0.0, gates=self.gates)
+        self._policy = RetryPolicy(gates=self.gates)
 
     def send(self, attempt: Attempt) -> HttpReply:
         return send_with_retries(attempt, self._policy, self.gate)

@@ -30,7 +30,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[AnthropicServer]:
 
 
 def client(session: Session, trial: CountingTrial) -> anthropic.Anthropic:
-    return session.providers.anthropic_client(session.calls(trial))
+    return session.models.client("anthropic", trial)
 
 
 # ------------------------------------------------------------------------ the wire form
@@ -69,7 +69,7 @@ def test_the_wire_form_of_a_question_is_frozen(
 def test_the_key_of_a_question_is_frozen(
     session: Session, server: AnthropicServer, trial: CountingTrial
 ) -> None:
-    session.aliases = ((server.origin, "https://api.anthropic.com"),)
+    session.alias(server.origin, "https://api.anthropic.com")
 
     session.model(NAME, trial).ask("Hello", system="Brief.")
 
@@ -288,12 +288,12 @@ def test_a_key_given_to_the_client_is_used(
 
 
 def test_without_a_base_url_the_vendor_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pytest_llmeval.models.providers.anthropic import FORM
+    from pytest_llmeval.models.providers.anthropic import VENDOR
 
     monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
-    assert FORM.url() == "https://api.anthropic.com/v1/messages"
+    assert VENDOR.chat_url() == "https://api.anthropic.com/v1/messages"
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://proxy.example/claude/")
-    assert FORM.url() == "http://proxy.example/claude/v1/messages"
+    assert VENDOR.chat_url() == "http://proxy.example/claude/v1/messages"
 
 
 # ------------------------------------------------------------------------ the client

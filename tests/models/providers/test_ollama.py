@@ -11,7 +11,7 @@ import ollama
 import pytest
 
 from pytest_llmeval.errors import ProviderFailed, ProviderNotInstalled, SettingsError
-from pytest_llmeval.models.providers.ollama import FORM
+from pytest_llmeval.models.providers.ollama import VENDOR
 from tests.models.conftest import CountingTrial, Session
 from tests.servers.ollama_server import OllamaServer, chat_reply
 from tests.servers.openai_server import Scripted
@@ -29,7 +29,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OllamaServer]:
 
 
 def client(session: Session, trial: CountingTrial) -> ollama.Client:
-    return session.providers.ollama_client(session.calls(trial))
+    return session.models.client("ollama", trial)
 
 
 # ------------------------------------------------------------------------ the wire form
@@ -76,7 +76,7 @@ def test_the_wire_form_of_a_question_is_frozen(
 def test_the_key_of_a_question_is_frozen(
     session: Session, server: OllamaServer, trial: CountingTrial
 ) -> None:
-    session.aliases = ((server.origin, "http://127.0.0.1:11434"),)
+    session.alias(server.origin, "http://127.0.0.1:11434")
 
     session.model(NAME, trial).ask("Hello", temperature=0)
 
@@ -128,13 +128,13 @@ def test_a_host_means_what_it_means_to_the_sdk(host: str, monkeypatch: pytest.Mo
     monkeypatch.setenv("OLLAMA_HOST", host)
     ollama.Client(transport=httpx.MockTransport(note)).chat("llama", messages=MESSAGES)
 
-    assert FORM.url() == str(seen[0])
+    assert VENDOR.chat_url() == str(seen[0])
 
 
 def test_without_a_host_the_local_server_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OLLAMA_HOST", raising=False)
 
-    assert FORM.url() == "http://127.0.0.1:11434/api/chat"
+    assert VENDOR.chat_url() == "http://127.0.0.1:11434/api/chat"
 
 
 @pytest.mark.parametrize("host", ["1.2.3.4:port", "tcp://1.2.3.4", "http://[::1", "me:s3cret@h:x"])
@@ -142,7 +142,7 @@ def test_a_host_that_is_none_is_a_mistake(host: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("OLLAMA_HOST", host)
 
     with pytest.raises(SettingsError, match=r"OLLAMA_HOST=.* Write a host, host:port") as caught:
-        FORM.url()
+        VENDOR.chat_url()
 
     assert "s3cret" not in str(caught.value)
 

@@ -410,7 +410,7 @@ def test_the_bytes_of_a_plain_question_are_frozen(
 def test_the_key_of_a_question_is_frozen(
     session: Session, server: OpenAIServer, trial: CountingTrial
 ) -> None:
-    session.aliases = ((server.origin, "https://api.openai.com"),)
+    session.alias(server.origin, "https://api.openai.com")
 
     session.model(NAME, trial).ask("Hello")
 
@@ -604,17 +604,16 @@ def test_a_replay_imports_neither_sdk_nor_http_library(
     script = f"""
 import sys
 from pathlib import Path
-from pytest_llmeval.cache.replies import Replies
-from pytest_llmeval.models.calls import CachedCalls
-from pytest_llmeval.models.providers.registry import Providers
+from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.records import Slot
+from pytest_llmeval.settings import Settings
 
 class Trial:
     def slot(self, key): return Slot(0, 0)
     def record(self, call): assert call.replayed
 
-replies = Replies(Path({str(directory)!r}), mode="replay", session="x", warn=sys.exit)
-print(Providers().build_model({NAME!r}, CachedCalls(Trial(), replies)).ask("Hello").text)
+settings = Settings(directory=Path({str(directory)!r}), cache="replay", session="x")
+print(ModelSession(settings).model({NAME!r}, Trial()).ask("Hello").text)
 print(sorted({{"openai", "httpx2", "asyncio"}} & set(sys.modules)))
 """
 

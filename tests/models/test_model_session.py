@@ -7,7 +7,6 @@ import threading
 import pytest
 
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.providers.registry import Providers
 from tests.models.conftest import CountingTrial, Session
 from tests.servers.openai_server import OpenAIServer
 
@@ -46,14 +45,14 @@ def test_a_failed_test_shows_which_model_it_had(session: Session, trial: Countin
 
 
 @pytest.mark.parametrize("name", ["gpt-4o", "function/no_such_bot:answer"])
-def test_a_check_finds_a_bad_model(name: str) -> None:
+def test_a_check_finds_a_bad_model(session: Session, name: str) -> None:
     with pytest.raises(SettingsError):
-        Providers().check(name)
+        session.models.check(name)
 
 
 @pytest.mark.parametrize("name", ["openai/gpt", PARROT])
-def test_a_check_lets_a_usable_model_pass(name: str) -> None:
-    Providers().check(name)
+def test_a_check_lets_a_usable_model_pass(session: Session, name: str) -> None:
+    session.models.check(name)
 
 
 @pytest.mark.parametrize("name", ["gpt-4o", "function/no_such_bot:answer"])
@@ -84,7 +83,7 @@ def test_a_trial_builds_its_client_once(
 ) -> None:
     model = session.model("openai/gpt", trial)
     model.ask("Hello")
-    monkeypatch.setattr(session.providers, "build_provider", None)
+    monkeypatch.setattr(session.models, "_provider", None)
 
     assert model.ask("Hello again").text == "reply 1"
 
@@ -114,16 +113,14 @@ def test_one_client_serves_the_threads_of_a_test(
     assert sorted(texts) == [f"reply {number}" for number in range(8)]
 
 
-def test_closing_ends_every_connection() -> None:
-    providers = Providers()
-
-    providers.close()
-    providers.close()
+def test_a_session_can_be_closed_twice(session: Session) -> None:
+    session.models.close()
+    session.models.close()
 
 
 def test_naming_models_imports_no_sdk() -> None:
     script = (
-        "import sys, pytest_llmeval.models.providers.registry\n"
+        "import sys, pytest_llmeval.models.model_session\n"
         "heavy = {'openai', 'httpx2', 'httpx', 'diskcache', 'asyncio'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

@@ -1,0 +1,145 @@
+"""A vendor takes one file and one line: names, fixtures, replays and recognition follow."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.models.base import parse_model_name
+from pytest_llmeval.models.intercept.recognition import Head, Recognition, check_keys
+from pytest_llmeval.models.limits.prices import Prices
+from pytest_llmeval.vendors import VENDORS
+from tests.models.conftest import CountingTrial, Session
+from tests.models.toy_vendor import LINE, VENDOR
+from tests.servers.openai_server import OpenAIServer, Scripted
+
+REPLY = {"model": "toy-1", "content": "yes"}
+EVALS = """
+import httpx2
+from pytest_llmeval import llm_eval
+
+ASKED = {"model": "toy-1", "asked": "by hand"}
+
+
+def path(base):
+    return f"{base}/toy/completions"
+
+
+@llm_eval(repeats=2, min_score=1, intercept=True)
+def test_all_ways_to_ask(llm, toy_client, base):
+    assert llm.ask("Hello").text == "yes"
+    assert llm.ask("Hello").raw == {"model": "toy-1", "content": "yes"}
+    assert toy_client.post(path(base), json=ASKED).json()["content"] == "yes"
+    with httpx2.Client() as client:
+        assert client.post(path(base), json=ASKED | {"own": 1}).json()["content"] == "yes"
+
+
+@llm_eval(repeats=2, min_score=1)
+async def test_all_ways_to_await(async_llm, async_toy_client, base):
+    assert (await async_llm.ask("Bye")).text == "yes"
+    reply = await async_toy_client.post(path(base), json=ASKED | {"awaited": 1})
+    assert reply.json()["content"] == "yes"
+"""
+CONFTEST = """
+import os
+import pytest
+from pytest_llmeval.vendors import VENDORS
+from tests.models.toy_vendor import LINE
+
+VENDORS["toy"] = LINE
+
+
+@pytest.fixture(scope="session")
+def base():
+    return os.environ["TOY_URL"]
+"""
+
+
+@pytest.fixture
+def toy_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
+    with OpenAIServer() as server:
+        server.then(*[Scripted(body=REPLY)] * 20)
+        monkeypatch.setenv("TOY_URL", server.origin)
+        monkeypatch.setenv("TOY_KEY", "sk-toy-1234")
+        yield server
+
+
+@pytest.fixture
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(VENDORS, "toy", LINE)
+
+
+@pytest.mark.usefixtures("_registered", "toy_server")
+def test_llm_asks_it_and_replays_it(begin: Callable[..., Session]) -> None:
+    begin().model("toy/toy-1", CountingTrial(0)).ask("Hello")
+    reply = begin(mode="replay").model("toy/toy-1", CountingTrial(0)).ask("Hello")
+
+    assert (reply.text, reply.model, reply.cached) == ("yes", "toy-1", True)
+    assert reply.raw == REPLY
+
+
+@pytest.mark.usefixtures("_registered")
+def test_a_client_is_built_for_it(
+    begin: Callable[..., Session], toy_server: OpenAIServer, trial: CountingTrial
+) -> None:
+    url, asked = f"{toy_server.origin}/toy/completions", {"model": "toy-1"}
+    key = {"authorization": "sk-toy-1234"}
+    begin().models.client("toy", CountingTrial(0)).post(url, json=asked, headers=key)
+    replayed = begin(mode="replay").models.client("toy", trial).post(url, json=asked)
+
+    assert replayed.json() == REPLY
+    assert len(toy_server.requests) == 1
+    assert (trial.calls[0].model, trial.calls[0].replayed) == ("toy/toy-1", True)
+
+
+@pytest.mark.usefixtures("_registered")
+def test_its_requests_its_keys_and_its_prices_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    recognition = Recognition()
+    head = Head(
+        method="POST",
+        url="https://eu.toy.example/v2/toy/completions",
+        headers={"content-type": "application/json"},
+    )
+    assert recognition.dialect_of(head) is VENDOR
+    assert recognition.certainty(head, VENDOR) == "known"
+    assert Prices({}).is_local("toy/toy-1")
+    monkeypatch.setenv("TOY_KEY", "two\nlines")
+    with pytest.raises(SettingsError, match="TOY_KEY holds a character"):
+        check_keys()
+
+
+def test_without_its_line_nothing_knows_it() -> None:
+    with pytest.raises(SettingsError, match="Known are: function, openai, anthropic, ollama"):
+        parse_model_name("toy/toy-1")
+
+
+def test_a_session_has_its_fixtures_and_records_its_version(
+    pytester: pytest.Pytester, toy_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(EVALS)
+    options = ("-p", "no:cacheprovider", "--llm-model=toy/toy-1")
+
+    shown = pytester.runpytest_subprocess("--fixtures", timeout=60)
+    pytester.runpytest_subprocess(*options, timeout=60).assert_outcomes(passed=2)
+    asked = len(toy_server.requests)
+    replayed = pytester.runpytest_subprocess(*options, "--llm-cache=replay", timeout=60)
+
+    shown.stdout.fnmatch_lines(
+        [
+            "async_toy_client -- *",
+            "    The vendor's own awaitable client; its replies are kept draw by draw.",
+            "toy_client -- *",
+            "    The vendor's own client; its replies are kept draw by draw.",
+        ]
+    )
+    replayed.assert_outcomes(passed=2)
+    assert len(toy_server.requests) == asked == 12
+    runs = [*(pytester.path / ".llmeval" / "runs").rglob("*.gz")]
+    assert len(runs) == 2
+    assert all(b"httpx2" in gzip.decompress(run.read_bytes()) for run in runs)
