@@ -133,7 +133,13 @@ def _importable(module: str, name: str) -> bool:
 def _has_capture(manager: Any) -> bool:
     if manager is None:
         return True
-    names = ("_global_capturing", "suspend_global_capture", "resume_global_capture")
+    names = (
+        "_global_capturing",
+        "suspend_global_capture",
+        "resume_global_capture",
+        "item_capture",
+        "read_global_capture",
+    )
     if not all(hasattr(manager, name) for name in names):
         return False
     running = manager._global_capturing

@@ -12,7 +12,6 @@ from uuid import uuid4
 
 import pytest
 
-from pytest_llmeval.engine.baton.trial_thread import InlineFiber
 from pytest_llmeval.engine.case.case import CaseRunner
 from pytest_llmeval.engine.case.case_report import detached_note, opening_of, payload_of
 from pytest_llmeval.engine.isolation.logs import adopt_caplog
@@ -30,7 +29,7 @@ from pytest_llmeval.engine.trial.clone import is_own
 from pytest_llmeval.engine.trial.ledger import Ledger
 from pytest_llmeval.engine.trial.shared_calls import SharedCalls
 from pytest_llmeval.engine.trial.shared_fixtures import wide_fixtures_in_session
-from pytest_llmeval.engine.trial.trial import TRIAL, Phase, RunningTrial
+from pytest_llmeval.engine.trial.trial import TRIAL, RunningTrial
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.attribution import current_asker
 from pytest_llmeval.models.base import CurrentTrial
@@ -93,8 +92,7 @@ class EngineHooks:
         with (
             _rare_garbage_collections(),
             capturing_throughout(session.config),
-            switch.watching_patches(),
-            switch.listening(),
+            switch.watching(),
             wide_fixtures_in_session(),
         ):
             try:
@@ -136,7 +134,7 @@ class EngineHooks:
             return (yield)
         finally:
             if trial is not None:
-                trial.fiber.check_in()
+                trial.thread.check_in()
 
     @pytest.hookimpl(specname="pytest_pyfunc_call", tryfirst=True)
     def pytest_pyfunc_call_async(self, pyfuncitem: pytest.Function) -> object:
@@ -163,7 +161,7 @@ class EngineHooks:
         stash = getattr(request._pyfuncitem, "stash", None)  # None: of a trial that has ended
         trial = None if stash is None else stash.get(TRIAL, None)
         if trial is not None:
-            trial.fiber.check_in()
+            trial.thread.check_in()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(
@@ -179,7 +177,7 @@ class EngineHooks:
             try:
                 value = yield
             finally:
-                trial.fiber.check_in()
+                trial.thread.check_in()
             if isinstance(value, pytest.LogCaptureFixture) and trial.patches is not None:
                 adopt_caplog(value, trial.patches)
             return value
@@ -193,7 +191,7 @@ class EngineHooks:
         """Note what left a phase of a trial; give a case's report its data."""
         trial = item.stash.get(TRIAL, None)
         if trial is not None:
-            trial.note(_phase(call), call.excinfo)
+            trial.note(call.when, call.excinfo)
             if call.when == "teardown" and trial.intercepts:
                 self._shared.hand_out(trial)
             return (yield)
@@ -291,18 +289,13 @@ def _rare_garbage_collections() -> Iterator[None]:
 
 def _refuse_beside_others(definition: Any, trial: RunningTrial) -> None:
     """Stop a trial that asks for an exclusive fixture only while others are in flight."""
-    if not isinstance(trial.fiber, InlineFiber):
+    if trial.thread.overlaps:
         # It is not set up, and pytest 9.2 asserts at the next request that it has none.
         definition._finalizers.clear()
         raise SettingsError(
             f"{definition.argname} was asked for by getfixturevalue while trials overlap. Name it "
             'as an argument of the test, or mark the test with @llm_eval(concurrency="serial").'
         )
-
-
-def _phase(call: pytest.CallInfo[None]) -> Phase:
-    assert call.when != "collect"  # noqa: S101 - reports of items have the other three
-    return call.when
 
 
 def _tells_the_end(runner: CaseRunner, call: pytest.CallInfo[None]) -> bool:

@@ -84,11 +84,6 @@ class Eval:
     intercept: bool = False
 
 
-def is_eval(item: pytest.Item) -> bool:
-    """Whether the item, its class or its module bears the marker."""
-    return MARKER in item.keywords and item.get_closest_marker(MARKER) is not None
-
-
 def read_marker(item: pytest.Item, settings: Settings) -> Eval:
     """Merge and check every ``llm_eval`` mark that applies to an item.
 

@@ -4,21 +4,53 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pytest_llmeval.models.attribution import asking
 
 if TYPE_CHECKING:
-    from pytest_llmeval.engine.baton.trial_thread import ThreadFiber
+    from pytest_llmeval.engine.baton.trial_thread import TrialThread
+
+T = TypeVar("T")
+
+
+class Result(Generic[T]):
+    """The value of a function that ran in another thread, or what it raised."""
+
+    def __init__(self) -> None:
+        self._value: list[T] = []
+        self._raised: list[BaseException] = []
+
+    def keep(self, function: Callable[[], T]) -> None:
+        """Call a function and keep what becomes of it."""
+        __tracebackhide__ = True
+        try:
+            self._value.append(function())
+        except BaseException as exc:  # raised again where the result is asked for
+            self._raised.append(exc)
+
+    async def keep_awaited(self, awaitable: Awaitable[T]) -> None:
+        """Await something and keep what becomes of it."""
+        try:
+            self._value.append(await awaitable)
+        except BaseException as exc:  # likewise
+            self._raised.append(exc)
+
+    def get(self) -> T:
+        """Return the value, or raise."""
+        __tracebackhide__ = True
+        if self._raised:
+            raise self._raised.pop()
+        return self._value[0]
 
 
 class PooledThread(threading.Thread):
     """A daemon thread that does one job after the other.
 
     Attributes:
-        fiber: whose trial it carries at the moment; code in the trial finds it here,
+        trial_thread: whose trial runs here at the moment; code in the trial finds it here,
             without a global.
         clock: id of its CPU clock, None before it runs and where threads have none. The
             thread asks for it itself: asked from outside about a thread that has just
@@ -27,45 +59,43 @@ class PooledThread(threading.Thread):
 
     def __init__(self, idle: list[PooledThread]) -> None:
         super().__init__(daemon=True)
-        self.fiber: ThreadFiber | None = None
+        self.trial_thread: TrialThread | None = None
         self.clock: int | None = None
-        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self.jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._idle = idle
 
-    def do(self, job: Callable[[], None]) -> None:
-        """Give an idle thread its next job."""
-        self._jobs.put(job)
-
     def run(self) -> None:
-        """Do what comes, and be idle in between."""
+        """Do the jobs that come, and be idle in between."""
         if hasattr(time, "pthread_getcpuclockid"):
             self.clock = time.pthread_getcpuclockid(threading.get_ident())
         while True:
-            self._jobs.get()()
-            self.fiber = None
+            self.jobs.get()()
+            self.trial_thread = None
             self._idle.append(self)
 
 
 class Threads:
-    """The threads in which trials run, and those in which their calls wait.
+    """A pool of daemon threads.
 
-    They are used again and again, as to start one costs more than all else that a turn
-    does. Not ``concurrent.futures``: its threads are joined when the interpreter exits,
-    so that Ctrl-C would wait for every call that is still on its way.
+    Threads are used again, as to start one costs more than all else that a turn does. Not
+    ``concurrent.futures``: its threads are joined when the interpreter exits, so that Ctrl-C
+    would wait for every call that is still on its way.
     """
 
     def __init__(self) -> None:
         # The last used first, as its memory is at hand. append and pop are atomic.
         self._idle: list[PooledThread] = []
 
-    def run(self, job: Callable[[], None], *, fiber: ThreadFiber | None = None) -> PooledThread:
+    def run(
+        self, job: Callable[[], None], *, trial_thread: TrialThread | None = None
+    ) -> PooledThread:
         """Run a job in a thread that is idle, or in a new one."""
         try:
             thread = self._idle.pop()
         except IndexError:
             thread = PooledThread(self._idle)
-            with asking(None):  # it is not for whoever happens to need it first
+            with asking(None):  # the thread is not for the trial that happens to need it first
                 thread.start()
-        thread.fiber = fiber
-        thread.do(job)
+        thread.trial_thread = trial_thread
+        thread.jobs.put(job)
         return thread

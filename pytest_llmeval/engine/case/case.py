@@ -16,8 +16,6 @@ from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.trial.trial import Ended
 from pytest_llmeval.records import PASS_METRIC, Outcome, Trial
 
-_TEXT_LIMIT = 300
-
 
 class CaseRunner:
     """Takes over ``setup``, ``runtest``, ``teardown`` and ``repr_failure`` of one item.
@@ -77,14 +75,14 @@ class CaseRunner:
     def teardown(self) -> None:
         """Raise what left the teardown of trials, and let go of what they left."""
         ended = self.trials.ended
-        torn = [trial.torn for trial in ended if trial.torn is not None]
+        errors = [trial.teardown_error for trial in ended if trial.teardown_error is not None]
         if self.outcome is not None:  # else it is yet to be recorded what had ended
             self.trials.forget()  # exceptions hold on to every frame they passed
-        if len(torn) == 1:
-            raise torn[0]
-        if torn:
-            message = f"{len(torn)} of {len(ended)} trials failed in teardown"
-            raise BaseExceptionGroup(message, torn)
+        if len(errors) == 1:
+            raise errors[0]
+        if errors:
+            message = f"{len(errors)} of {len(ended)} trials failed in teardown"
+            raise BaseExceptionGroup(message, errors)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
         """Show the first trial that did not pass, and a table of all."""

@@ -1,129 +1,195 @@
-"""What a call prints and warns of in a thread of its own, while other trials have their turn.
+"""Output of calls: what a call prints, logs and warns of in a thread of its own.
 
-It is kept for the trial that waits for the call, as what it logs is (``logs.py``), and
-shown when that goes on. Filters of warnings are the trial's own too: one that makes an
-error of a warning makes it in the call. Followed are ``print``, the streams of pytest and
-``warnings.warn``; not the file descriptors, nor what imported ``warn`` by name before.
+Other trials have their turn meanwhile. So the output is kept for the trial that waits for the
+call, and shown when that goes on. Filters of warnings are the trial's own too: one that makes
+an error of a warning makes it in the call. Followed are ``print``, the streams of pytest,
+``warnings.warn`` and what pytest's log handlers would catch; not the file descriptors, nor code
+that imported ``warn`` by name before.
 """
 
 from __future__ import annotations
 
 import builtins
 import io
+import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from functools import partial
 from types import FrameType
 from typing import Any
 
-
-@dataclass(slots=True)
-class Aside:
-    """What was said aside on behalf of one trial.
-
-    Attributes:
-        filters: of warnings, as the trial had them when it began to wait.
-        printed: name of the stream in ``sys`` and text.
-    """
-
-    filters: Sequence[Any] = ()
-    printed: list[tuple[str, str]] = field(default_factory=list)
-    warned: list[warnings.WarningMessage] = field(default_factory=list)
-
-    def show(self, show_warning: Callable[[warnings.WarningMessage], object]) -> None:
-        """Say it now, as the trial has its turn."""
-        for name, text in self.printed:
-            with suppress(Exception):  # the trial put a stream there that takes nothing
-                getattr(sys, name).write(text)
-        self.printed.clear()
-        for message in self.warned:
-            show_warning(message)
-        self.warned.clear()
+_CURRENT: ContextVar[CallOutput | None] = ContextVar("llmeval_call_output", default=None)
 
 
-class Asides:
-    """Tells what is said aside from what is said by the trial in turn."""
+class CallOutput:
+    """The output of the calls of one trial, as far as it is not yet shown."""
 
     def __init__(self) -> None:
-        self._current: ContextVar[Aside | None] = ContextVar("llmeval_aside", default=None)
+        self._filters: Sequence[Any] = ()
+        self._printed: list[tuple[str, str]] = []  # name of the stream in sys, and text
+        self._logged: list[logging.LogRecord] = []
+        self._warned: list[warnings.WarningMessage] = []
+
+    def around_call(self) -> AbstractContextManager[None]:
+        """Return what goes around work in another thread for the trial that has its turn now."""
+        self._filters = warnings.filters
+        return self._kept()
 
     @contextmanager
-    def kept_in(self, aside: Aside) -> Iterator[None]:
-        """Keep what is said here, and in threads that get this context."""
-        token = self._current.set(aside)
-        try:
-            yield
-        finally:
-            self._current.reset(token)
+    def _kept(self) -> Iterator[None]:
+        """Keep the output of this code, and of threads that get this context.
 
-    @contextmanager
-    def listening(self, streams: Sequence[tuple[str, Any]]) -> Iterator[None]:
-        """Follow what is printed and warned of.
-
-        ``print`` too, and not the streams alone: the trial in turn may have put one of its
-        own in their place.
-
-        Args:
-            streams: those that pytest puts into ``sys``, with their names there.
+        A context and not a thread, because a call is made in a thread that can be left behind.
         """
-        warn, show = warnings.warn, builtins.print
-        for name, stream in streams:
-            stream.write = partial(self._write, name, stream.write)
-        warnings.warn = partial(self._warn, warn)
-        builtins.print = partial(self._print, show)
+        token = _CURRENT.set(self)
         try:
             yield
         finally:
-            warnings.warn, builtins.print = warn, show
-            for _, stream in streams:
-                del stream.write
+            _CURRENT.reset(token)
 
-    def _print(
-        self, show: Callable[..., None], *values: object, file: Any = None, **more: Any
-    ) -> None:
-        aside = self._current.get()
-        names = {id(None): "stdout", id(sys.stdout): "stdout", id(sys.stderr): "stderr"}
-        if aside is None or id(file) not in names:
-            show(*values, file=file, **more)
-            return
-        text = io.StringIO()
-        show(*values, file=text, **more)
-        aside.printed.append((names[id(file)], text.getvalue()))
+    def show(self, show_warning: Callable[[warnings.WarningMessage], object]) -> None:
+        """Print and warn now, as the trial has its turn."""
+        for name, text in self._printed:
+            with suppress(Exception):  # the trial put a stream there that takes nothing
+                getattr(sys, name).write(text)
+        self._printed.clear()
+        for message in self._warned:
+            show_warning(message)
+        self._warned.clear()
 
-    def _write(self, name: str, write: Callable[[str], int], text: str) -> int:
-        aside = self._current.get()
-        if aside is None:
-            return write(text)
-        aside.printed.append((name, text))
-        return len(text)
+    def show_logs(self, handlers: Sequence[logging.Handler]) -> None:
+        """Hand log records to the handlers, as the trial has its turn."""
+        for record in self._logged:
+            for handler in handlers:
+                if record.levelno >= handler.level:
+                    with suppress(Exception):  # it cannot be formatted; the call is over
+                        handler.handle(record)
+        self._logged.clear()
 
-    def _warn(
-        self,
-        warn: Callable[..., None],
-        message: Warning | str,
-        category: type[Warning] | None = None,
-        stacklevel: int = 1,
-        source: Any = None,
-        **more: Any,
-    ) -> None:
+    def add_text(self, stream: str, text: str) -> None:
+        """Keep what was printed."""
+        self._printed.append((stream, text))
+
+    def add_record(self, record: logging.LogRecord) -> None:
+        """Keep what was logged."""
+        self._logged.append(record)
+
+    def add_warning(self, warning: Warning, frame: FrameType, source: Any) -> None:
+        """Keep a warning; raise it, or forget it, where the filters of the trial say so."""
         __tracebackhide__ = True
-        aside = self._current.get()
-        if aside is None:
-            warn(message, category, stacklevel + 1, source, **more)
-            return
-        warning = message if isinstance(message, Warning) else (category or UserWarning)(message)
-        frame = _caller(sys._getframe(1), stacklevel)
-        action = _action(aside.filters, warning, frame)
+        action = _action(self._filters, warning, frame)
         if action == "error":
             raise warning
         if action != "ignore":
             file, line = frame.f_code.co_filename, frame.f_lineno
-            kept = warnings.WarningMessage(warning, type(warning), file, line, source=source)
-            aside.warned.append(kept)
+            self._warned.append(
+                warnings.WarningMessage(warning, type(warning), file, line, source=source)
+            )
+
+
+@contextmanager
+def following_calls(
+    streams: Sequence[tuple[str, Any]], handlers: Sequence[logging.Handler]
+) -> Iterator[None]:
+    """Tell the output of calls from that of the trial in turn.
+
+    ``print`` is followed, and not the streams alone: the trial in turn may have put one of its
+    own in their place.
+
+    Args:
+        streams: those that pytest puts into ``sys``, with their names there.
+        handlers: pytest's own for logs.
+    """
+    loggers: Any = logging.Logger
+    warn, show, call_handlers = warnings.warn, builtins.print, loggers.callHandlers
+    for name, stream in streams:
+        stream.write = partial(_write, name, stream.write)
+    warnings.warn = partial(_warn, warn)
+    builtins.print = partial(_print, show)
+    loggers.callHandlers = _calling_handlers(call_handlers, handlers)
+    for handler in handlers:
+        handler.addFilter(_is_of_trial_in_turn)
+    try:
+        yield
+    finally:
+        warnings.warn, builtins.print = warn, show
+        loggers.callHandlers = call_handlers
+        for handler in handlers:
+            handler.removeFilter(_is_of_trial_in_turn)
+        for _, stream in streams:
+            del stream.write
+
+
+def _print(show: Callable[..., None], *values: object, file: Any = None, **more: Any) -> None:
+    output = _CURRENT.get()
+    names = {id(None): "stdout", id(sys.stdout): "stdout", id(sys.stderr): "stderr"}
+    if output is None or id(file) not in names:
+        show(*values, file=file, **more)
+        return
+    text = io.StringIO()
+    show(*values, file=text, **more)
+    output.add_text(names[id(file)], text.getvalue())
+
+
+def _write(name: str, write: Callable[[str], int], text: str) -> int:
+    output = _CURRENT.get()
+    if output is None:
+        return write(text)
+    output.add_text(name, text)
+    return len(text)
+
+
+def _warn(
+    warn: Callable[..., None],
+    message: Warning | str,
+    category: type[Warning] | None = None,
+    stacklevel: int = 1,
+    source: Any = None,
+    **more: Any,
+) -> None:
+    __tracebackhide__ = True
+    output = _CURRENT.get()
+    if output is None:
+        warn(message, category, stacklevel + 1, source, **more)
+        return
+    warning = message if isinstance(message, Warning) else (category or UserWarning)(message)
+    output.add_warning(warning, _caller(sys._getframe(1), stacklevel), source)
+
+
+def _calling_handlers(
+    plain: Callable[[logging.Logger, logging.LogRecord], None],
+    handlers: Sequence[logging.Handler],
+) -> Callable[[logging.Logger, logging.LogRecord], None]:
+    """Stand for ``Logger.callHandlers``, also while pytest's handlers are attached nowhere."""
+
+    def call_handlers(logger: logging.Logger, record: logging.LogRecord) -> None:
+        output = _CURRENT.get()
+        if output is None:
+            plain(logger, record)
+            return
+        if _reaches(logger, handlers):
+            output.add_record(record)
+        if logger.hasHandlers():  # else Python would print it, as the last resort
+            plain(logger, record)
+
+    return call_handlers
+
+
+def _reaches(logger: logging.Logger | None, handlers: Sequence[logging.Handler]) -> bool:
+    """Whether pytest's handlers, which a phase attaches to the root, get what a logger logs."""
+    while logger is not None:
+        if logger is logging.root or any(handler in logger.handlers for handler in handlers):
+            return True
+        logger = logger.parent if logger.propagate else None
+    return False
+
+
+def _is_of_trial_in_turn(record: logging.LogRecord) -> bool:
+    """Keep what calls log from the handlers of whoever has the turn."""
+    return _CURRENT.get() is None
 
 
 def _caller(frame: FrameType, stacklevel: int) -> FrameType:

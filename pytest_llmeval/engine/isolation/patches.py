@@ -1,9 +1,8 @@
-"""What a trial patches holds while the trial has its turn, and is away while it waits.
+"""While a trial waits for a model its patches are undone, so that other trials do not see them.
 
-pytest's ``MonkeyPatch`` changes attributes and items of which the process has one. A
-trial that hands the baton back leaves behind what was there before; when it goes on it
-finds what it had, also what it changed again by hand. The environment and the working
-directory need nothing here: they are swapped as a whole.
+pytest's ``MonkeyPatch`` and ``unittest.mock`` change attributes and items of which the process
+has one. The environment and the working directory need nothing here: they are swapped as a
+whole.
 """
 
 from __future__ import annotations
@@ -29,46 +28,6 @@ _CHANGING = ("setattr", "delattr", "setitem", "delitem", "syspath_prepend", "chd
 _INSTALLED = ("site-packages", "dist-packages")
 
 
-class Patched:
-    """A place with what the trial wants there, and what all others are to find there."""
-
-    __slots__ = ("_is_in", "_mine", "base", "place")
-
-    def __init__(self, place: Place, base: object) -> None:
-        self.place = place
-        self.base = base
-        self._mine: object = None
-        self._is_in = True
-
-    @property
-    def differs(self) -> bool:
-        """Whether the trial has there, at its turn, what the others do not find."""
-        with suppress(Exception):
-            return self.place.read() is not self.base
-        return True
-
-    def leave(self) -> None:
-        """Keep what the trial has there, and put back what was there before.
-
-        What cannot be written stays: the trial's own undo will say so in its teardown.
-        """
-        if self._is_in:
-            with suppress(Exception):
-                self._mine = self.place.read()
-                if self._mine is not self.base:
-                    self.place.write(self.base)
-            self._is_in = False
-
-    def enter(self) -> None:
-        """Put there what the trial had, and remember what is there now."""
-        if not self._is_in:
-            with suppress(Exception):
-                self.base = self.place.read()
-                if self._mine is not self.base:
-                    self.place.write(self._mine)
-            self._is_in = True
-
-
 class Patches:
     """Everything that one trial patches, in the order in which it came to be.
 
@@ -79,6 +38,7 @@ class Patches:
         outside: a package that is not the project's and was patched, "" if none was.
         mocks: how many patches of ``unittest.mock`` are in place.
         were_used: anything was patched at some time, environment and directory included.
+        places: that were patched and are put away while the trial waits, by their keys.
     """
 
     def __init__(self, unset: object) -> None:
@@ -86,18 +46,14 @@ class Patches:
         self.mocks = 0
         self.were_used = False
         self._unset = unset
-        self._patched: dict[object, Patched] = {}
+        self.places: dict[object, Place] = {}
         self._patchers: list[pytest.MonkeyPatch] = []
-
-    def __bool__(self) -> bool:
-        """Whether anything was patched that must be put away."""
-        return bool(self._patched)
 
     @property
     def are_in_use(self) -> bool:
         """Whether anything was patched, the environment and the directory included."""
-        places = any(patched.differs for patched in self._patched.values())
-        return bool(places or self.mocks) or any(map(_has_changed, self._patchers))
+        differ = any(place.differs for place in self.places.values())
+        return bool(differ or self.mocks) or any(map(_has_changed, self._patchers))
 
     @property
     def held_for(self) -> str:
@@ -108,22 +64,23 @@ class Patches:
 
     def leave(self) -> None:
         """Put everything away, the last first."""
-        for patched in reversed(self._patched.values()):
-            patched.leave()
+        for place in reversed(self.places.values()):
+            place.leave()
 
     def enter(self) -> None:
         """Put everything back in place."""
-        for patched in self._patched.values():
-            patched.enter()
+        for place in self.places.values():
+            place.enter()
 
     def add(self, place: Place, base: object) -> None:
-        """Put a place under this care, unless it is.
+        """Swap a place with the trial from now on.
 
         Args:
             place: is changed by the trial.
             base: what was there before.
         """
-        self._patched.setdefault(place.key, Patched(place, base))
+        place.base = base
+        self.places.setdefault(place.key, place)
 
     def add_mock(self, patcher: Any) -> None:
         """Look at what a patch of ``unittest.mock`` is about to replace, unless it is a dict."""
@@ -135,15 +92,15 @@ class Patches:
     @contextmanager
     def spreading(self) -> Iterator[None]:
         """Let what changes meanwhile be for all: it is the work of a fixture that outlives us."""
-        known = [p for p in self._patched.values() if not isinstance(p.place, ImportPath)]
-        before = [patched.place.read() for patched in known]
+        places = [p for p in self.places.values() if not isinstance(p, ImportPath)]
+        before = [place.read() for place in places]
         try:
             yield
         finally:
-            for patched, value in zip(known, before, strict=True):
-                now = patched.place.read()
+            for place, value in zip(places, before, strict=True):
+                now = place.read()
                 if now is not value:
-                    patched.base = now
+                    place.base = now
 
     def adopt(self, patcher: pytest.MonkeyPatch) -> None:
         """Watch what a ``MonkeyPatch`` of this trial does."""

@@ -1,92 +1,125 @@
-"""Places of which the process has one, such as an attribute of a module."""
+"""Places of which the process has one, such as an attribute of a module.
+
+A trial that patched a place leaves behind what was there before when it waits, and finds what
+it had when it goes on, also what it changed again by hand.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 ABSENT = object()
 _PLAIN_SETTERS: tuple[object, ...] = (object.__setattr__, ModuleType.__setattr__)
 
 
-class Place(Protocol):
-    """Something of which the process has one, and which a trial wants otherwise."""
+class Place:
+    """A place that a trial wants otherwise than all others.
 
-    @property
-    def key(self) -> object:
-        """What two names of one place have in common."""
+    Attributes:
+        key: what two names of one place have in common.
+        base: what all others are to find there; ABSENT for nothing.
+    """
+
+    def __init__(self, key: object) -> None:
+        self.key = key
+        self.base: object = ABSENT
+        self._mine: object = None
+        self._is_in = True
 
     def read(self) -> object:
         """Return what is there, ABSENT for nothing."""
+        raise NotImplementedError
 
-    def write(self, value: object) -> None:
+    def write(self, value: Any) -> None:
         """Put something there, ABSENT for nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Attribute:
-    """An attribute as its owner keeps it: of a class the classmethod, not what it binds."""
-
-    target: Any
-    name: str
+        raise NotImplementedError
 
     @property
-    def key(self) -> object:
-        """Owner and name."""
-        return (Attribute, id(self.target), self.name)
+    def differs(self) -> bool:
+        """Whether the trial has there, at its turn, what the others do not find."""
+        with suppress(Exception):
+            return self.read() is not self.base
+        return True
+
+    def leave(self) -> None:
+        """Keep what the trial has there, and put back what was there before.
+
+        What cannot be written stays: the trial's own undo will say so in its teardown.
+        """
+        if self._is_in:
+            with suppress(Exception):
+                self._mine = self.read()
+                if self._mine is not self.base:
+                    self.write(self.base)
+            self._is_in = False
+
+    def enter(self) -> None:
+        """Put there what the trial had, and remember what is there now."""
+        if not self._is_in:
+            with suppress(Exception):
+                self.base = self.read()
+                if self._mine is not self.base:
+                    self.write(self._mine)
+            self._is_in = True
+
+
+class Attribute(Place):
+    """An attribute as its owner keeps it: of a class the classmethod, not what it binds."""
+
+    def __init__(self, target: Any, name: str) -> None:
+        super().__init__((Attribute, id(target), name))
+        self._target = target
+        self._name = name
 
     def read(self) -> object:
         """Look into the owner's own ``__dict__`` unless a descriptor stands before it."""
-        kind, kept = type(self.target), getattr(self.target, "__dict__", None)
-        if isinstance(self.target, type):
-            return self.target.__dict__.get(self.name, ABSENT)
-        if isinstance(kept, Mapping) and not _is_data_descriptor(kind, self.name):
+        kind, kept = type(self._target), getattr(self._target, "__dict__", None)
+        if isinstance(self._target, type):
+            return self._target.__dict__.get(self._name, ABSENT)
+        if isinstance(kept, Mapping) and not _is_data_descriptor(kind, self._name):
             is_plain = kind.__setattr__ in _PLAIN_SETTERS  # others may keep it elsewhere
-            if is_plain or self.name in kept:
-                return kept.get(self.name, ABSENT)
-        return getattr(self.target, self.name, ABSENT)
+            if is_plain or self._name in kept:
+                return kept.get(self._name, ABSENT)
+        return getattr(self._target, self._name, ABSENT)
 
     def write(self, value: object) -> None:
         """Set or delete it."""
         if value is ABSENT:
-            delattr(self.target, self.name)
+            delattr(self._target, self._name)
         else:
-            setattr(self.target, self.name, value)
+            setattr(self._target, self._name, value)
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Place):
     """An entry of a dictionary. One that was deleted comes back as the last, as in pytest."""
 
-    target: Any
-    name: object
-
-    @property
-    def key(self) -> object:
-        """Dictionary and key."""
-        return (Item, id(self.target), self.name)
+    def __init__(self, target: Any, name: object) -> None:
+        super().__init__((Item, id(target), name))
+        self._target = target
+        self._name = name
 
     def read(self) -> object:
         """Get it, without the default of a ``defaultdict``."""
-        return self.target.get(self.name, ABSENT)
+        return self._target.get(self._name, ABSENT)
 
     def write(self, value: object) -> None:
         """Set or delete it."""
         if value is ABSENT:
-            del self.target[self.name]
+            del self._target[self._name]
         else:
-            self.target[self.name] = value
+            self._target[self._name] = value
 
 
-@dataclass(frozen=True, slots=True)
-class ImportPath:
+class ImportPath(Place):
     """``sys.path``, which keeps its identity."""
 
-    key: object = "sys.path"
+    def __init__(self) -> None:
+        super().__init__(ImportPath)
 
     def read(self) -> object:
         """Copy it."""
@@ -97,24 +130,20 @@ class ImportPath:
         sys.path[:] = value
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(Place):
     """The level of a logger."""
 
-    logger: logging.Logger
-
-    @property
-    def key(self) -> object:
-        """The logger."""
-        return (Level, self.logger.name)
+    def __init__(self, logger: logging.Logger) -> None:
+        super().__init__((Level, logger.name))
+        self._logger = logger
 
     def read(self) -> object:
         """Return the level."""
-        return self.logger.level
+        return self._logger.level
 
     def write(self, value: Any) -> None:
         """Set the level, which also clears what loggers remember of it."""
-        self.logger.setLevel(value)
+        self._logger.setLevel(value)
 
 
 def _is_data_descriptor(owner: type, name: str) -> bool:

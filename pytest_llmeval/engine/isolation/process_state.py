@@ -16,8 +16,8 @@ import logging
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from os import chdir, environ, getcwd, putenv, rmdir, unsetenv
 from tempfile import mkdtemp
 from typing import Any, TextIO
@@ -25,8 +25,8 @@ from typing import Any, TextIO
 import pytest
 
 from pytest_llmeval.engine.baton.trial_thread import check_in
-from pytest_llmeval.engine.isolation.call_output import Aside, Asides
-from pytest_llmeval.engine.isolation.logs import Late, Logs, LogState
+from pytest_llmeval.engine.isolation.call_output import CallOutput, following_calls
+from pytest_llmeval.engine.isolation.logs import Logs, LogState
 from pytest_llmeval.engine.isolation.patches import (
     Patches,
     remembered_absence,
@@ -38,6 +38,9 @@ Stack = dict[Any, Any]
 
 # As the interpreter keeps it: pytest sets it for each phase of each trial.
 _CURRENT_TEST: Any = environ.encodekey("PYTEST_CURRENT_TEST")
+_NO_TEST = {_CURRENT_TEST: None}
+# The mapping behind os.environ: decoding it would cost 40 us a switch.
+_ENVIRON: dict[Any, Any] = getattr(environ, "_data", {})
 
 
 @dataclass(slots=True)
@@ -50,7 +53,7 @@ class Context:
         directory: "" for one that is gone.
         out: captured output that was drained when the trial last handed the baton back.
         patches: what the trial patches; None for the session, whose patches stay put.
-        aside: what calls said on behalf of the trial while it waited; None for the session.
+        output: of calls of the trial while it waited; None for the session.
     """
 
     stack: Stack
@@ -63,8 +66,8 @@ class Context:
     filters: Any
     show_warning: Any
     patches: Patches | None
-    aside: Aside | None
-    out: dict[str, str] = field(default_factory=lambda: {"stdout": "", "stderr": ""})
+    output: CallOutput | None
+    out: dict[str, str]
 
     def follow(self, before: Surroundings, after: Surroundings) -> None:
         """Take over what became different in the state of another."""
@@ -80,21 +83,18 @@ class Context:
 
     def looks_like(self, other: Context) -> bool:
         """Whether other threads, in which calls are made, see the same in either."""
-        mine, others = self.environ, other.environ
         return (
             self.directory == other.directory
             and self.stdout is other.stdout
             and self.stderr is other.stderr
-            and len(mine) == len(others)
-            and all(
-                others.get(name) is value or name == _CURRENT_TEST for name, value in mine.items()
-            )
+            and len(self.environ) == len(other.environ)  # a trial that ended has no current test
+            and self.environ | _NO_TEST == other.environ | _NO_TEST
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a fixture may change for all tests that come after it."""
+    """The state that a fixture may change for all tests that come after it."""
 
     environ: dict[Any, Any]
     directory: str
@@ -103,7 +103,7 @@ class Surroundings:
 
 
 class Switch:
-    """Takes the state away and puts it back.
+    """Take the state away and put it back.
 
     Args:
         session: pytest's session.
@@ -119,26 +119,22 @@ class Switch:
         self.logs = Logs(() if plugin is None else (plugin.caplog_handler, plugin.report_handler))
         self._unset = remembered_absence() if swaps_patches else None
         self._patches: Patches | None = None  # of the trial whose turn it is
-        self._aside: Aside | None = None  # likewise
-        self._asides = Asides()
+        self._output: CallOutput | None = None  # likewise
         self._left: Context | None = None  # saved last, if nothing was loaded since
 
     @contextmanager
-    def watching_patches(self) -> Iterator[None]:
-        """Have each ``MonkeyPatch`` and mock patch belong to the trial that makes it."""
-        if self._unset is None:
-            yield
-            return
-        with watched_patchers(self._adopt), watched_mocks(lambda: self._patches):
-            yield
-
-    def listening(self) -> AbstractContextManager[None]:
-        """Tell what calls print and warn of beside the trial in turn from what that does."""
+    def watching(self) -> Iterator[None]:
+        """Give patches to the trial that makes them, and output of calls to their trial."""
         streams = {id(stream): (name, stream) for name, stream in self._streams()}
-        return self._asides.listening(list(streams.values()))
+        with following_calls(list(streams.values()), self.logs.handlers):
+            if self._unset is None:
+                yield
+                return
+            with watched_patchers(self._adopt), watched_mocks(lambda: self._patches):
+                yield
 
     def _streams(self) -> Iterator[tuple[str, Any]]:
-        """Give what pytest puts into ``sys`` while it captures, and while it does not."""
+        """Give the streams that pytest puts into ``sys``, also while it does not."""
         running = getattr(self._capture, "_global_capturing", None)
         for name, kind in (("stdout", "out"), ("stderr", "err")):
             captured = getattr(getattr(running, kind, None), "tmpfile", None)
@@ -146,23 +142,13 @@ class Switch:
                 yield name, captured
                 yield name, getattr(sys, name)
 
-    def beside(self, late: Late, aside: Aside) -> AbstractContextManager[None]:
-        """Return what goes around work in another thread for the trial that has its turn now."""
-        aside.filters = warnings.filters
-        return self._kept(late, aside)
-
-    @contextmanager
-    def _kept(self, late: Late, aside: Aside) -> Iterator[None]:
-        with self.logs.kept_for(late), self._asides.kept_in(aside):
-            yield
-
     def save(self) -> Context:
         """Take the state away, captured output included."""
-        if self._patches:
+        if self._patches is not None and self._patches.places:
             self._patches.leave()  # first: what is patched may be what is used here
         context = Context(
             stack=self._state.stack,
-            environ=raw_environ().copy(),
+            environ=_ENVIRON.copy(),
             directory=_directory(),
             stdout=getattr(sys, "stdout", None),
             stderr=getattr(sys, "stderr", None),
@@ -171,7 +157,8 @@ class Switch:
             filters=warnings.filters,
             show_warning=warnings._showwarnmsg_impl,  # type: ignore[attr-defined]
             patches=self._patches,
-            aside=self._aside,
+            output=self._output,
+            out={"stdout": "", "stderr": ""},
         )
         self._drain(context)
         self._left = context
@@ -191,10 +178,12 @@ class Switch:
         warnings._showwarnmsg_impl = context.show_warning  # type: ignore[attr-defined]
         self.logs.load(context.logs)
         self._patches = context.patches
-        self._aside = context.aside
-        if self._aside and (context.is_capturing or self._capture is None):
-            self._aside.show(context.show_warning)
-        if self._patches:
+        self._output = context.output
+        if self._output is not None:
+            self._output.show_logs(self.logs.handlers)
+            if context.is_capturing or self._capture is None:
+                self._output.show(context.show_warning)
+        if self._patches is not None and self._patches.places:
             self._patches.enter()
 
     def give_back(self, context: Context) -> None:
@@ -207,13 +196,19 @@ class Switch:
                     context.out[kind] = ""
 
     def fork(
-        self, session: Context, *, stack: Stack, warned: list[warnings.WarningMessage]
+        self,
+        session: Context,
+        *,
+        stack: Stack,
+        output: CallOutput,
+        warned: list[warnings.WarningMessage],
     ) -> Context:
         """Make the state in which a new trial begins, from the session's own.
 
         Args:
             session: its state.
             stack: the active nodes of the trial.
+            output: takes the output of calls of the trial.
             warned: takes the warnings of the trial.
         """
         return replace(
@@ -222,18 +217,16 @@ class Switch:
             environ=session.environ.copy(),
             filters=list(session.filters),
             show_warning=warned.append,
-            logs=self.logs.fork(session.logs),
+            logs=session.logs.fork(),
             patches=Patches(self._unset),
-            aside=Aside(),
+            output=output,
             out={"stdout": "", "stderr": ""},
         )
 
     def surroundings(self) -> Surroundings:
         """Look at what a fixture may change for all."""
         root = logging.root
-        return Surroundings(
-            raw_environ().copy(), _directory(), root_level=root.level, disabled=root.manager.disable
-        )
+        return Surroundings(_ENVIRON.copy(), _directory(), root.level, root.manager.disable)
 
     @contextmanager
     def lasting(self) -> Iterator[None]:
@@ -248,21 +241,21 @@ class Switch:
         finally:
             self._patches = patches
 
-    def _adopt(self, patcher: pytest.MonkeyPatch) -> None:
-        check_in()
-        if self._patches is not None:
-            self._patches.adopt(patcher)
-
     @contextmanager
     def logs_apart(self) -> Iterator[None]:
         """Run the phases of a trial inside a phase of the session, which keeps its own logs."""
         kept = self.logs.save()
-        self.logs.load(self.logs.fork(kept))
+        self.logs.load(kept.fork())
         try:
             yield
         finally:
             after = self.logs.save()  # a fixture that lives on may have set the level
-            self.logs.load(replace(kept, root_level=after.root_level, disabled=after.disabled))
+            self.logs.load(kept.with_levels_of(after))
+
+    def _adopt(self, patcher: pytest.MonkeyPatch) -> None:
+        check_in()
+        if self._patches is not None:
+            self._patches.adopt(patcher)
 
     def _is_capturing(self) -> bool:
         running = self._capture and self._capture._global_capturing
@@ -286,11 +279,6 @@ class Switch:
                     self._capture.suspend_global_capture()
         sys.stdout = context.stdout
         sys.stderr = context.stderr
-
-
-def raw_environ() -> dict[Any, Any]:
-    """Return the mapping behind ``os.environ``: decoding it would cost 40 us a switch."""
-    return environ._data  # type: ignore[attr-defined,no-any-return]
 
 
 def _directory() -> str:
@@ -319,15 +307,14 @@ def _load_directory(wanted: str) -> None:
 
 def _load_environ(wanted: dict[Any, Any]) -> None:
     """Make the environment what it was, touching only what differs."""
-    current = raw_environ()
     for name, value in wanted.items():
-        if current.get(name) is not value:  # nearly all are the very same objects
+        if _ENVIRON.get(name) is not value:  # nearly all are the very same objects
             putenv(name, value)
-            current[name] = value
-    if len(current) > len(wanted):
-        for name in current.keys() - wanted.keys():
+            _ENVIRON[name] = value
+    if len(_ENVIRON) > len(wanted):
+        for name in _ENVIRON.keys() - wanted.keys():
             unsetenv(name)
-            del current[name]
+            del _ENVIRON[name]
 
 
 def tell_of_new_filters() -> None:

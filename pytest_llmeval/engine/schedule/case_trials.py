@@ -65,6 +65,13 @@ class CaseTrials:
         rendered = (ended.longrepr for ended in self.ended)
         return next((shown for shown in rendered if hasattr(shown, "addsection")), None)
 
+    def is_shown(self, index: int) -> bool:
+        """Whether a failure of a trial is to be rendered in full: none is shown that is lower."""
+        return not any(
+            ended.record.index < index and hasattr(ended.longrepr, "addsection")
+            for ended in self._ended.values()
+        )
+
     @property
     def done(self) -> int:
         """How many have ended, forgotten ones included."""
@@ -99,11 +106,11 @@ class CaseTrials:
         """Take the index of the next trial; None if all were taken."""
         return next(self._unplanned, None)
 
-    def took_off(self, trial: RunningTrial) -> None:
+    def started(self, trial: RunningTrial) -> None:
         """Note that a trial is under way."""
         self.running[trial.index] = trial
 
-    def landed(self, trial: RunningTrial) -> None:
+    def finished(self, trial: RunningTrial) -> None:
         """Take in a trial that has ended, and let go of it.
 
         Ctrl-C may come at any line, so this may be done again where it was broken off.
@@ -111,7 +118,7 @@ class CaseTrials:
         if trial.index not in self._ended:
             self._take_in(trial)
         if self.running.pop(trial.index, None) is not None:
-            trial.dissolve()
+            trial.release()
 
     def _take_in(self, trial: RunningTrial) -> None:
         ended = trial.ended()
@@ -122,10 +129,10 @@ class CaseTrials:
         self._calls[trial.index] = made, replayed
         self._ended[trial.index] = ended
 
-    def lost(self, trial: RunningTrial) -> None:
+    def cancelled(self, trial: RunningTrial) -> None:
         """Let go of a trial that was cancelled: it says nothing."""
         del self.running[trial.index]
-        trial.dissolve()
+        trial.release()
 
     def stand_in(self, ended: list[Ended]) -> None:
         """Put what stands for trials that were never begun."""

@@ -8,27 +8,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
 from itertools import chain
 from queue import Empty
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from pytest_llmeval.engine.baton.thread_pool import Threads
-from pytest_llmeval.engine.baton.trial_thread import Fiber, InlineFiber, ThreadFiber
+from pytest_llmeval.engine.baton.trial_thread import TrialThread
 from pytest_llmeval.engine.compat import Abilities
 from pytest_llmeval.engine.schedule.case_trials import CaseTrials
 from pytest_llmeval.engine.schedule.progress import ProgressDisplay
-from pytest_llmeval.engine.schedule.ready_trials import Ready
 from pytest_llmeval.engine.schedule.turns import Turns
 from pytest_llmeval.engine.trial.clone import forget_finalizers
+from pytest_llmeval.engine.trial.ready_trials import Ready
 from pytest_llmeval.engine.trial.trial import RunningTrial
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-
-    from pytest_llmeval.engine.trial.event_loop import TrialRunner
 
 _GRACE = 1.0  # seconds for a trial to hand the baton back after Ctrl-C
 
@@ -62,10 +58,9 @@ class Scheduler:
         self._limit = limit
         self._following = following
         self._chores = chores
-        self._threads = Threads()
-        self._flight: dict[ThreadFiber, tuple[CaseTrials, RunningTrial]] = {}
+        self._flight: dict[TrialThread, tuple[CaseTrials, RunningTrial]] = {}
         self._escaped: dict[pytest.Item, BaseException] = {}  # what is to end the session
-        self._ready = Ready()
+        self._ready = Ready(self.turns.turn)
         self.display: ProgressDisplay | None = None
         self.alone: RunningTrial | None = None
 
@@ -123,7 +118,7 @@ class Scheduler:
             chore()
         self._step(self._next_ready())
 
-    def _next_ready(self) -> ThreadFiber:
+    def _next_ready(self) -> TrialThread:
         """Wait until a trial can go on; what is shown meanwhile keeps up with the time."""
         if self._ready.pump is not None:
             self.turns.put_back()  # a loop runs others' callbacks as well
@@ -136,31 +131,31 @@ class Scheduler:
 
     def _run_inline(self, trials: CaseTrials) -> None:
         """Run the next trial of a case from its first line to its last, in this thread."""
-        trial = self._new_trial(trials, InlineFiber)
+        trial = self._new_trial(trials, overlaps=False)
         assert trial is not None  # noqa: S101 - not all have ended, and none is in flight
         self.alone = trial
         try:
             with self.turns.inline(trial):
-                trial.fiber.resume()
+                trial.thread.resume()
         finally:
             self.alone = None
-            if trial.fiber.done:
-                trials.landed(trial)
+            if trial.thread.done:
+                trials.finished(trial)
 
     def cancel(self, item: pytest.Item | None = None) -> None:
         """End the trials of a case that are in flight, or all, and tear their fixtures down."""
         unwanted = [
-            fiber
-            for fiber, (trials, _) in self._flight.items()
+            thread
+            for thread, (trials, _) in self._flight.items()
             if item is None or trials.item is item
         ]
-        for fiber in unwanted:
-            fiber.cancel()
+        for thread in unwanted:
+            thread.cancel()
         if self._ready.pump is not None:
-            self._ready.pump.withdraw([self._flight[fiber][1] for fiber in unwanted])
-        for fiber in unwanted:
-            if not fiber.detached:
-                self._step(fiber)
+            self._ready.pump.withdraw([self._flight[thread][1] for thread in unwanted])
+        for thread in unwanted:
+            if not thread.detached:
+                self._step(thread)
         self._await_detached(unwanted)
 
     def abandon(self) -> None:
@@ -169,19 +164,16 @@ class Scheduler:
             forget_finalizers(trial.clone)
         self._flight.clear()
 
-    def _await_detached(self, unwanted: list[ThreadFiber]) -> None:
+    def _await_detached(self, unwanted: list[TrialThread]) -> None:
         """Give detached trials a moment to come by; abandon those that do not."""
         deadline = time.monotonic() + _GRACE
-        while any(fiber in self._flight for fiber in unwanted):
+        while any(thread in self._flight for thread in unwanted):
             try:
                 self._step(self._ready.get(timeout=max(0.0, deadline - time.monotonic())))
             except Empty:
                 break
-        for fiber in unwanted:
-            self._flight.pop(fiber, None)
-
-    def _runner_on(self, loop: AbstractEventLoop, trial: RunningTrial) -> TrialRunner:
-        return self._ready.pump_on(loop, turn=self.turns.turn).runner(trial)
+        for thread in unwanted:
+            self._flight.pop(thread, None)
 
     def _step_ready(self) -> bool:
         try:
@@ -196,70 +188,57 @@ class Scheduler:
             return False
         following = () if self._escaped else self._following(head)
         for trials in chain((head,), following):
-            trial = self._new_trial(trials, self._thread_fiber)
+            trial = self._new_trial(trials, overlaps=True)
             if trial is not None:
-                fiber = cast("ThreadFiber", trial.fiber)
+                thread = cast("TrialThread", trial.thread)
                 self.turns.prepare(trial)
-                fiber.may_detach = partial(self._is_free, trial)
-                fiber.wait = trial.wait_for_own
-                fiber.beside = self.turns.beside(trial)
-                self._flight[fiber] = (trials, trial)
-                self._step(fiber)
+                self._flight[thread] = (trials, trial)
+                self._step(thread)
                 return True
         return False
 
-    def _new_trial(
-        self, trials: CaseTrials, make_fiber: Callable[[Callable[[], None]], Fiber]
-    ) -> RunningTrial | None:
+    def _new_trial(self, trials: CaseTrials, *, overlaps: bool) -> RunningTrial | None:
         index = trials.plan()
         if index is None:
             return None
         trial = RunningTrial(
             trials.item,
             index,
-            make_fiber=make_fiber,
-            threads=self._threads,
-            shows_failure=trials.first_failure is None,
+            overlaps=overlaps,
+            ready=self._ready,
+            is_shown=trials.is_shown,
             intercepts=trials.intercepts,
         )
-        trial.runner_on = partial(self._runner_on, trial=trial)
-        trials.took_off(trial)
+        trials.started(trial)
         return trial
 
-    def _is_free(self, trial: RunningTrial) -> bool:
-        """Whether the session may go on without a trial that blocks."""
-        return trial.widening == 0 and trial.holding == 0 and not self._ready.is_looping
-
-    def _thread_fiber(self, body: Callable[[], None]) -> ThreadFiber:
-        return ThreadFiber(body, threads=self._threads, ready=self._ready.put)
-
-    def _step(self, fiber: ThreadFiber) -> None:
+    def _step(self, thread: TrialThread) -> None:
         """Give one trial its turn."""
-        if fiber not in self._flight:
+        if thread not in self._flight:
             return  # it was cancelled, and its call came back only now
-        trials, trial = self._flight[fiber]
-        if not fiber.done:  # Ctrl-C may have come between its end and this bookkeeping
+        trials, trial = self._flight[thread]
+        if not thread.done:  # Ctrl-C may have come between its end and this bookkeeping
             with self.turns.turn(trial):
-                _resume(fiber)
-        if not fiber.done:
+                _resume(thread)
+        if not thread.done:
             return
-        if fiber.escaped is None and not fiber.cancelled:
-            trials.landed(trial)
-        del self._flight[fiber]
-        if fiber.escaped is not None:
-            self._escaped.setdefault(trial.item, fiber.escaped)
+        if thread.escaped is None and not thread.cancelled:
+            trials.finished(trial)
+        del self._flight[thread]
+        if thread.escaped is not None:
+            self._escaped.setdefault(trial.item, thread.escaped)
             with suppress(Exception):  # as of a trial that is cancelled: it says nothing
                 self.turns.tear_down(trial)
-            if isinstance(fiber.escaped, KeyboardInterrupt):
-                raise fiber.escaped  # somebody wants an end at once
-        elif fiber.cancelled:
-            trials.lost(trial)
+            if isinstance(thread.escaped, KeyboardInterrupt):
+                raise thread.escaped  # somebody wants an end at once
+        elif thread.cancelled:
+            trials.cancelled(trial)
 
 
-def _resume(fiber: ThreadFiber) -> None:
+def _resume(thread: TrialThread) -> None:
     try:
-        fiber.resume()
+        thread.resume()
     except KeyboardInterrupt:
         # It came while the trial was running: take the baton back before going on.
-        fiber.wait_for_baton(timeout=_GRACE)
+        thread.wait_for_baton(timeout=_GRACE)
         raise

@@ -1,13 +1,13 @@
-"""Turns: the state of the process is a trial's while it has the baton, and the session's else.
+"""Swap the state of the process at each turn: it is a trial's while that has the baton.
 
-Also which of pytest's active nodes a trial shares, and what it set up first for others.
+The active nodes of pytest are part of it: a trial shares those of its module, say, and keeps
+the ones that it was the first to set up for the trials after it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from contextlib import contextmanager
 
 import pytest
 
@@ -17,7 +17,7 @@ from pytest_llmeval.engine.trial.trial import RunningTrial
 
 
 class Turns:
-    """Gives trials their turns.
+    """Give trials their turns.
 
     Args:
         session: pytest's session.
@@ -47,18 +47,12 @@ class Turns:
         """Make the state in which a new trial begins, from the session's own."""
         session = self._away = self._away or self.switch.save()
         trial.context = self.switch.fork(
-            session, stack=self._stack_for(trial.item, session.stack), warned=trial.warned
+            session,
+            stack=self._stack_for(trial.item, session.stack),
+            output=trial.call_output,
+            warned=trial.warned,
         )
         trial.patches = trial.context.patches
-
-    def beside(self, trial: RunningTrial) -> Callable[[], AbstractContextManager[None]]:
-        """Return what gives, in a turn of the trial, what goes around work in another thread.
-
-        What is logged, printed and warned of there stays the trial's own.
-        """
-        assert trial.context is not None  # noqa: S101 - it is prepared
-        assert trial.context.aside is not None  # noqa: S101 - it is a trial's
-        return partial(self.switch.beside, trial.context.logs.late, trial.context.aside)
 
     @contextmanager
     def in_a_row(self) -> Iterator[None]:
@@ -177,7 +171,7 @@ class Turns:
         trial.context = self.switch.save()
         for kind, text in drained.items():
             trial.context.out[kind] = text + trial.context.out[kind]
-            if trial.fiber.done:  # hooks printed it after the last phase: it is the case's
+            if trial.thread.done:  # hooks printed it after the last phase: it is the case's
                 beneath.out[kind] += trial.context.out[kind]
         self._park(trial, beneath.stack)
 

@@ -21,13 +21,14 @@ def capturing_throughout(config: pytest.Config) -> Iterator[None]:
     """Have the phases of trials read what was captured, and no more."""
     manager: Any = config.pluginmanager.getplugin("capturemanager")
     plain = getattr(manager, "item_capture", None)
-    if plain is None:  # or it is not as we know it: then a trial turns it on again itself
+    if plain is None:  # or it is not as we know it: then no trial overlaps another
         yield
         return
 
     @contextmanager
     def item_capture(when: str, item: pytest.Item) -> Iterator[None]:
-        if TRIAL not in item.stash:
+        trial = item.stash.get(TRIAL, None)
+        if trial is None:
             with plain(when, item):
                 yield
             return
@@ -36,9 +37,11 @@ def capturing_throughout(config: pytest.Config) -> Iterator[None]:
             yield
         finally:
             manager.deactivate_fixture()
+            # Before what was captured since comes what was drained while the trial waited.
+            drained = {} if trial.context is None else trial.context.out
             out, err = manager.read_global_capture()
-            item.add_report_section(when, "stdout", out)
-            item.add_report_section(when, "stderr", err)
+            item.add_report_section(when, "stdout", drained.pop("stdout", "") + out)
+            item.add_report_section(when, "stderr", drained.pop("stderr", "") + err)
 
     manager.item_capture = item_capture
     try:

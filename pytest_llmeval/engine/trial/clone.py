@@ -9,14 +9,13 @@ shared, as they are between ordinary tests.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import pytest
 from _pytest.fixtures import FixtureDef, FuncFixtureInfo
 
-from pytest_llmeval.engine.baton.trial_thread import check_in
 from pytest_llmeval.engine.trial.async_plugins import loop_aliases, own_loop
 
 FixtureDefs = Sequence[FixtureDef[Any]]
@@ -30,22 +29,15 @@ class PrivateFixtures(dict[str, FixtureDefs]):
 
     Args:
         item: the case.
-        look_up: finds others.
-        aliases: names under which another fixture is to be found.
+        check_in: has the trial take the baton again if it was taken away.
     """
 
-    def __init__(
-        self,
-        item: pytest.Function,
-        *,
-        look_up: Callable[[str], FixtureDefs | None],
-        aliases: Mapping[str, str],
-    ) -> None:
+    def __init__(self, item: pytest.Function, check_in: Callable[[], None]) -> None:
         self._item = item
-        self._look_up = look_up
-        self._aliases = aliases
-        shared = item._fixtureinfo.name2fixturedefs
-        super().__init__((name, self._copied(defs)) for name, defs in shared.items())
+        self._check_in = check_in
+        self._aliases = loop_aliases(item)
+        for name, definitions in item._fixtureinfo.name2fixturedefs.items():
+            self[name] = self._copied(definitions)
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the definitions of a fixture, the most specific last.
@@ -53,25 +45,33 @@ class PrivateFixtures(dict[str, FixtureDefs]):
         What comes of it is bound to the active nodes, which are the trial's only while it
         has the baton.
         """
-        check_in()
+        self._check_in()
         name = self._aliases.get(name, name)
         if name not in self:
-            found = self._look_up(name)
+            found = self._item.session._fixturemanager.getfixturedefs(name, self._item)
             if not found:
                 return default
             self[name] = self._copied(found)
         return self[name]
 
     def copy(self) -> PrivateFixtures:
-        """Return itself.
+        """Return the mapping itself, which a request copies up to pytest 9.0.
 
-        Up to pytest 9.0 a request copies this mapping; a plain copy would quietly share
-        the dynamic fixtures between trials.
+        A plain copy would quietly share the dynamic fixtures between trials.
         """
         return self
 
     def _copied(self, definitions: FixtureDefs) -> FixtureDefs:
-        return tuple(_copy(d) if is_own(d, self._item) else d for d in definitions)
+        copied = []
+        for definition in definitions:
+            if is_own(definition, self._item):
+                own = copy.copy(definition)
+                own.cached_result = None
+                own._finalizers = []  # type: ignore[misc]  # Final there
+                copied.append(own)
+            else:
+                copied.append(definition)
+        return copied
 
 
 def is_own(definition: FixtureDef[Any], item: pytest.Function) -> bool:
@@ -90,13 +90,16 @@ def is_own(definition: FixtureDef[Any], item: pytest.Function) -> bool:
     return "function" in scopes or ("class" in scopes and item.getparent(pytest.Class) is None)
 
 
-def clone_item(item: pytest.Function) -> pytest.Function:
+def clone_item(item: pytest.Function, *, check_in: Callable[[], None]) -> pytest.Function:
     """Make an item that runs the same test with fixtures of its own.
 
     The clone bears the same node id and marks, has its own stash, sections and
     user properties, and is not part of the session's items.
+
+    Args:
+        item: the case.
+        check_in: has the trial take the baton again if it was taken away.
     """
-    manager = item.session._fixturemanager
     info = item._fixtureinfo
     clone: pytest.Function = type(item).from_parent(
         item.parent,
@@ -106,11 +109,7 @@ def clone_item(item: pytest.Function) -> pytest.Function:
             argnames=info.argnames,
             initialnames=info.initialnames,
             names_closure=info.names_closure,
-            name2fixturedefs=PrivateFixtures(
-                item,
-                look_up=lambda name: manager.getfixturedefs(name, item),
-                aliases=loop_aliases(item),
-            ),
+            name2fixturedefs=PrivateFixtures(item, check_in),
         ),
         originalname=item.originalname,
     )
@@ -137,10 +136,3 @@ def forget_finalizers(clone: pytest.Function) -> None:
         for definition in definitions:
             if is_own(definition, clone):
                 definition._finalizers.clear()
-
-
-def _copy(definition: FixtureDef[Any]) -> FixtureDef[Any]:
-    own = copy.copy(definition)
-    own.cached_result = None
-    own._finalizers = []  # type: ignore[misc]  # Final there; a copy needs its own
-    return own

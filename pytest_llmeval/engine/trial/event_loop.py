@@ -19,9 +19,8 @@ from threading import get_ident
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from pytest_llmeval.engine.baton.result import Result
-from pytest_llmeval.engine.baton.thread_pool import Threads
-from pytest_llmeval.engine.baton.trial_thread import ThreadFiber
+from pytest_llmeval.engine.baton.thread_pool import Result, Threads
+from pytest_llmeval.engine.baton.trial_thread import TrialThread
 from pytest_llmeval.engine.trial.async_tasks import RUNNER, make_task, own_tasks_alone
 from pytest_llmeval.engine.trial.trial import RunningTrial
 from pytest_llmeval.errors import ProviderFailed
@@ -37,7 +36,7 @@ class Pump:
     Args:
         loop: on which all overlapping trials wait.
         turn: swaps the state of the process for a trial's.
-        wake: says that a fiber is ready.
+        wake: says that a trial is ready.
     """
 
     def __init__(
@@ -45,11 +44,11 @@ class Pump:
         loop: asyncio.AbstractEventLoop,
         *,
         turn: Callable[[RunningTrial], AbstractContextManager[None]],
-        wake: Callable[[ThreadFiber], None],
+        wake: Callable[[TrialThread], None],
     ) -> None:
         self.loop = loop
         self.turn = turn
-        self.wake_fiber = wake
+        self.wake_thread = wake
         self._is_pumping = False
         self._thread = get_ident()  # where the loop runs
         self._mains: dict[RunningTrial, asyncio.Task[None]] = {}
@@ -60,8 +59,8 @@ class Pump:
         """Make what runs the coroutines of a trial."""
         return TrialRunner(trial, self)
 
-    def run(self, ready: SimpleQueue[ThreadFiber], *, timeout: float | None) -> None:
-        """Run the loop until a fiber is ready, or for so many seconds."""
+    def run(self, ready: SimpleQueue[TrialThread], *, timeout: float | None) -> None:
+        """Run the loop until a trial is ready, or for so many seconds."""
         alarm = None if timeout is None else self.loop.call_later(timeout, self._stop)
         self._is_pumping = True
         self._thread = get_ident()
@@ -106,7 +105,7 @@ class Pump:
                 alarm.cancel()
 
     def stop(self) -> None:
-        """End ``run``, from any thread, after a fiber was put where it looks."""
+        """End ``run``, from any thread, after a trial was put where it looks."""
         if get_ident() == self._thread:
             self._stop()
         elif self._is_pumping:
@@ -202,18 +201,19 @@ class TrialRunner:
         return contextlib.nullcontext() if self._has_ended else self._pump.turn(self._trial)
 
     def _run(self, coroutine: Coroutine[Any, Any, T], context: Context) -> T:
-        fiber = self._trial.fiber
+        thread = self._trial.thread
         result: Result[T] = Result()
 
         def begin() -> asyncio.Task[None]:
             return self._pump.start(self._trial, result.keep_awaited(coroutine), context)
 
-        if not isinstance(fiber, ThreadFiber):
+        if not isinstance(thread, TrialThread):
             self._wait_here(begin(), timeout=None)
-        elif fiber.cancelled:  # it tears its fixtures down, and is waited for
+        elif thread.cancelled:  # it tears its fixtures down, and is waited for
             self._wait_here(begin(), timeout=GRACE)
         else:
-            fiber.suspend(lambda: begin().add_done_callback(lambda _: self._pump.wake_fiber(fiber)))
+            wake = partial(self._pump.wake_thread, thread)
+            thread.suspend(lambda: begin().add_done_callback(lambda _: wake()))
         self._raise_exit()
         return result.get()
 
@@ -243,7 +243,7 @@ async def wait_in_thread(
     function: Callable[[], T],
     *,
     threads: Threads,
-    beside: AbstractContextManager[None],
+    around_call: AbstractContextManager[None],
 ) -> T:
     """Await a function that blocks.
 
@@ -258,7 +258,7 @@ async def wait_in_thread(
             ended.set_result(None)
 
     def job() -> None:
-        with beside:
+        with around_call:
             result.keep(function)
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from numbers import Real
-from typing import TypeVar
+from typing import Any
 
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import CANCELLED_REASON, LLMEvalError, ScoreError
 from pytest_llmeval.printable import printable
 from pytest_llmeval.records import MEASURED_METRICS, SCORE_METRIC, Call, Slot
-
-T = TypeVar("T")
 
 _LARGEST = 1e100  # squares of larger ones overflow
 
@@ -33,16 +31,16 @@ class Ledger:
         self,
         index: int | None,
         *,
-        wait: Callable[..., object],
-        wait_async: Callable[..., Awaitable[object]],
+        wait: Callable[..., Any],
+        wait_async: Callable[..., Coroutine[Any, Any, Any]],
     ) -> None:
         self.index = index
         self.scores: dict[str, float] = {}
         self.shared: tuple[Call, ...] = ()
         self.refusal = ""
         self.has_ended = False
-        self._wait = wait
-        self._wait_async = wait_async
+        self.wait = wait  # runs a function that waits for the outside
+        self.wait_async = wait_async  # awaits it, or a coroutine of the loop
         self._calls: dict[tuple[str, Slot], Call] = {}
         self._unkept: dict[str, str] = {}  # requests that got no reply, and why
         self._has_unkept_reply = False
@@ -130,21 +128,11 @@ class Ledger:
         else:
             self._has_unkept_reply = True
 
-    def wait(self, function: Callable[[], T], *, serial: bool = False) -> T:
-        """Run a function that waits for the outside, or one that must run alone."""
-        return self._wait(function, serial=serial)  # type: ignore[return-value]  # hands back what it ran
-
     def end(self) -> None:
         """Let go of the trial, which has ended; a thread of the test's own may still ask."""
         self.has_ended = True
-        self._wait = _call
-        self._wait_async = _call_elsewhere
-
-    async def wait_async(
-        self, function: Callable[[], T], *, awaits: bool = False, serial: bool = False
-    ) -> T:
-        """Await a function that waits for the outside, or for a coroutine of the loop."""
-        return await self._wait_async(function, awaits=awaits, serial=serial)  # type: ignore[return-value]  # likewise
+        self.wait = _call
+        self.wait_async = _call_elsewhere
 
     def score(self, value: object, metric: object = SCORE_METRIC) -> None:
         """Record the trial's value for a metric.

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pytest
 from _pytest.fixtures import FixtureDef
 
-from pytest_llmeval.engine.baton.trial_thread import ThreadFiber
+from pytest_llmeval.engine.baton.trial_thread import TrialThread
 from pytest_llmeval.engine.trial.trial import TRIAL
 
 T = TypeVar("T")
@@ -33,9 +33,9 @@ def wide_fixtures_in_session() -> Iterator[None]:
         if definition.scope == "function" or _is_there(definition, request):
             return run()  # nothing of the user's is called, or nothing that is shared
         trial = request._pyfuncitem.stash.get(TRIAL, None)
-        if trial is None or not isinstance(trial.fiber, ThreadFiber):
+        if trial is None or not isinstance(trial.thread, TrialThread):
             return run()
-        return _run_in_session(trial.fiber, run)
+        return _run_in_session(trial.thread, run)
 
     FixtureDef.execute = execute  # type: ignore[method-assign,assignment]
     try:
@@ -50,7 +50,7 @@ def _is_there(definition: FixtureDef[Any], request: pytest.FixtureRequest) -> bo
     return cached is not None and cached[1] is definition.cache_key(request)  # type: ignore[arg-type]
 
 
-def _run_in_session(fiber: ThreadFiber, run: Callable[[], T]) -> T:
+def _run_in_session(thread: TrialThread, run: Callable[[], T]) -> T:
     """Run something in the thread and the context of the session; take over what it set."""
     __tracebackhide__ = True
     news: dict[ContextVar[Any], object] = {}
@@ -65,7 +65,7 @@ def _run_in_session(fiber: ThreadFiber, run: Callable[[], T]) -> T:
             news.update((var, value) for var, value in after if before.get(var) is not value)
 
     try:
-        return fiber.in_session(observed)
+        return thread.on_main_thread(observed)
     finally:
         for variable, value in news.items():
             variable.set(value)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import pytest
 from _pytest.runner import call_and_report
 
-from pytest_llmeval.engine.baton.thread_pool import Threads
-from pytest_llmeval.engine.baton.trial_thread import Fiber, ThreadFiber
+from pytest_llmeval.engine.baton.trial_thread import InlineThread, TrialThread
+from pytest_llmeval.engine.isolation.call_output import CallOutput
 from pytest_llmeval.engine.isolation.patches import Patches
 from pytest_llmeval.engine.isolation.process_state import Context
 from pytest_llmeval.engine.marker import case_id
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from pytest_llmeval.engine.trial.event_loop import TrialRunner
+    from pytest_llmeval.engine.trial.ready_trials import Ready
 
 T = TypeVar("T")
-Phase = Literal["setup", "call", "teardown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Ended:
     Attributes:
         exception: what left setup or call, None if the body returned.
         in_setup: the exception came from a fixture, before the body.
-        torn: what left teardown.
+        teardown_error: what left teardown.
         headline: first line of the exception, for the terminal of this session.
         longrepr: pytest's own rendering of the failure.
         sections: captured output as (phase, kind, text).
@@ -61,7 +61,7 @@ class Ended:
     record: Trial
     exception: BaseException | None = None
     in_setup: bool = False
-    torn: BaseException | None = None
+    teardown_error: BaseException | None = None
     headline: str = ""
     longrepr: Any = None
     sections: tuple[tuple[str, str, str], ...] = ()
@@ -83,16 +83,17 @@ class RunningTrial:
     Args:
         item: the case.
         index: of the trial.
-        make_fiber: makes what carries it.
-        threads: where calls wait that its coroutines await.
-        shows_failure: whether a failure is to be rendered in full.
+        overlaps: other trials run while it waits.
+        ready: takes it when it can go on.
+        is_shown: tells whether a failure of the trial is to be rendered in full.
         intercepts: whether what the application asks by itself belongs to the trial.
 
     Attributes:
+        thread: in which it runs.
         context: the state of the process as the trial left it when it last waited; None
             for one that runs inline.
         patches: what it patches while it has its turn; None if nothing is ever swapped.
-        runner_on: makes what runs its coroutines on a loop.
+        call_output: of its calls, as far as it is not shown.
         left_setup: its fixtures are set up, or failed to be.
         widening: how many fixtures that others share are being set up; the baton stays
             here meanwhile, or a second trial would set them up too.
@@ -105,36 +106,49 @@ class RunningTrial:
         item: pytest.Function,
         index: int,
         *,
-        make_fiber: Callable[[Callable[[], None]], Fiber],
-        threads: Threads,
-        shows_failure: bool = True,
+        overlaps: bool,
+        ready: Ready,
+        is_shown: Callable[[int], bool],
         intercepts: bool = False,
     ) -> None:
         self.item = item
         self.intercepts = intercepts
         self.index = index
-        self.fiber = make_fiber(self._run)
+        self.call_output = CallOutput()
+        self.thread = self._threaded(ready) if overlaps else InlineThread(self._run)
         self.ledger = Ledger(index, wait=self._wait, wait_async=self._wait_async)
-        self.clone = clone_item(item)
+        self.clone = clone_item(item, check_in=self.thread.check_in)
         self.clone.stash[TRIAL] = self
         self.clone.repr_failure = self._repr_failure  # type: ignore[method-assign]
-        self.clone.add_report_section = self._add_section  # type: ignore[method-assign]
         self.context: Context | None = None
         self.patches: Patches | None = None
-        self.runner_on: Callable[[AbstractEventLoop], TrialRunner]
-        self._threads = threads
         self.warned: list[warnings.WarningMessage] = []
         self.left_setup = False
         self.widening = 0
         self.has_widened = False
         self.holding = 0
-        self._shows_failure = shows_failure
-        self._raised: dict[Phase, Failure] = {}
+        self._ready = ready
+        self._is_shown = is_shown
+        self._raised: dict[str, Failure] = {}  # by phase
         self._longrepr: Any = None
         self._held_for = ""
         self._started = time.perf_counter()
 
-    def note(self, phase: Phase, failure: Failure | None) -> None:
+    def _threaded(self, ready: Ready) -> TrialThread:
+        return TrialThread(
+            self._run,
+            threads=ready.threads,
+            ready=ready.put,
+            may_detach=lambda: not (self.widening or self.holding or ready.is_looping),
+            wait=self._wait_for_own,
+            around_call=self.call_output.around_call,
+        )
+
+    def runner_on(self, loop: AbstractEventLoop) -> TrialRunner:
+        """Make what runs the coroutines of the trial on a loop."""
+        return self._ready.pump_on(loop).runner(self)
+
+    def note(self, phase: str, failure: Failure | None) -> None:
         """Keep what left a phase; pytest's report would show an xfail as skipped."""
         if failure is not None:
             explain(failure.value)
@@ -143,23 +157,23 @@ class RunningTrial:
     def ended(self) -> Ended:
         """Sum the trial up; it may be forgotten then."""
         failure = self._raised.get("setup") or self._raised.get("call")
-        torn = self._raised.get("teardown")
+        teardown = self._raised.get("teardown")
         return Ended(
             record=self._record(failure),
             exception=failure.value if failure else None,
             in_setup="setup" in self._raised,
-            torn=torn.value if torn else None,
+            teardown_error=teardown.value if teardown else None,
             headline=headline(failure, self.ledger),
             longrepr=self._longrepr,
             sections=tuple(self.clone._report_sections),
             properties=tuple(self.clone.user_properties),
             warned=tuple(self.warned),
-            was_detached=self.fiber.was_detached,
+            was_detached=self.thread.was_detached,
             has_patched=self.patches is not None and self.patches.were_used,
             held_for=self._held_for,
         )
 
-    def dissolve(self) -> None:
+    def release(self) -> None:
         """Cut the circles in which trial and clone hold each other: memory is free at once."""
         self.ledger.end()
         del self.clone.stash[TRIAL]
@@ -192,25 +206,25 @@ class RunningTrial:
             self.left_setup = True
             self._passes("call")
         self.left_setup = True
-        self.fiber.in_teardown = True
+        self.thread.in_teardown = True
         # Not runtestprotocol(): that tears wider fixtures down once the session is to stop.
         call_and_report(self.clone, "teardown", log=False, nextitem=self.item)
-        self.fiber.check_in()
+        self.thread.check_in()
         _resume_capture(self.item.config)
 
-    def _passes(self, phase: Phase) -> bool:
+    def _passes(self, phase: Literal["setup", "call"]) -> bool:
         report = call_and_report(self.clone, phase, log=False)
         _resume_capture(self.item.config)
         if phase in self._raised:
             self._longrepr = report.longrepr
         return phase not in self._raised
 
-    def wait_for_own(self, function: Callable[[], T]) -> T:
+    def _wait_for_own(self, function: Callable[[], T]) -> T:
         """Run what the test itself waits for, where it sees what the trial has patched."""
         is_patching = self.patches is not None and self.patches.are_in_use
         return self._hold(function) if is_patching else self._give_way(function)
 
-    def _wait(self, function: Callable[[], T], *, serial: bool) -> T:
+    def _wait(self, function: Callable[[], T], *, serial: bool = False) -> T:
         """Run the call of a model, with what was patched where that may matter to any call."""
         return self._hold(function) if self._must_hold(serial) else self._give_way(function)
 
@@ -224,31 +238,33 @@ class RunningTrial:
     def _give_way(self, function: Callable[[], T]) -> T:
         if self.widening or self.holding:
             return function()
-        if self.fiber.holds_up_loop():
+        if self.thread.holds_up_loop():
             self._held_for = self._held_for or BLOCKING_IN_ASYNC
-        return self.fiber.block(function)
+        return self.thread.block(function)
 
     def _hold(self, function: Callable[[], T]) -> T:
-        self.fiber.check_in()
+        self.thread.check_in()
         self.holding += 1
         try:
             return function()
         finally:
             self.holding -= 1
 
-    async def _wait_async(self, function: Callable[[], T], *, awaits: bool, serial: bool) -> T:
+    async def _wait_async(
+        self, function: Callable[[], T], *, awaits: bool = False, serial: bool = False
+    ) -> T:
         """Run the call of a model in another thread, unless it might need what was patched.
 
         What awaits on the loop itself finds there what was patched.
         """
         from pytest_llmeval.engine.trial.event_loop import wait_in_thread
 
-        if self.fiber.in_teardown:
-            self.fiber.raise_if_cancelled()  # what is waited for then holds up the end
+        if self.thread.in_teardown:
+            self.thread.raise_if_cancelled()  # what is waited for then holds up the end
         if not awaits and self._must_hold(serial):
             return function()
-        beside = self.fiber.beside if isinstance(self.fiber, ThreadFiber) else nullcontext
-        return await wait_in_thread(function, threads=self._threads, beside=beside())
+        around_call = self.call_output.around_call() if self.thread.overlaps else nullcontext()
+        return await wait_in_thread(function, threads=self._ready.threads, around_call=around_call)
 
     def _repr_failure(self, excinfo: Failure) -> Any:
         """Render what left the body: in full once a case, and a lost reply in one line.
@@ -256,16 +272,9 @@ class RunningTrial:
         A full rendering reads and parses the source of every frame, 10 ms and more with
         an SDK in between, and five alike say no more than one.
         """
-        if asked_in_vain(excinfo.value, self.ledger) or not self._shows_failure:
+        if asked_in_vain(excinfo.value, self.ledger) or not self._is_shown(self.index):
             return shown(excinfo)
         return _masked(type(self.clone).repr_failure(self.clone, excinfo))
-
-    def _add_section(self, when: str, key: str, content: str) -> None:
-        """Put what was drained while the trial waited before what was captured since."""
-        if self.context is not None and self.context.out.get(key):
-            content = self.context.out[key] + content
-            self.context.out[key] = ""
-        pytest.Item.add_report_section(self.clone, when, key, content)
 
 
 def _masked(rendered: Any) -> Any:

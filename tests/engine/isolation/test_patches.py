@@ -110,7 +110,7 @@ def test_a_trial_finds_what_it_left_and_others_what_was_there_before(
 
 
 def keys(patches: Patches) -> set[object]:
-    return set(patches._patched)
+    return set(patches.places)
 
 
 def test_two_trials_patch_the_same() -> None:
@@ -238,7 +238,7 @@ def test_the_environment_is_left_to_the_swap_of_the_whole() -> None:
 
     patcher.setenv("LLMEVAL_PATCHED", "1")
 
-    assert (bool(own), own.are_in_use) == (False, True)
+    assert (own.places, own.are_in_use) == ({}, True)
     patcher.undo()
     assert not own.are_in_use
 
