@@ -182,12 +182,25 @@ class SessionHooks:
             self._arrived.pop(payload["id"], None)
 
     @pytest.hookimpl(wrapper=True)
+    def pytest_report_to_serializable(self, report: Any) -> Generator[None, Any, Any]:
+        """Write the trials of a case as what a worker, or a plugin that keeps a log, can send."""
+        data = yield
+        payload = getattr(report, "llm_eval", None)
+        if payload is not None:
+            from pytest_llmeval.engine.case.case_report import sendable
+
+            data["llm_eval"] = sendable(payload)
+        return data
+
+    @pytest.hookimpl(wrapper=True)
     def pytest_report_from_serializable(self) -> Generator[None, Any, Any]:
         """Keep what a worker sent: a controller that was interrupted hands no more reports on."""
         report = yield
-        payload = getattr(report, "llm_eval", None)
-        if payload is not None:
-            self._arrived[payload["id"]] = payload
+        lines = getattr(report, "llm_eval", None)
+        if lines is not None:
+            from pytest_llmeval.engine.case.case_report import received
+
+            report.llm_eval = self._arrived[lines["id"]] = received(lines)
         return report
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
@@ -225,7 +238,7 @@ class SessionHooks:
     def pytest_testnodedown(self, node: Any) -> None:
         """Hear from a worker that ended."""
         output = getattr(node, "workeroutput", None) or {}
-        self._take_all(output.get(_UNREPORTED_KEY, ()))
+        self._take_sent(output)
         self._usage_error = self._usage_error or output.get(_USAGE_KEY, "")
         self._note_end(node)
 
@@ -297,12 +310,20 @@ class SessionHooks:
         engine = self._config.pluginmanager.get_plugin("llmeval-engine")
         payloads: list[dict[str, Any]] = [] if engine is None else engine.unreported()
         if self._is_worker and payloads:
-            _worker_output(self._config).setdefault(_UNREPORTED_KEY, []).extend(payloads)
+            from pytest_llmeval.engine.case.case_report import sendable
+
+            sent = _worker_output(self._config).setdefault(_UNREPORTED_KEY, [])
+            sent.extend(map(sendable, payloads))
         elif not self._is_worker:
-            self._take_all(payloads)
-            self._take_all(list(self._arrived.values()))
+            self._take_all((*payloads, *self._arrived.values()))
             for node in self._nodes:
-                self._take_all((getattr(node, "workeroutput", None) or {}).get(_UNREPORTED_KEY, ()))
+                self._take_sent(getattr(node, "workeroutput", None) or {})
+
+    def _take_sent(self, output: dict[str, Any]) -> None:
+        """Take in what a worker sent at its end, of cases that no report had told."""
+        from pytest_llmeval.engine.case.case_report import received
+
+        self._take_all(map(received, output.get(_UNREPORTED_KEY, ())))
 
     def _typed(self) -> tuple[str, ...]:
         """Tell what the user typed of the selection; a worker knows it from its controller."""

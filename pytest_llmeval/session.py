@@ -15,7 +15,6 @@ from pytest_llmeval.gate import Comparison, CostOf, cases_not_run, compare, desc
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Call, Run, Slowdown, TokenPrice, Trial
-from pytest_llmeval.runs.format.run_lines import read_header, read_trial
 from pytest_llmeval.runs.lookup.baseline import Baseline
 from pytest_llmeval.runs.renaming import renames_to_nothing
 from pytest_llmeval.runs.retry import Retry
@@ -58,7 +57,6 @@ class EvalSession:
         self.saw_collection_error = False
         self.untracked: tuple[str, ...] = ()
         self._opening: Run | None = None
-        self._functions: dict[str, str] = {}
         self._recorded = {} if retry is None else retry.recorded
         self._trials: dict[str, tuple[Trial, ...]] = dict(self._recorded)
         self._headlines: dict[str, str] = {}
@@ -80,21 +78,20 @@ class EvalSession:
         if payload["id"] in self._taken_in:
             return
         if "opening" in payload and self._opening is None:
-            self._opening = read_header(payload["opening"]).run
-            self._functions = {case.id: case.function for case in self._opening.cases}
+            self._opening = payload["opening"]
         if "case" in payload:
             self._add_case(payload["case"], payload)
         self._taken_in.add(payload["id"])  # Ctrl-C may come at any line, so the trials are first
         self._notes += [note for note in payload.get("notes", ()) if note not in self._notes]
-        for fields in payload["slowdowns"]:
-            self._slow_down(Slowdown(**fields))
+        for slowdown in payload["slowdowns"]:
+            self._slow_down(slowdown)
         self._outside_calls += payload.get("outside_calls", 0)
         self._attempts += payload.get("attempts", 0)
 
     def _add_case(self, case: str, payload: Mapping[str, Any]) -> None:
-        trials = [read_trial(line, functions=self._functions) for line in payload["trials"]]
         # What was to be run again and did not end stays what it was.
-        known = {trial.index: trial for trial in (*self._recorded.get(case, ()), *trials)}
+        trials = (*self._recorded.get(case, ()), *payload["trials"])
+        known = {trial.index: trial for trial in trials}
         self._trials[case] = tuple(known[index] for index in sorted(known))
         self._headlines[case] = payload["headline"]
         self._serial[case] = payload["serial"]

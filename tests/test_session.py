@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 from pytest_llmeval.judgement import Judgement
@@ -30,7 +29,7 @@ def test_slowdowns_of_all_reports_add_up_by_provider(tmp_path: Path) -> None:
                 "trials": [],
                 "headline": "",
                 "serial": "",
-                "slowdowns": [asdict(one) for one in slowdowns],
+                "slowdowns": slowdowns,
             }
         )
 

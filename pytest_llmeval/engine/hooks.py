@@ -6,14 +6,13 @@ import gc
 import inspect
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from pytest_llmeval.engine.case.case import CaseRunner
-from pytest_llmeval.engine.case.case_report import detached_note, opening_of, payload_of
+from pytest_llmeval.engine.case.case_report import detached_note, payload_of
 from pytest_llmeval.engine.isolation.logs import adopt_caplog
 from pytest_llmeval.engine.schedule.lookahead import Lookahead
 from pytest_llmeval.engine.schedule.overlap import EXCLUSIVE_FIXTURES
@@ -69,7 +68,6 @@ class EngineHooks:
         self._process = uuid4().hex  # workers may run on several machines
         self._has_warned = False
         self._opening = opening  # rides on the first report
-        self._is_opened = False
         self._scheduler = scheduler
         self._lookahead = lookahead
         self._shared = SharedCalls()
@@ -208,7 +206,7 @@ class EngineHooks:
         """Note that a case is known to the session, or on its way to the controller."""
         result = yield
         if self._in_report is not None and hasattr(report, "llm_eval"):
-            self._has_told(self._in_report[0])
+            self._told.add(self._in_report[0])
             self._in_report = None
         return result
 
@@ -221,13 +219,13 @@ class EngineHooks:
         if self._in_report is not None:
             item, payload = self._in_report
             payloads.append(payload)
-            self._has_told(item)
+            self._told.add(item)
             self._in_report = None
         for runner in self._runners:
             if runner.item not in self._told and runner.trials.has_news:
                 payloads.append(self._payload(runner))
-                self._has_told(runner.item)
-        if self._is_opened:  # without a trial that ended there is no run
+                self._told.add(runner.item)
+        if self._told:  # without a trial that ended there is no run
             rest = self._rest()
             payloads += [{"id": self._new_id(), **rest}] if any(rest.values()) else []
         return payloads
@@ -237,10 +235,6 @@ class EngineHooks:
         self._in_report = runner.item, self._payload(runner)
         report.duration = sum(trial.record.seconds for trial in runner.trials.ended)
         report.llm_eval = self._in_report[1]  # type: ignore[attr-defined]  # rides along
-
-    def _has_told(self, item: pytest.Item) -> None:
-        self._told.add(item)
-        self._is_opened = True
 
     def _new_id(self) -> str:
         """Number what is told, so that nothing is taken in twice."""
@@ -253,9 +247,9 @@ class EngineHooks:
             self._has_warned = True
             self.notes.append(note)
         payload = {"id": self._new_id(), **payload_of(runner), **self._rest()}
-        if not self._is_opened:
+        if not self._told:
             # Not at the end, in workeroutput: a worker that is killed never sends that.
-            payload["opening"] = opening_of(self._opening)
+            payload["opening"] = self._opening
             payload["total"] = sum(runner.trials.repeats for runner in self._runners)
         return payload
 
@@ -266,7 +260,7 @@ class EngineHooks:
             "notes": notes,
             "outside_calls": self._shared.untold() + self.imported(),
             "attempts": self._models.take_sent(),
-            "slowdowns": [asdict(slowdown) for slowdown in self._models.take_slowdowns()],
+            "slowdowns": self._models.take_slowdowns(),
         }
 
 

@@ -1,37 +1,66 @@
-"""What rides on the report of a case: plain builtins, which a worker can send."""
+"""What rides on the report of a case, and how it travels between processes."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from pytest_llmeval.engine.case.case import CaseRunner
 from pytest_llmeval.engine.case.fold import shown_score
-from pytest_llmeval.records import Outcome, Run
-from pytest_llmeval.runs.format.run_lines import header_line, trial_line
+from pytest_llmeval.records import Outcome, Slowdown
+from pytest_llmeval.runs.format.run_lines import (
+    header_line,
+    read_header,
+    read_trial,
+    trial_line,
+)
 
 _HEADLINE = 300  # characters
+Payload = Mapping[str, Any]
 
 
 def payload_of(runner: CaseRunner) -> dict[str, Any]:
     """Put a case with the trials that have ended."""
-    case = runner.spec.case
-    records = [ended.record for ended in runner.trials.ended]
-    headlines = [ended.headline for ended in runner.trials.ended if ended.headline]
+    case, ended = runner.spec.case, runner.trials.ended
+    records = [trial.record for trial in ended]
+    headline = next((trial.headline for trial in ended if trial.headline), "")
+    held_for = next((trial.held_for for trial in ended if trial.held_for), "")
     return {
         "case": case.id,
+        "function": case.function,
         "outcome": str(runner.outcome),
         "fell_short": any(r.outcome in (Outcome.MISSED, Outcome.CRASHED) for r in records),
         "score": shown_score(records, case),
-        "serial": runner.trials.serial or _held(runner),
-        "trials": _builtins([trial_line(record, function=case.function) for record in records]),
-        "headline": headlines[0][:_HEADLINE] if headlines else "",
+        "serial": runner.trials.serial or held_for,
+        "trials": records,
+        "headline": headline[:_HEADLINE],
     }
 
 
-def opening_of(run: Run) -> Any:
-    """Put the run that begins."""
-    return _builtins(header_line(run))
+def sendable(payload: Payload) -> Any:
+    """Put a payload as what JSON knows: execnet sends no enum and no tuple subclass."""
+    lines = dict(payload)
+    if "trials" in payload:
+        function = payload["function"]
+        lines["trials"] = [trial_line(trial, function=function) for trial in payload["trials"]]
+    if "opening" in payload:
+        lines["opening"] = header_line(payload["opening"])
+    lines["slowdowns"] = [asdict(slowdown) for slowdown in payload["slowdowns"]]
+    return json.loads(json.dumps(lines))
+
+
+def received(lines: Payload) -> dict[str, Any]:
+    """Read what ``sendable`` put."""
+    payload = dict(lines)
+    if "trials" in lines:
+        functions = {lines["case"]: lines["function"]}
+        payload["trials"] = [read_trial(line, functions=functions) for line in lines["trials"]]
+    if "opening" in lines:
+        payload["opening"] = read_header(lines["opening"]).run
+    payload["slowdowns"] = [Slowdown(**fields) for fields in lines["slowdowns"]]
+    return payload
 
 
 def detached_note(runner: CaseRunner) -> str:
@@ -44,13 +73,3 @@ def detached_note(runner: CaseRunner) -> str:
         "beside the others, where output and environment are not kept apart. Wrap the call in "
         'pytest_llmeval.waiting(function, ...), or mark the test concurrency="serial".'
     )
-
-
-def _held(runner: CaseRunner) -> str:
-    """Say for whose sake calls were not overlapped; "" if all were."""
-    return next((ended.held_for for ended in runner.trials.ended if ended.held_for), "")
-
-
-def _builtins(lines: object) -> Any:
-    """Put lines as what JSON knows: execnet sends no enum and no tuple subclass."""
-    return json.loads(json.dumps(lines))

@@ -242,10 +242,9 @@ class WorkersProgress:
         """Count what rides on a report."""
         payload: dict[str, Any] = getattr(report, "llm_eval", {})
         if payload:
-            calls = [call for trial in payload["trials"] for call in trial.get("calls", ())]
-            replayed = sum("replayed" in call for call in calls)
-            failed = sum("failure" in call for call in calls)
-            made = len(calls) - replayed - failed
+            calls = [call for trial in payload["trials"] for call in trial.calls]
+            replayed = sum(call.replayed for call in calls)
+            made = sum(call.was_paid for call in calls)
             self._counts[payload["case"]] = len(payload["trials"]), made, replayed
         if "total" in payload:
             self._total = payload["total"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 
 import pytest
 
 from pytest_llmeval.engine.schedule.progress import Estimate, ProgressDisplay, WorkersProgress
-from pytest_llmeval.records import Progress
+from pytest_llmeval.records import Call, Outcome, Progress, Slot, Trial
 from tests.engine.schedule.screen import run_on_terminal, screen
 
 MODEL = """
@@ -239,18 +240,23 @@ def report(**payload: object) -> pytest.TestReport:
 
 def test_what_workers_report_adds_up_and_a_rerun_replaces() -> None:
     workers = WorkersProgress()
-    paid, replayed, failed = {"draw": "1"}, {"draw": "1", "replayed": True}, {"failure": "x"}
+    paid = Call(key="k", slot=Slot(0, 0), draw="1")
+    replayed, failed = replace(paid, replayed=True), replace(paid, failure="content")
+
+    def trial(*calls: Call) -> Trial:
+        return Trial(case="a", index=0, outcome=Outcome.PASSED, calls=calls)
+
     workers.take(report())
     assert workers.look() is None
     workers.take(
         report(
             case="a",
-            trials=[{"calls": [paid, replayed]}, {}],
+            trials=[trial(paid, replayed), trial()],
             total=5,
         )
     )
-    workers.take(report(case="b", trials=[{"calls": [failed]}]))
-    workers.take(report(case="b", trials=[{"calls": [paid]}, {}]))
+    workers.take(report(case="b", trials=[trial(failed)]))
+    workers.take(report(case="b", trials=[trial(paid), trial()]))
 
     assert workers.look() == Progress(done=4, total=5, made=2, replayed=1)
 
