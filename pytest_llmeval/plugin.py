@@ -85,7 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _intercept_imports(config: pytest.Config) -> None:
     """Keep what modules ask while they are imported: only the ini file can tell so early."""
-    from pytest_llmeval.engine.trial.import_calls import IMPORTS, ImportHooks
+    from pytest_llmeval.engine.trial.shared_calls import IMPORTS, ImportHooks
     from pytest_llmeval.models.intercept.patch import check_seams
 
     check_seams()

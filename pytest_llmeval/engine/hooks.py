@@ -14,8 +14,7 @@ import pytest
 from pytest_llmeval.engine.case.case import CaseRunner
 from pytest_llmeval.engine.case.case_report import detached_note, payload_of
 from pytest_llmeval.engine.isolation.logs import adopt_caplog
-from pytest_llmeval.engine.schedule.lookahead import Lookahead
-from pytest_llmeval.engine.schedule.overlap import EXCLUSIVE_FIXTURES
+from pytest_llmeval.engine.schedule.overlap import EXCLUSIVE_FIXTURES, Lookahead
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.trial.async_plugins import (
     TRIAL_RUNNER,
@@ -23,11 +22,13 @@ from pytest_llmeval.engine.trial.async_plugins import (
     may_have_async_fixtures,
     own_loop,
 )
-from pytest_llmeval.engine.trial.capture import capturing_throughout
 from pytest_llmeval.engine.trial.clone import is_own
 from pytest_llmeval.engine.trial.ledger import Ledger
+from pytest_llmeval.engine.trial.replaced_parts import (
+    capturing_throughout,
+    shared_fixtures_in_session,
+)
 from pytest_llmeval.engine.trial.shared_calls import SharedCalls
-from pytest_llmeval.engine.trial.shared_fixtures import wide_fixtures_in_session
 from pytest_llmeval.engine.trial.trial import TRIAL, RunningTrial
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.attribution import current_asker
@@ -91,7 +92,7 @@ class EngineHooks:
             _rare_garbage_collections(),
             capturing_throughout(session.config),
             switch.watching(),
-            wide_fixtures_in_session(),
+            shared_fixtures_in_session(),
         ):
             try:
                 return (yield)

@@ -14,9 +14,9 @@ from pytest_llmeval.engine.compat import Abilities, find_abilities, missing_part
 from pytest_llmeval.engine.hooks import RUNNER, EngineHooks
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.schedule.case_trials import CaseTrials
-from pytest_llmeval.engine.schedule.lookahead import Lookahead
 from pytest_llmeval.engine.schedule.overlap import (
     EXCLUSIVE_FIXTURES,
+    Lookahead,
     askable,
     serial_case,
     serial_session,
@@ -24,7 +24,7 @@ from pytest_llmeval.engine.schedule.overlap import (
 )
 from pytest_llmeval.engine.schedule.progress import Wording, make_display
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
-from pytest_llmeval.engine.trial.import_calls import IMPORTS
+from pytest_llmeval.engine.trial.shared_calls import IMPORTS
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.records import Progress, Run, Trial

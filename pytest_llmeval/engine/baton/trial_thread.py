@@ -16,8 +16,7 @@ from functools import partial
 from os import getpid  # by name: a test may mock that of the module
 from typing import Any, TypeVar, cast
 
-from pytest_llmeval.engine.baton.stall_watch import StallWatch
-from pytest_llmeval.engine.baton.thread_pool import PooledThread, Result, Threads
+from pytest_llmeval.engine.baton.thread_pool import PooledThread, Result, StallWatch, Threads
 from pytest_llmeval.errors import ProviderFailed
 
 T = TypeVar("T")

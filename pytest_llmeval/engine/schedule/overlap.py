@@ -1,8 +1,8 @@
-"""Which cases may overlap, and which of them with one another."""
+"""The cases that may overlap, and those that may be started early after the one in turn."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -10,9 +10,11 @@ from _pytest.fixtures import FixtureDef
 
 from pytest_llmeval.engine.compat import all_fixtures
 from pytest_llmeval.engine.marker import Eval
+from pytest_llmeval.engine.schedule.case_trials import CaseTrials
 from pytest_llmeval.engine.trial.async_plugins import RUNNER_NAMES, own_loop
 from pytest_llmeval.engine.trial.clone import is_own
 
+STEALING = "llmeval_stealing"  # set by the controller: a worker is not told how work is dealt
 # What these swap or record is the process's own, or they keep a "current test".
 EXCLUSIVE_FIXTURES = frozenset(
     (
@@ -116,3 +118,63 @@ def _wide_parameters(item: pytest.Function) -> tuple[tuple[str, int], ...]:
             if not all(is_own(definition, item) for definition in _definitions(item, name)[-1:])
         )
     )
+
+
+class Lookahead:
+    """Knows the order in which this process will run its items.
+
+    Args:
+        session: after collection.
+        trials: the trials of every case, by item.
+    """
+
+    def __init__(self, session: pytest.Session, trials: Mapping[pytest.Item, CaseTrials]) -> None:
+        config = session.config
+        self._items = session.items
+        self._trials = trials
+        self._position = {item: position for position, item in enumerate(session.items)}
+        # After a failure the session may stop: what was started early would be wasted.
+        self._is_off = bool(config.getoption("maxfail", 0))
+        self._worker = _worker(config)
+        self._next: pytest.Item | None = None
+
+    def arrive(self, nextitem: pytest.Item | None) -> None:
+        """Hear what comes after the item whose turn it is."""
+        self._next = nextitem
+
+    def following(self, head: CaseTrials) -> Iterator[CaseTrials]:
+        """Give the cases after one while they may overlap it; stop at the first that may not."""
+        if self._is_off:
+            return
+        for item in self._items_after(head.item):
+            trials = self._trials.get(item)
+            if trials is None or trials.serial or trials.signature != head.signature:
+                return
+            yield trials
+
+    def _items_after(self, item: pytest.Item) -> Iterator[pytest.Item]:
+        if self._worker is None:
+            yield from self._items[self._position[item] + 1 :]
+            return
+        if self._next is not None:
+            yield self._next
+            # The other items of the session belong to other workers, but for those that
+            # already lie in this one's queue.
+            yield from (self._items[position] for position in _queued(self._worker))
+
+
+def _worker(config: pytest.Config) -> Any:
+    """Find xdist's side of this worker, None outside one."""
+    if not hasattr(config, "workerinput"):
+        return None
+    plugins = config.pluginmanager.get_plugins()
+    return next((p for p in plugins if type(p).__name__ == "WorkerInteractor"), config)
+
+
+def _queued(worker: Any) -> list[int]:
+    """Positions that xdist has given this worker and may not take away again."""
+    queue: Any = getattr(worker, "torun", None)
+    if not hasattr(queue, "lock") or worker.config.workerinput.get(STEALING, True):
+        return []
+    with queue.lock() as waiting:
+        return [position for position in waiting if isinstance(position, int)]

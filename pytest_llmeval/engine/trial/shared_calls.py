@@ -1,20 +1,31 @@
-"""What was asked on behalf of no single trial: while a wider fixture was set up, or elsewhere.
+"""Calls on behalf of no single trial: of wider fixtures, of modules at import, and elsewhere.
 
 A reply that a fixture got is a draw of every case that uses the fixture. If it belonged to
 nobody, a new draw of it would move many cases at once and look like evidence from each.
+
+While a module is imported to be collected it is not yet known which cases there are, so its
+calls belong to none. Each draw of them is the same in every session, whatever else is collected:
+else a system prompt, say, that was made of one would be another each time, and nothing that
+contains it a replay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from pytest_llmeval.engine.trial.ledger import Ledger
 from pytest_llmeval.engine.trial.trial import RunningTrial
-from pytest_llmeval.models.attribution import asking
+from pytest_llmeval.models.attribution import asking, current_asker
+from pytest_llmeval.models.base import CurrentTrial
 from pytest_llmeval.records import Call
+
+IMPORTS = "llmeval-imports"
+Asker = Callable[[], CurrentTrial | None]
 
 
 class SharedCalls:
@@ -65,3 +76,32 @@ class SharedCalls:
             self._handed_out.add(ledger)
             return ledger.calls
         return tuple(replace(call, replayed=call.failure is None) for call in ledger.calls)
+
+
+class ImportHooks:
+    """Intercepts clients while a file is collected, where the ini file wants all intercepted.
+
+    Args:
+        intercepting: stands between clients and the network, for those whom an asker names.
+    """
+
+    def __init__(self, intercepting: Callable[[Asker], AbstractContextManager[None]]) -> None:
+        self._intercepting = intercepting
+        self._calls = 0
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        self,
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Keep what is asked; counted anew for each file, as which others there are may change."""
+        ledger = Ledger.shared_by_trials()
+        with self._intercepting(current_asker), asking(ledger):
+            try:
+                return (yield)
+            finally:
+                self._calls += len(ledger.calls)
+
+    def untold(self) -> int:
+        """Count the calls since the last time."""
+        calls, self._calls = self._calls, 0
+        return calls

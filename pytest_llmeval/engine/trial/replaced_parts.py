@@ -1,8 +1,13 @@
-"""Fixtures wider than a function are set up where pytest does so: in the session's own thread.
+"""Two parts of pytest that are replaced while trials run.
 
-A trial that is the first to ask for one lets the session do it, and waits. So what is bound to
-its thread meets that thread again at its end, a signal handler may be installed, and
+Shared fixtures, those wider than a function, are set up where pytest does so: in the session's
+own thread. A trial that is the first to ask for one lets the session do it, and waits. So what is
+bound to its thread meets that thread again at its end, a signal handler may be installed, and
 a context variable that is set there is seen by all that comes later, and can be reset.
+
+The capture stays on between the phases of a trial. pytest turns it off after every phase, so that
+its own report can be printed, and on before the next. Of a trial nothing is printed; and with 64
+in flight each of those twelve system calls hands the interpreter's lock to another thread.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ T = TypeVar("T")
 
 
 @contextmanager
-def wide_fixtures_in_session() -> Iterator[None]:
+def shared_fixtures_in_session() -> Iterator[None]:
     """Have the session set up what trials share, and end what stands in its place."""
     plain = FixtureDef.execute
 
@@ -69,3 +74,37 @@ def _run_in_session(thread: TrialThread, run: Callable[[], T]) -> T:
     finally:
         for variable, value in news.items():
             variable.set(value)
+
+
+@contextmanager
+def capturing_throughout(config: pytest.Config) -> Iterator[None]:
+    """Have the phases of trials read what was captured, and no more."""
+    manager: Any = config.pluginmanager.getplugin("capturemanager")
+    plain = getattr(manager, "item_capture", None)
+    if plain is None:  # or it is not as we know it: then no trial overlaps another
+        yield
+        return
+
+    @contextmanager
+    def item_capture(when: str, item: pytest.Item) -> Iterator[None]:
+        trial = item.stash.get(TRIAL, None)
+        if trial is None:
+            with plain(when, item):
+                yield
+            return
+        manager.activate_fixture()
+        try:
+            yield
+        finally:
+            manager.deactivate_fixture()
+            # Before what was captured since comes what was drained while the trial waited.
+            drained = {} if trial.context is None else trial.context.out
+            out, err = manager.read_global_capture()
+            item.add_report_section(when, "stdout", drained.pop("stdout", "") + out)
+            item.add_report_section(when, "stderr", drained.pop("stderr", "") + err)
+
+    manager.item_capture = item_capture
+    try:
+        yield
+    finally:
+        del manager.item_capture
