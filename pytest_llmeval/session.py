@@ -7,16 +7,18 @@ this process or from workers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.gate import Comparison, CostOf, cases_not_run, compare, describe, oddities
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Call, Run, Slowdown, TokenPrice, Trial
 from pytest_llmeval.runs.lookup.baseline import Baseline
-from pytest_llmeval.runs.renaming import renames_to_nothing
+from pytest_llmeval.runs.renaming import idle_renames, renames_to_nothing, under_new_names
 from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.settings import Settings
@@ -179,6 +181,60 @@ class EvalSession:
             return compared(replace(judgement, run=run), run, typed=self._typed, lost=self._lost)
         reason = "nothing was compared: no eval case finished in this session"
         return replace(judgement, could_not_judge=reason)
+
+
+def planned_session(
+    settings: Settings,
+    *,
+    find: Callable[[str], Baseline],
+    rootpath: Path,
+    retry: Retry | None,
+    typed: Sequence[str],
+) -> EvalSession:
+    """Find the baseline and the anchor now, before anything is run or paid for.
+
+    Args:
+        settings: of the session.
+        find: finds a baseline by what the user named.
+        rootpath: pytest's.
+        retry: the run that the session completes, if it does.
+        typed: what the user typed of the selection.
+
+    Raises:
+        BaselineError: there is none, or it does not fit.
+    """
+    baseline, not_gated = _found(settings.baseline, find, settings, option="--llm-baseline")
+    anchor, not_anchored = _found(settings.anchor, find, settings, option="--llm-anchor")
+    notes = idle_renames([one.run for one in (baseline, anchor) if one], settings.renamed)
+    baseline = baseline and under_new_names(baseline, settings.renamed)
+    anchor = anchor and under_new_names(anchor, settings.renamed)
+    cases = [case for one in (baseline, anchor) if one for case in one.run.cases]
+    files = {case.function.partition("::")[0] for case in cases}
+    return EvalSession(
+        settings,
+        baseline=baseline,
+        anchor=anchor,
+        not_gated=not_gated,
+        not_anchored=not_anchored,
+        retry=retry,
+        typed=typed,
+        lost=frozenset(file for file in files if not (rootpath / file).exists()),
+        notes=notes,
+    )
+
+
+def _found(
+    reference: str | None, find: Callable[[str], Baseline], settings: Settings, *, option: str
+) -> tuple[Baseline | None, str]:
+    """Find a run, or say why a session goes on without it."""
+    if reference is None:
+        return None, ""
+    try:
+        return find(reference), ""
+    except BaselineError as exc:
+        if isinstance(exc, BaselineNotFound) and settings.on_missing == "warn":
+            return None, exc.line.replace("--llm-baseline", option)
+        raise type(exc)(str(exc).replace("--llm-baseline", option)) from exc
 
 
 def compared(

@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from pytest_llmeval.cache.storage.directory import refuse_foreign
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.run_header import git_state, selection
 from pytest_llmeval.errors import BaselineError
+from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import relative_root
 from pytest_llmeval.runs.lookup.baseline import Baseline
 from pytest_llmeval.runs.lookup.for_session import find_baseline
 from pytest_llmeval.runs.retry import Retry, find_retry, lineage
-from pytest_llmeval.runs.store import RunStore
+from pytest_llmeval.runs.store import RunStore, refuse_tracked
 from pytest_llmeval.settings import Settings
 
 RETRY_KEY = "llmeval_retry"
+
+
+def refuse_foreign_runs(config: pytest.Config, settings: Settings) -> None:
+    """Read nothing that another user may have put where runs and replies are found.
+
+    Raises:
+        SettingsError: the folder is a stranger's.
+    """
+    if not settings.directory_is_named:
+        refuse_foreign(settings.directory, rootpath=config.rootpath)
+
+
+def refuse_tracked_runs(config: pytest.Config, settings: Settings) -> None:
+    """Take nothing from a store that a commit can write to.
+
+    Raises:
+        SettingsError: git tracks runs or replies.
+    """
+    refuse_tracked(settings.directory, git=git_state(config))
 
 
 def retry_of(config: pytest.Config, settings: Settings) -> Retry:
@@ -63,18 +85,14 @@ def baseline_of(
     )
 
 
-def anchor_of(
-    config: pytest.Config, settings: Settings, reference: str, *, retry: Retry | None
-) -> Baseline:
-    """Find the second run that a session is to be compared with, as the first.
-
-    Raises:
-        BaselineError: there is none, or it does not fit.
-    """
-    try:
-        return baseline_of(config, settings, reference, retry=retry)
-    except BaselineError as exc:
-        raise type(exc)(str(exc).replace("--llm-baseline", "--llm-anchor")) from exc
+def source_of_forecast(settings: Settings, baseline: Baseline | None) -> tuple[Run | None, bool]:
+    """Return the run whose calls and costs tell those to come; whether it is the baseline."""
+    if baseline is not None and baseline.run.cases:
+        return baseline.run, True
+    with suppress(BaselineError):
+        newest = RunStore(settings.directory).newest()
+        return None if newest is None else newest.run, False
+    return None, False
 
 
 def unfinished(

@@ -12,7 +12,6 @@ from uuid import uuid4
 import pytest
 
 from pytest_llmeval.engine.case.case import CaseRunner
-from pytest_llmeval.engine.case.case_report import detached_note, payload_of
 from pytest_llmeval.engine.isolation.logs import adopt_caplog
 from pytest_llmeval.engine.schedule.overlap import EXCLUSIVE_FIXTURES, Lookahead
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
@@ -243,11 +242,11 @@ class EngineHooks:
         return f"{self._process}-{self._payloads}"
 
     def _payload(self, runner: CaseRunner) -> dict[str, Any]:
-        note = detached_note(runner)
+        note = runner.detached_note
         if note and not self._has_warned:
             self._has_warned = True
             self.notes.append(note)
-        payload = {"id": self._new_id(), **payload_of(runner), **self._rest()}
+        payload = {"id": self._new_id(), **runner.payload(), **self._rest()}
         if not self._told:
             # Not at the end, in workeroutput: a worker that is killed never sends that.
             payload["opening"] = self._opening

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
 
@@ -11,8 +12,10 @@ import pytest
 
 from pytest_llmeval.engine.case.case import CaseRunner
 from pytest_llmeval.engine.compat import Abilities, find_abilities, missing_parts
+from pytest_llmeval.engine.earlier_runs import unfinished
 from pytest_llmeval.engine.hooks import RUNNER, EngineHooks
-from pytest_llmeval.engine.marker import Eval
+from pytest_llmeval.engine.marker import MARKER, Eval, read_marker
+from pytest_llmeval.engine.run_header import open_run
 from pytest_llmeval.engine.schedule.case_trials import CaseTrials
 from pytest_llmeval.engine.schedule.overlap import (
     EXCLUSIVE_FIXTURES,
@@ -26,8 +29,10 @@ from pytest_llmeval.engine.schedule.progress import Wording, make_display
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.trial.shared_calls import IMPORTS
 from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.models.http.masking import masked_logs
 from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.records import Progress, Run, Trial
+from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.settings import Settings
 
 INTERCEPTION = "_llm_interception"
@@ -39,30 +44,82 @@ NO_ASSERTS = (
 
 def install(
     session: pytest.Session,
+    items: list[pytest.Item],
+    *,
+    settings: Settings,
+    models: ModelSession,
+    left_out: Sequence[pytest.Item],
+    deselected: Collection[pytest.Item],
+    typed: Sequence[str],
+    retry: Retry | None,
+    word: Wording,
+) -> Run:
+    """Make every item under the marker run its trials.
+
+    Args:
+        session: the session, after collection.
+        items: its items; those that ``retry`` does not run again are taken out.
+        settings: of the session.
+        models: all that the session holds of models.
+        left_out: items under the marker that were collected and will not run.
+        deselected: all items that were announced to be left out.
+        typed: what the user typed of the selection.
+        retry: the run that the session completes, if it does.
+        word: puts progress into a line.
+
+    Returns:
+        The run that begins, without trials.
+
+    Raises:
+        SettingsError: an item or a setting is impossible, or this pytest lacks a private part
+            that the engine needs.
+    """
+    config = session.config
+    models.check_settings()
+    masking = ExitStack()
+    masking.enter_context(masked_logs())
+    config.add_cleanup(masking.close)
+    evals = [read_marker(item, settings) for item in items if MARKER in item.keywords]
+    if any(spec.intercept for spec in evals):
+        from pytest_llmeval.models.intercept.patch import check_seams
+        from pytest_llmeval.models.intercept.recognition import check_keys
+
+        check_seams()
+        check_keys()
+    opening = open_run(
+        config,
+        [spec.case for spec in evals],
+        rules=settings.gate,
+        left_out=left_out,
+        deselected=deselected,
+        typed=typed,
+        completes=retry.run.id if retry else None,
+    )
+    if retry is not None:
+        evals = unfinished(config, items, evals, retry=retry)
+    if evals:
+        _install(
+            session,
+            evals,
+            settings=settings,
+            opening=opening,
+            models=models,
+            retry=retry,
+            word=word,
+        )
+    return opening
+
+
+def _install(
+    session: pytest.Session,
     evals: Sequence[Eval],
     *,
     settings: Settings,
     opening: Run,
     models: ModelSession,
+    retry: Retry | None,
     word: Wording,
-    ahead: Sequence[str] = (),
-    standing: Mapping[str, Sequence[Trial]] | None = None,
 ) -> None:
-    """Make every eval item run its trials.
-
-    Args:
-        session: the session, after collection.
-        evals: the items under the marker, with what their marks amount to; not empty.
-        settings: how many trials may overlap, and which never.
-        opening: the run that begins, without trials.
-        models: all that the session holds of models.
-        word: puts progress into a line.
-        ahead: modules that the session will need at its end, imported while trials wait.
-        standing: trials, by case, that an earlier session ran and that are not run here.
-
-    Raises:
-        SettingsError: this pytest lacks a private part that the engine needs.
-    """
     missing = missing_parts(session, evals[0].item)
     if missing:
         raise SettingsError(
@@ -70,8 +127,16 @@ def install(
             "Install a supported one: pip install 'pytest>=8.4,<10'"
         )
     abilities = find_abilities(session)
-    trials = _trials_of(evals, session.config, settings, abilities, standing=standing or {})
+    trials = _trials_of(
+        evals, session.config, settings, abilities, standing=retry.standing if retry else {}
+    )
     lookahead = Lookahead(session, trials)
+    # The gate's libraries: 0.3 s that a session which waits for a model need not add.
+    ahead = (
+        ()
+        if hasattr(session.config, "workerinput")
+        else ("pytest_llmeval.stats", "pytest_llmeval.gate")
+    )
     limit = max(1, settings.concurrency // workers(session.config))
     scheduler = Scheduler(
         session,

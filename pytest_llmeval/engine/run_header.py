@@ -18,12 +18,13 @@ import pytest
 
 from pytest_llmeval import __version__
 from pytest_llmeval.records import Case, Run, paths_of
-from pytest_llmeval.runs.git import GitState, read_state, relative_root
+from pytest_llmeval.runs.git import GitState, read_state, relative_root, unknown_files
 from pytest_llmeval.runs.store import new_run_id
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.vendors import VENDORS
 
 GIT = pytest.StashKey[GitState]()
+TYPED_KEY = "llmeval_typed"
 
 _INSTALLED = (f"{os.sep}site-packages", f"{os.sep}dist-packages")
 # What they leave out depends on the session before, so it is no selection to be had again.
@@ -118,6 +119,16 @@ def files_used(config: pytest.Config) -> list[Path]:
     return used
 
 
+def untracked(config: pytest.Config, others: Iterable[Path]) -> tuple[str, ...]:
+    """Name the files that a session used and that git neither tracks nor ignores.
+
+    Args:
+        config: of the session.
+        others: files that its workers used.
+    """
+    return unknown_files({*files_used(config), *others}, top=git_state(config).top)
+
+
 def git_state(config: pytest.Config) -> GitState:
     """Return what the session stands on, read once: tests may write into the tree."""
     if GIT not in config.stash:
@@ -136,9 +147,7 @@ def selection(config: pytest.Config) -> tuple[str, ...]:
     return _selected(config, config.option, paths=() if from_ini else config.args)
 
 
-def typed_selection(
-    config: pytest.Config, parser: pytest.Parser | None, arguments: Sequence[str]
-) -> tuple[str, ...]:
+def typed_selection(config: pytest.Config, parser: pytest.Parser | None) -> tuple[str, ...]:
     """Return what the user typed of a selection, ``--lf`` and ``--stepwise`` included.
 
     The folder in which pytest was started counts as typed where pytest took it for want of paths.
@@ -149,10 +158,11 @@ def typed_selection(
     Args:
         config: of the session.
         parser: of its command line; None where a conftest loaded the plugin too late for it.
-        arguments: that were typed; a worker has them from its controller.
     """
     if parser is None:
         return ()
+    worker: dict[str, list[str]] = getattr(config, "workerinput", {})
+    arguments = worker.get(TYPED_KEY, config.invocation_params.args)  # from its controller
     # An empty text takes the place of such a file: an option may stand before it.
     own = ["" if text.startswith("@") else text for text in map(os.fspath, arguments)]
     typed = parser.parse_known_args(own)

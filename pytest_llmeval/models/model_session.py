@@ -161,6 +161,18 @@ class ModelSession:
         kind = line.async_client if awaits else line.client
         return getattr(sdk, kind)(**vendor.client_options(transport))
 
+    def check_settings(self) -> None:
+        """Find out, before anything is spent, whether the model of the session can be asked.
+
+        Raises:
+            SettingsError: it cannot, or has no price though there is a cap on dollars.
+        """
+        model, cap = self._settings.model, self._settings.max_cost
+        if model is not None:
+            self.check(model)
+            if cap is not None:
+                Prices(self._settings.prices).check(model, cap=cap)
+
     def calls_of(self, trial: CurrentTrial) -> CachedCalls:
         """Return the calls of one trial: keyed, replayed or made, recorded."""
         return CachedCalls(trial, self.replies, aliases=self._settings.origin_aliases)

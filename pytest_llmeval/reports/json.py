@@ -27,6 +27,18 @@ def render(judgement: Judgement) -> str:
     return json.dumps(_finite(_document(judgement)), indent=2, allow_nan=False) + "\n"
 
 
+def write_reports(judgement: Judgement) -> list[str]:
+    """Write the files that ``--llm-report`` names; return a sentence for each that cannot be."""
+    problems = []
+    for path in judgement.settings.reports:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(render(judgement), encoding="utf-8")
+        except OSError as exc:
+            problems.append(f"--llm-report={path}: not written: {exc}")
+    return problems
+
+
 def _document(judgement: Judgement) -> dict[str, Any]:
     comparison = judgement.comparison
     prices = Prices(judgement.settings.prices)

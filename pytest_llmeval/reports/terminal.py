@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pytest_llmeval.gate.comparison import Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.limits.prices import Prices
+from pytest_llmeval.printable import printable
 from pytest_llmeval.records import Run, Slowdown
 from pytest_llmeval.reports import words
 from pytest_llmeval.reports.cost import capped_lines, cost_of, cost_words, unknown_lines
@@ -54,6 +55,16 @@ def section(judgement: Judgement) -> list[Line]:
     if judgement.path is not None and judgement.run is not None:
         lines.append(Line(_recorded(judgement.run)))
     return lines
+
+
+def header(baseline: Baseline | None, *, anchor: Baseline | None, retry: Retry | None) -> list[str]:
+    """Say what will be compared with, before the first test."""
+    lines = (
+        *baseline_lines(baseline),
+        *baseline_lines(anchor, side="anchor"),
+        *retry_lines(retry),
+    )
+    return [printable(f"llm evals: {line}") for line in lines]
 
 
 def baseline_lines(baseline: Baseline | None, *, side: str = "baseline") -> list[str]:

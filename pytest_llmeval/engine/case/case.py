@@ -9,12 +9,22 @@ from typing import Any
 import pytest
 from _pytest.skipping import xfailed_key
 
-from pytest_llmeval.engine.case.fold import CaseOutcome, Fold, TrialFailures, failures, fold, tally
+from pytest_llmeval.engine.case.fold import (
+    CaseOutcome,
+    Fold,
+    TrialFailures,
+    failures,
+    fold,
+    shown_score,
+    tally,
+)
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.schedule.case_trials import CaseTrials
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.trial.trial import Ended
 from pytest_llmeval.records import PASS_METRIC, Outcome, Trial
+
+_HEADLINE = 300  # characters
 
 
 class CaseRunner:
@@ -93,6 +103,35 @@ class CaseRunner:
             return f"{excinfo.value}\n{failures(self.trials.ended)}"
         shown.addsection(f"trials: {excinfo.value}", failures(self.trials.ended))
         return shown
+
+    def payload(self) -> dict[str, Any]:
+        """Put the case with the trials that have ended, for its report."""
+        case, ended = self.spec.case, self.trials.ended
+        records = [trial.record for trial in ended]
+        headline = next((trial.headline for trial in ended if trial.headline), "")
+        held_for = next((trial.held_for for trial in ended if trial.held_for), "")
+        return {
+            "case": case.id,
+            "function": case.function,
+            "outcome": str(self.outcome),
+            "fell_short": any(r.outcome in (Outcome.MISSED, Outcome.CRASHED) for r in records),
+            "score": shown_score(records, case),
+            "serial": self.trials.serial or held_for,
+            "trials": records,
+            "headline": headline[:_HEADLINE],
+        }
+
+    @property
+    def detached_note(self) -> str:
+        """Warn of trials that blocked without telling; "" if none did."""
+        indices = [str(e.record.index) for e in self.trials.ended if e.was_detached]
+        if not indices:
+            return ""
+        return (
+            f"{self.item.nodeid}: trial {', '.join(indices)} blocked outside a model call and ran "
+            "beside the others, where output and environment are not kept apart. Wrap the call in "
+            'pytest_llmeval.waiting(function, ...), or mark the test concurrency="serial".'
+        )
 
     def unrun(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Account for an item that ended before its first trial could begin.

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,6 +23,9 @@ from pytest_llmeval.engine.trial.trial import RunningTrial
 from pytest_llmeval.models.attribution import asking, current_asker
 from pytest_llmeval.models.base import CurrentTrial
 from pytest_llmeval.records import Call
+
+if TYPE_CHECKING:
+    from pytest_llmeval.models.model_session import ModelSession
 
 IMPORTS = "llmeval-imports"
 Asker = Callable[[], CurrentTrial | None]
@@ -105,3 +108,14 @@ class ImportHooks:
         """Count the calls since the last time."""
         calls, self._calls = self._calls, 0
         return calls
+
+
+def intercept_imports(
+    config: pytest.Config, models: Callable[[pytest.Config], ModelSession]
+) -> None:
+    """Keep what modules ask while they are imported: only the ini file can tell so early."""
+    from pytest_llmeval.models.intercept.patch import check_seams
+
+    check_seams()
+    hooks = ImportHooks(lambda asker: models(config).intercepting(asker))
+    config.pluginmanager.register(hooks, IMPORTS)

@@ -268,14 +268,14 @@ NOTE_ENDS = """
 import os, signal, pytest
 from pytest_llmeval.engine.schedule.case_trials import CaseTrials
 
-landed = CaseTrials.landed
+finished = CaseTrials.finished
 
 def noting(self, trial):
     line = f"{self.item.nodeid} {trial.index}\\n"
-    landed(self, trial)
+    finished(self, trial)
     with open("ended.log", "a") as log: log.write(line)
 
-CaseTrials.landed = noting
+CaseTrials.finished = noting
 """
 INTERRUPTING = """
 @pytest.hookimpl({moment}=True)

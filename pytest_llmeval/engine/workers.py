@@ -1,0 +1,168 @@
+"""The data that ride on the report of a case, and all that xdist's processes tell one another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from pytest_llmeval.engine.earlier_runs import RETRY_KEY
+from pytest_llmeval.engine.run_header import TYPED_KEY, files_used
+from pytest_llmeval.engine.schedule.overlap import STEALING
+from pytest_llmeval.models.limits.spending import Journal
+from pytest_llmeval.records import Slowdown
+from pytest_llmeval.runs.format.run_lines import (
+    header_line,
+    read_header,
+    read_trial,
+    trial_line,
+)
+from pytest_llmeval.runs.retry import Retry
+from pytest_llmeval.settings import Settings
+
+REPORTS = "llmeval-reports"
+USAGE_ERROR = "llmeval_usage_error"
+_FILES = "llmeval_files"
+_UNREPORTED = "llmeval_unreported"
+Payload = Mapping[str, Any]
+
+
+class ReportHooks:
+    """Show the reports of cases, and write and read them for another process.
+
+    Registered where evals are run, and in the controller of xdist's workers.
+
+    Attributes:
+        nodes: the workers.
+        arrived: what workers sent and is not taken in yet, by id. A controller that was
+            interrupted hands no more reports on.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.nodes: list[Any] = []
+        self.arrived: dict[str, Payload] = {}
+
+    def unreported(self) -> Iterator[Payload]:
+        """Give what workers sent and no report told, also at their ends."""
+        yield from list(self.arrived.values())
+        for node in self.nodes:
+            yield from map(received, output_of(node).get(_UNREPORTED, ()))
+
+    def files(self) -> set[Path]:
+        """Name the files of the working tree that workers used."""
+        return {Path(file) for node in self.nodes for file in output_of(node).get(_FILES, ())}
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Tell the other workers, which may wait for what this one had reserved of a cap."""
+        if self._is_capped:
+            self._journal().note_end(node.gateway.id)
+
+    def pytest_unconfigure(self) -> None:
+        """Remove the file by which workers share the caps."""
+        if self._is_capped and self.nodes:
+            self._journal().remove()
+
+    @property
+    def _is_capped(self) -> bool:
+        return self._settings.max_calls is not None or self._settings.max_cost is not None
+
+    def _journal(self) -> Journal:
+        return Journal.of_session(self._settings.directory, self._settings.session)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_to_serializable(self, report: Any) -> Generator[None, Any, Any]:
+        """Write a report as what a worker, or a plugin that keeps a log, can send."""
+        data = yield
+        if hasattr(report, "llm_eval"):
+            data["llm_eval"] = sendable(report.llm_eval)
+        return data
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_from_serializable(self) -> Generator[None, Any, Any]:
+        """Read what a worker sent."""
+        report = yield
+        if hasattr(report, "llm_eval"):
+            payload = received(report.llm_eval)
+            report.llm_eval = self.arrived[payload["id"]] = payload
+        return report
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
+        """Show a case as ``4/5 passed``, a yellow ``m`` if one fell short, ``E`` if all erred."""
+        payload = getattr(report, "llm_eval", None)
+        if payload is None or hasattr(report, "wasxfail"):
+            return None
+        if payload["outcome"] == "errored" and report.when == "call":
+            return "error", "E", "ERROR"
+        if not report.passed:
+            return None
+        word = payload["score"]
+        if payload["fell_short"]:
+            return "passed", "m", (word, {"yellow": True})
+        return "passed", ".", word
+
+
+def tell_worker(node: Any, *, config: pytest.Config, retry: Retry | None) -> None:
+    """Tell a worker what it cannot know: what was typed, and how work is dealt."""
+    node.workerinput[STEALING] = config.getoption("dist", "no") == "worksteal"
+    node.workerinput[TYPED_KEY] = [str(one) for one in config.invocation_params.args]
+    if retry is not None:
+        node.workerinput[RETRY_KEY] = str(retry.path)
+
+
+def send_unreported(config: pytest.Config, payloads: Iterable[Payload]) -> None:
+    """Send what no report told at the end of a worker."""
+    worker_output(config).setdefault(_UNREPORTED, []).extend(map(sendable, payloads))
+
+
+def send_files(config: pytest.Config) -> None:
+    """Let the controller know what was imported here."""
+    worker_output(config)[_FILES] = [str(path) for path in files_used(config)]
+
+
+def worker_output(config: pytest.Config) -> dict[str, Any]:
+    """Return what a worker sends at its end."""
+    return cast("dict[str, Any]", config.workeroutput)  # type: ignore[attr-defined]
+
+
+def output_of(node: Any) -> dict[str, Any]:
+    """Return what a worker sent at its end; nothing if it was killed."""
+    return getattr(node, "workeroutput", None) or {}
+
+
+def report_hooks(config: pytest.Config, settings: Settings) -> ReportHooks:
+    """Return the hooks of this session, registered once."""
+    manager = config.pluginmanager
+    hooks: ReportHooks = manager.get_plugin(REPORTS) or ReportHooks(settings)
+    if not manager.has_plugin(REPORTS):
+        manager.register(hooks, REPORTS)
+    return hooks
+
+
+def sendable(payload: Payload) -> Any:
+    """Put a payload as what JSON knows: execnet sends no enum and no tuple subclass."""
+    lines = dict(payload)
+    if "trials" in payload:
+        function = payload["function"]
+        lines["trials"] = [trial_line(trial, function=function) for trial in payload["trials"]]
+    if "opening" in payload:
+        lines["opening"] = header_line(payload["opening"])
+    lines["slowdowns"] = [asdict(slowdown) for slowdown in payload["slowdowns"]]
+    return json.loads(json.dumps(lines))
+
+
+def received(lines: Payload) -> Payload:
+    """Read what ``sendable`` put."""
+    payload = dict(lines)
+    if "trials" in lines:
+        functions = {lines["case"]: lines["function"]}
+        payload["trials"] = [read_trial(line, functions=functions) for line in lines["trials"]]
+    if "opening" in lines:
+        payload["opening"] = read_header(lines["opening"]).run
+    payload["slowdowns"] = [Slowdown(**fields) for fields in lines["slowdowns"]]
+    return payload
