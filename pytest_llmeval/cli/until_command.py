@@ -20,7 +20,7 @@ from pytest_llmeval.reports.commands import looks
 from pytest_llmeval.runs.store import RunStore
 
 if TYPE_CHECKING:
-    from pytest_llmeval.stats.planning.expected import Expected
+    from pytest_llmeval.stats.planning.expected import ExpectedMean
 
 FIRST = 3
 RECORDED = (0, 1)  # what pytest exits with after a run: all passed, or some failed
@@ -133,7 +133,7 @@ def _run_to_its_end(command: Sequence[str]) -> tuple[int, str]:
 
 def _expected(
     run: Run, *, name: str | None, confidence: float
-) -> Iterator[tuple[FunctionSamples, Expected | None]]:
+) -> Iterator[tuple[FunctionSamples, ExpectedMean | None]]:
     from pytest_llmeval.stats.planning.expected import expect_mean
 
     functions = chosen(samples_of(run), name, run=run.id)
@@ -148,12 +148,12 @@ def _expected(
         yield function, expect_mean(samples, confidence=confidence) if samples else None
 
 
-def _is_narrow(expected: Expected | None, goal: _Goal) -> bool:
+def _is_narrow(expected: ExpectedMean | None, goal: _Goal) -> bool:
     width = None if expected is None else expected.width
     return width is not None and width <= goal.width
 
 
-def _next(repeats: int, wider: Sequence[Expected | None], goal: _Goal) -> int:
+def _next(repeats: int, wider: Sequence[ExpectedMean | None], goal: _Goal) -> int:
     """Go by the prediction, but at most double: the first looks know the spread badly."""
     from pytest_llmeval.stats.planning.expected import repeats_for_width
 

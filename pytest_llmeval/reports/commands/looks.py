@@ -11,12 +11,12 @@ from pytest_llmeval.reports import words
 from pytest_llmeval.reports.commands.planned import name_of
 
 if TYPE_CHECKING:
-    from pytest_llmeval.stats.planning.expected import Expected
+    from pytest_llmeval.stats.planning.expected import ExpectedMean
 
 ROW = "{:>7}  {:>10}  {:>7}  {:>18}  {:>6}  {:>18}  {}"
 MANY_REPEATS = 10_000
 
-Found = Sequence[tuple[FunctionSamples, "Expected | None"]]
+Found = Sequence[tuple[FunctionSamples, "ExpectedMean | None"]]
 
 
 def heading(confidence: float) -> str:
@@ -71,7 +71,7 @@ def ending(repeats: int, found: Found, *, width: float, most: int) -> Iterator[s
     yield "looking again from 3 repeats on leaves an interval its confidence (docs/statistics.md)"
 
 
-def _not_narrow(name: str, expected: Expected, *, width: float, most: int) -> str:
+def _not_narrow(name: str, expected: ExpectedMean, *, width: float, most: int) -> str:
     from pytest_llmeval.stats.planning.expected import repeats_for_width
 
     needed = repeats_for_width(expected, width=width, limit=MANY_REPEATS)

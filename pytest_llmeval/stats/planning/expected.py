@@ -106,7 +106,7 @@ def pooled_prediction(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class ExpectedMean:
     """The mean of a run, and the interval in which that of a later one is expected.
 
     Attributes:
@@ -151,7 +151,7 @@ class Expected:
         return 2 * quantile * self.spread.standard_deviation * math.sqrt(2 / repeats)
 
 
-def expect_mean(samples: Sequence[Sequence[float]], *, confidence: float = 0.95) -> Expected:
+def expect_mean(samples: Sequence[Sequence[float]], *, confidence: float = 0.95) -> ExpectedMean:
     """Predict the mean of a later run of the same cases, with as many repeats.
 
     Args:
@@ -175,7 +175,7 @@ def expect_mean(samples: Sequence[Sequence[float]], *, confidence: float = 0.95)
     else:
         interval = within_share(spread.interval, samples)
     varies = by_repeats is not None and by_repeats.standard_deviation > 0
-    return Expected(
+    return ExpectedMean(
         mean=float(np.mean([np.mean(sample) for sample in samples])),
         interval=interval,
         by_repeats=within_share(by_repeats.interval, samples) if by_repeats and varies else None,
@@ -210,7 +210,7 @@ def _unanimous(
     return max(0.0, mean - shift), min(1.0, mean + shift)
 
 
-def repeats_for_width(expected: Expected, *, width: float, limit: int) -> int | None:
+def repeats_for_width(expected: ExpectedMean, *, width: float, limit: int) -> int | None:
     """Return how many repeats would make the interval as narrow as wanted.
 
     Args:

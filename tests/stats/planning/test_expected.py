@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_llmeval.stats.planning.expected import (
-    Expected,
+    ExpectedMean,
     expect_mean,
     pooled_prediction,
     repeat_prediction,
@@ -91,7 +91,7 @@ def test_nothing_is_expected_without_repeats_or_of_scores_that_never_vary(
     assert repeats_for_width(found, width=0.1, limit=50) is None
 
 
-def narrowed(found: Expected, repeats: int) -> float:
+def narrowed(found: ExpectedMean, repeats: int) -> float:
     width = found.width_at(repeats)
     assert width is not None
     return width
