@@ -173,7 +173,7 @@ class SessionHooks:
         """Tell a worker what it cannot know; follow what workers report."""
         from pytest_llmeval.engine.schedule.progress import follow_workers
         from pytest_llmeval.engine.workers import report_hooks, tell_worker
-        from pytest_llmeval.reports.progress import progress_line
+        from pytest_llmeval.reports.progress_line import progress_line
 
         node.workerinput[SESSION_KEY] = self._settings.session
         tell_worker(node, config=self._config, retry=self._retry)
@@ -284,7 +284,7 @@ class SessionHooks:
         from pytest_llmeval.engine.install import install
         from pytest_llmeval.engine.workers import report_hooks
         from pytest_llmeval.reports.forecast import forecast
-        from pytest_llmeval.reports.progress import progress_line
+        from pytest_llmeval.reports.progress_line import progress_line
 
         config, settings = self._config, self._settings
         if not self._asks_only:

@@ -287,6 +287,25 @@ class Run:
     rules: Mapping[str, Setting] = field(default_factory=dict)
 
 
+def bare_run(run_id: str, *, created: str, commit: str | None = None, root: str = ".") -> Run:
+    """Make a run that no session recorded: complete, and without cases."""
+    return Run(
+        id=run_id,
+        created=created,
+        commit=commit,
+        tree=None,
+        dirty=False,
+        ref=None,
+        root=root,
+        versions={},
+        selection=(),
+        complete=True,
+        partial=(),
+        cases=(),
+        trials=(),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class TokenPrice:
     """Dollars for a million tokens."""

@@ -140,13 +140,19 @@ def find_pair(
         read_table(path, reference=baseline, condition=condition, metric=metric),
         read_table(other_path, reference=candidate, condition=other_condition, metric=metric),
     ]
-    runs = runs_of(*tables, better=better or "higher")
-    if better is not None:
-        _check_direction(better, runs)
-    first, second = map(_as_found, tables, runs)
+    first, second = _as_runs(*tables, better=better)
     if condition == other_condition and path.samefile(other_path):
         first = replace(first, notes=(SAME,))
     return first, second
+
+
+def _as_runs(
+    baseline: ScoreTable, candidate: ScoreTable, *, better: Better | None
+) -> tuple[Baseline, Baseline]:
+    runs = runs_of(baseline, candidate, better=better or "higher")
+    if better is not None:
+        _check_direction(better, runs)
+    return _as_found(baseline, runs[0]), _as_found(candidate, runs[1])
 
 
 def _check_direction(better: Better, runs: Iterable[Run]) -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +20,9 @@ from pytest_llmeval.reports.commands import planned
 from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.session import pricing
 from pytest_llmeval.settings import GateRules
+
+if TYPE_CHECKING:
+    from pytest_llmeval.stats.planning.suite_size import Components
 
 CASES, REPEATS = 100, 5
 
@@ -123,32 +126,13 @@ def _assumed(rates: list[float], wanted: _Wanted) -> list[str]:
 
 
 def _recorded(function: FunctionSamples, wanted: _Wanted, acted: ChangedCases | None) -> list[str]:
-    from pytest_llmeval.stats.planning.suite_size import (
-        Design,
-        estimated_components,
-        plan,
-        recorded_components,
-    )
+    from pytest_llmeval.stats.planning.suite_size import Design, plan
 
-    name = planned.name_of(function)
-    if not function.samples:
-        return [f"{name}: no trial has a score"]
-    mean, log = _mean(function.gains), function.scale == "log"
+    name, log = planned.name_of(function), function.scale == "log"
     drop = math.log1p(wanted.drop) if log else wanted.drop
-    if function.is_pass and drop >= mean:
-        return [f"{name}: its mean pass rate, {mean:.3f}, cannot fall by {drop:g}"]
-    if acted is None:
-        found = recorded_components(function.gains, drop=drop, pass_scores=function.is_pass)
-    else:
-        cases = acted.get((function.function, function.metric), ())
-        if not cases:
-            return [f"{name}: --like: no case of it is on both sides with other replies"]
-        found = estimated_components(cases)
-    if found is None:
-        return [
-            f"{name}: planning needs two cases and repeats of them. "
-            "Record with more: pytest --llm-repeats=5"
-        ]
+    found = _components(function, drop, acted)
+    if isinstance(found, str):
+        return [f"{name}: {found}"]
     design = Design(
         cases=wanted.cases or len(function.samples),
         baseline=wanted.baseline_repeats or function.repeats,
@@ -157,15 +141,12 @@ def _recorded(function: FunctionSamples, wanted: _Wanted, acted: ChangedCases | 
         components=replace(found, between=0.0) if log and acted is None else found,
         alpha=wanted.alpha,
     )
-    made = plan(design, drop=drop, power=wanted.power)
-    shown = math.exp(-mean) if log else _mean(function.samples)
-    sign = -1 if function.better == "higher" else 1
     lines = planned.plan_lines(
-        made,
+        plan(design, drop=drop, power=wanted.power),
         name=name,
-        mean=shown,
+        mean=math.exp(-_mean(function.gains)) if log else _mean(function.samples),
         calls=function.calls,
-        sign=sign,
+        sign=-1 if function.better == "higher" else 1,
         log=log,
         alike=acted is None,
     )
@@ -175,6 +156,29 @@ def _recorded(function: FunctionSamples, wanted: _Wanted, acted: ChangedCases | 
             "which find less than this)"
         ]
     return lines
+
+
+def _components(
+    function: FunctionSamples, drop: float, acted: ChangedCases | None
+) -> Components | str:
+    """Estimate how the scores vary; a text says why that cannot be done."""
+    from pytest_llmeval.stats.planning.suite_size import estimated_components, recorded_components
+
+    if not function.samples:
+        return "no trial has a score"
+    mean = _mean(function.gains)
+    if function.is_pass and drop >= mean:
+        return f"its mean pass rate, {mean:.3f}, cannot fall by {drop:g}"
+    if acted is None:
+        found = recorded_components(function.gains, drop=drop, pass_scores=function.is_pass)
+    else:
+        cases = acted.get((function.function, function.metric), ())
+        if not cases:
+            return "--like: no case of it is on both sides with other replies"
+        found = estimated_components(cases)
+    return found or (
+        "planning needs two cases and repeats of them. Record with more: pytest --llm-repeats=5"
+    )
 
 
 def _mean(samples: Sequence[Sequence[float]]) -> float:

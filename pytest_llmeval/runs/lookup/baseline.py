@@ -92,11 +92,7 @@ def find_by_name(
     A file is meant by a name that looks like a path. By any other it is meant only where
     nothing else has that name, since a file of a commit must not take a branch's place.
 
-    Args:
-        reference: what was typed.
-        store: where runs are kept.
-        git: the state of the working tree.
-        excluding: ids of runs that are not the last one.
+    ``excluding`` holds ids of runs that are not the last one.
 
     Raises:
         BaselineUnreadable: the run is damaged.
@@ -105,13 +101,13 @@ def find_by_name(
     path = Path(os.path.expanduser(reference))  # noqa: PTH111 - raises nothing
     is_file = _is_file(path)
     if is_file and _PATH.match(reference):
-        return found(FoundRun(path, store.load(path)), reference, how="file")
+        return found_as(FoundRun(path, store.load(path)), reference, how="file")
     if reference == "last":
         newest = store.newest(excluding=excluding)
-        return None if newest is None else found(newest, reference, how="last")
+        return None if newest is None else found_as(newest, reference, how="last")
     stored = store.by_id(reference)
     if stored is not None:
-        return found(FoundRun(stored, store.load(stored)), reference, how="run id")
+        return found_as(FoundRun(stored, store.load(stored)), reference, how="run id")
     if not is_file or resolve_ref(reference, git=git) is not None:
         return None
     if tracked_below((path.absolute(),), top=git.top):
@@ -122,10 +118,10 @@ def find_by_name(
             f"branch, or take the file out of the commit:  git rm --cached {quoted}  "
             f"To compare with the file all the same name its path:  .{os.sep}{quoted}"
         )
-    return found(FoundRun(path, store.load(path)), reference, how="file")
+    return found_as(FoundRun(path, store.load(path)), reference, how="file")
 
 
-def found(run: FoundRun, reference: str, *, how: How, distance: int = 0) -> Baseline:
+def found_as(run: FoundRun, reference: str, *, how: How, distance: int = 0) -> Baseline:
     """Say of a run by which name, and how, it was found."""
     return Baseline(
         run=run.run,

@@ -13,7 +13,7 @@ from pytest_llmeval.runs.lookup.baseline import (
     Baseline,
     How,
     find_by_name,
-    found,
+    found_as,
     resolve_ref,
     trail_of,
 )
@@ -48,7 +48,7 @@ def find_candidate(reference: str, *, store: RunStore, git: GitState) -> Baselin
     for stored in eligible:
         if not any(_is_part(stored, of=other) for other in eligible):
             run = FoundRun(stored.path, store.load(stored.path), listing.notes)
-            return found(run, reference, how="commit")
+            return found_as(run, reference, how="commit")
     raise _nothing(reference, commit, where="", store=store)
 
 
@@ -68,10 +68,7 @@ def find_reference(reference: str, *, candidate: Run, store: RunStore, git: GitS
         store: where runs are kept.
         git: the state of the working tree.
 
-    Raises:
-        BaselineError: there is no such run.
-        BaselineUnreadable: it is damaged.
-        SettingsError: git tracks runs or replies of the store.
+    Raises: as ``find_candidate``.
     """
     named = _by_name(reference, store=store, git=git, besides=candidate.id)
     if named is not None:
@@ -96,7 +93,7 @@ def find_reference(reference: str, *, candidate: Run, store: RunStore, git: GitS
             if distance:
                 note = f"{distance} nearer commit(s) of {reference} have no run that will do"
                 best = replace(best, notes=(*best.notes, note))
-            return found(best, reference, how=how, distance=distance)
+            return found_as(best, reference, how=how, distance=distance)
     where = f" nor its {len(ancestors)} nearest ancestors" if ancestors else ""
     raise _nothing(reference, wanted, where=where, store=store)
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pytest_llmeval.errors import BaselineNotFound
-from pytest_llmeval.records import Outcome, Run, too_many_errored
+from pytest_llmeval.records import Outcome, Run, bare_run, too_many_errored
 from pytest_llmeval.runs.git import GitState, lacks_text, short_hash
 from pytest_llmeval.runs.lookup import missing
 from pytest_llmeval.runs.lookup.baseline import (
@@ -17,7 +17,7 @@ from pytest_llmeval.runs.lookup.baseline import (
     How,
     Trail,
     find_by_name,
-    found,
+    found_as,
     resolve_ref,
     trail_of,
 )
@@ -42,16 +42,13 @@ def find_baseline(
     """Find and read the run that a session is to be compared with.
 
     Args:
-        reference: the path of a run file, ``last``, a run id, a branch, a tag or a commit;
-            tried in this order, and at last a file whose name does not look like a path.
-            Refs lead to complete, clean runs of their commits alone; a run that is named
+        reference: names of commits lead to complete, clean runs alone; a run that is named
             otherwise may be of any kind, and the notes say of which.
         store: where runs are kept.
         git: the state at session start.
         root: rootpath relative to git's top level, ``.`` for the same.
         selection: the session's, see ``records.Run``.
-        models: models that the session is known to ask; preferred among several runs of
-            one commit.
+        models: models that the session is known to ask; preferred among runs of one commit.
         excluding: ids of runs that are found only if they are named themselves.
 
     Raises:
@@ -67,18 +64,30 @@ def find_baseline(
         return _as_named(named, search=search, git=git)
     if reference == "last":
         raise missing.no_run(store.folder)
+    found = _recorded(reference, search=search, git=git, store=store)
+    if isinstance(found, str):
+        return _nothing_yet(reference, found, root=root, folder=store.folder)
+    return found
+
+
+def _recorded(reference: str, *, search: Search, git: GitState, store: RunStore) -> Baseline | str:
+    """Find the nearest run that will do; if no eval was there yet, return the nearest commit."""
     trail, steps = _steps(reference, git=git)
-    recorded = _along(steps, reference, trail=trail, search=search, git=git)
-    if recorded is not None:
-        return recorded
+    found = _along(steps, reference, trail=trail, search=search, git=git)
+    if found is not None:
+        return found
     if search.unlike is not None:
         raise missing.unlike(reference, search.unlike)
     error = missing.nothing_recorded(reference, trail, search=search, git=git, folder=store.folder)
     nearest = steps[0][1]
     may_be_first = isinstance(error, BaselineNotFound)  # a shallow clone cannot tell
-    if may_be_first and git.top and lacks_text(MARKER, commit=nearest, top=git.top):
-        return _nothing_yet(reference, nearest, root=root, folder=store.folder)
+    if may_be_first and _has_no_eval(nearest, git=git):
+        return nearest
     raise error
+
+
+def _has_no_eval(commit: str, *, git: GitState) -> bool:
+    return git.top is not None and lacks_text(MARKER, commit=commit, top=git.top)
 
 
 def _as_named(named: Baseline, *, search: Search, git: GitState) -> Baseline:
@@ -144,7 +153,7 @@ def _along(
                 "this clone is shallow: the true merge-base may lie where history was cut off"
             ]
         how = _way(commit, trail=trail, git=git)
-        return replace(found(best, reference, how=how, distance=distance), notes=tuple(notes))
+        return replace(found_as(best, reference, how=how, distance=distance), notes=tuple(notes))
     return None
 
 
@@ -158,20 +167,7 @@ def _way(commit: str, *, trail: Trail, git: GitState) -> How:
 
 def _nothing_yet(reference: str, commit: str, *, root: str, folder: Path) -> Baseline:
     now = datetime.now(UTC)
-    run = Run(
-        id=new_run_id(now),
-        created=now.isoformat(timespec="seconds"),
-        commit=commit,
-        tree=None,
-        dirty=False,
-        ref=None,
-        root=root,
-        versions={},
-        selection=(),
-        complete=True,
-        partial=(),
-        cases=(),
-        trials=(),
-    )
+    created = now.isoformat(timespec="seconds")
+    run = bare_run(new_run_id(now), created=created, commit=commit, root=root)
     note = f"nothing to compare with yet: {short_hash(commit)} has no eval and no run"
     return Baseline(run=run, path=folder, reference=reference, how="nothing yet", notes=(note,))

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Better, Case, Outcome, Run, Trial
+from pytest_llmeval.records import (
+    PASS_METRIC,
+    SCORE_METRIC,
+    Better,
+    Case,
+    Outcome,
+    Run,
+    Trial,
+    bare_run,
+)
 from pytest_llmeval.runs.score_tables.reader import ScoreTable
 
 FUNCTION = "scores"
@@ -56,21 +66,8 @@ def _run_of(table: ScoreTable, *, unnamed: str, is_alone: bool, better: Better) 
             )
             cases.append(case)
             trials += _trials(case, of_case, metric=metric, known=known)
-    return Run(
-        id=table.reference,
-        created=table.created,
-        commit=None,
-        tree=None,
-        dirty=False,
-        ref=None,
-        root=".",
-        versions={},
-        selection=(),
-        complete=True,
-        partial=(),
-        cases=tuple(cases),
-        trials=tuple(trials),
-    )
+    run = bare_run(table.reference, created=table.created)
+    return replace(run, cases=tuple(cases), trials=tuple(trials))
 
 
 def _trials(
