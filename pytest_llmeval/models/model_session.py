@@ -181,10 +181,9 @@ class ModelSession:
     def intercepting(self, asker: Callable[[], CurrentTrial | None]) -> Iterator[None]:
         """Keep what clients of the application ask on behalf of whom ``asker`` returns."""
         from pytest_llmeval.models.intercept import patch
-        from pytest_llmeval.models.intercept.questions import Interception
         from pytest_llmeval.models.intercept.recognition import Recognition
 
-        interception = Interception(
+        interception = patch.Interception(
             asker,
             calls_of=self.calls_of,
             retries=self.retries,

@@ -25,8 +25,7 @@ from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.attribution import asking, current_asker, inherited_by_threads
 from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.intercept import patch as intercept
-from pytest_llmeval.models.intercept.patch import intercepting
-from pytest_llmeval.models.intercept.questions import Interception
+from pytest_llmeval.models.intercept.patch import Interception, intercepting
 from pytest_llmeval.models.intercept.recognition import Recognition
 from pytest_llmeval.records import Slot
 from tests.models.conftest import CountingTrial, Session

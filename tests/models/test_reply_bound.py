@@ -17,8 +17,7 @@ import httpx2
 import pytest
 
 from pytest_llmeval.models.attribution import asking, current_asker
-from pytest_llmeval.models.intercept.patch import intercepting
-from pytest_llmeval.models.intercept.questions import Interception
+from pytest_llmeval.models.intercept.patch import Interception, intercepting
 from pytest_llmeval.models.intercept.recognition import Recognition
 from tests.models.conftest import CountingTrial, Session
 from tests.servers.ollama_server import chat_reply

@@ -14,21 +14,133 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 from weakref import ref
 
 import httpx
 import httpx2
 
 from pytest_llmeval.errors import CallAbandoned, SettingsError
-from pytest_llmeval.models.calls import is_on_asyncio
-from pytest_llmeval.models.http.client_hook import received, received_async, uncached
+from pytest_llmeval.models.base import CurrentTrial
+from pytest_llmeval.models.calls import CachedCalls, is_on_asyncio
+from pytest_llmeval.models.http.client_hook import (
+    Question,
+    json_object,
+    received,
+    received_async,
+    uncached,
+)
+from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http_reply import HttpReply
-from pytest_llmeval.models.intercept.questions import Interception
+from pytest_llmeval.models.intercept.recognition import Recognition
+from pytest_llmeval.models.limits.retries import RetryPolicy
 
 LIBRARIES = (httpx2, httpx)
+# By this header the SDKs of openai and anthropic tell that they try again themselves.
+RETRYING = "x-stainless-retry-count"
 SEAMS = (("HTTPTransport", "handle_request"), ("AsyncHTTPTransport", "handle_async_request"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A request that is a question if its body agrees.
+
+    Attributes:
+        exchange: answers it.
+        url: where it goes.
+        is_known: any JSON object will do; else it must name a model.
+    """
+
+    exchange: Exchange
+    url: SplitResult
+    is_known: bool
+
+
+class Interception:
+    """Decides which requests of an application are kept, and on whose behalf.
+
+    Args:
+        trial_to_charge: returns the trial that asks; None where a request is to be left alone.
+        calls_of: makes the calls of a trial.
+        retries: how to try again.
+        recognition: tells questions to models from other traffic.
+        note: takes a sentence for the section.
+
+    Attributes:
+        most: bytes that are read of a reply.
+    """
+
+    def __init__(
+        self,
+        trial_to_charge: Callable[[], CurrentTrial | None],
+        *,
+        calls_of: Callable[[CurrentTrial], CachedCalls],
+        retries: RetryPolicy,
+        recognition: Recognition,
+        note: Callable[[str], None],
+    ) -> None:
+        self.most = retries.max_reply_bytes
+        self._retries = retries
+        self._trial_to_charge = trial_to_charge
+        self._calls_of = calls_of
+        self._recognition = recognition
+        self._note = note
+        self._noted: set[str] = set()
+
+    def sdk_trial(self, request: Any) -> CurrentTrial | None:
+        """Return the trial that sends a request by an SDK; None where it is to be left alone."""
+        return self._trial_to_charge() if RETRYING in request.headers else None
+
+    def candidate(self, request: Any) -> Candidate | None:
+        """Look at all but the body of a request; None for one that is to be left alone."""
+        trial = self._trial_to_charge()
+        if trial is None or request.method != "POST":
+            return None
+        url, headers = urlsplit(str(request.url)), request.headers
+        vendor = self._recognition.vendor_of(request.method, url, headers)
+        if vendor is None:
+            return None
+        certainty = self._recognition.certainty(vendor, url, headers)
+        if certainty != "no":
+            exchange = Exchange(dialect=vendor, calls=self._calls_of(trial), retries=self._retries)
+            return Candidate(exchange=exchange, url=url, is_known=certainty == "known")
+        if url.path.endswith("/chat/completions"):
+            self._tell(
+                url,
+                "was left alone, though it looks like a question to a model. If it is one, "
+                f"name the host in the ini file: llm_intercept_hosts = {_host(url)}",
+            )
+        return None
+
+    def question(self, library: Any, request: Any, candidate: Candidate) -> Question | None:
+        """Look at the body of a candidate, which has been read; None as above."""
+        body = json_object(request.content)
+        if body is None:
+            return None
+        if not candidate.is_known:
+            if not isinstance(body.get("model"), str):
+                return None
+            self._tell(candidate.url, "was taken for a question to a model, as it names one")
+        return Question(
+            library,
+            request,
+            body=body,
+            exchange=candidate.exchange,
+            retries_errors=RETRYING in request.headers,
+        )
+
+    def _tell(self, url: SplitResult, what: str) -> None:
+        shown = f"{url.scheme}://{_host(url)}{url.path}"
+        if shown not in self._noted:
+            self._noted.add(shown)
+            self._note(f"POST {shown} {what}")
+
+
+def _host(url: SplitResult) -> str:
+    return url.netloc.rpartition("@")[2]  # without user and password
 
 
 @contextmanager

@@ -1,13 +1,12 @@
 """Telling the requests of an application that are questions to a model from all others.
 
 A path alone is no proof: many a service has one that ends in /completions. So the request
-must also go to, or be sent by, something that is known to speak a vendor's language.
+must also go to, or be sent by, something that is known to speak a vendor's dialect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Literal
 from urllib.parse import SplitResult, urlsplit
 
@@ -15,7 +14,7 @@ from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.http.exchange import is_kept
 from pytest_llmeval.models.http.masking import key_of_environment
-from pytest_llmeval.models.providers.vendor import Vendor, vendor_named
+from pytest_llmeval.models.providers.vendor import Headers, Vendor, vendor_named
 from pytest_llmeval.vendors import VENDORS
 
 Certainty = Literal["known", "if it names a model", "no"]
@@ -35,31 +34,11 @@ def check_keys() -> None:
             key_of_environment(variable)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
-    """What is looked at of a request before its body is.
-
-    Attributes:
-        method: in upper case.
-        url: as sent.
-        headers: by their names in lower case.
-    """
-
-    method: str
-    url: str
-    headers: Mapping[str, str]
-
-    @property
-    def parts(self) -> SplitResult:
-        """The URL, taken apart."""
-        return urlsplit(self.url)
-
-
 class Recognition:
     """Tells questions to models from all other traffic.
 
     Args:
-        hosts: others that speak a vendor's language: ``host`` or ``host:port``.
+        hosts: others that speak a vendor's dialect: ``host`` or ``host:port``.
     """
 
     def __init__(self, hosts: Sequence[str] = ()) -> None:
@@ -68,32 +47,29 @@ class Recognition:
         # The longest first: /api/embeddings of one ends as /embeddings of another does.
         self._by_path = sorted(by_path, key=lambda pair: len(pair[0]), reverse=True)
 
-    def dialect_of(self, head: Head) -> Vendor | None:
+    def vendor_of(self, method: str, url: SplitResult, headers: Headers) -> Vendor | None:
         """Find the vendor in whose dialect a request may be, by method, path and type."""
-        path = head.parts.path
-        vendor = next((vendor for end, vendor in self._by_path if path.endswith(end)), None)
-        content_type = head.headers.get("content-type", "")
-        if vendor is None or not is_kept(
-            vendor, method=head.method, path=path, content_type=content_type
-        ):
-            return None
-        return vendor
+        for end, vendor in self._by_path:
+            if url.path.endswith(end):
+                content_type = headers.get("content-type", "")
+                is_one = is_kept(vendor, method=method, path=url.path, content_type=content_type)
+                return vendor if is_one else None
+        return None
 
-    def certainty(self, head: Head, vendor: Vendor) -> Certainty:
+    def certainty(self, vendor: Vendor, url: SplitResult, headers: Headers) -> Certainty:
         """Tell whether a request in that dialect goes to, or comes from, somebody who speaks it.
 
         Returns:
             "if it names a model" where the body has the last word.
         """
-        url = head.parts
         host = url.hostname or ""
         if host in self._hosts or f"{host}:{_port(url)}" in self._hosts:
             return "known"
         if _is_vendors(host, vendor) or _is_below_base_url(url, vendor):
             return "known"
-        if vendor.is_marked(head.headers):
+        if vendor.is_marked(headers):
             return "known"
-        return "if it names a model" if vendor.may_be_meant(url, head.headers) else "no"
+        return "if it names a model" if vendor.may_be_meant(url, headers) else "no"
 
 
 def _is_vendors(host: str, vendor: Vendor) -> bool:
@@ -106,13 +82,9 @@ def _is_below_base_url(url: SplitResult, vendor: Vendor) -> bool:
         port = _port(base)
     except (SettingsError, ValueError):  # the client that reads it will say so
         return False
-    if not base.hostname or (base.scheme, base.hostname, port) != (
-        url.scheme,
-        url.hostname,
-        _port(url),
-    ):
-        return False
-    return url.path.startswith(base.path.rstrip("/") + "/")
+    is_same = (base.scheme, base.hostname, port) == (url.scheme, url.hostname, _port(url))
+    is_below = url.path.startswith(base.path.rstrip("/") + "/")
+    return bool(base.hostname) and is_same and is_below
 
 
 def _port(url: SplitResult) -> int | None:

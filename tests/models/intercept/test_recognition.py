@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import pytest
 
-from pytest_llmeval.models.intercept.recognition import Head, Recognition
+from pytest_llmeval.models.intercept.recognition import Recognition
 
 JSON = {"content-type": "application/json"}
 CHAT = "/v1/chat/completions"
@@ -21,9 +23,11 @@ def seen(url: str, *, method: str = "POST", **headers: str) -> str:
     """Vendor and certainty, of a recognition that was told of two hosts."""
     recognition = Recognition(("gw.example.com", "Other.example.com:99"))
     named = {name.replace("_", "-"): text for name, text in headers.items()}
-    head = Head(method=method, url=url, headers={**JSON, **named})
-    dialect = recognition.dialect_of(head)
-    return "" if dialect is None else f"{dialect.provider}: {recognition.certainty(head, dialect)}"
+    parts, all_headers = urlsplit(url), {**JSON, **named}
+    vendor = recognition.vendor_of(method, parts, all_headers)
+    if vendor is None:
+        return ""
+    return f"{vendor.provider}: {recognition.certainty(vendor, parts, all_headers)}"
 
 
 @pytest.mark.parametrize(
