@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from pytest_llmeval.cache.key import PARTS
 from pytest_llmeval.cache.replies import Answer, Replies
-from pytest_llmeval.cache.requests import encode_request, row_name
+from pytest_llmeval.cache.requests import pack_request, row_name
 from pytest_llmeval.cache.storage.queries import Change
 from pytest_llmeval.cache.storage.store import Store
 from pytest_llmeval.cli import main
@@ -156,7 +156,8 @@ def test_export_and_import_carry_replies(home: Path, tmp_path: Path) -> None:
 def test_what_came_with_a_file_cannot_steer_the_terminal(home: Path) -> None:
     evil = "\x1b]0;x\x07\n::error::y"
     told = {"body": {"model": evil}, "provider": "p", "method": "", "origin": evil, "path": ""}
-    row = encode_request({**dict.fromkeys(PARTS), **told}, session="s")
+    parts = {**dict.fromkeys(PARTS), **told}
+    row = pack_request({"schema": 1, "request": parts, "session": "s"})
     assert row is not None
     with contextlib.closing(Store(home, warn=print)) as store:
         store.rewrite(lambda _rows: Change(added=[(row_name(KEY), row)]))

@@ -86,9 +86,9 @@ def _cause(call: Call, store: Store, requests: Sequence[StoredRequest]) -> str:
 
 def _session_of(call: Call, store: Store) -> str | None:
     for stored in store.rows(f"{call.key}/{call.slot}/*"):
-        row = decode_or_none(stored.value)
-        if row is not None and row.reply.draw == call.draw:
-            return row.session
+        reply = decode_or_none(stored.value)
+        if reply is not None and reply.draw == call.draw:
+            return reply.session
     return None
 
 
@@ -190,7 +190,8 @@ def _sides(difference: Difference) -> str:
     asked, stored = difference.asked, difference.stored
     if asked is None or stored is None:
         return f"{_shown(asked, 0)} here, {_shown(stored, 0)} stored"
-    start = _first_unlike(asked, stored)
+    pairs = enumerate(zip(asked, stored, strict=False))
+    start = next((i for i, (a, b) in pairs if a != b), min(len(asked), len(stored)))
     return f"{_shown(asked, start)} here, {_shown(stored, start)} stored"
 
 
@@ -201,8 +202,3 @@ def _shown(text: str | None, differs_at: int) -> str:
     # What is stored may hold anything, a terminal's escape codes too.
     cut = "".join(c if c.isprintable() else "?" for c in text[begin : begin + SHOWN])
     return f"{'...' * (begin > 0)}{cut}{'...' * (begin + SHOWN < len(text))}"
-
-
-def _first_unlike(one: str, other: str) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))

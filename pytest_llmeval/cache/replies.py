@@ -15,7 +15,6 @@ from pytest_llmeval.cache.reply import (
     Accepts,
     Answer,
     Fact,
-    Row,
     StoredReply,
     accept_any,
     decode,
@@ -150,7 +149,7 @@ class Replies:
             TypeError, ValueError: the answer is not 2xx, or its facts are no JSON scalars.
         """
         if self._mode == "off" or self._is_closed:
-            return StoredReply.fresh(call())
+            return StoredReply.fresh(call(), session=self._session)
         name = f"{key}/{slot}"
         session = self._session if self._mode == "refresh" else ""  # it replays its own draws only
         return self._flights.share(
@@ -176,7 +175,8 @@ class Replies:
         """
         if self._mode == "off":
             return None
-        newest, generation = None, 0
+        newest: StoredReply | None = None
+        generation = 0
         try:
             store = self._store or self._open()
             while True:  # two at a time: nearly always there is one, and there are no gaps
@@ -184,9 +184,7 @@ class Replies:
                 for row_name, found in zip(names, store.find(*names), strict=True):
                     if found is None:
                         return newest
-                    row = self._row(row_name, found)
-                    if row is not None and self._may_replay(row, accepts):
-                        newest = row.reply
+                    newest = self._replayable(row_name, found, accepts) or newest
                 generation += len(names)
         except CacheUnusable as exc:
             if self._mode == "replay":
@@ -194,19 +192,17 @@ class Replies:
             self._warn_unusable(exc)
             return None
 
-    def _may_replay(self, row: Row, accepts: Accepts) -> bool:
-        is_own = self._mode != "refresh" or row.session == self._session
-        return is_own and accepts(row.reply)
-
-    def _row(self, name: str, found: bytes | RowRefused) -> Row | None:
-        """Read a row, None if it is refused."""
+    def _replayable(
+        self, name: str, found: bytes | RowRefused, accepts: Accepts
+    ) -> StoredReply | None:
+        """Read a row; None if it is refused or may not be replayed."""
         try:
-            if isinstance(found, RowRefused):
-                raise found
-            return decode(found)
+            reply = decode(found)
         except RowRefused as exc:
             self._warn_refused(name, exc)
             return None
+        is_own = self._mode != "refresh" or reply.session == self._session
+        return reply if is_own and accepts(reply) else None
 
     def _pay_alone(
         self,
@@ -221,11 +217,11 @@ class Replies:
         stored = self._stored(name, accepts)
         if stored is not None:
             return stored
-        reply = StoredReply.fresh(call())
+        reply = StoredReply.fresh(call(), session=self._session)
         if self._is_closed:
             return reply
         try:
-            value = encode(reply, session=self._session)
+            value = encode(reply)
             store = self._store or self._open()
             beside: list[NewRow] = []
             if request is not None and key not in self._kept_keys:
@@ -238,11 +234,11 @@ class Replies:
         except (CacheUnusable, RowRefused) as exc:
             self._warn_unusable(exc)
             return reply
-        return replace(winner.reply, replayed=False)
+        return replace(winner, replayed=False)
 
     def _file(
         self, store: Store, name: str, value: bytes, *, beside: Sequence[NewRow], accepts: Accepts
-    ) -> Row | None:
+    ) -> StoredReply | None:
         """Store as the next generation, unless another process has just stored this draw.
 
         Args:
@@ -250,10 +246,10 @@ class Replies:
             name: of the draw.
             value: of the row.
             beside: rows to store along with it.
-            accepts: which row of the other process counts as this draw.
+            accepts: which reply of the other process counts as this draw.
 
         Returns:
-            The row of the other process, None if ours was stored.
+            The reply of the other process, None if ours was stored.
         """
         generation = 0
         while True:
@@ -271,9 +267,9 @@ class Replies:
             (found,) = store.find(row_name)
             if found is None:  # the cache was set aside meanwhile: leave no gap in the new one
                 continue
-            row = self._row(row_name, found)
-            if row is not None and self._may_replay(row, accepts):
-                return row
+            theirs = self._replayable(row_name, found, accepts)
+            if theirs is not None:
+                return theirs
             generation += 1
 
     def _open(self) -> Store:

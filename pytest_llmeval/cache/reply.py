@@ -57,6 +57,8 @@ class StoredReply:
         draw: 32 hex digits, born when the call was paid for.
         sha256: digest of the body, 64 hex digits.
         headers: the kept ones, names in lower case.
+        session: the one that paid for it.
+        created: when, UTC; "" if not known.
         replayed: no call was made for it now.
     """
 
@@ -66,10 +68,12 @@ class StoredReply:
     status: int
     headers: Mapping[str, str]
     facts: Mapping[str, Fact]
+    session: str
+    created: str
     replayed: bool
 
     @classmethod
-    def fresh(cls, answer: Answer) -> StoredReply:
+    def fresh(cls, answer: Answer, *, session: str) -> StoredReply:
         """Give an answer that has just been paid for its draw id.
 
         Raises:
@@ -84,6 +88,8 @@ class StoredReply:
             status=answer.status,
             headers=_kept(answer.headers),
             facts=dict(answer.facts),
+            session=session,
+            created=datetime.now(UTC).strftime(TIME),
             replayed=False,
         )
 
@@ -97,16 +103,7 @@ def accept_any(_reply: StoredReply) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A stored reply, the session that paid for it, and when (UTC; "" if not known)."""
-
-    reply: StoredReply
-    session: str
-    created: str
-
-
-def encode(reply: StoredReply, *, session: str) -> bytes:
+def encode(reply: StoredReply) -> bytes:
     """Write a reply as the value of a row.
 
     Raises:
@@ -120,8 +117,8 @@ def encode(reply: StoredReply, *, session: str) -> bytes:
         "status": reply.status,
         "headers": dict(reply.headers),
         "facts": dict(reply.facts),
-        "created": datetime.now(UTC).strftime(TIME),
-        "session": session,
+        "created": reply.created,
+        "session": reply.session,
     }
     return pack(header, reply.body)
 
@@ -152,29 +149,33 @@ def unpack(value: bytes) -> tuple[dict[str, Any], bytes]:
     return header, body
 
 
-def decode(value: bytes) -> Row:
+def decode(value: bytes | RowRefused) -> StoredReply:
     """Read what ``encode`` wrote.
 
     Raises:
         RowRefused: it did not write this.
     """
+    if isinstance(value, RowRefused):
+        raise value
     header, body = unpack(value)
-    reply = StoredReply(
+    created = str(header.get("created"))
+    return StoredReply(
         draw=header["draw"],
         sha256=header["sha256"],
         body=body,
         status=header["status"],
         headers=_kept(header["headers"]),
         facts=header["facts"],
+        session=header["session"],
+        created=created if _TIME.fullmatch(created) else "",
         replayed=True,
     )
-    return Row(reply, header["session"], _time(header.get("created")))
 
 
-def decode_or_none(value: bytes | None) -> Row | None:
+def decode_or_none(value: bytes | RowRefused) -> StoredReply | None:
     """Read the value of a row; None if ``encode`` did not write it."""
     try:
-        return None if value is None else decode(value)
+        return decode(value)
     except RowRefused:
         return None
 
@@ -204,23 +205,33 @@ def inflate(value: bytes, *, limit: int) -> bytes:
     return data
 
 
+def parse_object(text: bytes, name: str) -> dict[str, Any]:
+    """Parse a JSON object that we wrote.
+
+    Args:
+        text: of it.
+        name: what to call it.
+
+    Raises:
+        RowRefused: it is none.
+    """
+    try:
+        parsed = parse_json(text)
+    except ValueError as exc:
+        raise RowRefused(f"{name} is no JSON ({exc})") from exc
+    if not isinstance(parsed, dict):
+        raise RowRefused(f"{name} is no JSON object")
+    return parsed
+
+
 def _parse_header(line: bytes) -> dict[str, Any]:
     if len(line) > MAX_HEADER:
         raise RowRefused(f"its header is longer than {MAX_HEADER} bytes")
-    try:
-        header = parse_json(line)
-    except ValueError as exc:
-        raise RowRefused(f"its header is no JSON ({exc})") from exc
-    if not isinstance(header, dict):
-        raise RowRefused("its header is no JSON object")
+    header = parse_object(line, "its header")
     for name, is_right in _FIELDS:
         if not is_right(header.get(name)):
             raise RowRefused(f"its header has no proper {name}")
     return header
-
-
-def _time(value: Any) -> str:
-    return value if isinstance(value, str) and _TIME.fullmatch(value) else ""
 
 
 def _is_hex(digits: int) -> Callable[[Any], bool]:
@@ -228,20 +239,8 @@ def _is_hex(digits: int) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, str) and fits(value) is not None
 
 
-def _is_success(value: Any) -> bool:
-    return type(value) is int and value in SUCCESS
-
-
-def _are_headers(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_sendable, value.values()))
-
-
 def _is_sendable(value: Any) -> bool:
     return isinstance(value, str) and value.isascii() and value.isprintable()
-
-
-def _are_facts(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_fact, value.values()))
 
 
 def _is_fact(value: Any) -> bool:
@@ -254,8 +253,8 @@ _FIELDS: Sequence[tuple[str, Callable[[Any], bool]]] = (
     ("schema", lambda value: value == SCHEMA),
     ("draw", _is_hex(32)),
     ("sha256", _is_hex(64)),
-    ("status", _is_success),
-    ("headers", _are_headers),
-    ("facts", _are_facts),
+    ("status", lambda value: type(value) is int and value in SUCCESS),
+    ("headers", lambda value: isinstance(value, dict) and all(map(_is_sendable, value.values()))),
+    ("facts", lambda value: isinstance(value, dict) and all(map(_is_fact, value.values()))),
     ("session", lambda value: isinstance(value, str)),
 )

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pytest_llmeval.cache.key import PARTS, Canonical, is_secret_name, parse_json
-from pytest_llmeval.cache.reply import MAX_HEADER, TIME, inflate
+from pytest_llmeval.cache.key import PARTS, Canonical, is_secret_name
+from pytest_llmeval.cache.reply import MAX_HEADER, TIME, inflate, parse_object
 from pytest_llmeval.errors import RowRefused
 
 if TYPE_CHECKING:
@@ -65,8 +65,12 @@ def new_request_rows(
     Raises:
         CacheUnusable: the database cannot be read.
     """
+    created = datetime.now(UTC).strftime(TIME)
     try:
-        value = encode_request(parts_to_keep(request), session=session)
+        parts = parts_to_keep(request)
+        value = pack_request(
+            {"schema": SCHEMA, "request": parts, "created": created, "session": session}
+        )
         if value is not None and store.get(row_name(key)) is None:
             yield row_name(key), value
     except (RowRefused, RecursionError):  # nested so deeply that only C can follow
@@ -77,7 +81,7 @@ def stored_requests(rows: Iterable[StoredRow]) -> Iterator[StoredRequest]:
     """Read requests from the rows among these that hold one; what is refused is passed over."""
     for row in rows:
         try:
-            if row.value is not None and row.name.startswith(PREFIX):
+            if isinstance(row.value, bytes) and row.name.startswith(PREFIX):
                 line = unpack_request(row.value)
                 key = row.name.removeprefix(PREFIX)
                 yield StoredRequest(key, line["request"], line["session"])
@@ -85,23 +89,12 @@ def stored_requests(rows: Iterable[StoredRow]) -> Iterator[StoredRequest]:
             continue
 
 
-def encode_request(parts: Parts, *, session: str) -> bytes | None:
-    """Write a request as the value of a row; None if it is too long even so.
+def pack_request(line: Mapping[str, Any]) -> bytes | None:
+    """Put a line as the value of a row; None if it is too long.
 
     Raises:
-        TypeError, ValueError: the body is no JSON.
+        TypeError, ValueError: it is no JSON.
     """
-    line = {
-        "schema": SCHEMA,
-        "request": dict(parts),
-        "created": datetime.now(UTC).strftime(TIME),
-        "session": session,
-    }
-    return pack_request(line)
-
-
-def pack_request(line: Mapping[str, Any]) -> bytes | None:
-    """Put a line as the value of a row; None if it is too long."""
     text = json.dumps(line, separators=(",", ":"), allow_nan=False).encode("ascii")
     return zlib.compress(text, 1) if len(text) <= MAX_HEADER else None
 
@@ -112,11 +105,8 @@ def unpack_request(value: bytes) -> dict[str, Any]:
     Raises:
         RowRefused: ``pack_request`` did not write this.
     """
-    try:
-        line = parse_json(inflate(value, limit=MAX_HEADER))
-    except ValueError as exc:
-        raise RowRefused(f"it is no JSON ({exc})") from exc
-    if not isinstance(line, dict) or line.get("schema") != SCHEMA:
+    line = parse_object(inflate(value, limit=MAX_HEADER), "it")
+    if line.get("schema") != SCHEMA:
         raise RowRefused("it is no request of a known schema")
     parts = line.get("request")
     if not isinstance(parts, dict) or parts.keys() != set(PARTS):

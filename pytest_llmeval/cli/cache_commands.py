@@ -5,24 +5,21 @@ from __future__ import annotations
 import difflib
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import click
 
 from pytest_llmeval.cache.admin.contents import count_contents
-from pytest_llmeval.cache.admin.prune import Pruning
 from pytest_llmeval.cache.admin.prune import prune as prune_rows
-from pytest_llmeval.cache.admin.transfer import Merging, export, merge, read_export
+from pytest_llmeval.cache.admin.transfer import export, merge, read_export
 from pytest_llmeval.cache.explain import explain_calls
 from pytest_llmeval.cache.reply import TIME
 from pytest_llmeval.cache.storage.directory import refuse_link
 from pytest_llmeval.cache.storage.disk import DBNAME
-from pytest_llmeval.cache.storage.queries import Change, StoredRow
 from pytest_llmeval.cache.storage.store import Store
 from pytest_llmeval.cli.common import echo
 from pytest_llmeval.cli.home import directory_option, home_of
@@ -102,7 +99,7 @@ def prune(age: str, references: tuple[str, ...], directory: Path | None, *, yes:
             return
         if not yes:
             click.confirm("Delete them for good?", abort=True)
-        _rewrite(store, plan)
+        store.rewrite(plan)
 
 
 @cache.command("export")
@@ -121,7 +118,7 @@ def import_file(path: Path, directory: Path | None) -> None:
     """Take in the replies of a FILE that export wrote; none that is here is changed."""
     foreign = read_export(path)
     with _opened(_home(directory, must_exist=False)) as store:
-        done = _rewrite(store, lambda rows: merge(rows, foreign))
+        done = store.rewrite(partial(merge, foreign=foreign))
     click.echo(cached.merged(done, path))
 
 
@@ -164,21 +161,6 @@ def _opened(home: Path) -> Iterator[Store]:
         yield store
     finally:
         store.close()
-
-
-P = TypeVar("P", Pruning, Merging)
-
-
-def _rewrite(store: Store, plan: Callable[[Iterable[StoredRow]], P]) -> P:
-    """Change the cache by a plan that is made while nobody else can write, and return it."""
-    made: list[P] = []
-
-    def change(rows: Iterable[StoredRow]) -> Change:
-        made.append(plan(rows))
-        return made[-1].change
-
-    store.rewrite(change)
-    return made[-1]
 
 
 def _trials_of(run: Run, nodeid: str) -> list[Trial]:

@@ -73,7 +73,7 @@ def test_four_processes_lose_no_reply_and_agree_on_every_draw(
         f"{KEY}/{trial}/0/0" for trial in range(60)
     )
     paid = Counter(body for result in results for body in result["paid"])
-    assert Counter(row.reply.body.decode() for row in rows.values()) == paid
+    assert Counter(row.body.decode() for row in rows.values()) == paid
     assert max(paid.values()) == 1
     assert all(result["warned"] == [] for result in results)
 

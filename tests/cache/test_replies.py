@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache.replies import Accepts, Answer, Replies
-from pytest_llmeval.cache.reply import Row, decode
+from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.cache.reply import StoredReply, decode
 from pytest_llmeval.errors import CacheError, ReplayMiss
 from pytest_llmeval.records import Slot
 from tests.cache.calls import KEY, SLOT, answered, never, says
@@ -191,15 +191,15 @@ def test_a_refreshed_draw_is_found_though_all_is_cleared_as_it_is_stored(
 ) -> None:
     answered(make_replies(), KEY, SLOT, says("Quito"))
     refreshing = make_replies("refresh", session="s2")
-    may_replay, asked = refreshing._may_replay, []
+    replayable, asked = refreshing._replayable, []
 
-    def clears_at_last(row: Row, accepts: Accepts) -> bool:
-        asked.append(row)
+    def clears_at_last(name: str, *found: Any) -> StoredReply | None:
+        asked.append(name)
         if len(asked) == 3:  # once it was looked up, claimed, and found to be there
             refreshing._open().clear()
-        return may_replay(row, accepts)
+        return replayable(name, *found)
 
-    monkeypatch.setattr(refreshing, "_may_replay", clears_at_last)
+    monkeypatch.setattr(refreshing, "_replayable", clears_at_last)
     drawn = answered(refreshing, KEY, SLOT, says("Lima"))
 
     assert len(asked) == 3
@@ -303,7 +303,7 @@ def test_what_the_loser_of_a_race_paid_for_is_kept(make_replies: Make, sql: Sql)
     prefix, _, draw = second.rpartition("/")
     assert prefix == f"{KEY}/0/0/spare"
     [(value,)] = sql("SELECT value FROM Cache WHERE key = ?", second)
-    found = decode(value).reply
+    found = decode(value)
     assert (found.draw, found.body) == (draw, b"ours")
 
 

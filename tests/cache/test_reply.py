@@ -41,15 +41,15 @@ def test_rows_of_the_first_release_can_be_read() -> None:
         "0bbd8af35c66a1a4d2421a81d351424d971a8b4f430773d9767ee7f58bca3152c79e12b8b22f4bd3c60b"
         "793e3234c7281085c25739398d4ecab7bbadd67647032ac2ede10a4c3f0cee115ee6f6cadb1fe0bf6537"
     )  # fmt: skip
-    row = decode(bytes.fromhex(golden))
-    assert row.session == "s1"
-    assert row.reply == StoredReply(
+    assert decode(bytes.fromhex(golden)) == StoredReply(
         draw=HEADER["draw"],
         sha256=HEADER["sha256"],
         body=BODY,
         status=200,
         headers=HEADER["headers"],
         facts=HEADER["facts"],
+        session="s1",
+        created=HEADER.get("created", ""),
         replayed=True,
     )
 
@@ -64,19 +64,21 @@ def test_rows_of_the_first_release_can_be_read() -> None:
 def test_what_is_written_is_read_back(
     body: bytes, status: int, facts: dict[str, Any], session: str
 ) -> None:
-    fresh = StoredReply.fresh(Answer(body, status, {"content-type": "text/plain"}, facts))
-    row = decode(encode(fresh, session=session))
-    assert row.session == session
-    assert (row.reply.draw, row.reply.sha256, row.reply.body) == (
+    fresh = StoredReply.fresh(
+        Answer(body, status, {"content-type": "text/plain"}, facts), session=session
+    )
+    row = decode(encode(fresh))
+    assert (row.session, row.created) == (session, fresh.created)
+    assert (row.draw, row.sha256, row.body) == (
         fresh.draw, hashlib.sha256(body).hexdigest(), body,
     )  # fmt: skip
-    assert (row.reply.status, row.reply.headers, row.reply.facts) == (
+    assert (row.status, row.headers, row.facts) == (
         status, {"content-type": "text/plain"}, facts,
     )  # fmt: skip
 
 
 def test_every_fresh_reply_has_a_draw_of_its_own() -> None:
-    draws = {StoredReply.fresh(Answer(b"same")).draw for _ in range(100)}
+    draws = {StoredReply.fresh(Answer(b"same"), session="s1").draw for _ in range(100)}
     assert len(draws) == 100
     assert all(len(draw) == 32 and int(draw, 16) >= 0 for draw in draws)
 
@@ -88,7 +90,7 @@ def test_only_the_content_type_is_kept_of_the_headers() -> None:
         "Authorization": "Bearer hunter2",
         "openai-organization": "acme",
     }
-    assert StoredReply.fresh(Answer(b"", 200, headers)).headers == {
+    assert StoredReply.fresh(Answer(b"", 200, headers), session="s1").headers == {
         "content-type": "application/json"
     }
 
@@ -96,25 +98,23 @@ def test_only_the_content_type_is_kept_of_the_headers() -> None:
 def test_a_header_that_a_row_should_not_hold_is_left_out_when_it_is_read() -> None:
     planted = {"content-encoding": "gzip", "Content-Type": "text/plain", "location": "http://x"}
 
-    assert decode(stored({**HEADER, "headers": planted})).reply.headers == {
-        "content-type": "text/plain"
-    }
+    assert decode(stored({**HEADER, "headers": planted})).headers == {"content-type": "text/plain"}
 
 
 @pytest.mark.parametrize("text", ["text/\nplain", "té/xt", "\udc80", "a\x00"])
 def test_a_content_type_that_no_header_can_have_is_neither_kept_nor_read(text: str) -> None:
     headers = {"content-type": text}
 
-    assert StoredReply.fresh(Answer(b"", headers=headers)).headers == {}
+    assert StoredReply.fresh(Answer(b"", headers=headers), session="s1").headers == {}
     with pytest.raises(RowRefused, match="no proper headers"):
         decode(stored({**HEADER, "headers": headers}))
 
 
 @pytest.mark.parametrize("fact", [float("nan"), float("inf"), b"bytes", {1}])
 def test_facts_that_are_no_json_cannot_be_written(fact: Any) -> None:
-    reply = StoredReply.fresh(Answer(b"", facts={"fact": fact}))
+    reply = StoredReply.fresh(Answer(b"", facts={"fact": fact}), session="s1")
     with pytest.raises((TypeError, ValueError)):
-        encode(reply, session="s1")
+        encode(reply)
 
 
 @pytest.mark.parametrize(
@@ -189,12 +189,12 @@ def test_only_what_can_be_read_back_is_written(
     size: int, *, can_be_read: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_BODY", 1000)
-    reply = StoredReply.fresh(Answer(b"0" * size))
+    reply = StoredReply.fresh(Answer(b"0" * size), session="s1")
     if can_be_read:
-        assert decode(encode(reply, session="")).reply.body == reply.body
+        assert decode(encode(reply)).body == reply.body
     else:
         with pytest.raises(RowRefused, match="too large"):
-            encode(reply, session="")
+            encode(reply)
 
 
 def test_bound_of_a_reply_is_256_mib() -> None:

@@ -13,8 +13,8 @@ from pytest_llmeval.cache import requests as module
 from pytest_llmeval.cache.key import Canonical
 from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.cache.requests import (
-    encode_request,
     new_request_rows,
+    pack_request,
     parts_to_keep,
     unpack_request,
 )
@@ -96,10 +96,9 @@ def stored(line: object) -> bytes:
 
 
 def test_what_is_written_is_read_back() -> None:
-    value = encode_request(parts_to_keep(asks()), session="s1")
+    value = pack_request(LINE)
     assert value is not None
-    line = unpack_request(value)
-    assert (line["request"], line["session"]) == (parts_to_keep(asks()), "s1")
+    assert unpack_request(value) == LINE
 
 
 def test_rows_of_the_first_release_can_be_read() -> None:
@@ -143,4 +142,4 @@ def test_a_long_text_is_cut_and_told_apart_by_its_digest() -> None:
 
 def test_a_request_that_is_too_long_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_HEADER", 100)
-    assert encode_request(parts_to_keep(asks()), session="s1") is None
+    assert pack_request(LINE) is None

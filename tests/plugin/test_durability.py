@@ -108,7 +108,7 @@ def stored(folder: Path) -> set[str]:
     with contextlib.closing(sqlite3.connect(database)) as connection:
         sql = "SELECT value FROM Cache WHERE key NOT LIKE 'request/%'"
         rows = connection.execute(sql).fetchall()
-    texts = [json.loads(decode(value).reply.body)["text"] for (value,) in rows]
+    texts = [json.loads(decode(value).body)["text"] for (value,) in rows]
     names = [text.partition(" ")[0] for text in texts]
     assert len(names) == len(set(names))
     return set(names)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pytest_llmeval.cache.reply import Row, decode_or_none
+from pytest_llmeval.cache.reply import StoredReply, decode_or_none
 from pytest_llmeval.cache.requests import PREFIX, Parts, stored_requests
 from pytest_llmeval.cache.storage.queries import StoredRow
 from pytest_llmeval.cache.storage.store import Store
@@ -36,14 +36,14 @@ class StoredDraw(NamedTuple):
         name: of its row.
         slot: its slot.
         generation: None for a spare one: another session's draw has its slot.
-        row: None if it is not one that we wrote.
+        reply: None if we did not write the row.
         size: bytes of the value.
     """
 
     name: str
     slot: SlotOfKey
     generation: int | None
-    row: Row | None
+    reply: StoredReply | None
     size: int
 
 
@@ -62,8 +62,9 @@ def draws_in(rows: Iterable[StoredRow]) -> Iterator[StoredDraw]:
     for stored in rows:
         parsed = parse_name(stored.name)
         if parsed is not None:
-            row = decode_or_none(stored.value)
-            yield StoredDraw(stored.name, *parsed, row, len(stored.value or b""))
+            reply = decode_or_none(stored.value)
+            size = len(stored.value) if isinstance(stored.value, bytes) else 0
+            yield StoredDraw(stored.name, *parsed, reply, size)
 
 
 @dataclass(slots=True)
@@ -103,7 +104,7 @@ def count_contents(store: Store) -> Contents:
     contents = Contents()
     for draw in draws_in(store.rows()):
         contents.size += draw.size
-        if draw.row is None:
+        if draw.reply is None:
             contents.refused += 1
             continue
         contents.requests.add(draw.slot.key)
@@ -111,10 +112,10 @@ def count_contents(store: Store) -> Contents:
             contents.spares += 1
         else:
             contents.slots[draw.slot] += 1
-        created = draw.row.created
-        contents.oldest = min(filter(None, (contents.oldest, created)), default="")
-        contents.newest = max(contents.newest, created)
-        served = str(draw.row.reply.facts.get("model", UNKNOWN))
+        times = contents.oldest, contents.newest, draw.reply.created
+        contents.oldest = min(filter(None, times), default="")
+        contents.newest = max(times)
+        served = str(draw.reply.facts.get("model", UNKNOWN))
         origin = origins.get(draw.slot.key, (served, UNKNOWN))
         contents.replies[origin] += 1
         contents.sizes[origin] += draw.size

@@ -12,18 +12,16 @@ from pytest_llmeval.cache.storage.queries import Change, StoredRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pruning:
-    """What is to go from a cache.
+class Pruning(Change):
+    """Draws and requests that are to go from a cache.
 
     Attributes:
-        change: for ``Store.rewrite``.
         replies: how many go; ``size`` is their bytes.
         requests: how many requests lose their last reply.
         spared: how many are old enough, and stay because they are kept.
         left: how many stay altogether.
     """
 
-    change: Change
     replies: int
     size: int
     requests: int
@@ -39,26 +37,24 @@ def prune(rows: Iterable[StoredRow], *, before: str, kept: Set[str]) -> Pruning:
 
     Args:
         rows: all rows of a cache.
-        before: only what was paid for before then goes, UTC as ``Row.created`` has it.
+        before: only what was paid for before then goes, UTC as ``StoredReply.created`` has it.
         kept: ids of draws that stay, however old.
     """
     rows = list(rows)
     draws = list(draws_in(rows))
     old = {draw.name: draw for draw in draws if _is_older(draw, before)}
-    locked = {draw.slot for draw in draws if draw.row is None}
+    locked = {draw.slot for draw in draws if draw.reply is None}
     going = {
         name: draw
         for name, draw in old.items()
-        if draw.slot not in locked and draw.row and draw.row.reply.draw not in kept
+        if draw.slot not in locked and draw.reply and draw.reply.draw not in kept
     }
     staying = [draw for draw in draws if draw.name not in going]
     keys = {draw.slot.key for draw in going.values()} - {draw.slot.key for draw in staying}
     names = {row.name for row in rows}
     return Pruning(
-        change=Change(
-            removed=[*going, *({row_name(key) for key in keys} & names)],
-            renamed=list(_moving_up(staying)),
-        ),
+        removed=[*going, *({row_name(key) for key in keys} & names)],
+        renamed=list(_moving_up(staying)),
         replies=len(going),
         size=sum(draw.size for draw in going.values()),
         requests=len(keys),
@@ -69,7 +65,7 @@ def prune(rows: Iterable[StoredRow], *, before: str, kept: Set[str]) -> Pruning:
 
 def _is_older(draw: StoredDraw, before: str) -> bool:
     """Whether a draw is; one that we did not write, or of unknown age, is not."""
-    return draw.row is not None and "" < draw.row.created < before
+    return draw.reply is not None and "" < draw.reply.created < before
 
 
 def _moving_up(staying: Iterable[StoredDraw]) -> Iterator[tuple[str, str]]:

@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmeval.cache.admin.contents import SlotOfKey, draws_in, parse_name
-from pytest_llmeval.cache.key import parse_json
-from pytest_llmeval.cache.reply import decode, pack, unpack
+from pytest_llmeval.cache.reply import decode, pack, parse_object, unpack
 from pytest_llmeval.cache.requests import PREFIX, pack_request, unpack_request
 from pytest_llmeval.cache.storage.queries import Change, NewRow, StoredRow
 from pytest_llmeval.cache.storage.store import Store
@@ -82,7 +81,7 @@ def read_export(path: Path) -> list[NewRow]:
     try:
         with path.open("rb") as plain, _unpacked(plain) as file:
             for number, text in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
-                line = _parsed(text)
+                line = parse_object(text, "it")
                 if number == 1:
                     _check_head(line)
                 elif "draws" in line:
@@ -106,7 +105,7 @@ def _order(row: StoredRow) -> tuple[str, int]:
 
 def _line(row: StoredRow) -> dict[str, Any] | None:
     try:
-        if row.value is None:
+        if isinstance(row.value, RowRefused):
             return None
         if row.name.startswith(PREFIX):
             return {"name": row.name, "request": unpack_request(row.value)}
@@ -144,16 +143,6 @@ def _unpacked(plain: io.BufferedReader) -> io.BufferedIOBase:
     magic = plain.read(len(PACKED))
     plain.seek(0)
     return gzip.GzipFile(fileobj=plain) if magic == PACKED else plain
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
-    try:
-        parsed = parse_json(line)
-    except ValueError as exc:
-        raise RowRefused(f"it is no JSON ({exc})") from exc
-    if not isinstance(parsed, dict):
-        raise RowRefused("it is no JSON object")
-    return parsed
 
 
 def _check_head(line: dict[str, Any]) -> None:
@@ -211,18 +200,16 @@ def _checked_end(line: dict[str, Any], rows: list[NewRow], *, rest: bytes) -> li
     return rows
 
 
-@dataclass(frozen=True, slots=True)
-class Merging:
-    """What the rows of a file add to a cache.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merging(Change):
+    """Rows of a file that are added to a cache.
 
     Attributes:
-        change: for ``Store.rewrite``.
         new: draws in slots that had none.
         spare: draws in slots that had another; a replay goes on finding that one.
         known: draws that the cache had already.
     """
 
-    change: Change
     new: int
     spare: int
     known: int
@@ -240,8 +227,8 @@ def merge(rows: Iterable[StoredRow], foreign: Sequence[NewRow]) -> Merging:
     for stored in draws_in(rows):
         if stored.generation is not None:
             taken.add(stored.slot)
-        if stored.row is not None:
-            present[stored.slot].add(stored.row.reply.draw)
+        if stored.reply is not None:
+            present[stored.slot].add(stored.reply.draw)
     generations: Counter[SlotOfKey] = Counter()
     counts: Counter[str] = Counter()
     added: list[NewRow] = []
@@ -250,7 +237,7 @@ def merge(rows: Iterable[StoredRow], foreign: Sequence[NewRow]) -> Merging:
         if parsed is None:  # a request; one that the cache has stays
             added.append((name, value))
             continue
-        (slot, generation), draw = parsed, decode(value).reply.draw
+        (slot, generation), draw = parsed, decode(value).draw
         if draw in present[slot]:
             counts["known"] += 1
             continue
@@ -263,4 +250,4 @@ def merge(rows: Iterable[StoredRow], foreign: Sequence[NewRow]) -> Merging:
             place = str(generations[slot])
             generations[slot] += 1
         added.append((f"{slot.key}/{slot.slot}/{place}", value))
-    return Merging(Change(added=added), counts["new"], counts["spare"], counts["known"])
+    return Merging(added=added, new=counts["new"], spare=counts["spare"], known=counts["known"])

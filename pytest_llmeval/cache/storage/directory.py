@@ -118,13 +118,10 @@ def set_aside(database: Path, *, seen: Identity) -> Path | None:
     try:
         if identity(database) != seen:
             return None
-        target = folder.with_name(_aside_name(folder.name))
+        now = f"{datetime.now(UTC):%Y%m%dT%H%M%S}"
+        target = folder.with_name(f"{folder.name}.damaged-{now}-{secrets.token_hex(3)}")
         folder.rename(target)
     finally:
         claim.unlink(missing_ok=True)
     (target / claim.name).unlink()
     return target
-
-
-def _aside_name(name: str) -> str:
-    return f"{name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"

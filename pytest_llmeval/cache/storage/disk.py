@@ -22,7 +22,6 @@ from diskcache.core import (
     DBNAME,
     DEFAULT_SETTINGS,
     METADATA,
-    UNKNOWN,
     Cache,
     Disk,
     Timeout,
@@ -30,10 +29,11 @@ from diskcache.core import (
 
 from pytest_llmeval.cache.storage.queries import (
     MODE_RAW,
-    Found,
+    AnyChange,
     NewRow,
     Plan,
     StoredRow,
+    Value,
     all_pages,
     checked_value,
     find_rows,
@@ -66,17 +66,10 @@ SUPER_JOURNAL_END = bytes.fromhex("d9d505f920a163d7")
 
 
 class BytesDisk(Disk):  # type: ignore[misc]  # diskcache has no types
-    """Names are text and values are bytes, both in the database; all else is refused."""
+    """Names are text and values are bytes, both in the database; all else is refused.
 
-    def put(self, key: object) -> tuple[str, bool]:
-        """Take a name for the database.
-
-        Raises:
-            RowRefused: it is no text.
-        """
-        if type(key) is not str:
-            raise RowRefused(f"a name must be text, not {type(key).__name__}")
-        return key, True
+    What is written needs no check: diskcache keeps such names and values as they are.
+    """
 
     def get(self, key: object, raw: object) -> str:
         """Read a name from the database.
@@ -88,25 +81,16 @@ class BytesDisk(Disk):  # type: ignore[misc]  # diskcache has no types
             raise RowRefused("its name is pickled or no text")
         return key
 
-    def store(
-        self, value: object, read: object, key: object = UNKNOWN
-    ) -> tuple[int, int, None, sqlite3.Binary]:
-        """Take a value for the database.
-
-        Raises:
-            RowRefused: it is not bytes.
-        """
-        if read or type(value) is not bytes:
-            raise RowRefused(f"a value must be bytes, not {type(value).__name__}")
-        return 0, MODE_RAW, None, sqlite3.Binary(value)
-
     def fetch(self, mode: object, filename: object, value: object, read: object) -> bytes:
         """Read a value from the database.
 
         Raises:
             RowRefused: it is pickled, lies in a file, or is not bytes.
         """
-        return checked_value(mode, filename, value)
+        found = checked_value(mode, filename, value)
+        if isinstance(found, RowRefused):
+            raise found
+        return found
 
     def remove(self, file_path: object) -> NoReturn:
         """Refuse to remove a file: we never made one.
@@ -187,7 +171,7 @@ class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
                     outcomes.append(exc)
         return outcomes
 
-    def find(self, *names: str) -> list[Found]:
+    def find(self, *names: str) -> list[Value | None]:
         """Read the values of rows; see ``find_rows``."""
         return find_rows(self._con, names)
 
@@ -195,7 +179,7 @@ class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
         """Read a page of rows; see ``read_page``."""
         return read_page(self._con, pattern, before)
 
-    def rewrite(self, plan: Plan) -> None:
+    def rewrite(self, plan: Plan[AnyChange]) -> AnyChange:
         """Change many rows in one transaction; see ``Store.rewrite``."""
         with self.transact():
             change = plan(all_pages(lambda before: self.page("*", before)))
@@ -204,6 +188,7 @@ class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
             self._con.executemany(RENAME, change.renamed)
             for name, value in change.added:
                 self.add(name, value)
+        return change
 
     def delete_all(self) -> None:
         """Delete every row in one transaction, and the room that they took if nobody is in the way.

@@ -39,23 +39,20 @@ HARDENING = ("trusted_schema = 0", "cell_size_check = 1")
 
 
 NewRow = tuple[str, bytes]  # name and value
+Value = bytes | RowRefused  # why it is not read, if we did not write it
 
 
 class StoredRow(NamedTuple):
-    """A row as it lies in the database; a larger ``place`` was written later.
-
-    Attributes:
-        value: None if it is not one that we wrote.
-    """
+    """A row as it lies in the database; a larger ``place`` was written later."""
 
     place: int
     name: str
-    value: bytes | None
+    value: Value
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What to do with the rows of a cache, in this order.
+    """Rows of a cache to remove, rename and add, in this order.
 
     Attributes:
         removed: names.
@@ -68,8 +65,8 @@ class Change:
     added: Sequence[NewRow] = ()
 
 
-Plan = Callable[[Iterator[StoredRow]], Change]
-Found = bytes | RowRefused | None  # a value, why it is refused, or that there is no such row
+AnyChange = TypeVar("AnyChange", bound=Change)
+Plan = Callable[[Iterator[StoredRow]], AnyChange]
 
 
 def harden(connection: sqlite3.Connection) -> None:
@@ -80,32 +77,25 @@ def harden(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-def checked_value(mode: object, filename: object, value: object) -> bytes:
-    """Return the value of a row.
-
-    Raises:
-        RowRefused: it is pickled, lies in a file, or is not bytes.
-    """
+def checked_value(mode: object, filename: object, value: object) -> Value:
+    """Return the value of a row, or why it is refused: pickled, in a file, or not bytes."""
     if filename is not None:
-        raise RowRefused("it points to a file")
+        return RowRefused("it points to a file")
     if mode != MODE_RAW or type(value) is not bytes:
-        raise RowRefused("its value is pickled or not bytes")
+        return RowRefused("its value is pickled or not bytes")
     return value
 
 
-def find_rows(connection: sqlite3.Connection, names: Sequence[str]) -> list[Found]:
+def find_rows(connection: sqlite3.Connection, names: Sequence[str]) -> list[Value | None]:
     """Read the values of a few rows as they are at one moment.
 
     Returns:
-        What was found, in the order of the names.
+        What was found, in the order of the names; None where there is no such row.
     """
-    found: list[Found] = [None] * len(names)
+    found: list[Value | None] = [None] * len(names)
     rows = connection.execute(_finding(len(names)), (time.time(), *names)).fetchall()
     for place, mode, filename, value in rows:
-        try:
-            found[place] = checked_value(mode, filename, value)
-        except RowRefused as exc:
-            found[place] = exc
+        found[place] = checked_value(mode, filename, value)
     return found
 
 
@@ -124,14 +114,7 @@ def read_page(connection: sqlite3.Connection, pattern: str, before: int) -> list
         before: only rows of a lower place.
     """
     rows = connection.execute(PAGE, (before, pattern, time.time(), SIZE)).fetchall()
-    return [StoredRow(place, name, _value_or_none(*columns)) for place, name, *columns in rows]
-
-
-def _value_or_none(mode: object, filename: object, value: object) -> bytes | None:
-    try:
-        return checked_value(mode, filename, value)
-    except RowRefused:
-        return None
+    return [StoredRow(place, name, checked_value(*columns)) for place, name, *columns in rows]
 
 
 def all_pages(read: Callable[[int], list[StoredRow]]) -> Iterator[StoredRow]:
@@ -161,7 +144,7 @@ class ReadConnections:
     def __init__(self, database: Path, locks: Sequence[threading.RLock]) -> None:
         self._lines = [(lock, _connect_to_read(database)) for lock in locks]
 
-    def find(self, *names: str) -> list[Found]:
+    def find(self, *names: str) -> list[Value | None]:
         """Read the values of rows; see ``find_rows``.
 
         Raises:
@@ -205,7 +188,7 @@ class ReadOnlyCache:
         self._uri = f"file:{quote(str(database))}?mode=ro&immutable=1"
         self.find("")
 
-    def find(self, *names: str) -> list[Found]:
+    def find(self, *names: str) -> list[Value | None]:
         """Read the values of rows; see ``find_rows``.
 
         Raises:

@@ -21,12 +21,13 @@ from pytest_llmeval.cache.storage.directory import (
 from pytest_llmeval.cache.storage.disk import DBNAME, SharedCache, Timeout, open_cache
 from pytest_llmeval.cache.storage.group_commit import GroupCommit
 from pytest_llmeval.cache.storage.queries import (
-    Found,
+    AnyChange,
     NewRow,
     Plan,
     ReadConnections,
     ReadOnlyCache,
     StoredRow,
+    Value,
     all_pages,
 )
 from pytest_llmeval.errors import CacheError, CacheUnusable, RowRefused
@@ -91,7 +92,7 @@ class Store:
             raise found
         return found
 
-    def find(self, *names: str) -> list[Found]:
+    def find(self, *names: str) -> list[Value | None]:
         """Read the values of a few rows as they are at one moment; see ``find_rows``.
 
         Raises:
@@ -124,7 +125,7 @@ class Store:
         return self._attempt(lambda cache: cache.add_all(rows))
 
     def rows(self, pattern: str = "*") -> Iterator[StoredRow]:
-        """Read every row whose name fits, the newest first; one that is refused has no value.
+        """Read every row whose name fits, the newest first.
 
         Raises:
             CacheUnusable: the database cannot be read.
@@ -133,16 +134,19 @@ class Store:
             lambda before: self._attempt(lambda cache: cache.page(pattern, before))
         )
 
-    def rewrite(self, plan: Plan) -> None:
+    def rewrite(self, plan: Plan[AnyChange]) -> AnyChange:
         """Change many rows in one transaction, in which no other process can change any.
 
         Args:
             plan: is given every row as ``rows`` gives them, and says what to change.
 
+        Returns:
+            What was changed.
+
         Raises:
             CacheUnusable: the database cannot be written; nothing was changed.
         """
-        self._attempt(lambda cache: cache.rewrite(plan))
+        return self._attempt(lambda cache: cache.rewrite(plan))
 
     def clear(self) -> None:
         """Delete every row. The file stays, as sessions that have it open go on writing to it.
@@ -204,7 +208,11 @@ class Store:
         return identity(self._database) == self._seen
 
     def _open(self) -> AnyCache:
-        self._refuse_link()
+        try:
+            refuse_link(self._folder)
+        except OSError as exc:
+            self._hopeless = f"the cache of replies is not used: {exc}"
+            raise CacheUnusable(self._hopeless) from None
         self._seen = identity(self._database)
         prepare_directory(self._directory)
         try:
@@ -217,13 +225,6 @@ class Store:
             if code not in READ_ONLY and not (code in NO_ROOM and was_there):
                 raise
             return ReadOnlyCache(self._database)
-
-    def _refuse_link(self) -> None:
-        try:
-            refuse_link(self._folder)
-        except OSError as exc:
-            self._hopeless = f"the cache of replies is not used: {exc}"
-            raise CacheUnusable(self._hopeless) from None
 
     def _drop(self) -> None:
         connections = self._readers, self._cache

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,6 @@ import pytest
 
 from pytest_llmeval.cache.admin.prune import Pruning, prune
 from pytest_llmeval.cache.replies import Replies, StoredReply
-from pytest_llmeval.cache.storage.queries import Change
 from pytest_llmeval.cache.storage.store import Store
 from pytest_llmeval.records import Slot
 from tests.cache.calls import KEY, SLOT, answered, asks, never, overtaken, says
@@ -27,14 +27,7 @@ def store(home: Path) -> Iterator[Store]:
 
 
 def pruned(store: Store, *kept: str, before: str = EVER) -> Pruning:
-    made: list[Pruning] = []
-
-    def plan(rows: Any) -> Change:
-        made.append(prune(rows, before=before, kept=frozenset(kept)))
-        return made[0].change
-
-    store.rewrite(plan)
-    return made[0]
+    return store.rewrite(partial(prune, before=before, kept=frozenset(kept)))
 
 
 def draw(make_replies: Make, session: str, slot: Slot = SLOT) -> StoredReply:

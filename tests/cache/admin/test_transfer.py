@@ -14,7 +14,6 @@ import pytest
 from pytest_llmeval.cache import requests as request_module
 from pytest_llmeval.cache.admin.transfer import ImportRefused, Merging, export, merge, read_export
 from pytest_llmeval.cache.replies import Answer, Replies
-from pytest_llmeval.cache.storage.queries import Change
 from pytest_llmeval.cache.storage.store import Store
 from pytest_llmeval.records import Slot
 from tests.cache.calls import KEY, SLOT, answered, asks, never, overtaken, says
@@ -41,15 +40,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def taken(store: Store, path: Path) -> Merging:
-    foreign = read_export(path)
-    made: list[Merging] = []
-
-    def plan(rows: Any) -> Change:
-        made.append(merge(rows, foreign))
-        return made[0].change
-
-    store.rewrite(plan)
-    return made[0]
+    return store.rewrite(partial(merge, foreign=read_export(path)))
 
 
 def rows(store: Store) -> dict[str, bytes | None]:

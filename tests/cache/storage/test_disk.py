@@ -14,7 +14,7 @@ from typing import Any
 import diskcache
 import pytest
 
-from pytest_llmeval.cache.storage.disk import BytesDisk, SharedCache, open_cache
+from pytest_llmeval.cache.storage.disk import SharedCache, open_cache
 from pytest_llmeval.cache.storage.queries import ReadConnections, ReadOnlyCache
 from pytest_llmeval.errors import CacheError, RowRefused
 
@@ -206,29 +206,6 @@ def test_rows_are_text_and_bytes_in_the_database_alone(
     ]
     cache.close()
     assert [file.name for file in folder.iterdir()] == ["cache.db"]
-
-
-@pytest.mark.parametrize("value", ["text", 7, 1.5, None, bytearray(b"x"), ("a",)])
-def test_only_bytes_are_stored(cache: SharedCache, value: object) -> None:
-    with pytest.raises(RowRefused, match="must be bytes"):
-        cache.add("other", value)
-    assert cache.get("other") is None
-
-
-@pytest.mark.parametrize("name", [b"name", 7, ("name", 1), None])
-def test_only_text_names_are_taken(cache: SharedCache, name: object) -> None:
-    with pytest.raises(RowRefused, match="must be text"):
-        cache.get(name)
-
-
-def test_a_stream_is_not_stored(cache: SharedCache, victim: Path) -> None:
-    with victim.open("rb") as file, pytest.raises(RowRefused, match="must be bytes"):
-        cache.add("other", file, read=True)
-
-
-def test_bytes_said_to_be_a_stream_are_not_stored(tmp_path: Path) -> None:
-    with pytest.raises(RowRefused):
-        BytesDisk(str(tmp_path)).store(b"x", read=True)
 
 
 # Many rows at once
