@@ -1,4 +1,4 @@
-"""Statistics of the gate: pure functions over arrays, nothing of ours imported."""
+"""Statistics of the gate: pure functions over arrays that import nothing of ours."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The score of one run that is held against nothing: of a case, and the mean of all."""
+"""Intervals of a single run: of the score of a case, and of the mean of all cases."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def within_share(
 ) -> tuple[float, float]:
     """Cut an interval of a mean where a share ends.
 
-    What a score can be is not declared. One that reaches 1 and leaves [0, 1] nowhere is taken
-    for a share at that end, likewise one that reaches 0.
+    Nobody declares the range of a score. So a score that reaches 1 and never leaves [0, 1] is
+    taken for a share at that end; so is one that reaches 0.
 
     Args:
         ends: of the interval.

@@ -1,4 +1,4 @@
-"""Several tests in one session: what each p is worth."""
+"""Adjusted p-values for several tests in one session."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     """
     adjusted = [0.0] * len(p_values)
     floor = 0.0
-    ascending = sorted(range(len(p_values)), key=lambda at: p_values[at])
-    for rank, at in enumerate(ascending):
-        floor = max(floor, min(1.0, (len(p_values) - rank) * p_values[at]))
-        adjusted[at] = floor
+    ascending = sorted(range(len(p_values)), key=lambda index: p_values[index])
+    for rank, index in enumerate(ascending):
+        floor = max(floor, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = floor
     return tuple(adjusted)
 
 
@@ -46,11 +46,11 @@ def benjamini_hochberg(p_values: Sequence[float]) -> tuple[float, ...]:
     """
     adjusted = [0.0] * len(p_values)
     ceiling = 1.0
-    descending = sorted(range(len(p_values)), key=lambda at: p_values[at], reverse=True)
-    for better_than, at in enumerate(descending):
+    descending = sorted(range(len(p_values)), key=lambda index: p_values[index], reverse=True)
+    for better_than, index in enumerate(descending):
         rank = len(p_values) - better_than
-        ceiling = min(ceiling, p_values[at] * len(p_values) / rank)
-        adjusted[at] = ceiling
+        ceiling = min(ceiling, p_values[index] * len(p_values) / rank)
+        adjusted[index] = ceiling
     return tuple(adjusted)
 
 

@@ -194,7 +194,7 @@ def _with_width(found: PredictionInterval | None) -> PredictionInterval | None:
 def _unanimous(
     samples: Sequence[Sequence[float]], *, confidence: float
 ) -> tuple[float, float] | None:
-    """Allow for as many trials as may turn the other way in a later run, unseen in this one.
+    """Predict from scores that agree: some may turn the other way in a later run.
 
     Returns:
         The interval; None unless all scores are 0 or 1, each case has two of them at least, and
@@ -214,7 +214,7 @@ def repeats_for_width(expected: ExpectedMean, *, width: float, limit: int) -> in
     """Return how many repeats would make the interval as narrow as wanted.
 
     Args:
-        expected: what is known by now.
+        expected: of the run at hand.
         width: > 0, in units of the score.
         limit: the most repeats that are worth naming.
 

@@ -56,7 +56,7 @@ def detectable_shift(*, dof: float, alpha: float) -> float:
         alpha: one-sided level, in (0, 0.5).
     """
     critical = float(special.stdtrit(dof, 1 - alpha))
-    # enough: .9 of all spreads and .9 of all normal parts together give .81
+    # high enough: .9 of all spreads and .9 of all normal parts together give .81
     spread = math.sqrt(2 / dof * float(special.gammaincinv(dof / 2, 0.9)))
     low, high = 0.0, critical * spread + float(special.ndtri(0.9))
     for _ in range(HALVINGS):
@@ -70,14 +70,14 @@ def detectable_shift(*, dof: float, alpha: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTest:
-    """How a test on changed cases is, or would be, laid out.
+    """The layout of a test on changed cases, made or planned.
 
     Attributes:
         baseline: trials of each case in the baseline, shape (k,), >= 1.
         current: trials of each case in this run, likewise.
         alpha: one-sided level.
         dof: degrees of freedom; None for a test that knows none, where quantiles are normal.
-        copies: by how many times more such cases it would be made, >= 1.
+        copies: how many times as many such cases it would have, >= 1.
     """
 
     baseline: FloatArray
@@ -128,7 +128,7 @@ def smallest_pass_drop(rates: FloatArray, plan: PlannedTest) -> float | None:
         The mean drop over the changed cases, in (0, 1); None if even a fall to 0 of all
         of them would not be found.
     """
-    # few cases are unlike: the spread is worked out once for those that are alike
+    # many cases are alike: their spread is worked out once
     counts = Counter(
         zip(rates.tolist(), plan.baseline.tolist(), plan.current.tolist(), strict=True)
     )
@@ -204,16 +204,16 @@ def within_case_variance(samples: Sequence[Sequence[float]]) -> float | None:
 
 
 def fewest(settles: Callable[[int], bool], *, above: int, limit: int) -> int | None:
-    """Return the smallest whole number above ``above`` that settles the matter.
+    """Return the smallest whole number above ``above`` that is enough.
 
     Args:
-        settles: whether a number is enough; what is more than enough is enough too.
+        settles: whether a number is enough; every larger number is enough then.
         above: the number at hand.
         limit: the largest number that is worth naming.
 
     Returns:
-        The number; None if even the limit is not enough, or if the number at hand is:
-        then something else is lacking.
+        The number; None if even the limit is not enough, or if the number at hand is enough
+        and so something else is lacking.
     """
     if settles(above) or not settles(limit):
         return None

@@ -44,7 +44,7 @@ BEYOND = 0.025
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfCheck:
-    """What the default test says of a run held against itself.
+    """The false alarms of the default test on a run that is held against itself.
 
     Attributes:
         method: the test that was run on every deal.
@@ -52,7 +52,7 @@ class SelfCheck:
         left_out: cases with fewer.
         deals: how often two runs were dealt.
         alarms: how often the test called one run worse than the other.
-        interval: of the rate of alarms, 95 %: what so few deals leave open.
+        interval: of the rate of alarms, 95 %: so few deals leave it open.
         drift_p: chance that repeats differ as much without drift; None if it cannot be told.
     """
 

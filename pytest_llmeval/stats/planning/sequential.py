@@ -1,4 +1,4 @@
-"""Looking more than once: bounds for a few planned looks, and a test for any number.
+"""Tests that look more than once: bounds for a few planned looks, a test for any number.
 
 The bounds are those of a group-sequential test with a spending function; the e-process
 may be looked at after every whole round, for ever.
@@ -95,7 +95,7 @@ def e_value(differences: ArrayLike, *, bets: Sequence[float] = BETS) -> float:
     it ever exceeds 1 / alpha without a drop is at most alpha.
 
     Args:
-        differences: of all pairs so far, here minus baseline, each in [-1, 1], any shape;
+        differences: of all pairs so far, current minus baseline, each in [-1, 1], any shape;
             none at all gives 1.
         bets: shares that are put on a drop, each in (0, 1), averaged.
 

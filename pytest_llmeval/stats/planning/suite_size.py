@@ -31,11 +31,11 @@ TIMES_THE_CASES = (0.5, 1, 2, 3, 5, 10)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Components:
-    """What makes the difference of a case vary, as variances, each >= 0.
+    """The variances of which that of a case's difference is made, each >= 0.
 
     Attributes:
         within_baseline: of one trial of a case, in the baseline.
-        within_current: of one trial of a case, in this run.
+        within_current: of one trial of a case, in the current run.
         between: of the true differences, from case to case.
     """
 
@@ -141,8 +141,8 @@ class Design:
     Attributes:
         cases: that will be asked anew, >= 1; need not be whole.
         baseline: repeats of each in the baseline, >= 1.
-        current: repeats of each in this run, >= 1.
-        components: what makes the differences vary.
+        current: repeats of each in the current run, >= 1.
+        components: the variances of its differences.
         alpha: one-sided level, in (0, 0.5).
     """
 
@@ -255,7 +255,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a comparison finds, and what would be needed.
+    """The drop that a comparison finds, and the numbers that would be needed.
 
     Attributes:
         design: the comparison as it is.
@@ -267,8 +267,8 @@ class Plan:
         repeats: of the current run that would be needed with these cases; None if no number
             would do.
         repeats_on_both_sides: the same, with a baseline of as many.
-        by_repeats: what numbers of repeats buy.
-        by_cases: what numbers of cases buy.
+        by_repeats: what is found with other numbers of repeats.
+        by_cases: what is found with other numbers of cases.
     """
 
     design: Design
@@ -284,7 +284,7 @@ class Plan:
 
 
 def plan(design: Design, *, drop: float, power: float) -> Plan:
-    """Work out what a comparison finds and what would be needed.
+    """Work out which drop a comparison finds, and the numbers that would be needed.
 
     Args:
         design: with whole numbers of cases and repeats.

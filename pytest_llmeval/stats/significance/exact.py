@@ -42,11 +42,11 @@ NEVER = 1e-100
 
 
 def exact_within_case(cases: Sequence[CaseScores], *, sign: int = 1) -> Tails:
-    """Test the summed differences, were the scores of each case exchangeable.
+    """Test the summed differences, as if the scores of each case were exchangeable.
 
     Scores of 0 and 1 are counted out exactly, unless so many cases have so many unlike
     numbers of trials that the totals would be millions. Others are split in every
-    possible way if there are at most 20,000 ways. What is too much for either is
+    possible way if there are at most 20,000 ways. Samples too large for either are
     shuffled 9999 times, with a seed made from the scores. A case whose scores are all the
     same has one total, and is left out.
 
@@ -68,8 +68,8 @@ def exact_within_case(cases: Sequence[CaseScores], *, sign: int = 1) -> Tails:
 def least_within_case_p(cases: Sequence[CaseScores], *, sign: int = 1) -> float:
     """Return the smallest p that ``exact_within_case`` could give for a drop.
 
-    For scores of 0 and 1: its p if every score here were the worst and the baseline's
-    were as they are. For others: one split of all, at least 1e-4 where shuffled.
+    For scores of 0 and 1: its p if every score of the current run were the worst one, with
+    the baseline's as they are. For others: one split of all, at least 1e-4 where shuffled.
     """
     if are_binary(cases):
         worst = 0.0 if sign > 0 else 1.0
@@ -85,7 +85,7 @@ def least_p_of_splits(cases: Iterable[CaseScores]) -> float:
 
 
 def sign_flip(sums: Iterable[float]) -> Tails:
-    """Test a total over units, were the sign of each unit's sum a matter of chance.
+    """Test a total over units, as if the sign of each unit's sum were a matter of chance.
 
     All signs for at most 12 units, else 9999 seeded draws of them.
 

@@ -118,7 +118,7 @@ def _mcnemar_exact(sample: Sample, *, mid: bool = False) -> SignificanceResult:
 
 
 def _by_root(root_of: Callable[[Sequence[CaseScores]], float | None], *, squared: bool) -> Run:
-    """Make a test of a sample of a test on counts: the sign decides what is worse.
+    """Make a test on counts a test of a sample, whose sign decides what is worse.
 
     Args:
         root_of: the signed root of chi-square, positive for more hits in the current run; None

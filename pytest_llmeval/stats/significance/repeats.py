@@ -68,19 +68,19 @@ def in_step(samples: Sequence[Sequence[float]]) -> FloatArray:
 
 
 def totals_of_repeats(baseline: FloatArray, current: FloatArray) -> CaseScores | None:
-    """Return the total of all cases in each repeat, to be tested like the scores of one case.
+    """Add the scores of all cases up in each repeat, to be tested like the scores of one case.
 
     Whatever cases share within a repeat, the repeats of both sides are exchangeable without
-    an effect. A value is taken less the mean of its case over both sides, and one that is not
-    there counts as that mean, so that a lost trial moves no total. A repeat counts if at
-    least nine in ten cases have a value in it.
+    an effect. From each value the mean of its case over both sides is subtracted. A missing
+    value counts as that mean, so that a lost trial moves no total. A repeat counts if at least
+    nine in ten cases have a value in it.
 
     Args:
         baseline: shape (n_cases, n_repeats), NaN where a case has no value.
         current: likewise.
 
     Returns:
-        None where no repeat of a side counts.
+        The totals of each side; None where no repeat of a side counts.
     """
     sides = [_nearly_complete(side) for side in (baseline, current)]
     if not all(side.shape[1] for side in sides):
@@ -111,7 +111,7 @@ def error_of_totals(totals: CaseScores) -> float:
 
 
 def drift_p(scores: ArrayLike) -> float | None:
-    """Tell how likely it is that repeats differ as much by chance, with a provider that is steady.
+    """Return the chance that the repeats of a steady provider differ as much as these do.
 
     The statistic is (n - 1) s^2 / s2: the variance of the repeats' means against the one that
     the spread within cases explains, a chi-square with n - 1 degrees of freedom.

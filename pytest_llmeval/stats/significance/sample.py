@@ -37,7 +37,7 @@ def are_binary(cases: Iterable[CaseScores]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """The cases that are compared, and how.
+    """The cases to compare, and how to compare them.
 
     Attributes:
         cases: the scores of each on both sides, repeats in the order they were made.
@@ -65,7 +65,7 @@ class Sample:
 
 
 def lacks_comparable_cases(sample: Sample) -> str:
-    """Ask for at least one case, with finite scores on both sides."""
+    """Check that there is a case, and that all have finite scores on both sides."""
     if not sample.cases:
         return "there is no case to compare"
     empty = sum(not (case.baseline and case.current) for case in sample.cases)
@@ -80,7 +80,7 @@ def lacks_comparable_cases(sample: Sample) -> str:
 
 
 def lacks_units(sample: Sample) -> str:
-    """Ask for units enough to estimate a spread."""
+    """Check that there are units enough to estimate a spread."""
     found = unit_mean([0.0] * len(sample.cases), sample.units)
     if found.dof + 1 >= FEWEST_UNITS:
         return ""
@@ -91,7 +91,7 @@ def lacks_units(sample: Sample) -> str:
 
 
 def lacks_independent_cases(sample: Sample) -> str:
-    """Ask for cases that do not share their chance."""
+    """Check that cases do not share their chance."""
     if sample.units is None or len(set(sample.units)) == len(sample.cases):
         return ""
     return (
@@ -101,14 +101,14 @@ def lacks_independent_cases(sample: Sample) -> str:
 
 
 def lacks_binary_scores(sample: Sample) -> str:
-    """Ask for hits and misses."""
+    """Check that all scores are hits and misses."""
     if are_binary(sample.cases):
         return ""
     return "it counts hits, and some scores are neither 0 nor 1: use paired-t"
 
 
 def lacks_single_draws(sample: Sample) -> str:
-    """Ask for one draw a case: pairing repeats multiplies false alarms."""
+    """Check that cases have one draw each: pairing repeats multiplies false alarms."""
     repeated = sum(max(len(case.baseline), len(case.current)) > 1 for case in sample.cases)
     if not repeated:
         return ""
@@ -116,7 +116,7 @@ def lacks_single_draws(sample: Sample) -> str:
 
 
 def lacks_positive_scores(sample: Sample) -> str:
-    """Ask for scores of which a logarithm can be taken."""
+    """Check that a logarithm can be taken of all scores."""
     bad = sum(min(case.baseline + case.current) <= 0 for case in sample.cases)
     if not bad:
         return ""
@@ -124,7 +124,7 @@ def lacks_positive_scores(sample: Sample) -> str:
 
 
 def lacks_whole_repeats(sample: Sample) -> str:
-    """Ask for repeats that every case took part in."""
+    """Check that every case took part in every repeat."""
     for side, scores in zip(("baseline", "run"), sample.sides, strict=True):
         numbers = sorted({len(of_case) for of_case in scores})
         if len(numbers) > 1:
