@@ -5,14 +5,21 @@ values, its default and its line of ``--help``. The command line, the ini file a
 a value follow from it, and the table of the README is held against it.
 """
 
-# ruff: noqa: RUF009 - a row makes a field
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, FrozenInstanceError, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    cast,
+    dataclass_transform,
+    get_args,
+)
 
 from pytest_llmeval import ranges
 from pytest_llmeval.ranges import AnyTest, CacheMode, GateTest, Multiplicity, OnMissing
@@ -76,8 +83,26 @@ def _option(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateRules:
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class _Frozen:
+    """A dataclass whose methods stand here: to generate them costs every pytest session 4 ms."""
+
+    if TYPE_CHECKING:
+        __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def __init_subclass__(cls) -> None:
+        dataclass(init=False, repr=False, eq=False)(cls)
+
+    def __init__(self, **values: Any) -> None:
+        for each in fields(self):
+            default = cast("Callable[[], object]", each.default_factory)
+            vars(self)[each.name] = values[each.name] if each.name in values else default()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+class GateRules(_Frozen):
     """Rules by which the gate judges a run.
 
     Attributes:
@@ -164,8 +189,7 @@ class GateRules:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(_Frozen):
     """Every option of the session, resolved and range-checked.
 
     Attributes:
@@ -219,7 +243,7 @@ class Settings:
         help="trials of every case; on the command line it overrides the markers "
         f"(default: {REPEATS})",
     )
-    default_repeats: int = REPEATS
+    default_repeats: int = field(default_factory=lambda: REPEATS)
     concurrency: int = _option(
         "--llm-concurrency=N",
         ranges.whole,
@@ -278,7 +302,7 @@ class Settings:
         ini="string",
         help=f"where replies and runs are kept (default: {DIRECTORY} beside the ini file)",
     )
-    directory_is_named: bool = False
+    directory_is_named: bool = field(default_factory=bool)
     renamed: tuple[tuple[str, str], ...] = _option(
         "llm_renamed",
         ranges.renamed,
