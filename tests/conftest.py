@@ -81,10 +81,24 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("originals")
 
 
+# Replies and runs are made durable one by one: on a disk the tests would mostly wait for it.
+MEMORY = Path("/dev/shm")  # noqa: S108 - below it every user has a folder
+
+
+def fits_into_memory() -> bool:
+    """Tell whether programs can run there, and a gigabyte is free: in a container often not."""
+    if not MEMORY.is_dir():
+        return False
+    found = os.statvfs(MEMORY)
+    return not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize > 2**30
+
+
 def pytest_configure() -> None:
-    """Let the sessions that tests start be interrupted.
+    """Keep temporary folders in memory, and let the sessions that tests start be interrupted.
 
     A job in the background of a shell begins with Ctrl-C ignored, and hands that down.
     """
+    if fits_into_memory():
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
