@@ -220,7 +220,7 @@ def test_what_clients_log_and_tracebacks_show_holds_no_secret(
     secret = "sk-of-the-url"  # noqa: S105 - the test greps for it
     url = servers[0].url.replace("://", f"://me:{secret}@")
     monkeypatch.setenv("OPENAI_BASE_URL", url)
-    # Of what is no loss a traceback is shown.
+    # Of what is no loss a traceback is shown, and the llm is the last to ask.
     servers[0].then(Scripted(), Scripted(), Scripted(status=400))
     pytester.makefile(".txt", secret=secret)
     evals = """
@@ -237,12 +237,13 @@ def test_what_clients_log_and_tracebacks_show_holds_no_secret(
     def test_llm(llm): llm.ask("Hello", model="openai/gpt")
     """
     logs = ("--log-level=DEBUG", "--log-file=.llmeval/log", "--log-file-level=DEBUG")
-    result = run(pytester, evals, "-rA", "-vvv", "--junitxml=.llmeval/junit.xml", *logs)
+    shown = ("-rA", "-vvv", "--junitxml=.llmeval/junit.xml")
+    result = run(pytester, evals, "--llm-concurrency=1", *shown, *logs)
 
     result.stdout.fnmatch_lines(["*HTTP Request: GET http://***@*api-key=[*][*][*]*"])
     assert result.ret == 1
-    shown = str(result.stdout)
-    assert (secret in shown, SECRET in shown) == (False, False)
+    output = str(result.stdout)
+    assert (secret in output, SECRET in output) == (False, False)
     files = [path.name for path in (pytester.path / ".llmeval").iterdir()]
     assert {"junit.xml", "log"} <= {*files}
     assert files_with(secret, pytester.path / ".llmeval") == []
