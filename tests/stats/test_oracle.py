@@ -252,7 +252,7 @@ def prediction_from_the_spread_within_cases(given: Any, expected: Figures, toler
 @proves("engine_case8x5")
 def eight_cases_of_five(given: Any, expected: Figures, tolerance: Any) -> None:
     cases, rel = cases_of(given["baseline"], given["branch"]), tolerance["rel"]
-    found = TESTS["paired-t"].run(Sample(cases=cases, alpha=0.025))
+    found = paired_test([case.difference(1) for case in cases], alpha=0.025)
     estimated = unit_mean([case.difference(1) for case in cases])
     assert estimated.mean == pytest.approx(expected["mean_diff"], rel=rel)
     error = estimated.standard_error

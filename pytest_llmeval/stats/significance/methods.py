@@ -50,27 +50,23 @@ class Method:
         for_gate: whether its false alarms stay at the level where cases change unlike each
             other; "few units" for a test that speaks of these very cases only, to be
             used where a t-test has too few units.
-        takes_margin: whether it can test for a drop of more than a margin.
         checks: what it needs of the data, asked in turn; each answers in a sentence what the
             data lack, "" for nothing.
         run: the test, for data that fit.
     """
 
     for_gate: Literal["yes", "few units", "no"]
-    takes_margin: bool = False
     checks: tuple[Callable[[Sample], str], ...] = ()
     run: Run
 
     def why_not(self, sample: Sample) -> str:
         """Return in one plain sentence why the test does not fit the data, "" if it does."""
-        if sample.margin and not self.takes_margin:
-            return "it tests for any drop and takes no margin: leave the margin out"
         lacking = (check(sample) for check in (lacks_comparable_cases, *self.checks))
         return next(filter(None, lacking), "")
 
 
 def _paired_t(sample: Sample) -> SignificanceResult:
-    return paired_test(sample.differences, sample.units, margin=sample.margin, alpha=sample.alpha)
+    return paired_test(sample.differences, sample.units)
 
 
 def _exact_within_case(sample: Sample) -> SignificanceResult:
@@ -100,9 +96,7 @@ def _log_ratio(sample: Sample) -> SignificanceResult:
         )
         for case in sample.cases
     ]
-    return paired_test(
-        [case.difference(sample.sign) for case in logs], sample.units, alpha=sample.alpha
-    )
+    return paired_test([case.difference(sample.sign) for case in logs], sample.units)
 
 
 def _welch(sample: Sample) -> SignificanceResult:
@@ -164,7 +158,7 @@ _COUNTS = (lacks_binary_scores, lacks_independent_cases)
 
 TESTS: Mapping[str, Method] = MappingProxyType(
     {
-        "paired-t": Method(for_gate="yes", takes_margin=True, checks=(lacks_units,), run=_paired_t),
+        "paired-t": Method(for_gate="yes", checks=(lacks_units,), run=_paired_t),
         "exact-within-case": Method(
             for_gate="few units", checks=(lacks_independent_cases,), run=_exact_within_case
         ),

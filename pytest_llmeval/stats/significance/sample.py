@@ -43,15 +43,11 @@ class Sample:
         cases: the scores of each on both sides, repeats in the order they were made.
         units: the unit of each case: equal numbers share their chance; a case each if None.
         sign: 1 where higher is better, -1 where lower is.
-        margin: >= 0, in units of the score: a drop of no more is none.
-        alpha: one-sided level of intervals, in (0, 0.5).
     """
 
     cases: Sequence[CaseScores]
     units: Sequence[int] | None = None
     sign: int = 1
-    margin: float = 0.0
-    alpha: float = 0.05
 
     @property
     def differences(self) -> list[float]:

@@ -141,7 +141,7 @@ SECONDS = [
 
 def test_log_ratio_is_the_paired_t_test_of_mean_logarithms() -> None:
     logs = [np.mean(np.log(c.current)) - np.mean(np.log(c.baseline)) for c in SECONDS]
-    found = TESTS["log-ratio"].run(Sample(cases=SECONDS, sign=-1, alpha=0.05))
+    found = TESTS["log-ratio"].run(Sample(cases=SECONDS, sign=-1))
     expected = stats.ttest_1samp(logs, 0, alternative="greater")
     ends = stats.ttest_1samp(logs, 0).confidence_interval(0.9)
     assert found.tails.worse == pytest.approx(expected.pvalue)
@@ -160,11 +160,11 @@ def test_log_ratio_does_not_take_unlike_repeats_for_a_change() -> None:
     assert TESTS["log-ratio"].run(Sample(cases=cases)).tails.better == 1.0
 
 
-def test_paired_t_tests_for_more_than_a_margin() -> None:
+def test_paired_t_is_that_of_scipy() -> None:
     cases = [case([1, 1, 1], [0, 1, 1]), case([1, 1, 1], [0, 0, 1]), case([1, 0, 1], [0, 0, 0])]
     differences = [c.difference(1) for c in cases]
-    found = TESTS["paired-t"].run(Sample(cases=cases, margin=0.2))
-    expected = stats.ttest_1samp(differences, -0.2, alternative="less")
+    found = TESTS["paired-t"].run(Sample(cases=cases))
+    expected = stats.ttest_1samp(differences, 0, alternative="less")
     assert found.tails.worse == pytest.approx(expected.pvalue)
 
 
@@ -258,7 +258,6 @@ def test_every_test_refuses_what_cannot_be_compared(name: str, sample: Sample, w
         ("cmh", Sample(cases=[case([0.5], [0])]), "neither 0 nor 1"),
         ("welch", Sample(cases=[case([1, 1], [0, 0]), case([1], [0])]), "between 1 and 2"),
         ("welch", Sample(cases=[case([1, 1], [0])]), "the run has only 1"),
-        ("sign-flip", Sample(cases=[case([1], [0])], margin=0.1), "takes no margin"),
     ],
 )
 def test_a_test_says_why_it_does_not_fit(name: str, sample: Sample, why: str) -> None:
@@ -274,7 +273,6 @@ def test_tests_that_are_blind_to_unlike_effects_are_not_for_a_gate() -> None:
     for_gate = {name: method.for_gate for name, method in TESTS.items()}
     assert {name for name in TESTS if for_gate[name] == "no"} == {"welch", "cmh", *UNPAIRED}
     assert [name for name in TESTS if for_gate[name] == "few units"] == ["exact-within-case"]
-    assert [name for name, method in TESTS.items() if method.takes_margin] == ["paired-t"]
 
 
 def test_shuffling_is_seeded_by_the_scores() -> None:
