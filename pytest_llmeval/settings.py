@@ -48,9 +48,9 @@ class Option(NamedTuple):
 
     usage: str
     check: Callable[[Any], Any]
-    default: object
-    ini: IniType | None
-    help: str
+    default: object = None
+    ini: IniType | None = None
+    help: str = ""
 
     @property
     def flag(self) -> str:
@@ -67,20 +67,12 @@ class Option(NamedTuple):
         """Its name in the ini file, and where argparse puts it."""
         return self.usage.partition("=")[0].removeprefix("--").replace("-", "_")
 
-
-def _option(
-    usage: str,
-    check: Callable[[Any], Any],
-    default: object = None,
-    *,
-    ini: IniType | None = None,
-    help: str,
-) -> Any:
-    """Make a field that is an option; ``{default}`` in its help stands for the default."""
-    return field(
-        default_factory=lambda: None if default is None else check(default),
-        metadata={"option": Option(usage, check, default, ini, help.format(default=default))},
-    )
+    def says(self, text: str) -> Any:
+        """Make the field of this option; in its help ``{default}`` stands for the default."""
+        return field(
+            default_factory=lambda: None if self.default is None else self.check(self.default),
+            metadata={"option": self._replace(help=text.format(default=self.default))},
+        )
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -120,72 +112,37 @@ class GateRules(_Frozen):
         accept_gone: what the baseline gates and this run may do without, named likewise.
     """
 
-    alpha: float = _option(
-        "--llm-alpha=P",
-        ranges.alpha,
-        "0.05",
-        ini="float",
-        help="one-sided level of the test, above 0 and below 0.5 (default: {default})",
+    alpha: float = Option("--llm-alpha=P", ranges.alpha, "0.05", ini="float").says(
+        "one-sided level of the test, above 0 and below 0.5 (default: {default})"
     )
-    margin: float = _option(
-        "--llm-margin=D",
-        ranges.not_negative,
-        "0",
-        ini="float",
-        help="fail only on a drop of more than D (default: {default})",
+    margin: float = Option("--llm-margin=D", ranges.not_negative, "0", ini="float").says(
+        "fail only on a drop of more than D (default: {default})"
     )
-    target: float = _option(
-        "--llm-target=D",
-        ranges.positive,
-        "0.10",
-        ini="float",
-        help="the drop that must be ruled out, or would have been caught (default: {default})",
+    target: float = Option("--llm-target=D", ranges.positive, "0.10", ini="float").says(
+        "the drop that must be ruled out, or would have been caught (default: {default})"
     )
-    max_gone: float = _option(
-        "llm_max_gone",
-        ranges.share,
-        "0.10",
-        ini="float",
-        help="share of a function's baseline cases that may be gone ({default})",
+    max_gone: float = Option("llm_max_gone", ranges.share, "0.10", ini="float").says(
+        "share of a function's baseline cases that may be gone ({default})"
     )
-    strict: bool = _option(
-        "--llm-strict",
-        ranges.boolean,
-        default=False,
-        ini="bool",
-        help="an inconclusive comparison fails too, and a function of the baseline that was left "
-        "out, as a whole or in part",
+    strict: bool = Option("--llm-strict", ranges.boolean, default=False, ini="bool").says(
+        "an inconclusive comparison fails too, and a function of the baseline that was left "
+        "out, as a whole or in part"
     )
-    test: AnyTest = _option(
-        "--llm-test=NAME",
-        ranges.gate_test,
-        "paired-t",
-        ini="string",
-        help=f"test for 6 changed cases or more: {', '.join(get_args(GateTest))} "
-        "(default: {default})",
+    test: AnyTest = Option("--llm-test=NAME", ranges.gate_test, "paired-t", ini="string").says(
+        f"test for 6 changed cases or more: {', '.join(get_args(GateTest))} (default: {{default}})"
     )
-    multiplicity: Multiplicity = _option(
-        "--llm-multiplicity=holm|bh",
-        ranges.choice_of(Multiplicity),
-        "holm",
-        ini="string",
-        help="how several comparisons share the error rate: no false alarm among all, or a small "
-        "share of false ones among the found (default: {default})",
+    multiplicity: Multiplicity = Option(
+        "--llm-multiplicity=holm|bh", ranges.choice_of(Multiplicity), "holm", ini="string"
+    ).says(
+        "how several comparisons share the error rate: no false alarm among all, or a small "
+        "share of false ones among the found (default: {default})"
     )
-    order: tuple[str, ...] = _option(
-        "llm_gate_order",
-        tuple,
-        (),
-        ini="linelist",
-        help="test functions, or function:metric, tested in this order, each at the full level as "
-        "long as all before it regressed",
+    order: tuple[str, ...] = Option("llm_gate_order", tuple, (), ini="linelist").says(
+        "test functions, or function:metric, tested in this order, each at the full level as "
+        "long as all before it regressed"
     )
-    accept_gone: tuple[str, ...] = _option(
-        "llm_accept_gone",
-        ranges.gone,
-        (),
-        ini="linelist",
-        help="test functions, or function:metric, that the baseline gates and this branch gives up",
+    accept_gone: tuple[str, ...] = Option("llm_accept_gone", ranges.gone, (), ini="linelist").says(
+        "test functions, or function:metric, that the baseline gates and this branch gives up"
     )
 
 
@@ -205,148 +162,84 @@ class Settings(_Frozen):
     """
 
     session: str
-    baseline: str | None = _option(
-        "--llm-baseline=REF",
-        ranges.not_blank,
-        help="compare with the run recorded for REF: a branch, tag or commit, a run id, "
-        "a run file, or 'last'; a significant drop fails the session",
+    baseline: str | None = Option("--llm-baseline=REF", ranges.not_blank).says(
+        "compare with the run recorded for REF: a branch, tag or commit, a run id, "
+        "a run file, or 'last'; a significant drop fails the session"
     )
-    anchor: str | None = _option(
-        "--llm-anchor=REF",
-        ranges.not_blank,
-        help="compare with a second, older run too, such as the last release's, so that many "
-        "small drops cannot add up unseen",
+    anchor: str | None = Option("--llm-anchor=REF", ranges.not_blank).says(
+        "compare with a second, older run too, such as the last release's, so that many "
+        "small drops cannot add up unseen"
     )
-    on_missing: OnMissing = _option(
-        "--llm-on-missing=error|warn",
-        ranges.choice_of(OnMissing),
-        "error",
-        help="without a stored run for REF: stop before anything is run, or run ungated "
-        "(default: {default})",
+    on_missing: OnMissing = Option(
+        "--llm-on-missing=error|warn", ranges.choice_of(OnMissing), "error"
+    ).says(
+        "without a stored run for REF: stop before anything is run, or run ungated "
+        "(default: {default})"
     )
-    retry_errors: bool = _option(
-        "--llm-retry-errors",
-        ranges.boolean,
-        default=False,
-        help="run only the errored trials of the last run again, and record that run completed",
+    retry_errors: bool = Option("--llm-retry-errors", ranges.boolean, default=False).says(
+        "run only the errored trials of the last run again, and record that run completed"
     )
-    model: str | None = _option(
-        "--llm-model=PROVIDER/MODEL",
-        ranges.not_blank,
-        ini="string",
-        help="model that the llm fixture asks: openai/gpt-4o-mini, or function/module:callable",
+    model: str | None = Option("--llm-model=PROVIDER/MODEL", ranges.not_blank, ini="string").says(
+        "model that the llm fixture asks: openai/gpt-4o-mini, or function/module:callable"
     )
-    repeats: int | None = _option(
-        "--llm-repeats=N",
-        ranges.whole,
-        ini="int",
-        help="trials of every case; on the command line it overrides the markers "
-        f"(default: {REPEATS})",
+    repeats: int | None = Option("--llm-repeats=N", ranges.whole, ini="int").says(
+        f"trials of every case; on the command line it overrides the markers (default: {REPEATS})"
     )
     default_repeats: int = field(default_factory=lambda: REPEATS)
-    concurrency: int = _option(
-        "--llm-concurrency=N",
-        ranges.whole,
-        "32",
-        ini="int",
-        help="how many trials may be in flight at once, over all workers (default: {default})",
+    concurrency: int = Option("--llm-concurrency=N", ranges.whole, "32", ini="int").says(
+        "how many trials may be in flight at once, over all workers (default: {default})"
     )
-    timeout: float = _option(
-        "--llm-timeout=SECONDS",
-        ranges.seconds,
-        "600",
-        ini="float",
-        help="how long one call may take, its retries included, before its trial is errored "
-        "(default: {default})",
+    timeout: float = Option("--llm-timeout=SECONDS", ranges.seconds, "600", ini="float").says(
+        "how long one call may take, its retries included, before its trial is errored "
+        "(default: {default})"
     )
-    serial_fixtures: tuple[str, ...] = _option(
-        "llm_serial_fixtures",
-        tuple,
-        (),
-        ini="args",
-        help="names of fixtures whose cases must run alone",
+    serial_fixtures: tuple[str, ...] = Option("llm_serial_fixtures", tuple, (), ini="args").says(
+        "names of fixtures whose cases must run alone"
     )
     gate: GateRules = field(default_factory=GateRules)
-    cache: CacheMode = _option(
-        "--llm-cache=MODE",
-        ranges.choice_of(CacheMode),
-        "auto",
-        ini="string",
-        help="auto: replay what is stored, ask for the rest; replay: ask for nothing; "
-        "refresh: draw everything anew and keep the old draws; off: neither (default: {default})",
+    cache: CacheMode = Option(
+        "--llm-cache=MODE", ranges.choice_of(CacheMode), "auto", ini="string"
+    ).says(
+        "auto: replay what is stored, ask for the rest; replay: ask for nothing; "
+        "refresh: draw everything anew and keep the old draws; off: neither (default: {default})"
     )
-    max_calls: int | None = _option(
-        "--llm-max-calls=N",
-        ranges.count_of_calls,
-        ini="int",
-        help="the most calls that may be made, over all workers; the trials of further ones are "
-        "errored (default: any number)",
+    max_calls: int | None = Option("--llm-max-calls=N", ranges.count_of_calls, ini="int").says(
+        "the most calls that may be made, over all workers; the trials of further ones are "
+        "errored (default: any number)"
     )
-    max_cost: Decimal | None = _option(
-        "--llm-max-cost=DOLLARS",
-        ranges.amount,
-        ini="float",
-        help="the most that the calls may cost, over all workers; a call that could exceed it is "
-        "not made (default: any sum)",
+    max_cost: Decimal | None = Option("--llm-max-cost=DOLLARS", ranges.amount, ini="float").says(
+        "the most that the calls may cost, over all workers; a call that could exceed it is "
+        "not made (default: any sum)"
     )
-    reports: tuple[Path, ...] = _option(
-        "--llm-report=PATH.json",
-        ranges.report_paths,
-        (),
-        ini="linelist",
-        help="write the comparison to a file; repeatable",
-    )
-    directory: Path = _option(
-        "--llm-dir=PATH",
-        ranges.not_blank,
-        ini="string",
-        help=f"where replies and runs are kept (default: {DIRECTORY} beside the ini file)",
+    reports: tuple[Path, ...] = Option(
+        "--llm-report=PATH.json", ranges.report_paths, (), ini="linelist"
+    ).says("write the comparison to a file; repeatable")
+    directory: Path = Option("--llm-dir=PATH", ranges.not_blank, ini="string").says(
+        f"where replies and runs are kept (default: {DIRECTORY} beside the ini file)"
     )
     directory_is_named: bool = field(default_factory=bool)
-    renamed: tuple[tuple[str, str], ...] = _option(
-        "llm_renamed",
-        ranges.renamed,
-        (),
-        ini="linelist",
-        help="lines of 'evals/test_old.py -> evals/test_new.py': beginnings of node ids in the "
-        "baseline and here",
+    renamed: tuple[tuple[str, str], ...] = Option(
+        "llm_renamed", ranges.renamed, (), ini="linelist"
+    ).says(
+        "lines of 'evals/test_old.py -> evals/test_new.py': beginnings of node ids in the "
+        "baseline and here"
     )
-    origin_aliases: tuple[tuple[str, str], ...] = _option(
-        "llm_origin_alias",
-        ranges.aliases,
-        (),
-        ini="linelist",
-        help="lines of 'http://127.0.0.1:8001 = https://api.example.com': two origins, one key",
+    origin_aliases: tuple[tuple[str, str], ...] = Option(
+        "llm_origin_alias", ranges.aliases, (), ini="linelist"
+    ).says("lines of 'http://127.0.0.1:8001 = https://api.example.com': two origins, one key")
+    prices: Mapping[str, TokenPrice] = Option("llm_prices", ranges.prices, (), ini="linelist").says(
+        "lines of 'openai/model = INPUT, OUTPUT': dollars per million tokens, input and output"
     )
-    prices: Mapping[str, TokenPrice] = _option(
-        "llm_prices",
-        ranges.prices,
-        (),
-        ini="linelist",
-        help="lines of 'openai/model = INPUT, OUTPUT': dollars per million tokens, input and "
-        "output",
+    max_reply_mb: int = Option("llm_max_reply_mb", ranges.mebibytes, "128", ini="int").says(
+        "the most that is read of one reply, in MiB (default: {default})"
     )
-    max_reply_mb: int = _option(
-        "llm_max_reply_mb",
-        ranges.mebibytes,
-        "128",
-        ini="int",
-        help="the most that is read of one reply, in MiB (default: {default})",
+    intercept: bool = Option("llm_intercept", ranges.boolean, default=False, ini="bool").says(
+        "keep what clients of the application ask (default: false)"
     )
-    intercept: bool = _option(
-        "llm_intercept",
-        ranges.boolean,
-        default=False,
-        ini="bool",
-        help="keep what clients of the application ask (default: false)",
-    )
-    intercept_hosts: tuple[str, ...] = _option(
-        "llm_intercept_hosts",
-        ranges.hosts,
-        (),
-        ini="args",
-        help="hosts, or host:port, of gateways that speak the language of openai, anthropic or "
-        "ollama",
+    intercept_hosts: tuple[str, ...] = Option(
+        "llm_intercept_hosts", ranges.hosts, (), ini="args"
+    ).says(
+        "hosts, or host:port, of gateways that speak the language of openai, anthropic or ollama"
     )
 
 
