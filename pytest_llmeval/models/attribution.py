@@ -1,6 +1,6 @@
-"""On whose behalf the code asks that runs at the moment.
+"""The trial on whose behalf the code asks that runs at the moment.
 
-Known without being handed down, as an application's own clients know nothing of trials.
+It is not handed down, as an application's own clients know nothing of trials.
 What a trial starts asks for it too: tasks by their context, and threads and the work of a
 ``ThreadPoolExecutor`` while ``inherited_by_threads`` lasts.
 """
@@ -37,12 +37,6 @@ def asking(asker: CurrentTrial | None) -> Iterator[None]:
         yield
     finally:
         _ASKER.reset(token)
-
-
-def apart(function: Callable[[], T]) -> T:
-    """Run what asks on its own account: a model is not intercepted while it answers."""
-    with asking(None):
-        return function()
 
 
 @contextmanager

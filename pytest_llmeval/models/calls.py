@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytest_llmeval.cache.reply import Accepts, accept_any
 from pytest_llmeval.errors import BudgetExceeded, LLMEvalError, ProviderFailed
-from pytest_llmeval.models.attribution import apart
+from pytest_llmeval.models.attribution import asking
 from pytest_llmeval.models.base import CurrentTrial
 from pytest_llmeval.models.reply_facts import sensible
 from pytest_llmeval.records import Call, Parameter, Slot
@@ -91,7 +91,7 @@ class CachedCalls:
         try:
             reply = self._stored(request, slot)
             if reply is None:  # wait for the reply, and until it is on disk
-                pay = self._payment(request, slot, perform, awaits=False)
+                pay = partial(self._pay, request, slot, perform)
                 reply = self.trial.wait(pay, serial=request.serial)
         except BaseException as exc:  # whatever leaves a call has brought no reply
             self._note_loss(request, slot, exc)
@@ -107,7 +107,7 @@ class CachedCalls:
         try:
             reply = self._stored(request, slot)
             if reply is None:
-                pay = self._payment(request, slot, perform, awaits=awaits)
+                pay = partial(self._pay, request, slot, perform, awaits=awaits)
                 reply = await self.trial.wait_async(pay, awaits=awaits, serial=request.serial)
             else:
                 await _way_for_a_cancellation()
@@ -128,19 +128,23 @@ class CachedCalls:
         if isinstance(exc, LLMEvalError) and not was_asked:
             self.trial.refuse(exc)
 
-    def _payment(
-        self, request: Request, slot: Slot, perform: Callable[[Slot], Answer], *, awaits: bool
-    ) -> Callable[[], StoredReply]:
-        pay = partial(
-            self._replies.pay,
-            request.key,
-            slot,
-            partial(perform, slot),
-            request=request.canonical,
-            accepts=request.accepts,
-            on_loop=awaits,
-        )
-        return partial(apart, pay)  # a model that asks another does so on its own account
+    def _pay(
+        self,
+        request: Request,
+        slot: Slot,
+        perform: Callable[[Slot], Answer],
+        *,
+        awaits: bool = False,
+    ) -> StoredReply:
+        with asking(None):  # a model is not intercepted while it answers
+            return self._replies.pay(
+                request.key,
+                slot,
+                partial(perform, slot),
+                request=request.canonical,
+                accepts=request.accepts,
+                on_loop=awaits,
+            )
 
 
 def is_on_asyncio() -> bool:
@@ -169,6 +173,8 @@ def sampling_parameters(body: Mapping[str, object]) -> dict[str, Parameter]:
         body: the parameters of a request by name.
     """
     picked = {name: body[name] for name in SAMPLING_PARAMETERS if name in body}
+    if not picked:  # as nearly always
+        return {}
     return {
         name: value
         for name, value in picked.items()

@@ -95,7 +95,7 @@ class Budget:
         """
         return Meter(self, model, body)
 
-    def sending(self) -> None:
+    def count_sent(self) -> None:
         """Count an attempt that is about to be sent, whatever will come of it."""
         with self._counting:
             self._sent += 1
@@ -246,7 +246,7 @@ class Meter:
     ) -> Callable[[Deadline], T]:
         """Return what sends under the caps, where to wait for room takes of the time as well."""
         if not self._budget.is_limited:
-            return lambda deadline: self._sent(lambda: send(deadline))
+            return lambda deadline: self.attempt(lambda: send(deadline), bill)
         return lambda deadline: deadline.run(lambda: self.attempt(lambda: send(Watched()), bill))
 
     def attempt(self, send: Callable[[], T], bill: Callable[[T], Bill]) -> T:
@@ -259,24 +259,23 @@ class Meter:
         Raises:
             BudgetExceeded: it does not fit; nothing was sent.
         """
-        if not self._budget.is_limited:
-            return self._sent(send)
-        name = self._open = self._budget.take(self._model, self._most)
+        budget = self._budget
+        if not budget.is_limited:
+            budget.count_sent()
+            return send()
+        name = self._open = budget.take(self._model, self._most)
         if self._is_over:  # nobody waits any more: it had to wait for room too long
             self._end(name, Bill(counts=False, is_free=True))
             why = "given up before there was room for it under the cap"
             raise BudgetExceeded(f"the call was {why}", reason=f"{CAP_REASON}({why})")
+        budget.count_sent()
         try:
-            reply = self._sent(send)
+            reply = send()
         except BaseException:
             self._end(name, Bill())
             raise
         self._end(name, bill(reply))
         return reply
-
-    def _sent(self, send: Callable[[], T]) -> T:
-        self._budget.sending()
-        return send()
 
     def _end(self, name: str, bill: Bill) -> None:
         self._open = None

@@ -1,4 +1,4 @@
-"""How long one call may take; whatever it is made with, nobody waits any longer.
+"""Deadlines: nobody waits for a call any longer, whatever it is made with.
 
 The timeouts of a socket begin anew with every byte, and a function cannot be stopped at all.
 So calls are made in threads of their own, which are left behind when the time is over; but
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -82,7 +82,12 @@ class Deadline:
         self.left -= time.perf_counter() - started
         if not has_ended:
             raise TimeIsUp
-        return job.outcome()
+        if job.error is None:
+            return job.value
+        try:
+            raise job.error
+        finally:
+            job.error = None  # its traceback holds this very frame
 
     def allows(self, pause: float) -> bool:
         """Take a pause off what is left; tell whether anything is left after it."""
@@ -94,15 +99,11 @@ class Watched(Deadline):
     """That of what runs inside a part of a call: its time is watched already."""
 
     def __init__(self) -> None:
-        super().__init__(math.inf, worker=_no_worker)
+        self.left = math.inf
 
     def run(self, part: Callable[[], T]) -> T:
         """Run it here."""
         return part()
-
-
-def _no_worker() -> NoReturn:
-    raise AssertionError  # ``run`` needs none
 
 
 class _Job(Generic[T]):
@@ -113,22 +114,14 @@ class _Job(Generic[T]):
         self.ended.acquire()
         self._run = run
         self._part = part
-        self._value: T
-        self._error: BaseException | None = None
+        self.value: T
+        self.error: BaseException | None = None
 
     def __call__(self) -> None:
         try:
-            self._value = self._run(self._part)
+            self.value = self._run(self._part)
         except BaseException as exc:  # it belongs to the one who waits
-            self._error = exc
-
-    def outcome(self) -> T:
-        if self._error is None:
-            return self._value
-        try:
-            raise self._error
-        finally:
-            self._error = None  # its traceback holds this very frame
+            self.error = exc
 
 
 class _Worker(threading.Thread):

@@ -1,4 +1,4 @@
-"""When a failed attempt is made again, and after how long.
+"""Making a failed attempt again: whether, and after how long.
 
 Two kinds of failure: one that may pass (a lost connection, a 500) is forgiven twice. A
 refusal for being one too many (429, 503, 529, or whatever comes with Retry-After) is no
@@ -96,39 +96,6 @@ class RetryPolicy:
     max_reply_bytes: int = MAX_REPLY_BYTES
 
 
-class Tries:
-    """What one call has been through, and so what comes next; knows no thread.
-
-    Args:
-        policy: how often to try.
-        gate: of the provider.
-    """
-
-    def __init__(self, policy: RetryPolicy, gate: Gate) -> None:
-        self._policy = policy
-        self._gate = gate
-        self._retries = 0
-        self._refusals = 0
-
-    def delay_after(self, outcome: HttpReply | NetworkFailed) -> float | None:
-        """Tell how long to wait before the next attempt goes to the gate.
-
-        Args:
-            outcome: of the attempt before.
-
-        Returns:
-            Seconds; None if the outcome is final.
-        """
-        if isinstance(outcome, HttpReply) and is_throttled(outcome):
-            self._refusals += 1
-            is_final = self._refusals >= MOST_REFUSALS or self._gate.has_given_up
-            return None if is_final else 0.0
-        if self._retries >= self._policy.retries or not may_pass(outcome):
-            return None
-        self._retries += 1
-        return growing_pause(self._retries - 1, jitter=self._policy.gates.clock.jitter())
-
-
 def send_with_retries(attempt: Attempt, policy: RetryPolicy, gate: Gate) -> HttpReply:
     """Attempt a call until it succeeds, cannot succeed, or was tried often enough.
 
@@ -145,31 +112,49 @@ def send_with_retries(attempt: Attempt, policy: RetryPolicy, gate: Gate) -> Http
         TimedOut: the attempts took too long together.
         ProviderFailed: the session ended before the call was made.
     """
-    tries = Tries(policy, gate)
-    deadline = policy.limit.begin()
+    clock, deadline = policy.gates.clock, policy.limit.begin()
+    retries = refusals = 0
     while True:
         started = gate.enter()
         if started is None:
             return GAVE_UP
         try:
-            outcome = _attempt(attempt, gate, started=started, deadline=deadline)
+            outcome, was_throttled = _attempt(attempt, gate, started=started, deadline=deadline)
         except TimeIsUp:
             raise TimedOut(policy.limit.seconds) from None
-        delay = tries.delay_after(outcome)
-        if delay is None or not deadline.allows(delay):
+        pause = 0.0
+        if was_throttled:
+            refusals += 1
+            is_final = refusals >= MOST_REFUSALS or gate.has_given_up
+        else:
+            is_final = retries >= policy.retries or not may_pass(outcome)
+            pause = growing_pause(retries, jitter=clock.jitter())
+            retries += 1
+        if is_final or not deadline.allows(pause):
             if isinstance(outcome, NetworkFailed):
                 raise outcome
             return outcome
-        if delay:
-            policy.gates.clock.sleep(delay)
+        if pause:
+            clock.sleep(pause)
 
 
-def note_outcome(gate: Gate, outcome: HttpReply, *, started: float) -> None:
-    """Let the pace of the provider follow from what a call brought."""
-    if is_throttled(outcome):
-        gate.throttled(started, retry_after=retry_after(outcome.headers))
-    elif is_success(outcome.status):
-        gate.succeeded(started)
+def _attempt(
+    attempt: Attempt, gate: Gate, *, started: float, deadline: Deadline
+) -> tuple[HttpReply | NetworkFailed, bool]:
+    """Make one attempt, and leave the gate with what was learnt noted; tell if it was throttled."""
+    try:
+        reply = attempt(deadline)
+        was_throttled = is_throttled(reply)
+        if was_throttled:
+            gate.throttled(started, retry_after=retry_after(reply.headers))
+        elif is_success(reply.status):
+            gate.succeeded(started)
+    except NetworkFailed as exc:
+        return exc, False
+    else:
+        return reply, was_throttled
+    finally:
+        gate.leave()
 
 
 def is_throttled(reply: HttpReply) -> bool:
@@ -215,18 +200,3 @@ def _seconds_until(date: str) -> float:
         return (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
     except (ValueError, OverflowError):  # the latter by a year or a zone beyond what C counts
         return math.nan
-
-
-def _attempt(
-    attempt: Attempt, gate: Gate, *, started: float, deadline: Deadline
-) -> HttpReply | NetworkFailed:
-    """Make one attempt and leave the gate, with what was learnt noted first."""
-    try:
-        reply = attempt(deadline)
-    except NetworkFailed as exc:
-        return exc
-    else:
-        note_outcome(gate, reply, started=started)
-        return reply
-    finally:
-        gate.leave()
