@@ -13,7 +13,8 @@ import pytest
 from pytest_llmeval.engine.earlier_runs import RETRY_KEY
 from pytest_llmeval.engine.run_header import TYPED_KEY, files_used
 from pytest_llmeval.engine.schedule.overlap import STEALING
-from pytest_llmeval.models.limits.spending import Journal
+from pytest_llmeval.models.limits.shared_file import SharedFile
+from pytest_llmeval.models.limits.spending import journal_of, note_end
 from pytest_llmeval.records import Slowdown
 from pytest_llmeval.runs.format.run_lines import (
     header_line,
@@ -61,7 +62,7 @@ class ReportHooks:
     def pytest_testnodedown(self, node: Any) -> None:
         """Tell the other workers, which may wait for what this one had reserved of a cap."""
         if self._is_capped:
-            self._journal().note_end(node.gateway.id)
+            note_end(self._journal(), node.gateway.id)
 
     def pytest_unconfigure(self) -> None:
         """Remove the file by which workers share the caps."""
@@ -72,8 +73,8 @@ class ReportHooks:
     def _is_capped(self) -> bool:
         return self._settings.max_calls is not None or self._settings.max_cost is not None
 
-    def _journal(self) -> Journal:
-        return Journal.of_session(self._settings.directory, self._settings.session)
+    def _journal(self) -> SharedFile:
+        return journal_of(self._settings.directory, self._settings.session)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_report_to_serializable(self, report: Any) -> Generator[None, Any, Any]:

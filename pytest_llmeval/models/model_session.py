@@ -24,8 +24,8 @@ from pytest_llmeval.models.limits.budget import Budget
 from pytest_llmeval.models.limits.deadline import Deadline, TimeLimit
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.models.limits.retries import RetryPolicy
-from pytest_llmeval.models.limits.shared_pace import Bulletin
-from pytest_llmeval.models.limits.spending import Journal
+from pytest_llmeval.models.limits.shared_pace import SharedPace
+from pytest_llmeval.models.limits.spending import journal_of
 from pytest_llmeval.models.limits.throttle import Clock, Gates
 from pytest_llmeval.models.providers.trial_models import AsyncTrialModel, TrialModel
 from pytest_llmeval.records import Slowdown
@@ -80,13 +80,13 @@ class ModelSession:
             max_calls=settings.max_calls,
             max_cost=settings.max_cost,
             prices=Prices(settings.prices),
-            journal=Journal.of_session(directory, session) if worker else None,
+            journal=journal_of(directory, session) if worker else None,
             process=worker or "here",
         )
         throttle = Gates(
             ceiling=settings.concurrency,
             processes=processes,
-            bulletin=Bulletin(directory, session) if processes > 1 else None,
+            shared=SharedPace(directory, session) if processes > 1 else None,
             clock=clock or Clock(),
         )
         self.retries = RetryPolicy(

@@ -21,7 +21,8 @@ from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import CAP_REASON, BudgetExceeded
 from pytest_llmeval.models.limits.deadline import Deadline, Watched
 from pytest_llmeval.models.limits.prices import Prices, Tariff
-from pytest_llmeval.models.limits.spending import Journal, Room, Tally
+from pytest_llmeval.models.limits.shared_file import SharedFile
+from pytest_llmeval.models.limits.spending import Room, Spending
 from pytest_llmeval.models.limits.token_limits import most_input_tokens, most_output_tokens
 
 T = TypeVar("T")
@@ -60,7 +61,7 @@ class Budget:
         max_calls: the most calls, None for any number.
         max_cost: the most dollars, None for any sum.
         prices: of the models.
-        journal: where the calls are noted; shared by the processes of the session.
+        journal: in which the processes of the session note their calls, None for one alone.
         process: a name for this one among them.
     """
 
@@ -70,16 +71,16 @@ class Budget:
         max_calls: int | None = None,
         max_cost: Decimal | None = None,
         prices: Prices | None = None,
-        journal: Journal | None = None,
+        journal: SharedFile | None = None,
         process: str = "",
     ) -> None:
         self.is_limited = max_calls is not None or max_cost is not None
         self._max_calls = max_calls
         self._max_cost = max_cost
         self._prices = prices or Prices({})
-        self._journal = journal or Journal()
+        self._journal = journal
         self._process = process or str(os.getpid())
-        self._tally = Tally(max_calls=max_calls, max_cost=max_cost)
+        self._spending = Spending(max_calls=max_calls, max_cost=max_cost)
         self._numbers = count()
         self._lock = fork_safe_lock()
         self._sent = 0
@@ -157,7 +158,7 @@ class Budget:
         """Note what a call came to; one that has ended before stays as it is."""
         with self._lock:
             try:
-                self._journal.append("end", name, str(calls), str(cost))
+                self._note("end", name, str(calls), str(cost))
             except OSError:  # then it stays reserved
                 return
 
@@ -166,11 +167,11 @@ class Budget:
         name = f"{self._process}:{next(self._numbers)}"
         try:
             self._catch_up()
-            room = self._tally.room(most)
+            room = self._spending.room(most)
             if room == "now":
-                self._journal.append("take", name, str(most))
+                self._note("take", name, str(most))
                 self._catch_up()
-                room = "now" if self._tally.holds(name) else "later"
+                room = "now" if self._spending.holds(name) else "later"
         except OSError as exc:
             raise BudgetExceeded(
                 f"the caps of this session cannot be held over its workers: {exc}. Make --llm-dir "
@@ -179,12 +180,18 @@ class Budget:
             ) from exc
         return name, room
 
+    def _note(self, *entry: str) -> None:
+        if self._journal is None:
+            self._spending.add([*entry])
+        else:
+            self._journal.append(*entry)
+
     def _catch_up(self) -> None:
-        for entry in self._journal.unread():
-            self._tally.add(entry)
+        for entry in () if self._journal is None else self._journal.unread():
+            self._spending.add(entry)
 
     def _refusal(self, model: str | None, most: Decimal) -> BudgetExceeded:
-        if not self._tally.has_calls_left:
+        if not self._spending.has_calls_left:
             option = f"--llm-max-calls={self._max_calls}"
             return BudgetExceeded(
                 f"{model or 'the model'} was not asked: {option} is reached. Raise it, or replay "
@@ -193,8 +200,9 @@ class Budget:
             )
         return self._cost_refusal(
             model,
-            f"it may cost up to ${most:.4f}, and ${self._tally.spent:.4f} is spent. Raise the cap, "
-            "or ask with a lower max_tokens (without one a reply may fill the model's window)",
+            f"it may cost up to ${most:.4f}, and ${self._spending.spent:.4f} is spent. "
+            "Raise the cap, or ask with a lower max_tokens (without one a reply may fill the "
+            "model's window)",
         )
 
     def _cost_refusal(self, model: str | None, why: str) -> BudgetExceeded:

@@ -1,99 +1,35 @@
-"""What the calls of a session have taken so far, told by a journal that its processes share.
+"""The spending of a session so far, told by entries that its processes share.
 
-The journal is only ever appended to, and who comes to it reads it in its order. Whether an
-entry was granted follows from those before it alone, so all processes agree without a lock,
-and one that is killed leaves nothing locked. What it had reserved counts as spent.
+Whether an entry was granted follows from those before it alone, so all processes that read them
+in one order agree without a lock. What a process that was killed had reserved counts as spent.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import time
-from collections.abc import Iterator
 from decimal import Decimal, DecimalException
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pytest_llmeval.cache.storage.directory import prepare_directory, refuse_link
-
-FOLDER = "caps"
-DAY = 86_400.0  # seconds; a living session that makes calls adds entries more often
+from pytest_llmeval.models.limits.shared_file import SharedFile
 
 Room = Literal["now", "later", "never"]
 
 
-class Journal:
-    """Entries in the order in which they came; a list of this process if it has no path.
-
-    Args:
-        path: of the file, made by the first entry.
-    """
-
-    def __init__(self, path: Path | None = None) -> None:
-        self._path = path
-        self._lines: list[bytes] = []
-        self._read = 0
-
-    @classmethod
-    def of_session(cls, directory: Path, session: str) -> Journal:
-        """Take the file that the workers of a session share."""
-        return cls(directory / FOLDER / f"{session}.jsonl")
-
-    def append(self, *entry: str) -> None:
-        """Add an entry.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
-        line = json.dumps(entry).encode()
-        if self._path is None:
-            self._lines.append(line)
-            return
-        prepare_directory(self._path.parent.parent)
-        refuse_link(self._path.parent)
-        self._path.parent.mkdir(exist_ok=True)
-        if not self._path.exists():
-            _remove_left_behind(self._path.parent)
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            # In one piece, and beginning with a newline: a worker may be killed as it writes.
-            os.write(descriptor, b"\n" + line + b"\n")
-        finally:
-            os.close(descriptor)
-
-    def note_end(self, process: str) -> None:
-        """Note that a process has ended, if any made an entry."""
-        if self._path is not None and self._path.exists():
-            with contextlib.suppress(OSError):
-                self.append("gone", process)
-
-    def unread(self) -> list[list[str]]:
-        """Return what was added since the last time, one's own included."""
-        if self._path is None:
-            lines, self._lines = self._lines, []
-            return list(_entries(lines))
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._read)
-                content = file.read()
-        except FileNotFoundError:
-            return []
-        whole = content.rfind(b"\n") + 1
-        self._read += whole
-        return list(_entries(content[:whole].splitlines()))
-
-    def remove(self) -> None:
-        """Take the file away, at the end of the session."""
-        if self._path is not None:
-            with contextlib.suppress(OSError):
-                self._path.unlink(missing_ok=True)
-                self._path.parent.rmdir()
+def journal_of(directory: Path, session: str) -> SharedFile:
+    """Take the file in which the workers of a session note their calls."""
+    return SharedFile(directory, "caps", session)
 
 
-class Tally:
-    """Adds up the entries of a journal.
+def note_end(journal: SharedFile, process: str) -> None:
+    """Note that a process has ended, if any made an entry."""
+    if journal.exists:
+        with contextlib.suppress(OSError):
+            journal.append("gone", process)
+
+
+class Spending:
+    """Adds up the entries of a session's processes.
 
     Attributes:
         calls: how many were granted and not given back.
@@ -128,7 +64,7 @@ class Tally:
         """Whether a call was granted and has not ended."""
         return name in self._open
 
-    def add(self, entry: list[str]) -> None:
+    def add(self, entry: list[Any]) -> None:
         """Take in the next entry; what is none of ours says nothing."""
         with contextlib.suppress(ValueError, TypeError, DecimalException):
             kind, *fields = entry
@@ -155,19 +91,3 @@ class Tally:
     def _gone(self, process: str) -> None:
         for name in [name for name in self._open if name.startswith(f"{process}:")]:
             self.spent += self._open.pop(name)
-
-
-def _remove_left_behind(folder: Path) -> None:
-    """Remove the files of sessions that were killed before they could."""
-    with contextlib.suppress(OSError):
-        for file in folder.glob("*.jsonl"):
-            if time.time() - file.lstat().st_mtime > DAY:
-                file.unlink(missing_ok=True)
-
-
-def _entries(lines: list[bytes]) -> Iterator[list[str]]:
-    for line in lines:
-        with contextlib.suppress(ValueError):
-            entry = json.loads(line)
-            if isinstance(entry, list) and all(isinstance(field, str) for field in entry):
-                yield entry

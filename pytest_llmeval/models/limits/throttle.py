@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.limits.pace import Pace
-from pytest_llmeval.models.limits.shared_pace import Bulletin, Refusal
+from pytest_llmeval.models.limits.shared_pace import Refusal, SharedPace
 from pytest_llmeval.records import Slowdown
 
 DEFAULT_CEILING = 32
@@ -173,13 +173,13 @@ class Gates:
     Attributes:
         ceiling: the most calls in flight to one provider, over all processes.
         processes: how many share that.
-        bulletin: by which they hear of one another, None if there is but one.
+        shared: by which they hear of one another, None if there is but one.
         clock: how to pass the time.
     """
 
     ceiling: int = DEFAULT_CEILING
     processes: int = 1
-    bulletin: Bulletin | None = None
+    shared: SharedPace | None = None
     clock: Clock = field(default_factory=Clock)
     _gates: dict[tuple[str, str], Gate] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -200,18 +200,18 @@ class Gates:
         with self._lock:
             for gate in self._gates.values():
                 gate.close()
-        if self.bulletin is not None:
-            self.bulletin.remove()
+        if self.shared is not None:
+            self.shared.remove()
 
     def _listen(self) -> None:
-        if self.bulletin is not None:
+        if self.shared is not None:
             with self._lock:
-                for refusal in self.bulletin.news():
+                for refusal in self.shared.news():
                     self._gate(refusal.provider, refusal.origin).hear(refusal)
 
     def _tell(self, refusal: Refusal) -> None:
-        if self.bulletin is not None:
-            self.bulletin.post(refusal)
+        if self.shared is not None:
+            self.shared.post(refusal)
 
     def _gate(self, provider: str, origin: str) -> Gate:
         key = (provider, origin)

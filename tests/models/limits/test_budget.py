@@ -12,7 +12,8 @@ import pytest
 from pytest_llmeval.errors import BudgetExceeded
 from pytest_llmeval.models.limits.budget import Bill, Budget
 from pytest_llmeval.models.limits.prices import Prices
-from pytest_llmeval.models.limits.spending import Journal
+from pytest_llmeval.models.limits.shared_file import SharedFile
+from pytest_llmeval.models.limits.spending import journal_of, note_end
 from pytest_llmeval.records import TokenPrice
 
 D = Decimal
@@ -23,7 +24,7 @@ BODY = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1000}
 
 
 def budget(
-    *, calls: int | None = None, cost: str | None = None, journal: Journal | None = None
+    *, calls: int | None = None, cost: str | None = None, journal: SharedFile | None = None
 ) -> Budget:
     return Budget(
         max_calls=calls,
@@ -250,7 +251,7 @@ def ask_in_a_process(directory: str, process: str, results: multiprocessing.Queu
         max_calls=100,
         max_cost=D("0.5"),
         prices=PRICES,
-        journal=Journal.of_session(Path(directory), "session"),
+        journal=journal_of(Path(directory), "session"),
         process=process,
     )
     results.put(asked_until_refused(capped)[0])
@@ -273,12 +274,12 @@ def test_processes_make_not_one_call_more(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_process_had_reserved_stays_spent(tmp_path: Path) -> None:
-    killed, left = (Journal.of_session(tmp_path, "session") for _ in range(2))
+    killed, left = (journal_of(tmp_path, "session") for _ in range(2))
     killed.append("take", "gw0:0", "0.01")
     capped = budget(cost="0.015", journal=left)
     with ThreadPoolExecutor() as threads:
         waiting = threads.submit(ask, capped)
-        killed.note_end("gw0")
+        note_end(killed, "gw0")
 
         with pytest.raises(BudgetExceeded):
             waiting.result(30)
@@ -288,15 +289,15 @@ def test_a_cap_that_cannot_be_shared_lets_nothing_through(tmp_path: Path) -> Non
     (tmp_path / "caps").write_text("in the way")
 
     with pytest.raises(BudgetExceeded, match="Make --llm-dir writable"):
-        ask(budget(calls=5, journal=Journal.of_session(tmp_path, "session")))
+        ask(budget(calls=5, journal=journal_of(tmp_path, "session")))
 
 
 def test_what_cannot_be_noted_stays_reserved(tmp_path: Path) -> None:
-    journal = Journal.of_session(tmp_path, "session")
+    journal = journal_of(tmp_path, "session")
     capped = budget(calls=5, journal=journal)
     name = capped.take(MODEL, D(0))
     journal.append = lambda *_entry: (_ for _ in ()).throw(OSError())  # type: ignore[method-assign]
 
     capped.end(name, calls=0, cost=D(0))
 
-    assert [entry[0] for entry in Journal.of_session(tmp_path, "session").unread()] == ["take"]
+    assert [entry[0] for entry in journal_of(tmp_path, "session").unread()] == ["take"]

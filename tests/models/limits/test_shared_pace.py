@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.models.limits.shared_pace import Bulletin, Refusal
+from pytest_llmeval.models.limits.shared_pace import Refusal, SharedPace
 
 
 def refusal(number: int = 0, pause: float = 1.5) -> Refusal:
@@ -25,89 +25,89 @@ def path(directory: Path) -> Path:
     return directory / "pace" / "session.jsonl"
 
 
-def bulletin(directory: Path) -> Bulletin:
-    return Bulletin(directory, "session")
+def shared_pace(directory: Path) -> SharedPace:
+    return SharedPace(directory, "session")
 
 
 def test_others_read_what_was_posted_once(directory: Path) -> None:
-    reader, writer = bulletin(directory), bulletin(directory)
+    reader, writer = shared_pace(directory), shared_pace(directory)
     writer.post(refusal(1))
     writer.post(refusal(2))
 
-    assert reader.news() == [refusal(1), refusal(2)]
-    assert reader.news() == []
+    assert [*reader.news()] == [refusal(1), refusal(2)]
+    assert [*reader.news()] == []
     writer.post(refusal(3))
-    assert reader.news() == [refusal(3)]
+    assert [*reader.news()] == [refusal(3)]
 
 
 def test_without_a_file_there_is_no_news(directory: Path) -> None:
-    assert bulletin(directory).news() == []
+    assert [*shared_pace(directory).news()] == []
     assert not directory.exists()
 
 
 def test_a_line_in_the_making_is_read_when_it_is_whole(directory: Path, path: Path) -> None:
-    reader = bulletin(directory)
-    bulletin(directory).post(refusal(1))
+    reader = shared_pace(directory)
+    shared_pace(directory).post(refusal(1))
     whole = path.read_bytes()
     path.write_bytes(whole[:-9])
-    assert reader.news() == []
+    assert [*reader.news()] == []
 
     path.write_bytes(whole)
-    assert reader.news() == [refusal(1)]
+    assert [*reader.news()] == [refusal(1)]
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"[1]", b'["a", "b", "c", "d", "e"]', b"\xff", b"1"])
 def test_a_line_that_is_not_ours_is_skipped(directory: Path, path: Path, line: bytes) -> None:
-    bulletin(directory).post(refusal(1))
+    shared_pace(directory).post(refusal(1))
     path.write_bytes(line + b"\n" + path.read_bytes())
 
-    assert bulletin(directory).news() == [refusal(1)]
+    assert [*shared_pace(directory).news()] == [refusal(1)]
 
 
 def test_an_endless_pause_can_be_told(directory: Path) -> None:
-    bulletin(directory).post(refusal(pause=float("inf")))
+    shared_pace(directory).post(refusal(pause=float("inf")))
 
-    assert bulletin(directory).news() == [refusal(pause=float("inf"))]
+    assert [*shared_pace(directory).news()] == [refusal(pause=float("inf"))]
 
 
 def test_a_file_that_was_removed_begins_anew(directory: Path) -> None:
-    reader, writer = bulletin(directory), bulletin(directory)
+    reader, writer = shared_pace(directory), shared_pace(directory)
     for number in range(3):
         writer.post(refusal(number))
-    reader.news()
+    [*reader.news()]
     writer.remove()
     writer.remove()
     writer.post(refusal(4))
 
-    assert reader.news() == [refusal(4)]
+    assert [*reader.news()] == [refusal(4)]
 
 
 def test_it_keeps_out_of_git_and_leaves_no_folder(directory: Path, path: Path) -> None:
-    bulletin(directory).post(refusal())
+    shared_pace(directory).post(refusal())
     assert (directory / ".gitignore").read_text() == "*\n"
     assert path.exists()
 
-    bulletin(directory).remove()
+    shared_pace(directory).remove()
     assert [entry.name for entry in directory.iterdir()] == [".gitignore"]
 
 
 def test_a_disk_that_cannot_be_written_is_no_failure(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    nowhere = bulletin(tmp_path / "file")
+    nowhere = shared_pace(tmp_path / "file")
 
     nowhere.post(refusal())
     nowhere.remove()
-    assert nowhere.news() == []
+    assert [*nowhere.news()] == []
 
 
 def test_only_its_owner_may_read_it(directory: Path, path: Path) -> None:
-    bulletin(directory).post(refusal())
+    shared_pace(directory).post(refusal())
 
     assert os.stat(path).st_mode & 0o077 == 0  # noqa: PTH116
 
 
 def post_many(directory: Path) -> None:
-    writer = bulletin(directory)
+    writer = shared_pace(directory)
     for number in range(200):
         writer.post(refusal(number))
 
@@ -120,4 +120,4 @@ def test_processes_that_post_at_once_lose_no_line(directory: Path) -> None:
     for process in processes:
         process.join()
 
-    assert len(bulletin(directory).news()) == 400
+    assert len([*shared_pace(directory).news()]) == 400

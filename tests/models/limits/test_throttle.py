@@ -9,7 +9,7 @@ import pytest
 
 from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.limits.pace import PATIENCE
-from pytest_llmeval.models.limits.shared_pace import Bulletin
+from pytest_llmeval.models.limits.shared_pace import SharedPace
 from pytest_llmeval.models.limits.throttle import Clock, Gate, Gates
 from pytest_llmeval.records import Slowdown
 from tests.models.conftest import Time
@@ -169,7 +169,7 @@ class TestWorkers:
     @pytest.fixture
     def pair(self, clock: Time, tmp_path: Path) -> tuple[Gates, Gates]:
         first, second = (
-            gates_of(clock, ceiling=16, processes=2, bulletin=Bulletin(tmp_path, "session"))
+            gates_of(clock, ceiling=16, processes=2, shared=SharedPace(tmp_path, "session"))
             for _ in range(2)
         )
         return first, second
