@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.base import parse_model_name
-from pytest_llmeval.models.intercept.recognition import Head, Recognition, check_keys
+from pytest_llmeval.models.intercept.recognition import Recognition, check_keys
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.vendors import VENDORS
 from tests.models.conftest import CountingTrial, Session
@@ -99,13 +100,10 @@ def test_a_client_is_built_for_it(
 @pytest.mark.usefixtures("_registered")
 def test_its_requests_its_keys_and_its_prices_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     recognition = Recognition()
-    head = Head(
-        method="POST",
-        url="https://eu.toy.example/v2/toy/completions",
-        headers={"content-type": "application/json"},
-    )
-    assert recognition.dialect_of(head) is VENDOR
-    assert recognition.certainty(head, VENDOR) == "known"
+    url = urlsplit("https://eu.toy.example/v2/toy/completions")
+    headers = {"content-type": "application/json"}
+    assert recognition.vendor_of("POST", url, headers) is VENDOR
+    assert recognition.certainty(VENDOR, url, headers) == "known"
     assert Prices({}).is_local("toy/toy-1")
     monkeypatch.setenv("TOY_KEY", "two\nlines")
     with pytest.raises(SettingsError, match="TOY_KEY holds a character"):
