@@ -40,7 +40,10 @@ def explain_miss(store: Store, key: str, request: Canonical) -> str:
         newest = islice(store.rows(f"{PREFIX}*"), LOOKED_THROUGH)
         others = [stored.parts for stored in stored_requests(newest)]
         difference = Nearest(parts_to_keep(request)).difference(others)
-    except (CacheError, RecursionError):  # it only helps: the miss is what must be told
+    except (
+        CacheError,
+        RecursionError,
+    ):  # the miss must be reported all the same
         return ""
     return "" if difference is None else f"; the nearest stored one differs in {difference}"
 
@@ -92,7 +95,7 @@ def _session_of(call: Call, store: Store) -> str | None:
     return None
 
 
-class Difference(NamedTuple):
+class _Difference(NamedTuple):
     """A field that two requests do not share.
 
     Attributes:
@@ -132,14 +135,14 @@ class Nearest:
         differing = self._differences(other)
         return _model(other) != self._model, sum(self._weight(each) for each in differing)
 
-    def _differences(self, other: Parts) -> list[Difference]:
+    def _differences(self, other: Parts) -> list[_Difference]:
         """List the fields that differ, in the order of the request."""
         stored = dict(_fields(other))
         fields = [*self._fields, *(field for field in stored if field not in self._fields)]
-        both = [Difference(each, self._fields.get(each), stored.get(each)) for each in fields]
+        both = [_Difference(each, self._fields.get(each), stored.get(each)) for each in fields]
         return [each for each in both if each.asked != each.stored]
 
-    def _weight(self, difference: Difference) -> int:
+    def _weight(self, difference: _Difference) -> int:
         asked = self._words.get(difference.field, Counter[str]())
         stored = _words(difference.stored or "")
         return 1 + (asked - stored).total() + (stored - asked).total()
@@ -174,7 +177,7 @@ def _words(text: str) -> Counter[str]:
     return Counter(WORDS.findall(text))
 
 
-def _sentence(differences: Sequence[Difference]) -> str:
+def _sentence(differences: Sequence[_Difference]) -> str:
     if not differences:
         return "they differ only in what is not kept (a value that goes by the name of a secret)"
     first, *others = differences
@@ -186,7 +189,7 @@ def _sentence(differences: Sequence[Difference]) -> str:
     return f"{text}; also {fields}{more}"
 
 
-def _sides(difference: Difference) -> str:
+def _sides(difference: _Difference) -> str:
     asked, stored = difference.asked, difference.stored
     if asked is None or stored is None:
         return f"{_shown(asked, 0)} here, {_shown(stored, 0)} stored"

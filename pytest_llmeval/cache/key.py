@@ -1,4 +1,4 @@
-"""The key of a request: equal requests have equal keys, whoever sends them from wherever.
+"""The key of a request: equal requests have equal keys, from any client and any machine.
 
 A change of anything here voids every cache and every baseline there is: the golden keys
 in the tests hold it. Count ``SCHEMA`` up if it must be.

@@ -33,13 +33,13 @@ FLOCK = "hhqqi4x"  # Linux: type, whence, start, length, process
 class ProcessLocks:
     """The draws that this process has locked, of all that share a directory.
 
-    Locks of this kind belong to the process: its threads must agree among themselves first,
-    and no other code of it may open the file, as to close it releases every lock.
+    The kernel gives such a lock to a process, not to a thread: threads must agree among themselves
+    first. No other code of the process may open the file, because closing it releases every lock.
 
     Args:
         directory: ``.llmeval``; the file lies there from the first lock to ``close``.
         patience: seconds to wait for another process, which may be stopped.
-        warn: is told of one that was waited for in vain.
+        warn: is given a message when that wait was in vain.
     """
 
     def __init__(self, directory: Path, *, patience: float, warn: Callable[[str], None]) -> None:
@@ -55,7 +55,7 @@ class ProcessLocks:
     def locked(self, name: str) -> Iterator[None]:
         """Lock a draw, once no other process has locked it, until the end of the block.
 
-        Who has waited for too long goes on without a lock.
+        After waiting for too long, go on without a lock.
         """
         digest = hashlib.sha256(name.encode()).digest()
         place = int.from_bytes(digest[:8], "big") % LAST_BYTE
@@ -93,18 +93,16 @@ class ProcessLocks:
                     return descriptor
                 self._retire(descriptor)
             if time.monotonic() >= end:
-                self._warn_of(_holder(descriptor, place))
+                self._warn(
+                    f"{_holder(descriptor, place)} has a draw under way that did not come within "
+                    f"{self._patience:g} s (--llm-timeout): it may be stopped. So the draw was "
+                    "paid for here as well, and of the two replies the first to be stored is kept "
+                    "as the draw. Others are not reported"
+                )
                 return None
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
         return None
-
-    def _warn_of(self, holder: str) -> None:
-        self._warn(
-            f"{holder} has a draw under way that did not come within {self._patience:g} s "
-            "(--llm-timeout): it may be stopped. So the draw was paid for here as well, and of the "
-            "two replies the first to be stored is kept as the draw. Others are not reported"
-        )
 
     def _opened(self) -> int | None:
         with self._lock:
@@ -120,16 +118,16 @@ class ProcessLocks:
         return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
     def _is_in_place(self, descriptor: int) -> bool:
-        """Whether others who open the file now get the very same."""
+        """Whether the path still leads to this file."""
         try:
             return os.path.samestat(os.stat(self._path), os.fstat(descriptor))  # noqa: PTH116
         except OSError:
             return False
 
     def _retire(self, descriptor: int) -> None:
-        """Open the file anew: a session that ended, or a user, has removed this one.
+        """Open the file anew, because another session or a user has removed this one.
 
-        It stays open, for other threads may have locks in it.
+        The removed file stays open: other threads may have locks in it.
         """
         with self._lock:
             if self._descriptors and self._descriptors[-1] == descriptor:

@@ -41,9 +41,10 @@ class Replies:
     """Every reply that was ever paid for.
 
     A draw may have several generations (rows ``key/slot/0``, ``key/slot/1``, ...): ``refresh``
-    adds one, lookups take the newest, none is ever changed or removed. Who asks for a draw that
-    another thread or process is paying for waits for it. Where that cannot be seen, and two pay
-    at the same moment, one wins; the other's reply is kept under ``key/slot/spare/draw``.
+    adds one, lookups take the newest, none is ever changed or removed. A thread that asks for a
+    draw while another thread or process pays for it waits for that reply. If two processes cannot
+    see each other and both pay, the first reply to be stored is the draw; the other is kept under
+    ``key/slot/spare/draw``.
 
     Safe for threads, for several processes on one directory, and across a fork. Nothing is
     opened, and diskcache is not even imported, before the first lookup.
@@ -52,8 +53,8 @@ class Replies:
         directory: ``.llmeval``; replies lie in its folder ``cache``.
         mode: what to do with a hit and with a miss.
         session: name of this session, the same in all its worker processes.
-        warn: is told of refused rows, of a cache that is damaged or cannot be used, and of a
-            process that was waited for in vain.
+        warn: is given messages on refused rows, on a cache that is damaged or cannot be used, and
+            on a process that was waited for in vain.
         patience: seconds to wait for a draw that another process is paying for.
     """
 
@@ -101,7 +102,7 @@ class Replies:
             key: that of the request.
             slot: which draw of the request.
             request: what is asked, so that a miss can name what is most like it.
-            accepts: which stored replies may be replayed; any other counts as not there.
+            accepts: which stored replies may be replayed; any other counts as missing.
 
         Returns:
             The reply; None if it has to be paid for.
@@ -128,7 +129,7 @@ class Replies:
     ) -> StoredReply:
         """Pay for a draw that ``lookup`` did not find, and keep it.
 
-        Whoever else asks for it meanwhile, in this process or another, waits and pays nothing.
+        Threads and processes that ask for it meanwhile wait, and pay nothing.
 
         Args:
             key: that of the request.
@@ -199,7 +200,12 @@ class Replies:
         try:
             reply = decode(found)
         except RowRefused as exc:
-            self._warn_refused(name, exc)
+            self._warn_once(
+                "refused",
+                f"row {name} of the cache {self._directory / 'cache'} is not one that this plugin "
+                f"wrote: {exc}. It was left where it is and counts as missing; further ones are "
+                "not reported. Who else can write there? See SECURITY.md.",
+            )
             return None
         is_own = self._mode != "refresh" or reply.session == self._session
         return reply if is_own and accepts(reply) else None
@@ -293,14 +299,6 @@ class Replies:
             f"no reply is stored for draw {slot} of request {key[:12]}{why}. "
             "--llm-cache=replay makes no call. Pay for it once:  pytest --llm-cache=auto "
             f"(looked in {self._directory / 'cache'})"
-        )
-
-    def _warn_refused(self, name: str, refusal: RowRefused) -> None:
-        self._warn_once(
-            "refused",
-            f"row {name} of the cache {self._directory / 'cache'} is not one that this plugin "
-            f"wrote: {refusal}. It was left where it is and counts as missing; further ones are "
-            "not reported. Who else can write there? See SECURITY.md.",
         )
 
     def _warn_unusable(self, exc: CacheUnusable | RowRefused) -> None:

@@ -1,4 +1,4 @@
-"""Calls that are under way: who asks for the same draw meanwhile waits for its reply."""
+"""Calls under way: threads that ask for the same draw wait for the reply of the first."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ class _Flight:
 class SingleFlight:
     """The calls that this process has under way, one for each name.
 
-    The first thread to come makes the call. The others get its reply, as one that they did not pay
-    for, or its failure: were each to try in turn, an outage would take as many timeouts as
-    there are cases. Only if whoever made the call was interrupted, or gave it up, does the next
-    one make it.
+    The first thread makes the call. The others get its reply, as one that they did not pay for, or
+    its failure: if each of them tried in turn, an outage would take as many timeouts as cases. The
+    next thread makes the call only if the first was interrupted or gave the call up.
 
     Args:
         locks: held during a call, so that no other process makes it.
@@ -36,7 +35,7 @@ class SingleFlight:
     def __init__(self, locks: ProcessLocks) -> None:
         self._locks = locks
         self._begin()
-        # What the parent has under way never ends in a forked child.
+        # In a forked child the calls of the parent never end.
         call_in_forked_children(self._begin)
 
     def _begin(self) -> None:

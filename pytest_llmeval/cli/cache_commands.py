@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from pytest_llmeval.cache.admin.contents import count_contents
-from pytest_llmeval.cache.admin.prune import prune as prune_rows
+from pytest_llmeval.cache.admin.prune import plan_pruning
 from pytest_llmeval.cache.admin.transfer import export, merge, read_export
 from pytest_llmeval.cache.explain import explain_calls
 from pytest_llmeval.cache.reply import TIME
@@ -91,7 +91,7 @@ def prune(age: str, references: tuple[str, ...], directory: Path | None, *, yes:
         kept = draws_of_baselines(references, store=runs, git=read_state(Path.cwd()))
     else:
         kept = draws_of_every_run(runs)
-    plan = partial(prune_rows, before=before, kept=kept)
+    plan = partial(plan_pruning, before=before, kept=kept)
     with _opened(home) as store:
         planned = plan(store.rows())
         echo(cached.pruning(planned, before=before))

@@ -14,47 +14,50 @@ from pytest_llmeval.cache.storage.queries import StoredRow
 from pytest_llmeval.cache.storage.store import Store
 
 NAME = re.compile(
-    r"(?P<key>[0-9a-f]{64})/(?P<slot>(?:shared|[0-9]{1,9})/[0-9]{1,9})"
-    r"/(?:spare/(?P<spare>[0-9a-f]{32})|(?P<generation>[0-9]{1,9}))"
+    r"(?P<place>(?P<key>[0-9a-f]{64})/(?:shared|[0-9]{1,9})/[0-9]{1,9})"
+    r"/(?:spare/[0-9a-f]{32}|(?P<generation>[0-9]{1,9}))"
 )
 UNKNOWN = "?"
 
 Origin = tuple[str, str]  # a model asked for, and its host
 
 
-class SlotOfKey(NamedTuple):
-    """A slot of a request; ``slot`` is as ``str(Slot)`` writes it."""
+class DrawName(NamedTuple):
+    """The name of a draw's row.
+
+    Attributes:
+        key: of the request.
+        place: key and slot, with which the name begins.
+        generation: None for a spare draw: another session's draw has its slot.
+    """
 
     key: str
-    slot: str
+    place: str
+    generation: int | None
 
 
 class StoredDraw(NamedTuple):
-    """A draw and where it lies.
+    """A draw in a cache.
 
     Attributes:
-        name: of its row.
-        slot: its slot.
-        generation: None for a spare one: another session's draw has its slot.
+        name: of its row; ``parsed`` is the same, taken apart.
         reply: None if we did not write the row.
         size: bytes of the value.
     """
 
     name: str
-    slot: SlotOfKey
-    generation: int | None
+    parsed: DrawName
     reply: StoredReply | None
     size: int
 
 
-def parse_name(name: str) -> tuple[SlotOfKey, int | None] | None:
-    """Read slot and generation from the name of a draw's row; None if it is not one."""
+def parse_name(name: str) -> DrawName | None:
+    """Take the name of a draw's row apart; None if it is not one."""
     match = NAME.fullmatch(name)
     if match is None:
         return None
     generation = match["generation"]
-    slot = SlotOfKey(match["key"], match["slot"])
-    return slot, None if generation is None else int(generation)
+    return DrawName(match["key"], match["place"], None if generation is None else int(generation))
 
 
 def draws_in(rows: Iterable[StoredRow]) -> Iterator[StoredDraw]:
@@ -64,7 +67,7 @@ def draws_in(rows: Iterable[StoredRow]) -> Iterator[StoredDraw]:
         if parsed is not None:
             reply = decode_or_none(stored.value)
             size = len(stored.value) if isinstance(stored.value, bytes) else 0
-            yield StoredDraw(stored.name, *parsed, reply, size)
+            yield StoredDraw(stored.name, parsed, reply, size)
 
 
 @dataclass(slots=True)
@@ -72,7 +75,7 @@ class Contents:
     """What is in a cache.
 
     Attributes:
-        slots: how many generations each slot has; a replay finds the newest.
+        places: how many generations each key and slot has; a replay finds the newest.
         requests: keys that have a reply.
         spares: replies that a session paid for while another was first.
         refused: rows that this plugin did not write.
@@ -82,7 +85,7 @@ class Contents:
         sizes: their bytes.
     """
 
-    slots: Counter[SlotOfKey] = field(default_factory=Counter)
+    places: Counter[str] = field(default_factory=Counter)
     requests: set[str] = field(default_factory=set)
     spares: int = 0
     refused: int = 0
@@ -107,16 +110,16 @@ def count_contents(store: Store) -> Contents:
         if draw.reply is None:
             contents.refused += 1
             continue
-        contents.requests.add(draw.slot.key)
-        if draw.generation is None:
+        contents.requests.add(draw.parsed.key)
+        if draw.parsed.generation is None:
             contents.spares += 1
         else:
-            contents.slots[draw.slot] += 1
+            contents.places[draw.parsed.place] += 1
         times = contents.oldest, contents.newest, draw.reply.created
         contents.oldest = min(filter(None, times), default="")
         contents.newest = max(times)
         served = str(draw.reply.facts.get("model", UNKNOWN))
-        origin = origins.get(draw.slot.key, (served, UNKNOWN))
+        origin = origins.get(draw.parsed.key, (served, UNKNOWN))
         contents.replies[origin] += 1
         contents.sizes[origin] += draw.size
     return contents

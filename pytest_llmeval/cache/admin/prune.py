@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 
-from pytest_llmeval.cache.admin.contents import SlotOfKey, StoredDraw, draws_in
+from pytest_llmeval.cache.admin.contents import StoredDraw, draws_in
 from pytest_llmeval.cache.requests import row_name
 from pytest_llmeval.cache.storage.queries import Change, StoredRow
 
@@ -29,7 +29,7 @@ class Pruning(Change):
     left: int
 
 
-def prune(rows: Iterable[StoredRow], *, before: str, kept: Set[str]) -> Pruning:
+def plan_pruning(rows: Iterable[StoredRow], *, before: str, kept: Set[str]) -> Pruning:
     """Work out what goes.
 
     The generations of a slot must have no gap, or lookups would end at it: those that stay
@@ -43,14 +43,14 @@ def prune(rows: Iterable[StoredRow], *, before: str, kept: Set[str]) -> Pruning:
     rows = list(rows)
     draws = list(draws_in(rows))
     old = {draw.name: draw for draw in draws if _is_older(draw, before)}
-    locked = {draw.slot for draw in draws if draw.reply is None}
+    locked = {draw.parsed.place for draw in draws if draw.reply is None}
     going = {
         name: draw
         for name, draw in old.items()
-        if draw.slot not in locked and draw.reply and draw.reply.draw not in kept
+        if draw.parsed.place not in locked and draw.reply and draw.reply.draw not in kept
     }
     staying = [draw for draw in draws if draw.name not in going]
-    keys = {draw.slot.key for draw in going.values()} - {draw.slot.key for draw in staying}
+    keys = {draw.parsed.key for draw in going.values()} - {draw.parsed.key for draw in staying}
     names = {row.name for row in rows}
     return Pruning(
         removed=[*going, *({row_name(key) for key in keys} & names)],
@@ -69,11 +69,11 @@ def _is_older(draw: StoredDraw, before: str) -> bool:
 
 
 def _moving_up(staying: Iterable[StoredDraw]) -> Iterator[tuple[str, str]]:
-    slots: defaultdict[SlotOfKey, list[int]] = defaultdict(list)
+    places: defaultdict[str, list[int]] = defaultdict(list)
     for draw in staying:
-        if draw.generation is not None:
-            slots[draw.slot].append(draw.generation)
-    for (key, slot), generations in slots.items():
+        if draw.parsed.generation is not None:
+            places[draw.parsed.place].append(draw.parsed.generation)
+    for place, generations in places.items():
         for new, old in enumerate(sorted(generations)):
             if new != old:
-                yield f"{key}/{slot}/{old}", f"{key}/{slot}/{new}"
+                yield f"{place}/{old}", f"{place}/{new}"

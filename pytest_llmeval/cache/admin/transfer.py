@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_llmeval.cache.admin.contents import SlotOfKey, draws_in, parse_name
+from pytest_llmeval.cache.admin.contents import draws_in, parse_name
 from pytest_llmeval.cache.reply import decode, pack, parse_object, unpack
 from pytest_llmeval.cache.requests import PREFIX, pack_request, unpack_request
 from pytest_llmeval.cache.storage.queries import Change, NewRow, StoredRow
@@ -85,7 +85,8 @@ def read_export(path: Path) -> list[NewRow]:
                 if number == 1:
                     _check_head(line)
                 elif "draws" in line:
-                    return _checked_end(line, rows, rest=file.read(1))
+                    _check_end(line, rows, rest=file.read(1))
+                    return rows
                 else:
                     rows.append(_row(line))
     except RowRefused as exc:
@@ -99,8 +100,7 @@ def _order(row: StoredRow) -> tuple[str, int]:
     parsed = parse_name(row.name)
     if parsed is None:
         return row.name, 0
-    slot, generation = parsed
-    return "/".join(slot), -1 if generation is None else generation
+    return parsed.place, -1 if parsed.generation is None else parsed.generation
 
 
 def _line(row: StoredRow) -> dict[str, Any] | None:
@@ -152,6 +152,12 @@ def _check_head(line: dict[str, Any]) -> None:
         raise RowRefused(f"it has schema {line.get('schema')!r}, this version reads {SCHEMA}")
 
 
+def _check_end(line: dict[str, Any], rows: Sequence[NewRow], *, rest: bytes) -> None:
+    requests = sum(name.startswith(PREFIX) for name, _ in rows)
+    if line != {"draws": len(rows) - requests, "requests": requests} or rest:
+        raise RowRefused("the last line does not count the lines before it")
+
+
 def _row(line: dict[str, Any]) -> NewRow:
     name = line.get("name")
     if not isinstance(name, str):
@@ -176,13 +182,12 @@ def _reply_value(name: str, line: dict[str, Any]) -> bytes:
     parsed = parse_name(name)
     if parsed is None:
         raise RowRefused("its name is not that of a draw")
-    _, generation = parsed
     try:
         value = pack(line["reply"], _body(line))
     except (LookupError, TypeError, ValueError, RecursionError) as exc:
         raise RowRefused("it has no proper body") from exc
     header, _ = unpack(value)  # checks every field, and the digest of the body
-    if generation is None and not name.endswith(header["draw"]):
+    if parsed.generation is None and not name.endswith(header["draw"]):
         raise RowRefused("its name and its draw differ")
     return value
 
@@ -191,13 +196,6 @@ def _body(line: dict[str, Any]) -> bytes:
     if "body_base64" in line:
         return base64.b64decode(line["body_base64"], validate=True)
     return str(line["body"]).encode("utf-8")
-
-
-def _checked_end(line: dict[str, Any], rows: list[NewRow], *, rest: bytes) -> list[NewRow]:
-    requests = sum(name.startswith(PREFIX) for name, _ in rows)
-    if line != {"draws": len(rows) - requests, "requests": requests} or rest:
-        raise RowRefused("the last line does not count the lines before it")
-    return rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,14 +220,14 @@ def merge(rows: Iterable[StoredRow], foreign: Sequence[NewRow]) -> Merging:
         rows: all rows of the cache.
         foreign: names and values that ``read_export`` gave: checked, generations in order.
     """
-    present: defaultdict[SlotOfKey, set[str]] = defaultdict(set)
-    taken: set[SlotOfKey] = set()
+    present: defaultdict[str, set[str]] = defaultdict(set)
+    taken: set[str] = set()
     for stored in draws_in(rows):
-        if stored.generation is not None:
-            taken.add(stored.slot)
+        if stored.parsed.generation is not None:
+            taken.add(stored.parsed.place)
         if stored.reply is not None:
-            present[stored.slot].add(stored.reply.draw)
-    generations: Counter[SlotOfKey] = Counter()
+            present[stored.parsed.place].add(stored.reply.draw)
+    generations: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     added: list[NewRow] = []
     for name, value in foreign:
@@ -237,17 +235,16 @@ def merge(rows: Iterable[StoredRow], foreign: Sequence[NewRow]) -> Merging:
         if parsed is None:  # a request; one that the cache has stays
             added.append((name, value))
             continue
-        (slot, generation), draw = parsed, decode(value).draw
-        if draw in present[slot]:
+        place, draw = parsed.place, decode(value).draw
+        if draw in present[place]:
             counts["known"] += 1
             continue
-        present[slot].add(draw)
-        if generation is None or slot in taken:
+        present[place].add(draw)
+        if parsed.generation is None or place in taken:
             counts["spare"] += 1
-            place = f"spare/{draw}"
+            added.append((f"{place}/spare/{draw}", value))
         else:
             counts["new"] += 1
-            place = str(generations[slot])
-            generations[slot] += 1
-        added.append((f"{slot.key}/{slot.slot}/{place}", value))
+            added.append((f"{place}/{generations[place]}", value))
+            generations[place] += 1
     return Merging(added=added, new=counts["new"], spare=counts["spare"], known=counts["known"])

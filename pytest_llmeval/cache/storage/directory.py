@@ -18,7 +18,7 @@ def refuse_foreign(directory: Path, *, rootpath: Path) -> None:
 
     Args:
         directory: ``.llmeval``, found and not named.
-        rootpath: whoever owns it may own the directory, too.
+        rootpath: the owner of this folder may own the directory, too.
 
     Raises:
         SettingsError: it belongs to neither this user, root nor the owner of rootpath.
@@ -76,7 +76,7 @@ def refuse_link(folder: Path) -> None:
 
 
 def identity(database: Path) -> Identity | None:
-    """Tell which cache lies there now: inodes of folder and database, None if there is none.
+    """Return what identifies the cache of a path: inodes of folder and database, None if missing.
 
     The folder's inode alone would not do: a folder that is removed and made anew often gets
     the old one, while the inode of a database that we hold open is never given away.
@@ -96,8 +96,8 @@ def set_aside(database: Path, *, seen: Identity) -> Path | None:
 
     Of all processes that find the damage one alone may rename, or the second would rename the
     fresh cache of the first. The right to it is a file with the inodes in its name, made
-    exclusively inside the folder: whoever made it and *then* still sees those inodes holds
-    the damaged folder, because nobody else may have moved it away meanwhile.
+    exclusively inside the folder: a process that made it and *then* still sees those inodes has
+    the damaged folder, because no other process may have moved it away meanwhile.
 
     Args:
         database: the file that was found damaged.

@@ -1,6 +1,6 @@
 """diskcache, made safe: bytes by name, nothing unpickled, no file but the database touched.
 
-Whoever can write into the cache directory can plant rows and files. diskcache alone would then
+Anybody who can write into the cache directory can plant rows and files. diskcache alone would
 unpickle them (CVE-2025-69872), or read and delete any file that a row names. ``BytesDisk``
 refuses such rows, ``open_cache`` refuses such files.
 
@@ -46,7 +46,7 @@ __all__ = ["DBNAME", "SharedCache", "Timeout", "open_cache"]
 
 TIMEOUT = 60.0  # seconds to wait for the lock of another process
 
-# diskcache keeps its settings in the database, and whoever opens it with other ones changes
+# diskcache keeps its settings in the database; a process that opens it with other settings changes
 # them for all. Its defaults evict: of 3,000 rows over the size limit 240 were left.
 SETTINGS: dict[str, Any] = {
     "statistics": 0,
@@ -124,15 +124,12 @@ class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
             self._connection = sqlite3.connect(
                 self._database, self._timeout, isolation_level=None, check_same_thread=False
             )
-            self._set_up(self._connection)
+            harden(self._connection)
+            _refuse_foreign_settings(self._connection)
+            for name, value in {**DEFAULT_SETTINGS, **SETTINGS}.items():
+                if name.startswith("sqlite_"):
+                    self.reset(name, value, update=False)
         return self._connection
-
-    def _set_up(self, connection: sqlite3.Connection) -> None:
-        harden(connection)
-        _refuse_foreign_settings(connection)
-        for name, value in {**DEFAULT_SETTINGS, **SETTINGS}.items():
-            if name.startswith("sqlite_"):
-                self.reset(name, value, update=False)
 
     def add_all(self, rows: Sequence[NewRow]) -> list[bool | RowRefused]:
         """Write rows in one transaction, each unless its name is taken.
@@ -228,7 +225,11 @@ def _refuse_planted_files(directory: Path) -> None:
     if links:
         raise sqlite3.DatabaseError(f"{', '.join(sorted(links))} is a symbolic link")
     for entry in directory.glob(f"{DBNAME}*"):
-        _refuse_what_is_no_file(entry)
+        # A pipe or a device may be read without end; SQLite itself refuses folders.
+        with contextlib.suppress(FileNotFoundError):  # another process is done with it
+            mode = entry.lstat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise sqlite3.DatabaseError(f"{entry.name} is no regular file")
     journal = directory / f"{DBNAME}-journal"
     with contextlib.suppress(FileNotFoundError), journal.open("rb") as file:
         # Its end alone: a file with holes may be larger than memory.
@@ -236,14 +237,6 @@ def _refuse_planted_files(directory: Path) -> None:
         file.seek(max(0, end - len(SUPER_JOURNAL_END)))
         if file.read() == SUPER_JOURNAL_END:
             raise sqlite3.DatabaseError(f"{journal.name} names a file to delete")
-
-
-def _refuse_what_is_no_file(entry: Path) -> None:
-    """Refuse a pipe or device, which may be read without end; SQLite itself refuses folders."""
-    with contextlib.suppress(FileNotFoundError):  # another process is done with it
-        mode = entry.lstat().st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            raise sqlite3.DatabaseError(f"{entry.name} is no regular file")
 
 
 def _refuse_foreign_settings(connection: sqlite3.Connection) -> None:

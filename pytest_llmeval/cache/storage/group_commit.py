@@ -13,9 +13,9 @@ Outcome = bool | Exception
 
 @dataclass(eq=False, slots=True)
 class _Batch:
-    """Rows that are committed together, and those who wait for that, each at a lock of its own.
+    """Rows that are committed together, and a lock for each thread that waits for the commit.
 
-    At one for all, everybody would wake up whenever anything was committed.
+    With one lock for all, every thread would wake up at every commit.
     """
 
     rows: list[NewRow] = field(default_factory=list)
@@ -24,10 +24,10 @@ class _Batch:
 
 
 class GroupCommit:
-    """While one thread commits, the rows of those that come form the next batch.
+    """Collects the rows that threads add while another thread commits, and commits them together.
 
-    The first of a batch commits it whole, once the one before has ended. If it is interrupted
-    there are no outcomes, and the next of the batch commits it anew.
+    The first thread of a batch commits the whole batch, once the batch before is done. If that
+    thread is interrupted, the next thread of the batch commits it.
 
     Args:
         commit: writes rows in one transaction; one outcome a row, an exception if it is refused.
@@ -46,7 +46,7 @@ class GroupCommit:
         Args:
             name: of the row.
             value: of the row.
-            beside: rows to write along with it; what becomes of these is not told.
+            beside: rows to write in the same transaction, without an outcome.
 
         Returns:
             Whether it was written.
@@ -96,7 +96,7 @@ class GroupCommit:
         return batch.outcomes
 
     def _hand_on(self, batch: _Batch) -> None:
-        """Wake those who waited for a batch, and one who is to commit the next."""
+        """Wake the threads that waited for a batch, and the one that is to commit the next."""
         if batch.outcomes:
             while batch.waiting:
                 batch.waiting.pop().release()

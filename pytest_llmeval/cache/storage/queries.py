@@ -132,9 +132,9 @@ def all_pages(read: Callable[[int], list[StoredRow]]) -> Iterator[StoredRow]:
 class ReadConnections:
     """Two more connections to an open cache: what they read waits for no commit.
 
-    Safe for threads. They never wait for a lock of SQLite's either, and say so by an error;
-    ``Store`` then asks the first connection. Two, for there are two who look up at the same
-    time: the trial in turn, and calls that see whether another process has paid meanwhile.
+    Safe for threads. They do not wait for SQLite's locks either, but fail; ``Store`` then asks the
+    connection that writes. There are two, because two threads look rows up at the same time: the
+    trial in turn, and a call that looks whether another process has paid meanwhile.
 
     Args:
         database: of a cache that ``open_cache`` has just opened, and so checked.

@@ -47,13 +47,13 @@ class Store:
     Opened at first use and again after ``close``. A damaged cache is set aside and a new one
     begun; so is a cache that somebody removed or renamed while it was open.
 
-    Rows that threads add at the same time are written together, and lookups do not wait for
-    them: they have a connection of their own. Whenever that one fails, for whatever reason,
-    the lookup takes its turn on the first connection, where alone damage is dealt with.
+    Rows that threads add at the same time are written together. Lookups do not wait for that, as
+    they have connections of their own. When such a lookup fails, for whatever reason, it is
+    repeated on the connection that writes: damage is dealt with on that one alone.
 
     Args:
         directory: ``.llmeval``; the database lies in its folder ``cache``.
-        warn: is told where a damaged cache went; may look rows up, but must not add any.
+        warn: is given a message that names the place of a damaged cache; must not add rows.
     """
 
     def __init__(self, directory: Path, *, warn: Callable[[str], None]) -> None:
@@ -110,7 +110,7 @@ class Store:
         Args:
             name: of the row.
             value: of the row.
-            beside: rows to write along with it, likewise; what becomes of these is not told.
+            beside: rows to write in the same transaction, likewise, without an outcome.
 
         Returns:
             Whether it was written.
@@ -200,7 +200,7 @@ class Store:
         return self._cache
 
     def _is_in_place(self) -> bool:
-        """Whether the cache that is open still lies there."""
+        """Whether the path still leads to the database that is open."""
         if isinstance(self._cache, SharedCache) and self._seen is not None:
             # No other file can have the inode of one that we hold open.
             with contextlib.suppress(OSError):
@@ -219,8 +219,8 @@ class Store:
             return open_cache(self._folder)
         except sqlite3.OperationalError as exc:
             code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
-            # diskcache writes to open a cache, yet what is stored can be read without. One that
-            # it has just begun may open the next time.
+            # diskcache writes to open a cache, but rows can be read without diskcache. A cache that
+            # it has just begun to make may open the next time.
             was_there = self._seen is not None and identity(self._database) == self._seen
             if code not in READ_ONLY and not (code in NO_ROOM and was_there):
                 raise

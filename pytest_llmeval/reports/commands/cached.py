@@ -17,10 +17,10 @@ STEP = 1024
 
 def contents(found: Contents, folder: Path) -> Iterator[str]:
     """Say what is in a cache."""
-    older = found.slots.total() - len(found.slots)
+    older = found.places.total() - len(found.places)
     yield f"{folder}: {size(found.size)}"
     yield (
-        f"{plural(len(found.requests), 'request')}, {plural(len(found.slots), 'draw')} to replay, "
+        f"{plural(len(found.requests), 'request')}, {plural(len(found.places), 'draw')} to replay, "
         f"{plural(older, 'older generation')}, {plural(found.spares, 'spare')}"
     )
     if found.oldest:

@@ -37,7 +37,7 @@ def test_requests_draws_generations_and_spares_are_counted(
     third.pay(KEY, SLOT, overtaken(lambda: other.pay(KEY, SLOT, says("Lima")), "late"))
     contents = count_contents(store)
     assert contents.requests == {KEY}
-    assert contents.slots == {(KEY, "0/0"): 3, (KEY, "1/0"): 2, (KEY, "2/0"): 2}
+    assert contents.places == {f"{KEY}/0/0": 3, f"{KEY}/1/0": 2, f"{KEY}/2/0": 2}
     assert contents.spares == 1
     assert contents.oldest <= contents.newest != ""
 
@@ -66,7 +66,7 @@ def test_rows_that_we_did_not_write_are_counted_apart(
     sql("UPDATE Cache SET mode = 4 WHERE key LIKE '%/0/0/0'")
     sql("UPDATE Cache SET value = x'00' WHERE key LIKE '%/1/0/0'")
     contents = count_contents(store)
-    assert (contents.refused, len(contents.slots)) == (2, 1)
+    assert (contents.refused, len(contents.places)) == (2, 1)
 
 
 def test_more_rows_than_a_page_are_all_read(
@@ -77,4 +77,4 @@ def test_more_rows_than_a_page_are_all_read(
     monkeypatch.setattr(paging, "SIZE", 2)
     for trial in range(5):
         make_replies().pay(KEY, Slot(trial, 0), says("Lima"))
-    assert len(count_contents(store).slots) == 5
+    assert len(count_contents(store).places) == 5

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache.admin.prune import Pruning, prune
+from pytest_llmeval.cache.admin.prune import Pruning, plan_pruning
 from pytest_llmeval.cache.replies import Replies, StoredReply
 from pytest_llmeval.cache.storage.store import Store
 from pytest_llmeval.records import Slot
@@ -27,7 +27,7 @@ def store(home: Path) -> Iterator[Store]:
 
 
 def pruned(store: Store, *kept: str, before: str = EVER) -> Pruning:
-    return store.rewrite(partial(prune, before=before, kept=frozenset(kept)))
+    return store.rewrite(partial(plan_pruning, before=before, kept=frozenset(kept)))
 
 
 def draw(make_replies: Make, session: str, slot: Slot = SLOT) -> StoredReply:
