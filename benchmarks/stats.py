@@ -17,7 +17,7 @@ from statistics import median
 
 import numpy as np
 
-from pytest_llmeval.gate.judge import judge
+from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.records import PASS_METRIC, Call, Case, Outcome, Run, Slot, Trial
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.multiplicity import holm
@@ -54,7 +54,7 @@ def main() -> int:
         ("plan: cases, repeats, curve of 20 points", plan, 1.0),
         ("self-check, 200 cases x 10, 2000 deals", lambda: self_check(run), None),
         ("self-check, 5 cases x 10, other scores, 200 deals", lambda: self_check(few), None),
-        ("two runs of 10,000 cases x 20 x 5 metrics, judged", lambda: judge(*runs, RULES), None),
+        ("two runs of 10,000 cases x 20 x 5 metrics, judged", lambda: compare(*runs, RULES), None),
     ]
     print("| what | time | target |\n|---|---:|---:|")
     missed = False

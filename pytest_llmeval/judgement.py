@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_llmeval.gate.comparison import Comparison
-from pytest_llmeval.gate.description import FunctionDescription
+from pytest_llmeval.gate.results import Comparison, FunctionDescription
 from pytest_llmeval.records import Run, Slowdown
 from pytest_llmeval.runs.lookup.baseline import Baseline
 from pytest_llmeval.settings import Settings

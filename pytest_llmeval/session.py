@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound
-from pytest_llmeval.gate import Comparison, CostOf, cases_not_run, compare, describe, oddities
+from pytest_llmeval.gate.results import Comparison
+from pytest_llmeval.gate.scoring import CostOf, cases_not_run, oddities
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Call, Run, Slowdown, TokenPrice, Trial
@@ -252,6 +253,9 @@ def compared(
         typed: what the user typed of its selection, see ``gate.compare``.
         lost: files of the baseline that are not there any more, see ``gate.compare``.
     """
+    from pytest_llmeval.gate.compare import compare  # numpy and scipy
+    from pytest_llmeval.gate.describe import describe
+
     rules, cost_of = judgement.settings.gate, pricing(judgement.settings.prices)
     try:
         judgement = replace(judgement, notes=(*judgement.notes, *oddities(run)))

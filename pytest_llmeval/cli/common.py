@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pytest_llmeval.errors import SettingsError, TableError
-from pytest_llmeval.gate.samples import FunctionSamples
+from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.printable import printable
 from pytest_llmeval.records import OWN_DIRECTIONS, Better, Run
 from pytest_llmeval.reports.words import short
@@ -68,8 +68,8 @@ def ranged(
 
 
 def chosen(
-    found: Sequence[FunctionSamples], name: str | None, *, run: str
-) -> tuple[FunctionSamples, ...]:
+    found: Sequence[FunctionScores], name: str | None, *, run: str
+) -> tuple[FunctionScores, ...]:
     """Choose the functions that were asked about.
 
     Args:

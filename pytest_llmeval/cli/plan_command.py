@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from pytest_llmeval import ranges
 from pytest_llmeval.cli.common import chosen, echo, find_pair, find_run, function_option, ranged
 from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.gate.samples import ChangedCases, FunctionSamples, changed_cases, samples_of
+from pytest_llmeval.gate.scoring import FunctionScores, scores_of
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.commands import planned
 from pytest_llmeval.runs.store import RunStore
@@ -23,6 +23,10 @@ from pytest_llmeval.settings import GateRules
 
 if TYPE_CHECKING:
     from pytest_llmeval.stats.planning.suite_size import Components
+    from pytest_llmeval.stats.significance.sample import CaseScores
+
+# by function and metric
+ChangedCases = Mapping[tuple[str, str], "tuple[CaseScores, ...]"]
 
 CASES, REPEATS = 100, 5
 
@@ -82,11 +86,15 @@ def plan_command(
         echo(_assumed(_rates(rates), wanted))
         return
     run, changed = _runs(reference, like=like, home=home_of(directory))
-    functions = chosen(samples_of(run, cost_of=pricing({})), name, run=run.id)
+    functions = chosen(scores_of(run, cost_of=pricing({})), name, run=run.id)
     if len(functions) == 1 and functions[0].is_pass and functions[0].samples:
         _check_drop(wanted.drop, _mean(functions[0].gains))
     click.echo(f"run {run.id}")
-    acted = None if changed is None else changed_cases(run, changed, cost_of=pricing({}))
+    acted = None
+    if changed is not None:
+        from pytest_llmeval.gate.compare import changed_cases
+
+        acted = changed_cases(run, changed, cost_of=pricing({}))
     for function in functions:
         echo(_recorded(function, wanted, acted))
     if len(functions) > 1:
@@ -125,10 +133,10 @@ def _assumed(rates: list[float], wanted: _Wanted) -> list[str]:
     return planned.plan_lines(made, name="assumed rates", mean=mean, calls=0.0, sign=-1)
 
 
-def _recorded(function: FunctionSamples, wanted: _Wanted, acted: ChangedCases | None) -> list[str]:
+def _recorded(function: FunctionScores, wanted: _Wanted, acted: ChangedCases | None) -> list[str]:
     from pytest_llmeval.stats.planning.suite_size import Design, plan
 
-    name, log = planned.name_of(function), function.scale == "log"
+    name, log = planned.name_of(function), function.compares_ratios
     drop = math.log1p(wanted.drop) if log else wanted.drop
     found = _components(function, drop, acted)
     if isinstance(found, str):
@@ -159,7 +167,7 @@ def _recorded(function: FunctionSamples, wanted: _Wanted, acted: ChangedCases | 
 
 
 def _components(
-    function: FunctionSamples, drop: float, acted: ChangedCases | None
+    function: FunctionScores, drop: float, acted: ChangedCases | None
 ) -> Components | str:
     """Estimate how the scores vary; a text says why that cannot be done."""
     from pytest_llmeval.stats.planning.suite_size import estimated_components, recorded_components

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from pytest_llmeval import ranges
 from pytest_llmeval.cli.common import chosen, echo, find_pair, find_run, function_option, ranged
 from pytest_llmeval.cli.home import directory_option, home_of
-from pytest_llmeval.gate.samples import samples_of
+from pytest_llmeval.gate.scoring import scores_of
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.ranges import AnyTest, FixedTest
 from pytest_llmeval.records import Better
@@ -131,12 +131,12 @@ def selfcheck_command(
     first half of them is held against the second. Exit 1 if alarms are more frequent than
     the level says, or if the repeats drift. RUN is what compare takes for B.
     """
-    from pytest_llmeval.gate.halves import compare_halves
+    from pytest_llmeval.gate.compare import compare_halves
     from pytest_llmeval.stats.planning.selfcheck import self_check
 
     run = find_run(reference, home=home_of(directory)).run
     cost_of = pricing({})
-    functions = chosen(samples_of(run, cost_of=cost_of), name, run=run.id)
+    functions = chosen(scores_of(run, cost_of=cost_of), name, run=run.id)
     halves = {
         (half.function, half.metric): half
         for half in compare_halves(run, alpha=alpha, cost_of=cost_of)

@@ -14,7 +14,7 @@ import click
 from pytest_llmeval import ranges
 from pytest_llmeval.cli.common import chosen, echo, function_option, ranged
 from pytest_llmeval.cli.home import directory_option, home_of
-from pytest_llmeval.gate.samples import FunctionSamples, samples_of
+from pytest_llmeval.gate.scoring import FunctionScores, scores_of
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.commands import looks
 from pytest_llmeval.runs.store import RunStore
@@ -133,11 +133,11 @@ def _run_to_its_end(command: Sequence[str]) -> tuple[int, str]:
 
 def _expected(
     run: Run, *, name: str | None, confidence: float
-) -> Iterator[tuple[FunctionSamples, ExpectedMean | None]]:
+) -> Iterator[tuple[FunctionScores, ExpectedMean | None]]:
     from pytest_llmeval.stats.planning.expected import expect_mean
 
-    functions = chosen(samples_of(run), name, run=run.id)
-    of_scores = [function for function in functions if function.scale == "linear"]
+    functions = chosen(scores_of(run), name, run=run.id)
+    of_scores = [function for function in functions if not function.compares_ratios]
     if not of_scores:
         raise click.UsageError(
             "all that is gated is what calls took, and --width is one of scores: "

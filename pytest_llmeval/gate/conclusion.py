@@ -1,242 +1,263 @@
-"""From an examination to the record of a comparison, in the light of all others."""
+"""Conclusion on one test function and metric: what is tested, and the record of it."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
 
-from pytest_llmeval.gate.comparison import (
-    CaseComparison,
-    ChangeKind,
-    FunctionComparison,
-    Scale,
-    Verdict,
+from pytest_llmeval.gate.decision_table import (
+    Decision,
+    cannot_test,
+    decide,
+    never_recorded,
+    nothing_to_compare,
+    too_much_lost,
 )
-from pytest_llmeval.gate.counts import count_trials
-from pytest_llmeval.gate.drops import Sensitivity, sensitivity, too_few_draws
-from pytest_llmeval.gate.examination import Examination
-from pytest_llmeval.gate.family import Standing
-from pytest_llmeval.gate.figures import Significance
-from pytest_llmeval.gate.means import Ends, intervals_of_sides, mean_of_cases
-from pytest_llmeval.gate.pairing import Pair, Pairing
-from pytest_llmeval.gate.ratios import ratio, ratios
-from pytest_llmeval.gate.scoring import off_scale, score
-from pytest_llmeval.gate.settling import settling_cases, settling_repeats
-from pytest_llmeval.gate.sides import Side
-from pytest_llmeval.gate.verdict import Decision, Finding, decide, never_recorded
+from pytest_llmeval.gate.describe import intervals_of_sides, mean_of_cases
+from pytest_llmeval.gate.draws import ChangeKind
+from pytest_llmeval.gate.pairing import Pairing
+from pytest_llmeval.gate.power import (
+    Sensitivity,
+    sensitivity,
+    settling_cases,
+    settling_repeats,
+    too_few_draws,
+)
+from pytest_llmeval.gate.results import (
+    Effect,
+    Evidence,
+    FunctionComparison,
+    Interval,
+    Method,
+    Verdict,
+    ends_off_scale,
+    off_scale,
+)
+from pytest_llmeval.gate.scoring import Side, score
+from pytest_llmeval.gate.significance import (
+    FEWEST_UNITS_FOR_T,
+    Significance,
+    shrunk,
+    significance,
+    tied_repeats,
+)
 from pytest_llmeval.settings import GateRules
+from pytest_llmeval.stats.significance.paired import paired_test
 
+# independent units, repeats or wordings are lacking, which neither remedy adds
+WITHOUT_REMEDY: tuple[Method, ...] = ("sign-flip", "crossed", "whole-repeats")
 CHANGE_KINDS: tuple[ChangeKind, ...] = ("request", "redrawn", "score", "unseen")
 
 
-def conclude_new(
-    function: str, metric: str, *, here: Side, partial: bool, rules: GateRules
-) -> FunctionComparison:
+def conclude_new(side: Side, metric: str, *, partial: bool, rules: GateRules) -> FunctionComparison:
     """Write down a function, or a gated metric of it, that the baseline does not have."""
-    scores = score(here, metric, better=here.better(metric))
-    found = mean_of_cases(here, scores, here.cases, metric=metric, alpha=rules.alpha)
-    decision = never_recorded([here], metric) or Decision(row=1, verdict=Verdict.NEW)
+    scores = score(side, metric, better=side.better(metric))
+    found = mean_of_cases(scores, side.cases, alpha=rules.alpha)
+    decision = never_recorded([side], metric) or Decision(1)
     return FunctionComparison(
-        function=function,
+        function=side.function,
         metric=metric,
-        better=here.better(metric),
+        better=scores.better,
         verdict=decision.verdict,
         row=decision.row,
         why=decision.why,
         fails=bool(decision.why),
         partial=partial,
-        changed_kinds={},
-        mean=found.mean if found else None,
-        mean_interval=found.interval if found else None,
-        trials=count_trials(here, scores, cases=here.cases),
-        only_here=tuple(here.cases),
+        effect=Effect(
+            mean=found.mean if found else None,
+            mean_interval=found.interval if found else None,
+        ),
+        trials=scores.counts(),
+        only_here=tuple(side.cases),
     )
 
 
-def conclude_gone(function: str, metric: str, *, there: Side, why: str) -> FunctionComparison:
+def conclude_gone(side: Side, metric: str, *, why: str) -> FunctionComparison:
     """Write down a function that only the baseline has.
 
     Args:
-        function: its name.
+        side: the function in the baseline.
         metric: that the baseline gates.
-        there: the function in the baseline.
         why: what to do about it; empty if it was given up.
     """
-    scores = score(there, metric, better=there.better(metric))
+    scores = score(side, metric, better=side.better(metric))
     return FunctionComparison(
-        function=function,
+        function=side.function,
         metric=metric,
-        better=there.better(metric),
+        better=scores.better,
         verdict=Verdict.NOT_COMPARABLE if why else Verdict.GONE,
         row=2,
         why=why,
         fails=bool(why),
-        changed_kinds={},
-        baseline_cases=len(there.cases),
-        baseline_trials=count_trials(there, scores, cases=there.cases),
-        only_in_baseline=tuple(there.cases),
+        effect=Effect(baseline_cases=len(side.cases)),
+        baseline_trials=scores.counts(),
+        only_in_baseline=tuple(side.cases),
     )
 
 
-def conclude_untested(
-    examined: Examination, decision: Decision, *, rules: GateRules
-) -> FunctionComparison:
-    """Write down a comparison that was decided without a test.
+def examine(pairing: Pairing, rules: GateRules) -> Significance | FunctionComparison:
+    """Test whether the changed cases fell; where nothing can be tested, conclude.
 
     Args:
-        examined: one function and metric.
-        decision: of the rows that need no test.
-        rules: what the run is held against.
+        pairing: one function and metric.
+        rules: what it is held against.
     """
-    written = _written(examined, decision, rules=rules)
-    if decision.verdict is not Verdict.UNCHANGED:
-        return written
-    no_change = (1.0, 1.0) if written.scale == "log" else None
-    return replace(written, interval=(0.0, 0.0), ratio_interval=no_change)
+    adapted = pairing.on_scale(rules)
+    decision = nothing_to_compare(pairing)
+    if decision:
+        return _written(pairing, decision, _sizes(pairing), Evidence(), rules=rules)
+    repeats = tied_repeats(pairing)
+    decision = too_much_lost(pairing, rules=adapted) or cannot_test(
+        pairing, repeats=repeats, rules=adapted
+    )
+    if decision is None:
+        return significance(pairing, repeats=repeats, rules=adapted)
+    interval = (0.0, 0.0) if decision.verdict is Verdict.UNCHANGED else None
+    evidence = replace(_evidence(pairing, interval), ruled_out_by=decision.ruled_out_by)
+    return _written(pairing, decision, _effect(pairing, rules), evidence, rules=rules)
 
 
-def conclude_tested(
-    examined: Examination,
-    found: Significance,
-    *,
-    standing: Standing,
-    rules: GateRules,
-) -> FunctionComparison:
+def conclude(pairing: Pairing, found: Significance, rules: GateRules) -> FunctionComparison:
     """Give the verdict on a tested comparison and write it down.
 
     Args:
-        examined: one function and metric.
-        found: its test.
-        standing: of that test among all others.
+        pairing: one function and metric.
+        found: its test, adjusted for all others.
         rules: what the run is held against.
     """
-    subject = examined.pairing.subject
-    rules = subject.on_scale(rules)
-    seen = _sensitivity(examined, found, rules=rules)
-    blunt = too_few_draws(found, penalty=standing.penalty, alpha=rules.alpha, sign=subject.sign)
-    finding = Finding(
-        significance=found,
-        p_adjusted=standing.p_adjusted,
-        p_improved_adjusted=standing.p_improved_adjusted,
-        smallest_drop=None if blunt else seen.smallest_drop(),
-    )
-    decision = decide(finding, metric=subject.metric, rules=rules)
-    written = _written(examined, decision, rules=rules)
-    if decision.verdict is Verdict.INCONCLUSIVE:
-        written = _with_remedies(written, found, seen=seen, rules=rules)
-    return replace(
-        written,
-        method=found.method,
+    adapted = pairing.on_scale(rules)
+    seen = sensitivity(pairing, found, alpha=rules.alpha)
+    blunt = too_few_draws(pairing, found, penalty=found.penalty, alpha=rules.alpha)
+    drop = None if blunt else seen.smallest_drop()
+    decision = decide(pairing, found, smallest_drop=drop, rules=adapted)
+    evidence = replace(
+        _evidence(pairing, found.interval),
         t=found.t,
         statistic=found.statistic,
         dof=found.dof,
         p=found.p,
         p_improved=found.p_improved,
-        p_adjusted=finding.p_adjusted,
-        p_improved_adjusted=finding.p_improved_adjusted,
-        family_size=standing.family_size,
-        interval=found.interval,
-        ratio_interval=ratios(found.interval, subject) if found.interval else None,
+        p_adjusted=found.p_adjusted,
+        p_improved_adjusted=found.p_improved_adjusted,
+        family_size=found.family_size,
         interval_level=1 - 2 * rules.alpha if found.interval else None,
-        smallest_detectable_drop=finding.smallest_drop,
+        smallest_detectable_drop=drop,
+        ruled_out_by=decision.ruled_out_by,
         p_within_case=found.p_within_case,
-        identical_repeats=found.samples.identical_repeats,
+        identical_repeats=pairing.identical_repeats,
     )
+    if decision.verdict is Verdict.INCONCLUSIVE and found.method not in WITHOUT_REMEDY:
+        evidence = with_remedies(evidence, pairing, seen, adapted)
+    effect = replace(_effect(pairing, rules), method=found.method)
+    return _written(pairing, decision, effect, evidence, rules=rules)
 
 
-def _sensitivity(examined: Examination, found: Significance, *, rules: GateRules) -> Sensitivity:
-    return sensitivity(
-        found,
-        scores_there=examined.pairing.scores_there,
-        metric=examined.pairing.subject.metric,
-        alpha=rules.alpha,
-    )
-
-
-def _with_remedies(
-    written: FunctionComparison, found: Significance, *, seen: Sensitivity, rules: GateRules
-) -> FunctionComparison:
-    if found.method in {"sign-flip", "crossed", "whole-repeats"}:
-        return (
-            written  # independent units, repeats or wordings are lacking, which neither remedy adds
-        )
-    difference = found.extent.difference
-    cases = settling_cases(seen, cases=found.extent.cases, difference=difference, rules=rules)
+def with_remedies(
+    evidence: Evidence, pairing: Pairing, seen: Sensitivity, rules: GateRules
+) -> Evidence:
+    """Add about how many more cases, or repeats instead, would settle a comparison."""
+    difference, cases = pairing.difference, len(pairing.pairs)
+    found = settling_cases(seen, cases=cases, difference=difference, rules=rules)
     repeats = None
-    if not found.samples.identical_repeats:
+    if not pairing.identical_repeats:
         repeats = settling_repeats(seen, difference=difference, rules=rules)
-    return replace(written, settle_cases=cases, settle_repeats=repeats)
+    return replace(evidence, settle_cases=found, settle_repeats=repeats)
 
 
-def _written(examined: Examination, decision: Decision, *, rules: GateRules) -> FunctionComparison:
-    """Write down the verdict and all that does not depend on a test."""
-    pairing, extent = examined.pairing, examined.extent
-    subject = pairing.subject
-    there, here = subject.there.cases, subject.here.cases
-    only_here = tuple(id_ for id_ in here if id_ not in there)
-    ran = [id_ for id_ in only_here if id_ in pairing.here.cases]
-    new = mean_of_cases(
-        pairing.here, pairing.scores_here, ran, metric=subject.metric, alpha=rules.alpha
-    )
-    kinds = Counter(pair.kind for pair in pairing.changed)
-    sides = intervals_of_sides(pairing, alpha=rules.alpha) if extent else (None, None)
+def describe_ungated(pairing: Pairing, *, alpha: float) -> FunctionComparison:
+    """Write down how a metric differs that decides nothing.
+
+    Args:
+        pairing: with at least one common case.
+        alpha: what may lie beyond each end of the interval, in (0, 0.5).
+    """
+    interval = None
+    if pairing.whole_units >= FEWEST_UNITS_FOR_T:
+        found = paired_test(pairing.differences, pairing.units, alpha=alpha)
+        interval = shrunk(found.interval, pairing.share)
+    level = 1 - 2 * alpha if interval else None
     return FunctionComparison(
-        function=subject.function,
-        metric=subject.metric,
-        better=subject.better,
-        scale=subject.scale,
+        function=pairing.baseline.function,
+        metric=pairing.metric,
+        better=pairing.baseline.better,
+        scale=pairing.scale,
+        verdict=Verdict.NOT_GATED,
+        row=0,
+        effect=_effect(pairing),
+        evidence=replace(_evidence(pairing, interval), interval_level=level),
+    )
+
+
+def _written(
+    pairing: Pairing, decision: Decision, effect: Effect, evidence: Evidence, *, rules: GateRules
+) -> FunctionComparison:
+    baseline, collected, scale = pairing.baseline, pairing.collected.cases, pairing.scale
+    only_here = tuple(case for case in collected if case not in baseline.side.cases)
+    ran = [case for case in only_here if case in pairing.current.side.cases]
+    new = mean_of_cases(pairing.current, ran, alpha=rules.alpha)
+    pairs = {pair.case: pair for pair in pairing.pairs}
+    return FunctionComparison(
+        function=baseline.function,
+        metric=pairing.metric,
+        better=baseline.better,
+        scale=scale,
         verdict=decision.verdict,
         row=decision.row,
         why=decision.why,
         fails=decision.fails(rules),
-        partial=subject.partial,
+        partial=pairing.partial,
+        effect=effect,
+        evidence=evidence,
+        baseline_trials=pairing.baseline_counts(),
+        trials=pairing.current.counts(),
+        only_here=only_here,
+        only_here_mean=off_scale(new.mean, scale) if new else None,
+        only_here_interval=ends_off_scale(new.interval, scale) if new else None,
+        only_in_baseline=tuple(case for case in baseline.side.cases if case not in collected),
+        mismatched=pairing.mismatched,
+        compared=tuple(pairs[case] for case in baseline.side.cases if case in pairs),
+    )
+
+
+def _sizes(pairing: Pairing) -> Effect:
+    kinds = Counter(pair.kind for pair in pairing.changed)
+    return Effect(
         cases=len(pairing.pairs),
-        baseline_cases=len(there),
+        baseline_cases=len(pairing.baseline.side.cases),
         changed=len(pairing.changed),
         touched=len(pairing.touched),
         changed_kinds={kind: kinds[kind] for kind in CHANGE_KINDS if kinds[kind]},
-        units=extent.units if extent else 0,
-        effective_units=extent.effective_units if extent else 0.0,
-        difference=extent.difference if extent else None,
-        difference_changed=extent.difference_changed if extent else None,
-        baseline_mean=off_scale(extent.baseline_mean, subject.scale) if extent else None,
-        mean=off_scale(extent.mean, subject.scale) if extent else None,
+    )
+
+
+def _effect(pairing: Pairing, rules: GateRules | None = None) -> Effect:
+    """Measure the sides, each by itself too where there are rules, and their difference."""
+    spread, pairs = pairing.spread, pairing.pairs
+    # the mean to which the difference of a case adds: of all trials if it has none
+    before = [pair.baseline if pair.kind else pair.every_baseline for pair in pairs]
+    mean = math.fsum(scored.mean for scored in before) / len(pairs)
+    current_mean = mean + pairing.sign * pairing.difference
+    sides = intervals_of_sides(pairing, alpha=rules.alpha) if rules else (None, None)
+    return replace(
+        _sizes(pairing),
+        units=spread.units if spread else 0,
+        effective_units=spread.effective_units if spread else 0.0,
+        difference=pairing.difference,
+        difference_changed=spread.mean if spread else None,
+        baseline_mean=off_scale(mean, pairing.scale),
+        mean=off_scale(current_mean, pairing.scale),
         baseline_mean_interval=sides[0],
         mean_interval=sides[1],
-        ratio=ratio(extent.difference, subject) if extent else None,
-        wordings=extent.wordings if extent else 0,
-        ruled_out_by=decision.ruled_out_by,
-        baseline_trials=pairing.counts_there(),
-        trials=pairing.counts_here(),
-        only_here=only_here,
-        only_here_mean=off_scale(new.mean, subject.scale) if new else None,
-        only_here_interval=_ends_off_scale(new.interval, subject.scale) if new else None,
-        only_in_baseline=tuple(id_ for id_ in there if id_ not in here),
-        mismatched=pairing.mismatched,
-        compared=_compared(pairing),
     )
 
 
-def _ends_off_scale(ends: Ends | None, scale: Scale) -> Ends | None:
-    return None if ends is None else (off_scale(ends[0], scale), off_scale(ends[1], scale))
-
-
-def _compared(pairing: Pairing) -> tuple[CaseComparison, ...]:
-    by_id = {pair.case: pair for pair in pairing.pairs}
-    scale = pairing.subject.scale
-    return tuple(_case(by_id[id_], scale) for id_ in pairing.there.cases if id_ in by_id)
-
-
-def _case(pair: Pair, scale: Scale) -> CaseComparison:
-    there, here = pair.all_there.values, pair.all_here.values
-    if scale == "log":
-        there, here = (tuple(off_scale(value, scale) for value in side) for side in (there, here))
-    return CaseComparison(
-        case=pair.case,
-        kind=pair.kind,
-        difference=pair.difference,
-        baseline_scores=there,
-        scores=here,
-        baseline_mean=off_scale(pair.mean_there, scale),
-        mean=off_scale(pair.mean_here, scale),
-    )
+def _evidence(pairing: Pairing, interval: Interval | None) -> Evidence:
+    """Write down an interval, and what ratios and wordings the comparison is about."""
+    ratio, ratios = None, None
+    if pairing.scale == "log":
+        ratio = math.exp(pairing.sign * pairing.difference)
+        ends = sorted(math.exp(pairing.sign * end) for end in interval or ())
+        ratios = (ends[0], ends[1]) if ends else None
+    wordings = {pairing.case(pair).wording for pair in pairing.pairs} - {None}
+    return Evidence(interval=interval, ratio=ratio, ratio_interval=ratios, wordings=len(wordings))

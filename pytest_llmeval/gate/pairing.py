@@ -1,135 +1,270 @@
-"""Which cases are compared, trial by trial with what, and by how much they differ."""
+"""Pairs of cases: what is compared trial by trial with what, and by how much it differs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-from pytest_llmeval.gate.changes import common_trials, draws_of, kind_of_change
-from pytest_llmeval.gate.comparison import ChangeKind, TrialCounts
-from pytest_llmeval.gate.counts import count_trials
-from pytest_llmeval.gate.scoring import Scored, Scores, score
-from pytest_llmeval.gate.sides import Side, Subject
-from pytest_llmeval.records import Better, Case, Outcome, Trial
+import numpy as np
+from numpy.typing import NDArray
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """One common case.
-
-    Attributes:
-        cluster: label of the unit it belongs to, as the baseline has it; ``wording`` and
-            ``topic`` likewise.
-        kind: what made it a changed case; None for an unchanged one.
-        there: the trials of the baseline that enter the difference, index ascending.
-        here: the trials of this run that enter it, likewise.
-        all_there: all scored trials of the baseline, whether they enter or not.
-        all_here: all scored trials of this run.
-        mean_there: of the trials of the baseline that enter; ``mean_here`` likewise.
-        difference: d, negative is worse; exactly 0 for an unchanged case.
-    """
-
-    case: str
-    cluster: str | None
-    wording: str | None
-    topic: str | None
-    kind: ChangeKind | None
-    there: Scored
-    here: Scored
-    all_there: Scored
-    all_here: Scored
-    mean_there: float
-    mean_here: float
-    difference: float
+from pytest_llmeval.gate.draws import (
+    CallsOfBoth,
+    all_repeats_identical,
+    chained,
+    common_trials,
+    draws_of,
+    kind_of_change,
+)
+from pytest_llmeval.gate.results import CaseComparison
+from pytest_llmeval.gate.scoring import FunctionScores, Scale, Scored, Side, TrialCounts, score
+from pytest_llmeval.ranges import AnyTest
+from pytest_llmeval.records import SECONDS_METRIC, Better, Case, Outcome, Trial
+from pytest_llmeval.settings import GateRules
+from pytest_llmeval.stats.significance.paired import UnitMean, negligible, unit_mean
+from pytest_llmeval.stats.significance.repeats import totals_of_repeats
+from pytest_llmeval.stats.significance.sample import CaseScores
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Pairing:
-    """A subject, case by case.
+    """One metric of a test function that both runs have, case by case.
 
     Attributes:
-        here: the function in this run, the cases that it came to.
-        scores_there: scored trials of every case of the baseline; ``scores_here`` of ``here``.
+        baseline: the scores of the baseline; ``current`` of this run, in the cases it came to.
+        collected: the function in this run, every case that was collected.
+        in_full: nothing of the function was left out of this run on purpose.
+        calls: of both sides; all metrics of the function have the same.
+        test: that the metric is given to with 6 independent changed cases or more.
         pairs: the common cases, ordered by id.
         touched: ids of the cases that were asked anew, whether or not that gave a score.
         lost: ids scored in the baseline that are gone here, or skipped in all their trials.
         mismatched: ids made from positions under which the two sides hold unlike cases.
     """
 
-    subject: Subject
-    here: Side
-    scores_there: Scores
-    scores_here: Scores
-    pairs: tuple[Pair, ...]
+    baseline: FunctionScores
+    current: FunctionScores
+    collected: Side
+    in_full: bool
+    calls: CallsOfBoth
+    test: AnyTest
+    pairs: tuple[CaseComparison, ...]
     touched: frozenset[str]
     lost: frozenset[str]
     mismatched: tuple[str, ...]
 
     @property
-    def there(self) -> Side:
-        """The function in the baseline, with all of its cases."""
-        return self.subject.there
+    def metric(self) -> str:
+        """The metric that is compared."""
+        return self.baseline.metric
 
     @property
-    def changed(self) -> tuple[Pair, ...]:
+    def name(self) -> tuple[str, str]:
+        """The function and the metric."""
+        return self.baseline.function, self.metric
+
+    @property
+    def scale(self) -> Scale:
+        """Whether values or their logarithms are compared."""
+        return self.baseline.scale
+
+    @property
+    def sign(self) -> int:
+        """1 where higher is better, -1 where lower is."""
+        return 1 if self.baseline.better == "higher" else -1
+
+    @property
+    def partial(self) -> bool:
+        """Whether this run does not hold the whole function, by choice or by a stop."""
+        return not (self.in_full and self.collected.ran_in_full)
+
+    def on_scale(self, rules: GateRules) -> GateRules:
+        """Return the rules with margin and target on the scale of comparison."""
+        if self.scale == "linear":
+            return rules
+        return replace(rules, margin=math.log1p(rules.margin), target=math.log1p(rules.target))
+
+    def baseline_counts(self) -> TrialCounts:
+        """Count how the baseline's trials ended, of the cases that this run may be held against."""
+        return self.baseline.counts(self.current.side.cases if self.partial else None)
+
+    @cached_property
+    def changed(self) -> tuple[CaseComparison, ...]:
         """The common cases that are no replay of the baseline."""
         return tuple(pair for pair in self.pairs if pair.kind is not None)
 
-    def counts_there(self, cases: Collection[str] | None = None) -> TrialCounts:
-        """Count how the baseline's trials ended.
+    @cached_property
+    def differences(self) -> list[float]:
+        """The differences of the changed cases."""
+        return [pair.difference for pair in self.changed]
 
-        Args:
-            cases: ids that count; without them all, or those that ran here too where
-                this run does not hold the whole function.
+    @cached_property
+    def units(self) -> tuple[int, ...]:
+        """The unit of each changed case; units are chained through unchanged ones, too.
+
+        Cases share chance where they have the same draw and each of them has it on one side
+        only (on both sides it cancels), by the label that their marker gives them, or where
+        they put one question in several wordings.
         """
-        if cases is None:
-            cases = self.here.cases if self.subject.partial else self.there.cases
-        return count_trials(self.there, self.scores_there, cases=cases)
+        draws = [one_sided_draws(pair) if self.calls.shared else () for pair in self.pairs]
+        cases = [(self.case(pair), own) for pair, own in zip(self.pairs, draws, strict=True)]
+        units = chained([(case.cluster, case.topic, own) for case, own in cases])
+        named = zip(self.pairs, units, strict=True)
+        return tuple(unit for pair, unit in named if pair.kind is not None)
 
-    def counts_here(self, cases: Collection[str] | None = None) -> TrialCounts:
-        """Count how the trials here ended, of some cases or of all."""
-        return count_trials(
-            self.here, self.scores_here, cases=self.here.cases if cases is None else cases
+    @cached_property
+    def spread(self) -> UnitMean | None:
+        """The mean difference of the changed cases and its error, None without one."""
+        return unit_mean(self.differences, self.units) if self.changed else None
+
+    @property
+    def whole_units(self) -> int:
+        """The effective number of units that hold changed cases, rounded down."""
+        return self.spread.dof + 1 if self.spread else 0
+
+    @property
+    def is_one_unit(self) -> bool:
+        """Whether several changed cases share their chance, so that no test can judge them."""
+        return len(self.changed) > 1 and len(set(self.units)) == 1
+
+    @property
+    def are_units(self) -> bool:
+        """Whether every changed case is a unit of its own."""
+        return len(set(self.units)) == len(self.changed)
+
+    @property
+    def share(self) -> float:
+        """The changed cases as a share of all: leads from their scale to the suite's."""
+        return len(self.changed) / len(self.pairs)
+
+    @cached_property
+    def difference(self) -> float:
+        """The suite effect D, negative is worse."""
+        return math.fsum(self.differences) / len(self.pairs)
+
+    @cached_property
+    def zero(self) -> float:
+        """What counts as no difference."""
+        return negligible(self.differences)
+
+    @cached_property
+    def identical_repeats(self) -> bool:
+        """Whether all repeats are one draw; a reply that is the same again took its own time."""
+        return self.metric != SECONDS_METRIC and all_repeats_identical(
+            side for pair in self.changed for side in (pair.every_baseline, pair.every_current)
         )
 
+    @cached_property
+    def samples(self) -> tuple[CaseScores, ...]:
+        """The scores of the changed cases, of each the first if all repeats are one draw."""
+        used = slice(1) if self.identical_repeats else slice(None)
+        return tuple(
+            CaseScores(baseline=pair.baseline.values[used], current=pair.current.values[used])
+            for pair in self.changed
+        )
 
-def pair_up(subject: Subject) -> Pairing:
+    @cached_property
+    def whole_repeats(self) -> CaseScores | None:
+        """The scores of the changed cases, at least one, added up repeat by repeat.
+
+        A draw belongs to one trial index. So however cases share draws, what was drawn in one
+        repeat is independent of what was drawn in another. None where repeats are not
+        independent of each other or too few, and where labels tie cases: these ask about
+        clusters like these, not about these very cases.
+        """
+        if self._share_a_label() or _share_draws_over_repeats(self.changed):
+            return None
+        return totals_of_repeats(
+            _table([pair.baseline for pair in self.changed]),
+            _table([pair.current for pair in self.changed]),
+        )
+
+    def case(self, pair: CaseComparison) -> Case:
+        """Return a common case as the baseline has it: its labels count."""
+        return self.baseline.side.cases[pair.case]
+
+    def _share_a_label(self) -> bool:
+        cases = [self.case(pair) for pair in self.changed]
+        for labels in ([case.cluster for case in cases], [case.topic for case in cases]):
+            named = [label for label in labels if label is not None]
+            if len(set(named)) < len(named):
+                return True
+        return False
+
+
+def one_sided_draws(pair: CaseComparison) -> set[str]:
+    """Return the draws that a case has in one run only: on both sides their chance cancels."""
+    return draws_of(pair.baseline.trials) ^ draws_of(pair.current.trials)
+
+
+def _share_draws_over_repeats(changed: Sequence[CaseComparison]) -> bool:
+    """Tell whether a draw that is not on both sides of its case is one of several repeats."""
+    index_of: dict[str, int] = {}
+    for pair in changed:
+        one_sided = one_sided_draws(pair)
+        for trial in (*pair.baseline.trials, *pair.current.trials):
+            for draw in one_sided.intersection(call.draw for call in trial.calls):
+                if index_of.setdefault(draw, trial.index) != trial.index:
+                    return True
+    return False
+
+
+def _table(side: Sequence[Scored]) -> NDArray[np.float64]:
+    """Put the values of a side in rows by case and columns by trial index."""
+    indices = sorted({index for scored in side for index in scored.indices})
+    values = [dict(zip(scored.indices, scored.values, strict=True)) for scored in side]
+    return np.array([[of_case.get(index, math.nan) for index in indices] for of_case in values])
+
+
+def pair_up(
+    baseline: Side,
+    current: Side,
+    metric: str,
+    *,
+    calls: CallsOfBoth,
+    better: Better,
+    test: AnyTest = "paired-t",
+    in_full: bool = True,
+) -> Pairing:
     """Match the cases of two runs of a function and say how they differ on a metric.
 
     Args:
-        subject: the function on both sides, and the metric.
+        baseline: the function in the baseline.
+        current: the function in this run, every case that was collected.
+        metric: what is compared.
+        calls: see ``Pairing``; ``test`` and ``in_full`` likewise.
+        better: the direction that is good.
+        test: see ``calls``.
+        in_full: see ``calls``.
     """
-    there = subject.there
-    here = subject.here.as_far_as_run()
-    better = subject.better  # looked up once: it depends on all cases
-    scores_there = score(there, subject.metric, better=better, scale=subject.scale)
-    scores_here = score(here, subject.metric, better=better, scale=subject.scale)
-    collected = subject.here.cases
-    matched = [id_ for id_ in sorted(there.cases) if id_ in collected]
-    mismatched = [id_ for id_ in matched if _unlike(there.cases[id_], collected[id_])]
-    scored_there = {id_ for id_, scored in scores_there.items() if scored}
-    known = scored_there.intersection(matched).difference(mismatched)
-    present = known.intersection(here.cases)
-    skipped = {id_ for id_ in present if _all_skipped(here.trials[id_])}
-    common = sorted(id_ for id_ in present if scores_here[id_])
-    shared = subject.calls.shared
-    in_step = _sharing_replayed_draws(common, scores_there, scores_here, shared=shared)
+    scale: Scale = "log" if test == "log-ratio" else "linear"
+    before = score(baseline, metric, better=better, scale=scale)
+    after = score(current.as_far_as_run(), metric, better=better, scale=scale)
+    matched = [name for name in sorted(baseline.cases) if name in current.cases]
+    unlike = [name for name in matched if _unlike(baseline.cases[name], current.cases[name])]
+    scored = set(before.scored_cases)
+    known = scored.intersection(matched).difference(unlike)
+    present = known.intersection(after.side.cases)
+    skipped = {name for name in present if _all_skipped(after.side.trials[name])}
+    common = [name for name in after.scored_cases if name in present]
+    in_step = _sharing_replayed_draws(common, before, after) if calls.shared else frozenset()
     pairs = tuple(
-        _pair(
-            subject, id_, scores_there[id_], scores_here[id_], in_step=id_ in in_step, better=better
-        )
-        for id_ in common
+        _pair(name, before, after, calls=calls, in_step=name in in_step) for name in common
     )
     replays = {pair.case for pair in pairs if pair.kind is None}
     return Pairing(
-        subject=subject,
-        here=here,
-        scores_there=scores_there,
-        scores_here=scores_here,
+        baseline=before,
+        current=after,
+        collected=current,
+        in_full=in_full,
+        calls=calls,
+        test=test,
         pairs=pairs,
         touched=frozenset(present - skipped - replays),
-        lost=frozenset(scored_there - known | skipped),
-        mismatched=tuple(mismatched),
+        lost=frozenset(scored - known | skipped),
+        mismatched=tuple(unlike),
     )
 
 
@@ -143,65 +278,52 @@ def _all_skipped(trials: Sequence[Trial]) -> bool:
 
 
 def _pair(
-    subject: Subject,
     case: str,
-    all_there: Scored,
-    all_here: Scored,
+    baseline: FunctionScores,
+    current: FunctionScores,
     *,
+    calls: CallsOfBoth,
     in_step: bool,
-    better: Better,
-) -> Pair:
-    kind = kind_of_change(all_there, all_here, subject.calls)
-    there, here = _entering(
-        all_there,
-        all_here,
-        in_step=in_step or kind in (None, "score"),
-        at_most=sum(t.outcome is not Outcome.SKIPPED for t in subject.there.trials[case]),
-    )
-    mean_there, mean_here = there.mean, here.mean
-    in_baseline = subject.there.cases[case]
-    gain = mean_here - mean_there if better == "higher" else mean_there - mean_here
-    return Pair(
-        case=case,
-        cluster=in_baseline.cluster,
-        wording=in_baseline.wording,
-        topic=in_baseline.topic,
-        kind=kind,
-        there=there,
-        here=here,
-        all_there=all_there,
-        all_here=all_here,
-        mean_there=mean_there,
-        mean_here=mean_here,
-        difference=0.0 if kind is None else gain,
-    )
-
-
-def _entering(there: Scored, here: Scored, *, in_step: bool, at_most: int) -> tuple[Scored, Scored]:
-    """Choose the trials that enter the difference of a case.
+) -> CaseComparison:
+    """Compare a case by the trials that enter its difference.
 
     Where both sides hold the same draws they are compared in step, or the trials that
     only one side has would add their chance again. Otherwise no more trials here than
     the baseline ran: one against ten near the ceiling cries wolf.
     """
-    if in_step:
-        common = common_trials(there, here)
-        if common[0]:
-            return common
-    return there, here.first(at_most)
+    before, after = baseline.of_case[case], current.of_case[case]
+    kind = kind_of_change(before, after, calls)
+    ran = sum(trial.outcome is not Outcome.SKIPPED for trial in baseline.side.trials[case])
+    entering = before, after.first(ran)
+    if in_step or kind in (None, "score"):
+        common = common_trials(before, after)
+        entering = common if common[0] else entering
+    mean, current_mean = entering[0].mean, entering[1].mean
+    gain = current_mean - mean if baseline.better == "higher" else mean - current_mean
+    return CaseComparison(
+        case=case,
+        kind=kind,
+        difference=0.0 if kind is None else gain,
+        scale=baseline.scale,
+        every_baseline=before,
+        every_current=after,
+        baseline=entering[0],
+        current=entering[1],
+    )
 
 
 def _sharing_replayed_draws(
-    cases: Sequence[str], scores_there: Scores, scores_here: Scores, *, shared: frozenset[str]
+    cases: Collection[str], baseline: FunctionScores, current: FunctionScores
 ) -> frozenset[str]:
     """Return the cases with a draw that another one has too and that is in both runs."""
-    if not shared:
-        return frozenset()
-    there = {id_: draws_of(scores_there[id_]) for id_ in cases}
-    here = {id_: draws_of(scores_here[id_]) for id_ in cases}
-    in_both_runs = frozenset().union(*there.values()) & frozenset().union(*here.values())
+    before, after = (_draws_by_case(cases, side.of_case) for side in (baseline, current))
+    in_both_runs = frozenset().union(*before.values()) & frozenset().union(*after.values())
     owners: dict[str, set[str]] = {}
-    for id_ in cases:
-        for draw in (there[id_] | here[id_]) & in_both_runs:
-            owners.setdefault(draw, set()).add(id_)
-    return frozenset().union(*(ids for ids in owners.values() if len(ids) > 1))
+    for case in cases:
+        for draw in (before[case] | after[case]) & in_both_runs:
+            owners.setdefault(draw, set()).add(case)
+    return frozenset().union(*(names for names in owners.values() if len(names) > 1))
+
+
+def _draws_by_case(cases: Collection[str], of_case: Mapping[str, Scored]) -> dict[str, set[str]]:
+    return {case: draws_of(of_case[case].trials) for case in cases}

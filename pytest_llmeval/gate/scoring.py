@@ -1,26 +1,72 @@
-"""What a trial is worth on a metric, and which metrics of a function are gated."""
+"""Scores of trials: what each trial of a test function is worth on a metric."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from pytest_llmeval.gate.comparison import Scale
-from pytest_llmeval.gate.sides import Side
+from pytest_llmeval.gate.draws import chained, draws_of
 from pytest_llmeval.records import (
+    COST_METRIC,
     MEASURED_METRICS,
     OWN_DIRECTIONS,
     PASS_METRIC,
     SCORE_METRIC,
+    SECONDS_METRIC,
+    TOKENS_METRIC,
     Better,
+    Call,
+    Case,
     Outcome,
+    Run,
     Trial,
 )
 
+CostOf = Callable[[Call], float | None]
+Scale = Literal["linear", "log"]
+
 # what a trial recorded counts where it ended so; a crashed one is worth nothing
 RECORDING = (Outcome.PASSED, Outcome.MISSED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One test function in one run.
+
+    Attributes:
+        cases: its collected cases by id, in order of collection.
+        trials: its trials by case id, for every collected case, index ascending.
+    """
+
+    function: str
+    cases: Mapping[str, Case]
+    trials: Mapping[str, tuple[Trial, ...]]
+
+    def better(self, metric: str) -> Better:
+        """Return which direction of a metric is good: its own, or that of ``better=``.
+
+        Where the cases of the function disagree the first id decides.
+        """
+        return OWN_DIRECTIONS.get(metric) or self.cases[min(self.cases)].better
+
+    def every_trial(self) -> list[Trial]:
+        """Return the trials of all cases."""
+        return [trial for trials in self.trials.values() for trial in trials]
+
+    @property
+    def ran_in_full(self) -> bool:
+        """Whether the session came to every case that it had collected."""
+        return all(self.trials.values())
+
+    def as_far_as_run(self) -> Side:
+        """Return the side without the cases that a stopped session never came to."""
+        ran = {name: trials for name, trials in self.trials.items() if trials}
+        cases = {name: case for name, case in self.cases.items() if name in ran}
+        return replace(self, cases=cases, trials=ran)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +100,156 @@ class Scored:
 
     def only(self, indices: Collection[int]) -> Scored:
         """Return the trials of these indices."""
-        kept = [at for at, trial in enumerate(self.trials) if trial.index in indices]
+        kept = [trial.index in indices for trial in self.trials]
         return Scored(
-            tuple([self.trials[at] for at in kept]), tuple([self.values[at] for at in kept])
+            tuple(itertools.compress(self.trials, kept)),
+            tuple(itertools.compress(self.values, kept)),
         )
 
 
-Scores = Mapping[str, Scored]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialCounts:
+    """The denominators of one side, over the function's cases on that side.
+
+    ``scored`` counts every scored trial; ``missed`` and ``crashed`` are among them,
+    ``without_value`` too (scored, but no value for the metric).
+    """
+
+    scored: int = 0
+    missed: int = 0
+    crashed: int = 0
+    errored: int = 0
+    skipped: int = 0
+    without_value: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionScores:
+    """The scores of one test function on one metric, in one run.
+
+    Attributes:
+        better: which direction is good.
+        scale: of the values.
+        of_case: the trials of each case that have a value, for every collected case.
+    """
+
+    side: Side
+    metric: str
+    better: Better
+    scale: Scale
+    of_case: Mapping[str, Scored]
+
+    @property
+    def function(self) -> str:
+        """The name of the function."""
+        return self.side.function
+
+    @property
+    def is_pass(self) -> bool:
+        """Whether the scores are hits and misses."""
+        return self.metric == PASS_METRIC
+
+    @property
+    def compares_ratios(self) -> bool:
+        """Whether the gate compares logarithms of the values unless it is told otherwise."""
+        return self.metric in MEASURED_METRICS
+
+    @property
+    def scored_cases(self) -> list[str]:
+        """The ids of the cases that have a value, in their order."""
+        return sorted(name for name, scored in self.of_case.items() if scored)
+
+    @property
+    def samples(self) -> tuple[tuple[float, ...], ...]:
+        """The values of each scored case, by trial index."""
+        return tuple(self.of_case[name].values for name in self.scored_cases)
+
+    @property
+    def gains(self) -> tuple[tuple[float, ...], ...]:
+        """The samples on the scale that the gate compares, turned so that more is better."""
+        if self.compares_ratios:
+            return tuple(tuple(-math.log(value) for value in sample) for sample in self.samples)
+        if self.better == "higher":
+            return self.samples
+        return tuple(tuple(0.0 - value for value in sample) for sample in self.samples)
+
+    @property
+    def units(self) -> tuple[int, ...]:
+        """The unit of each scored case: equal numbers share their chance."""
+        return self.units_of(self.scored_cases)
+
+    @property
+    def independent(self) -> int:
+        """How many independent units the scored cases form."""
+        return len(set(self.units))
+
+    @property
+    def repeats(self) -> int:
+        """The usual number of scored trials of a case, rounded; 0 without any."""
+        sizes = [len(sample) for sample in self.samples]
+        return round(sum(sizes) / len(sizes)) if sizes else 0
+
+    @property
+    def calls(self) -> float:
+        """How many calls a scored trial made on average, replays included."""
+        calls = [len(one.calls) for one in self.side.every_trial() if one.outcome.is_scored]
+        return sum(calls) / len(calls) if calls else 0.0
+
+    def units_of(self, cases: Iterable[str]) -> tuple[int, ...]:
+        """Number the units of some cases: those with one label, topic or draw are one."""
+        found = [(self.side.cases[name], draws_of(self.of_case[name].trials)) for name in cases]
+        return chained([(case.cluster, case.topic, draws) for case, draws in found])
+
+    def counts(self, cases: Collection[str] | None = None) -> TrialCounts:
+        """Count how the trials of some cases ended, or of all; other ids are passed over."""
+        names = [name for name in self.side.cases if cases is None or name in cases]
+        ended = Counter(trial.outcome for name in names for trial in self.side.trials[name])
+        scored = sum(number for outcome, number in ended.items() if outcome.is_scored)
+        return TrialCounts(
+            scored=scored,
+            missed=ended[Outcome.MISSED],
+            crashed=ended[Outcome.CRASHED],
+            errored=ended[Outcome.ERRORED],
+            skipped=ended[Outcome.SKIPPED],
+            without_value=scored - sum(len(self.of_case[name]) for name in names),
+        )
+
+
+def sides_of(run: Run) -> Mapping[str, Side]:
+    """Return every function of a run, in order of collection."""
+    cases: dict[str, dict[str, Case]] = {}
+    for case in run.cases:
+        cases.setdefault(case.function, {})[case.id] = case
+    trials: dict[str, list[Trial]] = {case.id: [] for case in run.cases}
+    for trial in run.trials:
+        trials[trial.case].append(trial)
+    for of_case in trials.values():
+        of_case.sort(key=lambda trial: trial.index)
+    return {
+        function: Side(
+            function=function, cases=found, trials={name: tuple(trials[name]) for name in found}
+        )
+        for function, found in cases.items()
+    }
+
+
+def bare(function: str) -> str:
+    """Return the name of a function without its file and its class."""
+    return function.rpartition("::")[2]
+
+
+def scores_of(run: Run, *, cost_of: CostOf | None = None) -> tuple[FunctionScores, ...]:
+    """Return the scores of every function and gated metric, in order of collection.
+
+    Args:
+        run: the run.
+        cost_of: dollars of a call, for the metric ``cost``; None for no prices.
+    """
+    return tuple(
+        score(side, metric, better=side.better(metric))
+        for side in sides_of(measured(run, cost_of=cost_of)).values()
+        for metric in gated_metrics(side)
+    )
 
 
 def gated_metrics(side: Side) -> tuple[str, ...]:
@@ -68,38 +257,54 @@ def gated_metrics(side: Side) -> tuple[str, ...]:
 
     The default is ``score`` where the function records it, else ``pass``.
     """
-    default = SCORE_METRIC if records(side, SCORE_METRIC) else PASS_METRIC
+    default = SCORE_METRIC if records(side.every_trial(), SCORE_METRIC) else PASS_METRIC
     named = (metric for case in side.cases.values() for metric in case.gate or (default,))
     return tuple(dict.fromkeys(named))
 
 
-def records(side: Side, metric: str) -> bool:
-    """Tell whether some scored trial has a value for a metric."""
-    return _records(side.every_trial(), metric)
-
-
-def lacks(sides: Iterable[Side], metric: str) -> bool:
-    """Tell whether trials were scored and none of them has a value for a metric."""
-    trials = [trial for side in sides for trial in side.every_trial() if trial.outcome.is_scored]
-    return bool(trials) and not _records(trials, metric)
-
-
-def turns_nothing(side: Side) -> bool:
-    """Tell whether ``better="lower"`` concerns no gated metric: no score was recorded."""
-    turned = any(case.better == "lower" for case in side.cases.values())
-    return turned and OWN_DIRECTIONS.keys() >= set(gated_metrics(side))
-
-
-def ungated_metrics(sides: Sequence[Side], gated: Collection[str]) -> tuple[str, ...]:
-    """Return the metrics that the function has besides: recorded ones, then measured ones."""
-    trials = [trial for side in sides for trial in side.every_trial()]
+def ungated_metrics(trials: Iterable[Trial], gated: Collection[str]) -> tuple[str, ...]:
+    """Return the other metrics of some trials: recorded ones, then measured ones."""
     recorded = set().union(*[trial.scores for trial in trials])
     own = sorted(recorded.difference(MEASURED_METRICS, {PASS_METRIC}))
     every = (PASS_METRIC, *own, *MEASURED_METRICS)
     return tuple(name for name in every if name in recorded and name not in gated)
 
 
-def score(side: Side, metric: str, *, better: Better, scale: Scale = "linear") -> Scores:
+def records(trials: Iterable[Trial], metric: str) -> bool:
+    """Tell whether some scored trial has a value for a metric."""
+    return any(metric in trial.scores and trial.outcome.is_scored for trial in trials)
+
+
+def cases_not_run(run: Run) -> tuple[str, ...]:
+    """Name the functions of which collected cases have no trial, as in ``5 cases of test_a``."""
+    counts = {
+        function: sum(not trials for trials in side.trials.values())
+        for function, side in sides_of(run).items()
+    }
+    return tuple(
+        f"{count} case{'s' * (count > 1)} of {bare(function)}"
+        for function, count in counts.items()
+        if count
+    )
+
+
+def oddities(run: Run) -> tuple[str, ...]:
+    """Say in a sentence each which markers do not do what they seem to say."""
+    return tuple(
+        f'{function}: better="lower" turns nothing, as no score was recorded: what is gated is '
+        "pass, of which higher is always better"
+        for function, side in sides_of(run).items()
+        if side.every_trial() and _turns_nothing(side)
+    )
+
+
+def _turns_nothing(side: Side) -> bool:
+    """Tell whether ``better="lower"`` concerns no gated metric: no score was recorded."""
+    turned = any(case.better == "lower" for case in side.cases.values())
+    return turned and OWN_DIRECTIONS.keys() >= set(gated_metrics(side))
+
+
+def score(side: Side, metric: str, *, better: Better, scale: Scale = "linear") -> FunctionScores:
     """Return the trials that have a value, by case, index ascending.
 
     A crashed trial is worth nothing, whatever it recorded before. So is a missed one that
@@ -115,22 +320,17 @@ def score(side: Side, metric: str, *, better: Better, scale: Scale = "linear") -
     trials = side.every_trial()
     worthless = 0.0 if better == "higher" else None
     passed = any(trial.outcome is Outcome.PASSED for trial in trials)
-    unrecorded = worthless if _records(trials, metric) or not passed else None
+    unrecorded = worthless if records(trials, metric) or not passed else None
     worth = {Outcome.MISSED: unrecorded, Outcome.CRASHED: worthless}
     if metric == PASS_METRIC:
         worth = {Outcome.PASSED: 1.0, Outcome.MISSED: 0.0, Outcome.CRASHED: 0.0}
-    scored: dict[str, Scored] = {}
-    for case, of_case in side.trials.items():
-        values = _values(of_case, metric, worth)
+    of_case: dict[str, Scored] = {}
+    for case, of_this in side.trials.items():
+        values = _values(of_this, metric, worth)
         if scale == "log":
             values = [math.log(value) if value and value > 0 else None for value in values]
-        scored[case] = _with_value(of_case, values)
-    return scored
-
-
-def off_scale(value: float, scale: Scale) -> float:
-    """Return a value as it was before its logarithm was taken, to 12 digits."""
-    return float(f"{math.exp(value):.12g}") if scale == "log" else value
+        of_case[case] = _with_value(of_this, values)
+    return FunctionScores(side=side, metric=metric, better=better, scale=scale, of_case=of_case)
 
 
 def _values(
@@ -155,5 +355,40 @@ def _with_value(trials: tuple[Trial, ...], values: Sequence[float | None]) -> Sc
     return Scored(tuple(itertools.compress(trials, having)), tuple(known))
 
 
-def _records(trials: Iterable[Trial], metric: str) -> bool:
-    return any(metric in trial.scores and trial.outcome.is_scored for trial in trials)
+def measured(run: Run, *, cost_of: CostOf | None) -> Run:
+    """Return a run whose scored trials have scores for what their calls took.
+
+    Each is the sum over the calls that brought a reply. There is none where a call has no
+    such figure, where no call was made, and where the sum is 0: ratios have no use for it.
+    A replay carries the figures of the call that it repeats, so an unchanged case differs by
+    exactly 0.
+
+    Args:
+        run: the run as it was recorded.
+        cost_of: dollars of a call, None where the price is not known; None for no prices.
+    """
+    return replace(run, trials=tuple(_with_measures(trial, cost_of) for trial in run.trials))
+
+
+def _with_measures(trial: Trial, cost_of: CostOf | None) -> Trial:
+    answered = [call for call in trial.calls if call.failure is None]
+    if not answered or not trial.outcome.is_scored:
+        return trial
+    sums = {
+        SECONDS_METRIC: _sum([call.seconds for call in answered]),
+        TOKENS_METRIC: _sum(list(map(_tokens, answered))),
+        COST_METRIC: _sum(list(map(cost_of, answered))) if cost_of else None,
+    }
+    scores = {metric: total for metric, total in sums.items() if total and total > 0}
+    return replace(trial, scores={**trial.scores, **scores}) if scores else trial
+
+
+def _sum(figures: list[float | None]) -> float | None:
+    known = [figure for figure in figures if figure is not None]
+    return math.fsum(known) if len(known) == len(figures) else None
+
+
+def _tokens(call: Call) -> float | None:
+    if call.input_tokens is None or call.output_tokens is None:
+        return None
+    return call.input_tokens + call.output_tokens

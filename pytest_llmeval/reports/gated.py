@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pytest_llmeval.gate.comparison import Comparison, FunctionComparison, Method, Verdict
-from pytest_llmeval.gate.sides import bare
+from pytest_llmeval.gate.results import Comparison, FunctionComparison, Method, Verdict
+from pytest_llmeval.gate.scoring import bare
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.ranges import CacheMode
 from pytest_llmeval.records import MEASURED_METRICS
@@ -88,8 +88,10 @@ def _column(baseline: Baseline) -> str:
 
 def _nothing_matched(comparison: Comparison) -> bool:
     """Whether every case of the session sent requests that the baseline never sent."""
-    asked = [function for function in comparison.functions if function.cases]
-    return bool(asked) and all(one.changed_kinds.get("request") == one.cases for one in asked)
+    asked = [function for function in comparison.functions if function.effect.cases]
+    return bool(asked) and all(
+        one.effect.changed_kinds.get("request") == one.effect.cases for one in asked
+    )
 
 
 def _is_one_run(judgement: Judgement) -> bool:
@@ -118,24 +120,30 @@ def _row(function: FunctionComparison) -> list[str]:
             return ""
         return f"{value:.3g}" if log else words.number(value, signed=signed)
 
-    same = function.changed_kinds.get("score", 0)
+    same = function.effect.changed_kinds.get("score", 0)
     improved = function.verdict is Verdict.IMPROVED
-    p = function.p_improved_adjusted if improved else function.p_adjusted
+    p = function.evidence.p_improved_adjusted if improved else function.evidence.p_adjusted
     interval = ""
-    if function.interval is not None and function.method != "none" and not same_replies:
-        interval = words.interval(function.interval, function.ratio_interval)
-    difference = cell(function.difference, signed=True)
-    drop = cell(function.smallest_detectable_drop)
-    if function.method != "none" and not drop:
+    if (
+        function.evidence.interval is not None
+        and function.effect.method != "none"
+        and not same_replies
+    ):
+        interval = words.interval(function.evidence.interval, function.evidence.ratio_interval)
+    difference = cell(function.effect.difference, signed=True)
+    drop = cell(function.evidence.smallest_detectable_drop)
+    if function.effect.method != "none" and not drop:
         drop = "none"
-    if log and function.ratio is not None:
-        difference = words.factor(function.ratio)
+    if log and function.evidence.ratio is not None:
+        difference = words.factor(function.evidence.ratio)
         drop = words.detectable_factor(function) or drop
     return [
         words.label(function),
-        f"{function.changed - same}/{function.cases}" if function.cases else "",
-        mean_cell(function.baseline_mean, function.baseline_mean_interval, log=log),
-        mean_cell(function.mean, function.mean_interval, log=log),
+        f"{function.effect.changed - same}/{function.effect.cases}"
+        if function.effect.cases
+        else "",
+        mean_cell(function.effect.baseline_mean, function.effect.baseline_mean_interval, log=log),
+        mean_cell(function.effect.mean, function.effect.mean_interval, log=log),
         difference,
         interval,
         "" if p is None or same_replies else words.p_value(p),
@@ -146,16 +154,16 @@ def _row(function: FunctionComparison) -> list[str]:
 
 def _scope(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
     rules = judgement.settings.gate
-    family = max((function.family_size for function in comparison.functions), default=0)
+    family = max((function.evidence.family_size for function in comparison.functions), default=0)
     parts = []
     if family > 1:
         parts.append(f"p: {words.shared(family, rules)}, the intervals are not corrected")
     parts += words.scope(comparison)
-    if any(function.mean_interval for function in comparison.functions):
+    if any(function.effect.mean_interval for function in comparison.functions):
         parts.append(f"beside a mean: its own {1 - 2 * rules.alpha:.0%} CI, which tests nothing")
     for function in comparison.functions:
         if function.partial:
-            have = f"{function.cases} of {function.baseline_cases}"
+            have = f"{function.effect.cases} of {function.effect.baseline_cases}"
             parts.append(f"partial: {have} cases of {words.label(function)}")
     if parts:
         yield Line(" · ".join(parts))
@@ -178,33 +186,34 @@ def _ungated(comparison: Comparison) -> Iterator[Line]:
     """Tell how the metrics moved that decide nothing, a line a function."""
     by_function: dict[str, list[str]] = {}
     for one in comparison.ungated:
-        if one.changed:
+        if one.effect.changed:
             by_function.setdefault(one.function, []).append(words.ungated(one))
     for function, moved in by_function.items():
         yield Line(f"not gated  {bare(function)}  {', '.join(moved)}")
 
 
 def _remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
-    if function.changed and function.changed < function.cases:
+    if function.effect.changed and function.effect.changed < function.effect.cases:
         yield _changed_part(function)
-    if function.units and function.units < function.changed:
-        yield f"{function.changed} changed cases, {function.units} independent"
-    redrawn = function.changed_kinds.get("redrawn", 0)
+    if function.effect.units and function.effect.units < function.effect.changed:
+        yield f"{function.effect.changed} changed cases, {function.effect.units} independent"
+    redrawn = function.effect.changed_kinds.get("redrawn", 0)
     if redrawn:
         yield (
             f"{redrawn} cases sent the same requests but got new replies "
             f"({_WHY_REDRAWN[judgement.settings.cache]})"
         )
-    if function.changed_kinds.get("unseen", 0) and not _is_table(judgement):
-        yield f"{function.changed_kinds['unseen']} cases made no call that was seen here"
-    if 0 < function.changed_kinds.get("score", 0) < function.changed:
+    if function.effect.changed_kinds.get("unseen", 0) and not _is_table(judgement):
+        yield f"{function.effect.changed_kinds['unseen']} cases made no call that was seen here"
+    if 0 < function.effect.changed_kinds.get("score", 0) < function.effect.changed:
         yield (
-            f"{words.counted(function.changed_kinds['score'], 'case')} of the same replies, scored "
+            f"{words.counted(function.effect.changed_kinds['score'], 'case')} of the same replies, "
+            "scored "
             f"otherwise: there {words.NOT_THE_MODEL}"
         )
-    if function.identical_repeats:
+    if function.evidence.identical_repeats:
         yield "all repeats are identical: they are one draw"
-    if function.method == judgement.settings.gate.test in _STATISTICS:
+    if function.effect.method == judgement.settings.gate.test in _STATISTICS:
         yield _chosen_test(function)
     remark = words.within_case_remark(function, judgement.settings.gate)
     if remark:
@@ -227,11 +236,15 @@ def _changed_part(function: FunctionComparison) -> str:
 
 def _chosen_test(function: FunctionComparison) -> str:
     """Write the statistic of a test that was chosen; the interval beside it is the t-test's."""
-    name = _STATISTICS[function.method]
-    if function.statistic is None:
-        return f"{function.method}: no {name}, as nothing varies"
-    text = f"{function.method}: {name} = {function.statistic:.4g}"
-    return text if function.dof is None else f"{text}, degrees of freedom = {function.dof:.4g}"
+    name = _STATISTICS[function.effect.method]
+    if function.evidence.statistic is None:
+        return f"{function.effect.method}: no {name}, as nothing varies"
+    text = f"{function.effect.method}: {name} = {function.evidence.statistic:.4g}"
+    return (
+        text
+        if function.evidence.dof is None
+        else f"{text}, degrees of freedom = {function.evidence.dof:.4g}"
+    )
 
 
 def _moved_cases(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
@@ -254,7 +267,7 @@ def _moved_cases(judgement: Judgement, function: FunctionComparison) -> Iterator
 
 def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
     here, gone = len(function.only_here), len(function.only_in_baseline)
-    if (here or gone) and function.verdict is not Verdict.UNCHANGED and function.cases:
+    if (here or gone) and function.verdict is not Verdict.UNCHANGED and function.effect.cases:
         mean = words.new_mean(function)
         parts = [f"{words.counted(here, 'case')} new here{mean}"] if here else []
         parts += [f"{words.counted(gone, 'case')} only in the baseline"] if gone else []

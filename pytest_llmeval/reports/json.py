@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any
 
 from pytest_llmeval.errors import CAP_REASON
-from pytest_llmeval.gate.comparison import FunctionComparison
-from pytest_llmeval.gate.description import FunctionDescription
+from pytest_llmeval.gate.results import CaseComparison, FunctionComparison, FunctionDescription
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Run
@@ -20,6 +19,10 @@ from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.runs.lookup.baseline import Baseline
 
 SCHEMA_VERSION = 1
+_OF_UNGATED = (
+    *("function", "metric", "better", "scale", "cases", "changed", "difference", "baseline_mean"),
+    *("mean", "interval", "interval_level", "ratio", "ratio_interval"),
+)
 
 
 def render(judgement: Judgement) -> str:
@@ -57,7 +60,7 @@ def _document(judgement: Judgement) -> dict[str, Any]:
         "baseline": _baseline(judgement.baseline, judgement.run, prices=prices),
         "differences": _differences(judgement),
         "functions": functions,
-        "ungated": [asdict(one) for one in comparison.ungated] if comparison else [],
+        "ungated": [_ungated(one) for one in comparison.ungated] if comparison else [],
         "not_judged": [asdict(one) for one in comparison.not_judged] if comparison else [],
         "anchor": _anchor(judgement, prices),
         "notes": [*judgement.notes, *(comparison.notes if comparison else ())],
@@ -87,11 +90,30 @@ def _differences(judgement: Judgement) -> list[dict[str, Any]]:
 
 
 def _function(function: FunctionComparison) -> dict[str, Any]:
-    document = asdict(function)
-    document["compared"] = [
-        {**case, "unchanged": case["kind"] is None} for case in document["compared"]
-    ]
-    return document
+    """Write a comparison with its figures in line, in the order in which they are declared."""
+    document: dict[str, Any] = {}
+    for name, value in ((field.name, getattr(function, field.name)) for field in fields(function)):
+        document |= asdict(value) if name in ("effect", "evidence") else {name: value}
+    sides = ("baseline_trials", "trials")
+    compared = [_case(case) for case in function.compared]
+    return document | {side: asdict(document[side]) for side in sides} | {"compared": compared}
+
+
+def _case(case: CaseComparison) -> dict[str, Any]:
+    return {
+        "case": case.case,
+        "kind": case.kind,
+        "difference": case.difference,
+        "baseline_scores": case.baseline_scores,
+        "scores": case.scores,
+        "baseline_mean": case.baseline_mean,
+        "mean": case.mean,
+        "unchanged": case.kind is None,
+    }
+
+
+def _ungated(function: FunctionComparison) -> dict[str, Any]:
+    return {name: value for name, value in _function(function).items() if name in _OF_UNGATED}
 
 
 def _description(description: FunctionDescription) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 
-from pytest_llmeval.gate.sides import bare
+from pytest_llmeval.gate.scoring import bare
 from pytest_llmeval.records import Call, Run, Setting
 from pytest_llmeval.settings import GateRules
 

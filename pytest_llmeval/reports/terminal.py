@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pytest_llmeval.gate.comparison import Verdict
+from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.printable import printable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from pytest_llmeval.gate.description import FunctionDescription
+from pytest_llmeval.gate.results import FunctionDescription
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import MEASURED_METRICS
 from pytest_llmeval.reports import words

@@ -8,15 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pytest_llmeval.gate.comparison import (
+from pytest_llmeval.gate.results import (
     CaseComparison,
     Comparison,
     FunctionComparison,
     NotJudged,
-    UngatedComparison,
     Verdict,
 )
-from pytest_llmeval.gate.sides import bare
+from pytest_llmeval.gate.scoring import bare
 from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC
 from pytest_llmeval.settings import GateRules
 
@@ -56,7 +55,7 @@ def interval(ends: tuple[float, float], ratios: tuple[float, float] | None) -> s
 
 def detectable_factor(comparison: FunctionComparison) -> str:
     """Write the smallest drop that is found as the factor that it means."""
-    drop = comparison.smallest_detectable_drop
+    drop = comparison.evidence.smallest_detectable_drop
     if drop is None:
         return ""
     return factor(math.exp(drop if comparison.better == "lower" else -drop))
@@ -72,11 +71,11 @@ def shared(family: int, rules: GateRules) -> str:
 
 def scope(comparison: Comparison) -> list[str]:
     """Say once what the verdicts hold for: these cases, and this wording or any."""
-    compared = [one for one in comparison.functions if one.cases]
+    compared = [one for one in comparison.functions if one.effect.cases]
     if not compared:
         return []
-    cases = {one.function: one.cases for one in compared}
-    if not any(one.wordings for one in compared):
+    cases = {one.function: one.effect.cases for one in compared}
+    if not any(one.evidence.wordings for one in compared):
         return [f"holds for {_these(sum(cases.values()))} and this wording"]
     return [
         f"{bare(function)} holds for {_wordings(cases[function], of_function)}"
@@ -86,9 +85,9 @@ def scope(comparison: Comparison) -> list[str]:
 
 
 def _wordings(cases: int, of_function: Sequence[FunctionComparison]) -> str:
-    wordings = of_function[0].wordings
+    wordings = of_function[0].evidence.wordings
     these = _these(cases)
-    if all(one.method == "crossed" for one in of_function):
+    if all(one.effect.method == "crossed" for one in of_function):
         return f"cases and wordings like these ({wordings} wordings)"
     if wordings <= 1:
         return f"{these} and this wording only"
@@ -99,11 +98,14 @@ def _these(cases: int) -> str:
     return "this case" if cases == 1 else f"these {cases} cases"
 
 
-def ungated(one: UngatedComparison) -> str:
+def ungated(one: FunctionComparison) -> str:
     """Write how a metric moved that decides nothing: ``seconds 0.41 -> 0.52 (x1.27)``."""
-    change = f"{one.baseline_mean:.3g} -> {one.mean:.3g}"
-    moved = factor(one.ratio) if one.ratio is not None else number(one.difference, signed=True)
-    ends = f" {interval(one.interval, one.ratio_interval)}" if one.interval else ""
+    effect, evidence = one.effect, one.evidence
+    change = f"{effect.baseline_mean:.3g} -> {effect.mean:.3g}"
+    moved = number(effect.difference or 0.0, signed=True)
+    if evidence.ratio is not None:
+        moved = factor(evidence.ratio)
+    ends = f" {interval(evidence.interval, evidence.ratio_interval)}" if evidence.interval else ""
     return f"{one.metric} {change} ({moved}{ends})"
 
 
@@ -133,17 +135,20 @@ def chance(p: float) -> str:
 
 def scored_otherwise(comparison: FunctionComparison) -> bool:
     """Tell whether nothing changed but the scores of the very same replies."""
-    return comparison.changed > 0 and comparison.changed_kinds.get("score") == comparison.changed
+    return (
+        comparison.effect.changed > 0
+        and comparison.effect.changed_kinds.get("score") == comparison.effect.changed
+    )
 
 
 def _of_same_replies(comparison: FunctionComparison, rules: GateRules) -> str:
     """Say what a verdict means in which no reply has a part: no chance, nothing to settle."""
-    change = _moved(comparison) if comparison.difference else "no change on the whole"
+    change = _moved(comparison) if comparison.effect.difference else "no change on the whole"
     said = f"{VERDICTS[comparison.verdict]}: {change}"
     if comparison.verdict in (Verdict.REGRESSED, Verdict.IMPROVED):
         beyond = _beyond(rules) if comparison.verdict is Verdict.REGRESSED else ""
         said = f"{label(comparison)} {change}{beyond}"
-    cases = counted(comparison.changed, "case")
+    cases = counted(comparison.effect.changed, "case")
     return f"{said}; the same replies are scored otherwise ({cases}): {NOT_THE_MODEL}"
 
 
@@ -166,7 +171,7 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:  # noqa: 
             return f"not comparable: {comparison.why}"
         case Verdict.NEW:
             return "new: the baseline has nothing of it"
-        case Verdict.GONE:
+        case _:
             return "gone: the baseline has it, and it was given up by llm_accept_gone"
 
 
@@ -182,7 +187,7 @@ def not_judged(functions: Sequence[NotJudged]) -> str:
 
 def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
     """Point at cases that fell beyond chance where the suite as a whole did not."""
-    p = comparison.p_within_case
+    p = comparison.evidence.p_within_case
     if p is None or p >= rules.alpha or comparison.verdict is Verdict.REGRESSED:
         return ""
     if scored_otherwise(comparison):
@@ -242,16 +247,16 @@ def short(case: str) -> str:
 
 
 def _moved(comparison: FunctionComparison) -> str:
-    assert comparison.difference is not None  # noqa: S101 - every judged function has one
-    assert comparison.baseline_mean is not None  # noqa: S101
-    assert comparison.mean is not None  # noqa: S101
+    assert comparison.effect.difference is not None  # noqa: S101 - every judged function has one
+    assert comparison.effect.baseline_mean is not None  # noqa: S101
+    assert comparison.effect.mean is not None  # noqa: S101
     worse, better = ("fell", "rose") if comparison.better == "higher" else ("worsened", "improved")
-    verb = worse if comparison.difference < 0 else better
-    if comparison.ratio is not None:
-        change = f"{comparison.baseline_mean:.3g} -> {comparison.mean:.3g}"
-        return f"{verb} by a factor of {comparison.ratio:.3g} ({change})"
-    change = f"{comparison.baseline_mean:.3f} -> {comparison.mean:.3f}"
-    return f"{verb} by {abs(comparison.difference):.3f} ({change})"
+    verb = worse if comparison.effect.difference < 0 else better
+    if comparison.evidence.ratio is not None:
+        change = f"{comparison.effect.baseline_mean:.3g} -> {comparison.effect.mean:.3g}"
+        return f"{verb} by a factor of {comparison.evidence.ratio:.3g} ({change})"
+    change = f"{comparison.effect.baseline_mean:.3f} -> {comparison.effect.mean:.3f}"
+    return f"{verb} by {abs(comparison.effect.difference):.3f} ({change})"
 
 
 def _beyond(rules: GateRules) -> str:
@@ -260,12 +265,12 @@ def _beyond(rules: GateRules) -> str:
 
 def _odds(comparison: FunctionComparison) -> str:
     improved = comparison.verdict is Verdict.IMPROVED
-    p = comparison.p_improved_adjusted if improved else comparison.p_adjusted
+    p = comparison.evidence.p_improved_adjusted if improved else comparison.evidence.p_adjusted
     assert p is not None  # noqa: S101 - rows 8 and 9 are decided by it
     scope = ""
-    if comparison.method in {"exact-within-case", "whole-repeats", "welch", "cmh"}:
-        scope = f" ({_these(comparison.changed)} only)"
-    elif comparison.method in {"chi-square", "chi-square-plain", "two-proportion-z"}:
+    if comparison.effect.method in {"exact-within-case", "whole-repeats", "welch", "cmh"}:
+        scope = f" ({_these(comparison.effect.changed)} only)"
+    elif comparison.effect.method in {"chi-square", "chi-square-plain", "two-proportion-z"}:
         scope = " (if all trials were independent)"
     return f"chance alone would do this in {chance(p)}{scope}"
 
@@ -303,24 +308,24 @@ def _ruled_out(comparison: FunctionComparison, rules: GateRules) -> str:
     drop = f"a drop of {rules.target:.2f}"
     if comparison.scale == "log":
         drop = f"a change for the worse by a factor of {1 + rules.target:g}"
-    if comparison.ruled_out_by == "interval":
+    if comparison.evidence.ruled_out_by == "interval":
         return f"{drop} or more is ruled out ({1 - rules.alpha:.0%})"
-    if comparison.ruled_out_by == "smallest_drop":
+    if comparison.evidence.ruled_out_by == "smallest_drop":
         return f"{drop} would have been caught in 4 of 5 builds"
-    asked = f"only {comparison.changed} of {comparison.cases} cases were asked anew"
+    asked = f"only {comparison.effect.changed} of {comparison.effect.cases} cases were asked anew"
     return f"{asked}: {drop} is impossible"
 
 
 def _why_open(comparison: FunctionComparison) -> str:
     """Say what is open where no interval tells it."""
     why = "too few cases moved to tell"
-    if comparison.method == "same-shift":
-        why = "all cases moved alike" if comparison.difference else "no case moved"
-    elif comparison.method == "whole-repeats":
+    if comparison.effect.method == "same-shift":
+        why = "all cases moved alike" if comparison.effect.difference else "no case moved"
+    elif comparison.effect.method == "whole-repeats":
         why = "cases share draws, and too few repeats were made to tell"
-    if comparison.smallest_detectable_drop is None:
+    if comparison.evidence.smallest_detectable_drop is None:
         return why
-    drop = f"a drop of {comparison.smallest_detectable_drop:.2f}"
+    drop = f"a drop of {comparison.evidence.smallest_detectable_drop:.2f}"
     if comparison.scale == "log":
         drop = f"a change by a factor of {detectable_factor(comparison)[1:]}"
     return f"{why}; {drop} or more would have been caught in 4 of 5 builds"
@@ -330,16 +335,16 @@ def _open(comparison: FunctionComparison) -> str:
     if comparison.why:
         return comparison.why
     parts = [_why_open(comparison)]
-    if comparison.interval is not None:
-        worst = max(0.0, -comparison.interval[0])
+    if comparison.evidence.interval is not None:
+        worst = max(0.0, -comparison.evidence.interval[0])
         parts = [f"the drop may be as large as {worst:.2f}"]
         if comparison.scale == "log":
             parts = [f"it may be worse by a factor of up to {math.exp(worst):.3g}"]
     needed = []
-    if comparison.settle_cases:
-        needed.append(f"{comparison.settle_cases} more cases")
-    if comparison.settle_repeats:
-        needed.append(f"{comparison.settle_repeats} repeats")
+    if comparison.evidence.settle_cases:
+        needed.append(f"{comparison.evidence.settle_cases} more cases")
+    if comparison.evidence.settle_repeats:
+        needed.append(f"{comparison.evidence.settle_repeats} repeats")
     if needed:
         parts.append(
             f"about {' or '.join(needed)} would settle it "

@@ -14,7 +14,8 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from pytest_llmeval.gate import FunctionComparison, compare
+from pytest_llmeval.gate.compare import compare
+from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.records import Better, Call, Case, Outcome, Run, Slot, Trial
 from pytest_llmeval.settings import GateRules
 

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_llmeval.gate import Comparison, compare
+from pytest_llmeval.gate.compare import compare
+from pytest_llmeval.gate.results import Comparison
 from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial
 from pytest_llmeval.settings import GateRules
 from tests.gate.builders import a_run, digest

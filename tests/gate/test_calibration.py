@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from pytest_llmeval.gate import Comparison, FunctionComparison, Verdict, conclusion
+from pytest_llmeval.gate import conclusion
+from pytest_llmeval.gate.results import Comparison, Evidence, Verdict
 from pytest_llmeval.stats.planning.suite_size import Design, assumed_components, power_of
 from tests.gate.builders import compared, scored_runs
 from tests.gate.layouts import (
@@ -44,7 +45,7 @@ FEW_BUILDS = 200
 Measure = Callable[..., Share]
 
 
-def as_written(written: FunctionComparison, *_: object, **__: object) -> FunctionComparison:
+def as_written(written: Evidence, *_: object) -> Evidence:
     return written
 
 
@@ -54,7 +55,7 @@ def no_advice(monkeypatch: pytest.MonkeyPatch) -> None:
 
     It is worked out after the verdict, in up to two thirds of the time of a comparison.
     """
-    monkeypatch.setattr(conclusion, "_with_remedies", as_written)
+    monkeypatch.setattr(conclusion, "with_remedies", as_written)
 
 
 def regressed(comparison: Comparison) -> bool:
@@ -318,7 +319,7 @@ def test_layouts_look_to_the_gate_as_they_are_meant(
     layout: Layout, cases: int, changed: int, units: int
 ) -> None:
     (found,) = one_function(layout, everywhere(0.5), (10, 5)).comparison(0).functions
-    assert (found.cases, found.changed, found.units) == (cases, changed, units)
+    assert (found.effect.cases, found.effect.changed, found.effect.units) == (cases, changed, units)
 
 
 def test_advice_comes_after_the_verdict(request: pytest.FixtureRequest) -> None:

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from pytest_llmeval.gate import Verdict
+from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.ranges import AnyTest, FixedTest, GateTest
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.significance.methods import TESTS
@@ -35,26 +35,29 @@ def test_the_chosen_test_decides_and_the_interval_stays(test: GateTest) -> None:
     expected = TESTS[test].run(Sample(cases=cases))
     default = compared(*runs(FELL))
 
-    assert (found.method, found.t) == (test, None)
-    assert (found.p, found.p_improved) == pytest.approx(
+    assert (found.effect.method, found.evidence.t) == (test, None)
+    assert (found.evidence.p, found.evidence.p_improved) == pytest.approx(
         (expected.tails.worse, expected.tails.better)
     )
-    assert (found.statistic, found.dof) == (pytest.approx(expected.statistic), expected.dof)
+    assert (found.evidence.statistic, found.evidence.dof) == (
+        pytest.approx(expected.statistic),
+        expected.dof,
+    )
     assert found.verdict is Verdict.REGRESSED
-    assert found.interval == default.interval
-    assert found.smallest_detectable_drop == default.smallest_detectable_drop
+    assert found.evidence.interval == default.evidence.interval
+    assert found.evidence.smallest_detectable_drop == default.evidence.smallest_detectable_drop
 
 
 def test_a_ratio_can_be_chosen_for_scores_above_0() -> None:
     there = [[one, one] for one in SPREAD]
     here = [[one * 0.8 * (1 + 0.01 * at)] * 2 for at, one in enumerate(SPREAD)]
     found = compared(*scored_runs(there, here), rules("log-ratio"))
-    assert (found.method, found.scale, found.better) == ("log-ratio", "log", "higher")
+    assert (found.effect.method, found.scale, found.better) == ("log-ratio", "log", "higher")
     assert found.verdict is Verdict.REGRESSED
-    assert found.ratio is not None
-    assert 0.8 < found.ratio < 0.87
-    assert found.difference is not None
-    assert found.difference < 0
+    assert found.evidence.ratio is not None
+    assert 0.8 < found.evidence.ratio < 0.87
+    assert found.effect.difference is not None
+    assert found.effect.difference < 0
 
 
 def test_a_ratio_of_a_score_of_0_is_refused() -> None:
@@ -79,32 +82,32 @@ def test_repeats_do_not_fit_a_test_of_single_draws() -> None:
 
 def test_where_all_moved_alike_their_signs_are_all_there_is() -> None:
     found = compared(*runs([("pp", "mm")] * 8), rules("sign-flip"))
-    assert (found.method, found.p) == ("same-shift", 0.5**8)
+    assert (found.effect.method, found.evidence.p) == ("same-shift", 0.5**8)
 
 
 def test_below_six_units_the_exact_test_takes_over() -> None:
     found = compared(*runs([("p", "m")] * 5), rules("mcnemar"))
-    assert (found.method, found.p) == ("exact-within-case", 0.5**5)
+    assert (found.effect.method, found.evidence.p) == ("exact-within-case", 0.5**5)
 
 
 def test_sign_flip_is_kept_below_six_units() -> None:
     found = compared(*runs([("pp", "mm")] * 5), rules("sign-flip"))
-    assert (found.method, found.p) == ("sign-flip", 0.5**5)
+    assert (found.effect.method, found.evidence.p) == ("sign-flip", 0.5**5)
 
 
 def test_so_few_signs_cannot_show_a_drop_among_many_functions() -> None:
     found = compared(*runs([*[("pp", "pm")] * 3, *[("pp", "mm")] * 3]), rules("sign-flip"))
-    assert found.smallest_detectable_drop is not None
+    assert found.evidence.smallest_detectable_drop is not None
     strict = GateRules(test="sign-flip", alpha=0.01)
     few = compared(*runs([*[("pp", "pm")] * 3, *[("pp", "mm")] * 3]), strict)
-    assert few.smallest_detectable_drop is None
+    assert few.evidence.smallest_detectable_drop is None
 
 
 def test_a_drop_that_would_show_is_not_enough_where_the_interval_reaches_further() -> None:
     here = [[0.5 - 0.05 + 0.229 * (-1) ** at] * 2 for at in range(40)]
     found = compared(*scored_runs([[0.5, 0.5]] * 40, here), rules("sign-flip"))
-    assert found.smallest_detectable_drop is not None
-    assert found.smallest_detectable_drop < 0.1
+    assert found.evidence.smallest_detectable_drop is not None
+    assert found.evidence.smallest_detectable_drop < 0.1
     assert found.verdict is Verdict.INCONCLUSIVE
 
 
@@ -113,8 +116,11 @@ def test_an_interval_says_more_than_the_drop_that_would_show() -> None:
     chosen = compared(
         *runs([("p" * 10, "p" * 9 + "m"), ("p" * 9 + "m", "p" * 10)] * 20), rules("sign-flip")
     )
-    assert (chosen.verdict, chosen.ruled_out_by) == (found.verdict, found.ruled_out_by)
-    assert chosen.ruled_out_by == "interval"
+    assert (chosen.verdict, chosen.evidence.ruled_out_by) == (
+        found.verdict,
+        found.evidence.ruled_out_by,
+    )
+    assert chosen.evidence.ruled_out_by == "interval"
 
 
 # --- tests that are not for a gate ---------------------------------------------------------
@@ -135,15 +141,18 @@ def test_a_test_of_these_cases_is_run_at_any_number_of_them(test: FixedTest, cas
     expected = TESTS[test].run(Sample(cases=sample))
 
     default = compared(*runs(some))
-    assert (found.method, found.t) == (test, None)
-    assert (found.p, found.p_improved) == pytest.approx(
+    assert (found.effect.method, found.evidence.t) == (test, None)
+    assert (found.evidence.p, found.evidence.p_improved) == pytest.approx(
         (expected.tails.worse, expected.tails.better)
     )
-    assert (found.statistic, found.dof) == (pytest.approx(expected.statistic), expected.dof)
-    assert found.interval == default.interval
+    assert (found.evidence.statistic, found.evidence.dof) == (
+        pytest.approx(expected.statistic),
+        expected.dof,
+    )
+    assert found.evidence.interval == default.evidence.interval
     if cases == len(DRIFTED):
-        assert found.smallest_detectable_drop == default.smallest_detectable_drop
-        assert default.statistic == default.t is not None
+        assert found.evidence.smallest_detectable_drop == default.evidence.smallest_detectable_drop
+        assert default.evidence.statistic == default.evidence.t is not None
 
 
 def test_every_test_can_be_chosen_by_hand() -> None:
@@ -153,14 +162,14 @@ def test_every_test_can_be_chosen_by_hand() -> None:
 def test_a_single_case_of_many_trials_is_a_table_of_hits() -> None:
     there, here = "p" * 400 + "m" * 100, "p" * 347 + "m" * 153
     found = compared(*runs([(there, here)]), GateRules(test="chi-square-plain"))
-    assert found.p == pytest.approx(0.000115 / 2, abs=1e-6)
+    assert found.evidence.p == pytest.approx(0.000115 / 2, abs=1e-6)
     assert found.verdict is Verdict.REGRESSED
-    assert found.interval is None
+    assert found.evidence.interval is None
 
 
 def test_a_test_of_these_cases_needs_no_consent_where_repeats_are_fewer_here() -> None:
     fewer = [("p" * 10, "ppppm"), ("p" * 9 + "m", "ppppp"), ("p" * 10, "ppmmm")] * 4
     found = compared(*runs(fewer), GateRules(test="welch"))
-    assert found.p_within_case is not None
-    assert found.p is not None
-    assert found.p != found.p_within_case
+    assert found.evidence.p_within_case is not None
+    assert found.evidence.p is not None
+    assert found.evidence.p != found.evidence.p_within_case

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from pytest_llmeval.gate import FunctionDescription, describe
+from pytest_llmeval.gate.describe import describe
+from pytest_llmeval.gate.results import FunctionDescription
 from pytest_llmeval.records import Call
 from pytest_llmeval.stats.intervals import wilson_interval
 from pytest_llmeval.stats.planning.expected import expect_mean

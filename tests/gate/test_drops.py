@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pytest_llmeval.gate import FunctionComparison
+from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.planning.power import detectable_shift
 from tests.gate.builders import a_case, a_run, compared, joined, runs, scored_runs
@@ -18,8 +18,8 @@ ALL_PASSED = [("ppppp", "ppppp")]
 
 
 def drop_of(found: FunctionComparison) -> float:
-    assert found.smallest_detectable_drop is not None
-    return found.smallest_detectable_drop
+    assert found.evidence.smallest_detectable_drop is not None
+    return found.evidence.smallest_detectable_drop
 
 
 def by_spread(found: FunctionComparison) -> float:
@@ -27,7 +27,7 @@ def by_spread(found: FunctionComparison) -> float:
     differences = [one.difference for one in found.compared if one.kind]
     error = float(np.std(differences, ddof=1)) / math.sqrt(len(differences))
     shift = detectable_shift(dof=len(differences) - 1, alpha=0.05)
-    return shift * error * len(differences) / found.cases
+    return shift * error * len(differences) / found.effect.cases
 
 
 # by the spread that was seen
@@ -35,7 +35,7 @@ def by_spread(found: FunctionComparison) -> float:
 
 def test_t_finds_the_drop_at_the_root_of_the_noncentral_t() -> None:
     found = compared(*SPREAD)
-    assert found.method == "paired-t"
+    assert found.effect.method == "paired-t"
     assert drop_of(found) == pytest.approx(by_spread(found), rel=1e-6)
 
 
@@ -54,21 +54,21 @@ def test_drop_near_the_ceiling_is_not_trusted_to_the_spread_alone() -> None:
 
 def test_t_knows_no_least_p_and_finds_a_drop_in_any_family() -> None:
     six = runs([("ppppp", "ppppm")] * 5 + [("ppppp", "ppppp")])
-    assert among(9, *six).smallest_detectable_drop is not None
+    assert among(9, *six).evidence.smallest_detectable_drop is not None
 
 
 def test_drop_beyond_the_range_of_pass_scores_is_unknown() -> None:
     found = compared(*runs([("ppppp", "mmmmm"), ("mmmmm", "ppppp")] * 3))
-    assert found.method == "paired-t"
+    assert found.effect.method == "paired-t"
     assert by_spread(found) > 1
-    assert found.smallest_detectable_drop is None
+    assert found.evidence.smallest_detectable_drop is None
 
 
 def test_drop_that_the_formula_does_not_find_is_unknown() -> None:
     # a baseline of failures has nowhere to fall to, however small the spread
     found = compared(*runs([("mmmmm", "mmmmm")] * 7 + [("mmmmm", "mmmmp")]))
-    assert found.method == "paired-t"
-    assert found.smallest_detectable_drop is None
+    assert found.effect.method == "paired-t"
+    assert found.evidence.smallest_detectable_drop is None
 
 
 # by the formula, for pass scores
@@ -80,14 +80,14 @@ def test_same_shift_takes_the_formula_with_quantiles_of_t(units: int) -> None:
     baseline = (10 * units, 10 * units)
     five = [5] * units
     formula = by_formula(five, five, here=five, baseline=baseline, dof=units - 1)
-    assert found.method == "same-shift"
+    assert found.effect.method == "same-shift"
     assert drop_of(found) == pytest.approx(formula / 2)
 
 
 def test_exact_test_takes_the_formula_with_normal_quantiles() -> None:
     found = compared(*runs([("pppmp", "pppmp"), ("ppppp", "ppppm")]))
     formula = by_formula([4, 5], [5, 5], here=[5, 5], baseline=(9, 10))
-    assert found.method == "exact-within-case"
+    assert found.effect.method == "exact-within-case"
     assert drop_of(found) == pytest.approx(formula)
 
 
@@ -112,7 +112,7 @@ def test_identical_repeats_are_one_draw_in_the_formula() -> None:
     run = a_run(*(a_case(name, "ppp", replies="yes", request="v2") for name in names))
     found = compared(baseline, run)
     formula = by_formula([1] * 5, [1] * 5, here=[1] * 5, baseline=(5, 5))
-    assert found.identical_repeats
+    assert found.evidence.identical_repeats
     assert drop_of(found) == pytest.approx(formula)
 
 
@@ -125,19 +125,19 @@ def test_exact_test_of_other_scores_takes_the_variance_within_the_cases() -> Non
     variance = squares / (2 + 2 + 1 + 1)
     error = math.sqrt(variance * 2 * (1 / 3 + 1 / 2)) / 2
     expected = (stats.norm.ppf(0.95) + stats.norm.ppf(0.8)) * error
-    assert found.method == "exact-within-case"
+    assert found.effect.method == "exact-within-case"
     assert drop_of(found) == pytest.approx(expected)
 
 
 def test_other_scores_without_a_spread_within_cases_have_no_drop() -> None:
     found = compared(*scored_runs([[0.9] * 4, [0.4] * 4], [[0.8] * 4, [0.4] * 4]))
-    assert found.smallest_detectable_drop is None
+    assert found.evidence.smallest_detectable_drop is None
 
 
 def test_other_scores_without_repeats_have_no_drop() -> None:
     found = compared(*scored_runs([[0.9], [0.4]] * 3, [[0.8], [0.3]] * 3))
-    assert found.method == "same-shift"
-    assert found.smallest_detectable_drop is None
+    assert found.effect.method == "same-shift"
+    assert found.evidence.smallest_detectable_drop is None
 
 
 # too few draws
@@ -148,37 +148,37 @@ def test_sign_flips_have_no_drop() -> None:
     baseline = a_run(*(a_case(n, "ppppp", cluster=str(n < "c")) for n in names))
     run = a_run(*(a_case(n, "ppppm", request="v2", cluster=str(n < "c")) for n in names))
     found = compared(baseline, run)
-    assert found.method == "sign-flip"
-    assert found.smallest_detectable_drop is None
+    assert found.effect.method == "sign-flip"
+    assert found.evidence.smallest_detectable_drop is None
 
 
 def test_same_shift_of_few_units_in_a_large_family_has_no_drop() -> None:
     six = runs([("ppppp", "ppppp")] * 6)
-    assert among(2, *six).smallest_detectable_drop is not None  # 3 / 64 < 0.05
-    assert among(3, *six).smallest_detectable_drop is None  # 4 / 64
+    assert among(2, *six).evidence.smallest_detectable_drop is not None  # 3 / 64 < 0.05
+    assert among(3, *six).evidence.smallest_detectable_drop is None  # 4 / 64
 
 
 def test_exact_test_with_too_few_draws_has_no_drop() -> None:
     # were all scores here the worst, p would be 1 / 20: not below 0.05
-    assert compared(*runs([("ppp", "ppp")])).smallest_detectable_drop is None
+    assert compared(*runs([("ppp", "ppp")])).evidence.smallest_detectable_drop is None
 
 
 def test_exact_test_that_a_total_failure_could_not_pass_has_no_drop() -> None:
     found = compared(*runs([("mmmmmmmmmp", "pppppppppp")] * 2))
-    assert found.smallest_detectable_drop is None
+    assert found.evidence.smallest_detectable_drop is None
 
 
 def test_exact_test_in_a_large_family_has_no_drop() -> None:
     one = runs([("ppppp", "ppppp")])  # at best 1 / 252
-    assert among(11, *one).smallest_detectable_drop is not None
-    assert among(12, *one).smallest_detectable_drop is None
+    assert among(11, *one).evidence.smallest_detectable_drop is not None
+    assert among(12, *one).evidence.smallest_detectable_drop is None
 
 
 def test_exact_test_of_other_scores_with_few_splits_has_no_drop() -> None:
     found = compared(*scored_runs([[0.9, 0.7, 0.8]], [[0.7, 0.8, 0.6]]))
-    assert found.smallest_detectable_drop is None  # 1 / 20
+    assert found.evidence.smallest_detectable_drop is None  # 1 / 20
     more = compared(*scored_runs([[0.9, 0.7, 0.8, 0.75]], [[0.7, 0.8, 0.6]]))
-    assert more.smallest_detectable_drop is not None  # 1 / 35
+    assert more.evidence.smallest_detectable_drop is not None  # 1 / 35
 
 
 @pytest.mark.parametrize("replayed", [0, 1000])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_llmeval.gate import Comparison, FunctionComparison, compare
+from pytest_llmeval.gate.compare import compare
+from pytest_llmeval.gate.results import Comparison, FunctionComparison
 from pytest_llmeval.records import Run
 from pytest_llmeval.settings import GateRules
 from tests.gate.builders import CaseAndTrials, a_case, a_run
@@ -34,12 +35,12 @@ def judged(**rules: object) -> Comparison:
 
 
 def adjusted(found: Comparison) -> dict[str, float | None]:
-    return {one.function.rpartition("::")[2]: one.p_adjusted for one in found.functions}
+    return {one.function.rpartition("::")[2]: one.evidence.p_adjusted for one in found.functions}
 
 
 def raw() -> dict[str, float]:
     by_name = {one.function.rpartition("::")[2]: one for one in judged().functions}
-    ps = {name: one.p for name, one in by_name.items()}
+    ps = {name: one.evidence.p for name, one in by_name.items()}
     return {name: p for name, p in ps.items() if p is not None}
 
 
@@ -85,7 +86,7 @@ def test_the_first_that_held_ends_the_order() -> None:
     by_name: dict[str, FunctionComparison] = {
         one.function.rpartition("::")[2]: one for one in found.functions
     }
-    assert by_name["test_safe"].p == by_name["test_c"].p_adjusted
+    assert by_name["test_safe"].evidence.p == by_name["test_c"].evidence.p_adjusted
     assert not by_name["test_c"].fails
 
 
@@ -123,8 +124,8 @@ def test_metrics_of_one_function_are_members_each() -> None:
     here = a_run(*(a_case(f"c{at}", "m", scores=[0.2], gate=gate, request="v2") for at in range(5)))
     one, other = compare(there, here, GateRules()).functions
     assert (one.metric, other.metric) == ("pass", "score")
-    assert (one.family_size, other.family_size) == (2, 2)
-    assert one.p_adjusted == pytest.approx(2 * 0.5**5)
+    assert (one.evidence.family_size, other.evidence.family_size) == (2, 2)
+    assert one.evidence.p_adjusted == pytest.approx(2 * 0.5**5)
 
 
 def test_a_named_comparison_pays_no_penalty_for_the_others() -> None:
@@ -133,5 +134,7 @@ def test_a_named_comparison_pays_no_penalty_for_the_others() -> None:
     here = a_run(*(a_case(f"c{at}", "p", scores=[0.9], gate=gate, request="v2") for at in range(5)))
     blunt = compare(there, here, GateRules()).functions[0]
     named = compare(there, here, GateRules(order=("test_f:pass",))).functions[0]
-    assert blunt.smallest_detectable_drop is None  # the least p is .031, twice that too much
-    assert named.smallest_detectable_drop is not None
+    assert (
+        blunt.evidence.smallest_detectable_drop is None
+    )  # the least p is .031, twice that too much
+    assert named.evidence.smallest_detectable_drop is not None

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pytest_llmeval.gate import FunctionComparison, Verdict, compare
+from pytest_llmeval.gate.compare import compare
+from pytest_llmeval.gate.results import FunctionComparison, Verdict
 from pytest_llmeval.settings import GateRules
 from tests.gate.builders import CaseAndTrials, a_case, a_run, compared, runs, scored_runs
 from tests.stats.reference import vector
@@ -44,27 +45,27 @@ EIGHT = [
 
 def test_suite_effect_spreads_the_changed_cases_over_all() -> None:
     found = compared(*runs([("pppp", "pppm"), ("pppp", "ppmm")], replayed=2))
-    assert (found.cases, found.changed) == (4, 2)
-    assert found.difference == pytest.approx(-0.75 / 4)
-    assert found.difference_changed == pytest.approx(-0.375)
+    assert (found.effect.cases, found.effect.changed) == (4, 2)
+    assert found.effect.difference == pytest.approx(-0.75 / 4)
+    assert found.effect.difference_changed == pytest.approx(-0.375)
 
 
 def test_unequal_numbers_of_trials_give_the_unweighted_mean_of_case_means() -> None:
     found = compared(*runs([("pmp", "pm"), ("ppppm", "pmp"), ("mmmmp", "m"), ("pp", "pm")]))
     expected = [-1 / 6, 2 / 3 - 0.8, -0.2, -0.5]
-    assert found.difference == pytest.approx(sum(expected) / 4)
+    assert found.effect.difference == pytest.approx(sum(expected) / 4)
 
 
 def test_baseline_mean_is_over_all_common_cases_and_all_their_scored_trials() -> None:
     baseline = a_run(a_case("a", "ppmm"), a_case("b", "ppp"), a_case("only there", "mmm"))
     run = a_run(a_case("a", "pp"), a_case("b", "ppm", request="v2"), a_case("new", "mm"))
-    assert compared(baseline, run).baseline_mean == pytest.approx((0.5 + 1) / 2)
+    assert compared(baseline, run).effect.baseline_mean == pytest.approx((0.5 + 1) / 2)
 
 
 def test_means_and_difference_add_up() -> None:
     baseline = a_run(a_case("a", "ppmm"), a_case("b", "ppp"))
     found = compared(baseline, a_run(a_case("a", "pp"), a_case("b", "ppm", request="v2")))
-    assert found.mean == pytest.approx(0.75 - 1 / 6)
+    assert found.effect.mean == pytest.approx(0.75 - 1 / 6)
 
 
 def test_means_add_up_where_lower_is_better() -> None:
@@ -77,13 +78,20 @@ def test_means_add_up_where_lower_is_better() -> None:
         a_case("b", scores=[0.3, 0.3], better="lower"),
     ]
     found = compared(a_run(*there), a_run(*here))
-    assert found.difference == pytest.approx(-0.15)
-    assert (found.baseline_mean, found.mean) == (pytest.approx(0.3), pytest.approx(0.45))
+    assert found.effect.difference == pytest.approx(-0.15)
+    assert (found.effect.baseline_mean, found.effect.mean) == (
+        pytest.approx(0.3),
+        pytest.approx(0.45),
+    )
 
 
 def test_without_a_common_case_there_is_no_difference() -> None:
     found = compared(a_run(a_case("a", "p")), a_run(a_case("b", "p")))
-    assert (found.difference, found.difference_changed, found.mean) == (None, None, None)
+    assert (found.effect.difference, found.effect.difference_changed, found.effect.mean) == (
+        None,
+        None,
+        None,
+    )
 
 
 # which test
@@ -91,28 +99,36 @@ def test_without_a_common_case_there_is_no_difference() -> None:
 
 def test_six_units_are_tested_by_t() -> None:
     found = compared(*runs([("ppppp", "ppppm")] * 5 + [("ppppp", "pppmm")]))
-    assert (found.method, found.dof) == ("paired-t", 5)
+    assert (found.effect.method, found.evidence.dof) == ("paired-t", 5)
 
 
 def test_five_units_are_tested_within_the_cases() -> None:
     found = compared(*runs([("ppppp", "ppppm")] * 4 + [("ppppp", "pppmm")]))
-    assert (found.method, found.t, found.dof) == ("exact-within-case", None, None)
+    assert (found.effect.method, found.evidence.t, found.evidence.dof) == (
+        "exact-within-case",
+        None,
+        None,
+    )
 
 
 def test_six_units_that_moved_alike_have_the_p_of_like_signs() -> None:
     found = compared(*runs([("ppppp", "ppppm")] * 6))
-    assert (found.method, found.p, found.p_improved) == ("same-shift", 0.5**6, 1.0)
-    assert found.interval is None
+    assert (found.effect.method, found.evidence.p, found.evidence.p_improved) == (
+        "same-shift",
+        0.5**6,
+        1.0,
+    )
+    assert found.evidence.interval is None
 
 
 def test_units_of_several_cases_are_tested_by_sign_flips_below_six() -> None:
     found = in_clusters([2, 2, 1, 1], ["ppmmm", "pppmm", "pmmmm", "pmmmm"])
-    assert (found.method, found.p) == ("sign-flip", 0.5**4)
+    assert (found.effect.method, found.evidence.p) == ("sign-flip", 0.5**4)
 
 
 def test_sign_flips_add_the_differences_within_a_unit() -> None:
     found = in_clusters([2, 1, 1], ["ppppm", "ppmmm", "ppmmm"])
-    assert found.p == 0.5**3
+    assert found.evidence.p == 0.5**3
     mixed = compared(
         a_run(*(a_case(name, "pm", cluster="x" if name in "ab" else None) for name in "abcd")),
         a_run(
@@ -123,27 +139,36 @@ def test_sign_flips_add_the_differences_within_a_unit() -> None:
         ),
     )
     # a and b cancel: the signs of c and d alone decide, and both fell
-    assert mixed.p == 0.25
+    assert mixed.evidence.p == 0.25
 
 
 def test_effective_units_decide_on_the_test_not_units() -> None:
     # 10 units, but one of them holds 11 of the 20 cases: u* = 400 / 130
     found = in_clusters([11] + [1] * 9, ["ppppm"] * 5 + ["pppmm"] * 5)
-    assert (found.units, found.method) == (10, "sign-flip")
+    assert (found.effect.units, found.effect.method) == (10, "sign-flip")
 
 
 def test_single_changed_case_is_tested_within_the_case() -> None:
     found = compared(*runs([("ppppp", "mmmmm")], replayed=3))
-    assert (found.units, found.method) == (1, "exact-within-case")
-    assert found.p == pytest.approx(1 / math.comb(10, 5))
+    assert (found.effect.units, found.effect.method) == (1, "exact-within-case")
+    assert found.evidence.p == pytest.approx(1 / math.comb(10, 5))
 
 
 def test_several_cases_of_one_unit_are_not_tested() -> None:
     found = in_clusters([3], ["mmmmm"])
-    assert (found.units, found.method, found.family_size) == (1, "none", 0)
-    assert (found.t, found.dof, found.p, found.p_improved) == (None, None, None, None)
-    assert (found.p_adjusted, found.p_within_case, found.interval) == (None, None, None)
-    assert found.smallest_detectable_drop is None
+    assert (found.effect.units, found.effect.method, found.evidence.family_size) == (1, "none", 0)
+    assert (found.evidence.t, found.evidence.dof, found.evidence.p, found.evidence.p_improved) == (
+        None,
+        None,
+        None,
+        None,
+    )
+    assert (found.evidence.p_adjusted, found.evidence.p_within_case, found.evidence.interval) == (
+        None,
+        None,
+        None,
+    )
+    assert found.evidence.smallest_detectable_drop is None
 
 
 # the t-test
@@ -152,42 +177,46 @@ def test_several_cases_of_one_unit_are_not_tested() -> None:
 def test_eight_cases_of_five_repeats_agree_with_the_computed_reference() -> None:
     expected = vector("engine_case8x5")["expected"]
     found = compared(*runs(EIGHT), GateRules(alpha=0.025))
-    assert found.difference == pytest.approx(expected["mean_diff"], rel=1e-9)
-    assert found.t == pytest.approx(expected["t"], rel=1e-9)
-    assert found.p == pytest.approx(expected["p_regress_one_sided"], rel=1e-9)
-    assert found.interval == pytest.approx(expected["ci95"], rel=1e-9)
-    assert found.interval_level == 0.95
-    assert found.p_within_case == pytest.approx(expected["exact_within_case_p_one_sided"], rel=1e-9)
+    assert found.effect.difference == pytest.approx(expected["mean_diff"], rel=1e-9)
+    assert found.evidence.t == pytest.approx(expected["t"], rel=1e-9)
+    assert found.evidence.p == pytest.approx(expected["p_regress_one_sided"], rel=1e-9)
+    assert found.evidence.interval == pytest.approx(expected["ci95"], rel=1e-9)
+    assert found.evidence.interval_level == 0.95
+    assert found.evidence.p_within_case == pytest.approx(
+        expected["exact_within_case_p_one_sided"], rel=1e-9
+    )
 
 
 def test_replays_do_not_enter_the_test() -> None:
     alone, among_replays = compared(*runs(EIGHT)), compared(*runs(EIGHT, replayed=24))
-    assert among_replays.t == pytest.approx(alone.t)
-    assert among_replays.p == pytest.approx(alone.p)
-    assert among_replays.dof == 7
+    assert among_replays.evidence.t == pytest.approx(alone.evidence.t)
+    assert among_replays.evidence.p == pytest.approx(alone.evidence.p)
+    assert among_replays.evidence.dof == 7
 
 
 def test_interval_is_on_the_scale_of_the_suite() -> None:
     alone, among_replays = compared(*runs(EIGHT)), compared(*runs(EIGHT, replayed=24))
-    assert alone.interval is not None
-    assert among_replays.interval == pytest.approx([end / 4 for end in alone.interval])
-    assert among_replays.interval_level == pytest.approx(0.9)
+    assert alone.evidence.interval is not None
+    assert among_replays.evidence.interval == pytest.approx(
+        [end / 4 for end in alone.evidence.interval]
+    )
+    assert among_replays.evidence.interval_level == pytest.approx(0.9)
 
 
 def test_margin_is_held_against_the_suite_effect() -> None:
     found = compared(*runs(EIGHT, replayed=24), GateRules(margin=0.02))
     differences = np.array([one.difference for one in found.compared if one.kind])
     expected = stats.ttest_1samp(differences, -0.02 * 32 / 8, alternative="less")
-    assert found.t == pytest.approx(expected.statistic)
-    assert found.p == pytest.approx(expected.pvalue)
+    assert found.evidence.t == pytest.approx(expected.statistic)
+    assert found.evidence.p == pytest.approx(expected.pvalue)
     improved = stats.ttest_1samp(differences, 0, alternative="greater")
-    assert found.p_improved == pytest.approx(improved.pvalue)
+    assert found.evidence.p_improved == pytest.approx(improved.pvalue)
 
 
 def test_margin_of_a_same_shift_is_held_against_the_suite_effect() -> None:
     six = [("ppppp", "ppppm")] * 6
-    assert compared(*runs(six, replayed=6), GateRules(margin=0.09)).p == 0.5**6
-    assert compared(*runs(six, replayed=6), GateRules(margin=0.1, target=0.2)).p == 1.0
+    assert compared(*runs(six, replayed=6), GateRules(margin=0.09)).evidence.p == 0.5**6
+    assert compared(*runs(six, replayed=6), GateRules(margin=0.1, target=0.2)).evidence.p == 1.0
 
 
 def test_units_of_several_cases_have_their_residuals_summed() -> None:
@@ -195,9 +224,9 @@ def test_units_of_several_cases_have_their_residuals_summed() -> None:
     d = np.array([-0.2, -0.4, -0.6, 0.0, -0.2, -0.6, -0.8])
     residuals = 2 * (d - d.mean())
     error = math.sqrt(7 / 6 * np.sum(residuals**2)) / 14
-    assert found.method == "paired-t"
-    assert found.t == pytest.approx(d.mean() / error)
-    assert found.dof == 6
+    assert found.effect.method == "paired-t"
+    assert found.evidence.t == pytest.approx(d.mean() / error)
+    assert found.evidence.dof == 6
 
 
 # below six units
@@ -206,40 +235,40 @@ def test_units_of_several_cases_have_their_residuals_summed() -> None:
 def test_margin_does_not_enter_the_exact_test() -> None:
     three = [("ppppp", "ppmmm")] * 3
     plain, with_margin = (compared(*runs(three), GateRules(margin=m)) for m in (0.0, 0.09))
-    assert plain.p == with_margin.p
+    assert plain.evidence.p == with_margin.evidence.p
 
 
 def test_exact_test_mirrors_for_an_improvement() -> None:
     worse = compared(*runs([("ppppp", "pmmmm")] * 2))
     better = compared(*runs([("pmmmm", "ppppp")] * 2))
-    assert worse.p == pytest.approx(better.p_improved)
+    assert worse.evidence.p == pytest.approx(better.evidence.p_improved)
 
 
 def test_exact_test_takes_the_trials_that_enter_the_difference() -> None:
     trimmed = compared(*runs([("pp", "mmmmmmm")]))
-    assert trimmed.p == pytest.approx(1 / math.comb(4, 2))
+    assert trimmed.evidence.p == pytest.approx(1 / math.comb(4, 2))
 
 
 def test_exact_test_turns_around_where_lower_is_better() -> None:
     baseline = a_run(a_case("a", scores=[0.0, 0.0], better="lower"))
     run = a_run(a_case("a", scores=[1.0, 1.0], request="v2", better="lower"))
-    assert compared(baseline, run).p == pytest.approx(1 / 6)
+    assert compared(baseline, run).evidence.p == pytest.approx(1 / 6)
 
 
 def test_scores_that_are_not_binary_are_split_in_every_way() -> None:
     baseline = a_run(a_case("a", scores=[0.8, 0.9]))
     run = a_run(a_case("a", scores=[0.2, 0.3], request="v2"))
     found = compared(baseline, run)
-    assert (found.method, found.p) == ("exact-within-case", pytest.approx(1 / 6))
+    assert (found.effect.method, found.evidence.p) == ("exact-within-case", pytest.approx(1 / 6))
 
 
 def test_p_within_case_is_unknown_where_units_hold_several_cases() -> None:
-    assert in_clusters([2] * 7, ["ppppm", "pppmm"] * 3 + ["ppppm"]).p_within_case is None
+    assert in_clusters([2] * 7, ["ppppm", "pppmm"] * 3 + ["ppppm"]).evidence.p_within_case is None
 
 
 def test_p_within_case_is_shown_for_a_same_shift() -> None:
     found = compared(*runs([("ppppp", "ppppm")] * 6))
-    assert found.p_within_case == pytest.approx(0.5**6)
+    assert found.evidence.p_within_case == pytest.approx(0.5**6)
 
 
 # identical repeats
@@ -249,26 +278,26 @@ def test_identical_repeats_are_one_draw_in_the_exact_test() -> None:
     baseline = a_run(a_case("a", "ppppp", replies="yes"))
     run = a_run(a_case("a", "mmmmm", replies="no", request="v2"))
     found = compared(baseline, run)
-    assert found.identical_repeats
-    assert found.p == pytest.approx(0.5)
+    assert found.evidence.identical_repeats
+    assert found.evidence.p == pytest.approx(0.5)
 
 
 def test_unlike_replies_on_one_side_are_draws_of_their_own() -> None:
     baseline = a_run(a_case("a", "ppppp", replies="yes"))
     run = a_run(a_case("a", "mmmmm", request="v2"))
     found = compared(baseline, run)
-    assert not found.identical_repeats
-    assert found.p == pytest.approx(1 / math.comb(10, 5))
+    assert not found.evidence.identical_repeats
+    assert found.evidence.p == pytest.approx(1 / math.comb(10, 5))
 
 
 def test_replies_of_unchanged_cases_do_not_matter_for_identical_repeats() -> None:
     baseline = a_run(a_case("a", "pp", replies="yes"), a_case("b", "pp"))
     run = a_run(a_case("a", "mm", replies="no", request="v2"), a_case("b", "pp"))
-    assert compared(baseline, run).identical_repeats
+    assert compared(baseline, run).evidence.identical_repeats
 
 
 def test_equal_scores_are_no_evidence_for_identical_repeats() -> None:
-    assert not compared(*runs([("ppppp", "mmmmm")])).identical_repeats
+    assert not compared(*runs([("ppppp", "mmmmm")])).evidence.identical_repeats
 
 
 def test_identical_repeats_leave_the_difference_to_all_trials() -> None:
@@ -276,8 +305,8 @@ def test_identical_repeats_leave_the_difference_to_all_trials() -> None:
     baseline = a_run(a_case("a", "pp", replies="yes"))
     run = a_run(a_case("a", "mp", replies="no", request="v2"))
     found = compared(baseline, run)
-    assert found.difference == -0.5
-    assert found.p == pytest.approx(0.5)
+    assert found.effect.difference == -0.5
+    assert found.evidence.p == pytest.approx(0.5)
 
 
 # the family
@@ -294,30 +323,33 @@ def two_functions(first: tuple[str, str], second: tuple[str, str]) -> Sequence[F
 
 def test_p_values_of_all_functions_are_adjusted_together() -> None:
     one, other = two_functions(("ppppp", "mmmmm"), ("ppppp", "pmmmm"))
-    assert (one.family_size, other.family_size) == (2, 2)
-    assert one.p_adjusted == pytest.approx(2 * (one.p or 0))
-    assert other.p_adjusted == pytest.approx(other.p)
+    assert (one.evidence.family_size, other.evidence.family_size) == (2, 2)
+    assert one.evidence.p_adjusted == pytest.approx(2 * (one.evidence.p or 0))
+    assert other.evidence.p_adjusted == pytest.approx(other.evidence.p)
 
 
 def test_drops_and_improvements_are_two_families() -> None:
     one, other = two_functions(("mmmmm", "ppppp"), ("ppppp", "mmmmm"))
-    assert one.p_improved_adjusted == pytest.approx(2 * (one.p_improved or 0))
-    assert other.p_adjusted == pytest.approx(2 * (other.p or 0))
+    assert one.evidence.p_improved_adjusted == pytest.approx(2 * (one.evidence.p_improved or 0))
+    assert other.evidence.p_adjusted == pytest.approx(2 * (other.evidence.p or 0))
 
 
 def test_functions_without_a_test_are_no_members_of_the_family() -> None:
     baseline = a_run(a_case("a", "ppppp"), a_case("b", "ppppp", function="test_g"))
     run = a_run(a_case("a", "mmmmm", request="v2"), a_case("b", "ppppp", function="test_g"))
     tested, unchanged = compare(baseline, run, GateRules()).functions
-    assert (tested.family_size, tested.p_adjusted) == (1, tested.p)
-    assert (unchanged.method, unchanged.p_adjusted) == ("none", None)
+    assert (tested.evidence.family_size, tested.evidence.p_adjusted) == (1, tested.evidence.p)
+    assert (unchanged.effect.method, unchanged.evidence.p_adjusted) == ("none", None)
 
 
 def test_each_metric_is_a_member_of_the_family() -> None:
     gate = ("score", "pass")
     baseline = a_run(a_case("a", scores=[0.9, 0.8], gate=gate))
     run = a_run(a_case("a", scores=[0.2, 0.1], gate=gate, request="v2"))
-    assert [one.family_size for one in compare(baseline, run, GateRules()).functions] == [2, 2]
+    assert [one.evidence.family_size for one in compare(baseline, run, GateRules()).functions] == [
+        2,
+        2,
+    ]
 
 
 # the denominators
@@ -351,13 +383,13 @@ def test_of_a_partial_run_only_the_cases_that_ran_are_counted() -> None:
     found = compared(baseline, run)
     assert (found.baseline_trials.scored, found.trials.scored) == (2, 2)
     assert found.partial
-    assert (found.cases, found.baseline_cases) == (1, 3)
+    assert (found.effect.cases, found.effect.baseline_cases) == (1, 3)
 
 
 def test_function_that_a_stop_cut_short_is_partial_too() -> None:
     baseline = a_run(a_case("a", "pp"), a_case("b", "mmm"))
     found = compared(baseline, a_run(a_case("a", "pp"), a_case("b", ""), complete=False))
-    assert (found.partial, found.cases, found.row) == (True, 1, 6)
+    assert (found.partial, found.effect.cases, found.row) == (True, 1, 6)
     assert found.baseline_trials.scored == 2
     new = compare(a_run(), a_run(a_case("a", "pp"), a_case("b", "")), GateRules()).functions
     assert [one.partial for one in new] == [True]
@@ -386,42 +418,42 @@ def test_with_fewer_trials_here_a_t_test_needs_the_consent_of_the_exact_one() ->
     # rare passes, ten draws against one: the t-test alone is sure
     there = ["pmmmmmmmmm", "mmmmmmmmmm", "pmmmmmmmmm", "mmmmmmmmmm"] * 2
     found = compared(*runs([(outcomes, "m") for outcomes in there]))
-    assert found.t is not None
-    assert found.dof == 7
-    alone = stats.t.cdf(found.t, found.dof)
+    assert found.evidence.t is not None
+    assert found.evidence.dof == 7
+    alone = stats.t.cdf(found.evidence.t, found.evidence.dof)
     assert alone < 0.05
-    assert found.p == pytest.approx(found.p_within_case)
-    assert found.p > 0.05
+    assert found.evidence.p == pytest.approx(found.evidence.p_within_case)
+    assert found.evidence.p > 0.05
     assert found.verdict != "regressed"
 
 
 def test_with_as_many_trials_here_the_t_test_speaks_alone() -> None:
     found = compared(*runs(EIGHT))
-    assert found.t is not None
-    assert found.dof is not None
-    assert found.p == pytest.approx(stats.t.cdf(found.t, found.dof))
+    assert found.evidence.t is not None
+    assert found.evidence.dof is not None
+    assert found.evidence.p == pytest.approx(stats.t.cdf(found.evidence.t, found.evidence.dof))
 
 
 def test_means_stay_within_the_range_of_scores_where_draws_are_replayed_in_part() -> None:
     # the scorer changed: two replayed trials that missed pass now, the other eight are not run
     found = compared(a_run(a_case("a", "mmpppppppp")), a_run(a_case("a", "pp")))
-    assert found.difference == 1.0
-    assert (found.baseline_mean, found.mean) == (0.0, 1.0)
+    assert found.effect.difference == 1.0
+    assert (found.effect.baseline_mean, found.effect.mean) == (0.0, 1.0)
 
 
 def test_scores_of_many_cases_are_not_split_just_for_show() -> None:
     pairs = [([0.1, 0.5], [0.2, 0.6])] * 201
     there = [a_case(str(at), scores=old) for at, (old, _) in enumerate(pairs)]
     here = [a_case(str(at), scores=new, request="v2") for at, (_, new) in enumerate(pairs)]
-    assert compared(a_run(*there), a_run(*here)).p_within_case is None
+    assert compared(a_run(*there), a_run(*here)).evidence.p_within_case is None
 
 
 def test_a_t_test_on_many_scores_with_fewer_repeats_here_asks_the_exact_test_too() -> None:
     there = [[0.0] * 9 + [0.5 if at < 8 else 0.0] for at in range(201)]
     found = compared(*scored_runs(there, [[0.0]] * 201))
-    assert found.t is not None
-    assert found.dof is not None
-    assert stats.t.cdf(found.t, found.dof) < 0.01
+    assert found.evidence.t is not None
+    assert found.evidence.dof is not None
+    assert stats.t.cdf(found.evidence.t, found.evidence.dof) < 0.01
     # each of the 8 rare scores fell into the 10 of 11 trials that the baseline has
-    assert found.p == pytest.approx((10 / 11) ** 8, abs=0.015)
+    assert found.evidence.p == pytest.approx((10 / 11) ** 8, abs=0.015)
     assert found.verdict is not Verdict.REGRESSED

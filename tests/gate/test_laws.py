@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from operator import attrgetter
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_llmeval.gate import Comparison, FunctionComparison, Verdict, compare
+from pytest_llmeval.gate.compare import compare
+from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
 from pytest_llmeval.records import Better, Outcome, Run, Trial
 from pytest_llmeval.settings import GateRules
 from tests.gate.builders import CaseAndTrials, a_case, a_run, compared, runs
@@ -77,34 +79,46 @@ def test_order_of_cases_and_trials_changes_nothing(
 def test_a_replayed_run_is_unchanged(run: Run) -> None:
     found = compared(run, run, RULES)
     if found.row not in (3, 4):  # nothing was scored, or too much was lost
-        assert (found.verdict, found.difference) == (Verdict.UNCHANGED, 0.0)
+        assert (found.verdict, found.effect.difference) == (Verdict.UNCHANGED, 0.0)
 
 
 @quick
 @given(any_run(), any_run())
 def test_figures_agree_with_each_other(baseline: Run, run: Run) -> None:
     found = compared(baseline, run, RULES)
-    assert sum(found.changed_kinds.values()) == found.changed <= found.cases == len(found.compared)
-    assert found.units <= found.changed
-    assert found.effective_units <= found.units
-    assert (found.method == "none") == (found.p is None) == (found.p_adjusted is None)
-    if found.difference is not None:
-        assert found.baseline_mean is not None
-        assert found.mean == pytest.approx(found.baseline_mean + found.difference)
+    assert (
+        sum(found.effect.changed_kinds.values())
+        == found.effect.changed
+        <= found.effect.cases
+        == len(found.compared)
+    )
+    assert found.effect.units <= found.effect.changed
+    assert found.effect.effective_units <= found.effect.units
+    assert (
+        (found.effect.method == "none")
+        == (found.evidence.p is None)
+        == (found.evidence.p_adjusted is None)
+    )
+    if found.effect.difference is not None:
+        assert found.effect.baseline_mean is not None
+        assert found.effect.mean == pytest.approx(
+            found.effect.baseline_mean + found.effect.difference
+        )
         total = sum(case.difference for case in found.compared)
-        assert found.difference == pytest.approx(total / found.cases)
-    if found.smallest_detectable_drop is not None:
-        assert 0 < found.smallest_detectable_drop <= 1
+        assert found.effect.difference == pytest.approx(total / found.effect.cases)
+    if found.evidence.smallest_detectable_drop is not None:
+        assert 0 < found.evidence.smallest_detectable_drop <= 1
 
 
 def turned_around(found: FunctionComparison) -> dict[str, object]:
     return {
-        "difference": -(found.difference or 0.0),
-        "p": found.p_improved,
-        "p_improved": found.p,
-        "p_adjusted": found.p_improved_adjusted,
-        "t": None if found.t is None else -found.t,
-        "interval": found.interval and (-found.interval[1], -found.interval[0]),
+        "effect.difference": -(found.effect.difference or 0.0),
+        "evidence.p": found.evidence.p_improved,
+        "evidence.p_improved": found.evidence.p,
+        "evidence.p_adjusted": found.evidence.p_improved_adjusted,
+        "evidence.t": None if found.evidence.t is None else -found.evidence.t,
+        "evidence.interval": found.evidence.interval
+        and (-found.evidence.interval[1], -found.evidence.interval[0]),
     }
 
 
@@ -121,9 +135,12 @@ def test_exchanging_sides_of_equal_repeats_mirrors_every_figure(baseline: Run, r
         for side in (baseline, run)
     ]
     found, mirrored = compared(*unlabelled, RULES), compared(*unlabelled[::-1], RULES)
-    assert (found.method, found.changed) == (mirrored.method, mirrored.changed)
+    assert (found.effect.method, found.effect.changed) == (
+        mirrored.effect.method,
+        mirrored.effect.changed,
+    )
     for figure, expected in turned_around(mirrored).items():
-        value = getattr(found, figure)
+        value = attrgetter(figure)(found)
         assert (value or 0) == pytest.approx(expected or 0, abs=1e-12), figure
 
 
@@ -159,10 +176,10 @@ def test_an_errored_trial_more_changes_no_score(
     more = dataclasses.replace(run, trials=(*run.trials, errored))
     before, after = compared(baseline, run, RULES), compared(baseline, more, RULES)
     assert after.compared == before.compared
-    assert (after.verdict, after.p, after.difference) == (
+    assert (after.verdict, after.evidence.p, after.effect.difference) == (
         before.verdict,
-        before.p,
-        before.difference,
+        before.evidence.p,
+        before.effect.difference,
     )
     assert after.trials.errored == before.trials.errored + 1
 
@@ -181,10 +198,10 @@ def test_an_errored_trial_more_in_the_baseline_changes_no_score(
     more = dataclasses.replace(baseline, trials=(*baseline.trials, errored))
     before, after = compared(baseline, run, RULES), compared(more, run, RULES)
     assert after.compared == before.compared
-    assert (after.verdict, after.p, after.difference) == (
+    assert (after.verdict, after.evidence.p, after.effect.difference) == (
         before.verdict,
-        before.p,
-        before.difference,
+        before.evidence.p,
+        before.effect.difference,
     )
 
 
@@ -223,10 +240,10 @@ def test_shift_and_scale_of_all_scores_leave_t_and_p(
     moved = compared(
         *scored(cases, shift=shift, scale=scale), GateRules(target=scale * GateRules().target)
     )
-    assert (moved.method, moved.verdict) == (plain.method, plain.verdict)
-    assert moved.t == pytest.approx(plain.t)
-    assert moved.p == pytest.approx(plain.p)
-    assert moved.difference == pytest.approx(scale * (plain.difference or 0.0))
+    assert (moved.effect.method, moved.verdict) == (plain.effect.method, plain.verdict)
+    assert moved.evidence.t == pytest.approx(plain.evidence.t)
+    assert moved.evidence.p == pytest.approx(plain.evidence.p)
+    assert moved.effect.difference == pytest.approx(scale * (plain.effect.difference or 0.0))
 
 
 @quick
@@ -234,10 +251,10 @@ def test_shift_and_scale_of_all_scores_leave_t_and_p(
 def test_a_cost_is_a_score_turned_upside_down(cases: Samples) -> None:
     score = compared(*scored(cases, shift=0, scale=1))
     cost = compared(*scored(cases, shift=0, scale=-1, better="lower"))
-    assert (cost.method, cost.verdict) == (score.method, score.verdict)
-    assert cost.difference == pytest.approx(score.difference)
-    assert cost.p == pytest.approx(score.p)
-    assert cost.p_improved == pytest.approx(score.p_improved)
+    assert (cost.effect.method, cost.verdict) == (score.effect.method, score.verdict)
+    assert cost.effect.difference == pytest.approx(score.effect.difference)
+    assert cost.evidence.p == pytest.approx(score.evidence.p)
+    assert cost.evidence.p_improved == pytest.approx(score.evidence.p_improved)
 
 
 triples = st.lists(eighths, min_size=3, max_size=3)
@@ -262,8 +279,8 @@ def test_one_case_a_unit_is_the_paired_t_test_of_scipy(
     cases: Samples,
 ) -> None:
     found = compared(*scored(cases, shift=0, scale=1))
-    if found.method == "paired-t":
+    if found.effect.method == "paired-t":
         differences = [sum(here) / 2 - sum(there) / 2 for there, here in cases]
         expected = stats.ttest_1samp(differences, 0, alternative="less")
-        assert found.t == pytest.approx(expected.statistic)
-        assert found.p == pytest.approx(expected.pvalue)
+        assert found.evidence.t == pytest.approx(expected.statistic)
+        assert found.evidence.p == pytest.approx(expected.pvalue)

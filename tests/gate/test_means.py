@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from pytest_llmeval.gate import describe
+from pytest_llmeval.gate.describe import describe
 from pytest_llmeval.settings import GateRules
 from tests.gate.builders import a_call, a_case, a_run, compared, runs, scored_runs
 
@@ -17,43 +17,43 @@ def test_each_mean_has_the_interval_of_a_run_by_itself() -> None:
     baseline, run = runs(list(zip(MIXED, reversed(MIXED), strict=True)))
     found = compared(baseline, run)
     (there,), (here,) = describe(baseline), describe(run)
-    assert found.baseline_mean_interval == pytest.approx(there.interval)
-    assert found.mean_interval == pytest.approx(here.interval)
+    assert found.effect.baseline_mean_interval == pytest.approx(there.interval)
+    assert found.effect.mean_interval == pytest.approx(here.interval)
 
 
 def test_the_level_is_that_of_the_gate() -> None:
     baseline, run = runs(list(zip(MIXED, MIXED, strict=True)))
     found = compared(baseline, run, GateRules(alpha=0.2))
     (here,) = describe(run, alpha=0.2)
-    assert found.mean_interval == pytest.approx(here.interval)
+    assert found.effect.mean_interval == pytest.approx(here.interval)
 
 
 def test_a_replay_has_the_interval_of_its_baseline() -> None:
     baseline = a_run(*(a_case(f"c{at}", one) for at, one in enumerate(MIXED)))
     run = a_run(*(a_case(f"c{at}", one[:3]) for at, one in enumerate(MIXED)))
     found = compared(baseline, run)
-    assert found.mean_interval == found.baseline_mean_interval is not None
-    assert found.mean_interval[0] < found.mean < found.mean_interval[1]
+    assert found.effect.mean_interval == found.effect.baseline_mean_interval is not None
+    assert found.effect.mean_interval[0] < found.effect.mean < found.effect.mean_interval[1]
 
 
 def test_other_scores_have_a_t_interval_and_one_case_has_none() -> None:
     scores = [[0.2, 0.4], [0.6, 0.6], [0.9, 0.7]]
     found = compared(*scored_runs(scores, scores))
-    assert found.mean_interval is not None
-    assert found.mean_interval[0] < found.mean < found.mean_interval[1]
-    assert compared(*scored_runs(scores[:1], scores[:1])).mean_interval is None
+    assert found.effect.mean_interval is not None
+    assert found.effect.mean_interval[0] < found.effect.mean < found.effect.mean_interval[1]
+    assert compared(*scored_runs(scores[:1], scores[:1])).effect.mean_interval is None
 
 
 def test_ratios_have_geometric_means_in_theirs() -> None:
     there = [[1.0, 2.0], [2.0, 4.0], [3.0, 5.0], [1.5, 2.5], [0.5, 1.0], [2.0, 2.0]]
     here = [[2 * score for score in scores] for scores in there]
     found = compared(*scored_runs(there, here), GateRules(test="log-ratio"))
-    assert found.baseline_mean_interval is not None
-    assert found.mean_interval == pytest.approx(
-        tuple(2 * end for end in found.baseline_mean_interval)
+    assert found.effect.baseline_mean_interval is not None
+    assert found.effect.mean_interval == pytest.approx(
+        tuple(2 * end for end in found.effect.baseline_mean_interval)
     )
-    low, high = found.baseline_mean_interval
-    assert math.sqrt(low * high) == pytest.approx(found.baseline_mean)
+    low, high = found.effect.baseline_mean_interval
+    assert math.sqrt(low * high) == pytest.approx(found.effect.baseline_mean)
 
 
 def test_cases_that_share_a_draw_tell_less_of_a_mean_though_it_cancels_in_the_difference() -> None:
@@ -63,10 +63,10 @@ def test_cases_that_share_a_draw_tell_less_of_a_mean_though_it_cancels_in_the_di
     alone = compared(*runs(list(zip(MIXED, MIXED, strict=True))))
     run = a_run(*(a_case(f"c{at}", one, calls=sharing) for at, one in enumerate(MIXED)))
     shared = compared(run, run)
-    assert alone.baseline_mean_interval is not None
-    assert shared.baseline_mean_interval is None  # a single unit
+    assert alone.effect.baseline_mean_interval is not None
+    assert shared.effect.baseline_mean_interval is None  # a single unit
 
 
 def test_without_a_common_case_there_is_none() -> None:
     found = compared(a_run(a_case("a", "pp")), a_run(a_case("b", "pp")))
-    assert (found.baseline_mean_interval, found.mean_interval) == (None, None)
+    assert (found.effect.baseline_mean_interval, found.effect.mean_interval) == (None, None)

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from pytest_llmeval.gate import Comparison, FunctionComparison, Verdict, compare
-from pytest_llmeval.gate.measuring import measured
+from pytest_llmeval.gate.compare import compare
+from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
+from pytest_llmeval.gate.scoring import measured
 from pytest_llmeval.records import Call, Outcome, Run, Slot, Trial
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.significance.methods import TESTS
@@ -76,13 +77,17 @@ def test_what_only_the_baseline_could_measure_is_in_no_case_of_both() -> None:
 def test_a_slower_function_regresses_and_the_ratio_says_by_how_much() -> None:
     found = judged(timed(BEFORE), timed(slower(1.3), request="v2"))
 
-    assert (found.verdict, found.method, found.scale) == (Verdict.REGRESSED, "log-ratio", "log")
+    assert (found.verdict, found.effect.method, found.scale) == (
+        Verdict.REGRESSED,
+        "log-ratio",
+        "log",
+    )
     assert found.better == "lower"
-    assert found.ratio == pytest.approx(1.3 * math.sqrt(0.9 * 1.1))
-    assert found.mean is not None
-    assert found.baseline_mean is not None
-    assert found.mean / found.baseline_mean == pytest.approx(found.ratio)
-    assert found.difference == pytest.approx(-math.log(found.ratio))
+    assert found.evidence.ratio == pytest.approx(1.3 * math.sqrt(0.9 * 1.1))
+    assert found.effect.mean is not None
+    assert found.effect.baseline_mean is not None
+    assert found.effect.mean / found.effect.baseline_mean == pytest.approx(found.evidence.ratio)
+    assert found.effect.difference == pytest.approx(-math.log(found.evidence.ratio))
 
 
 def test_the_figures_are_those_of_the_log_ratio_test() -> None:
@@ -94,12 +99,14 @@ def test_the_figures_are_those_of_the_log_ratio_test() -> None:
     ]
     expected = TESTS["log-ratio"].run(Sample(cases=cases, sign=-1))
 
-    assert (found.t, found.p) == pytest.approx((expected.statistic, expected.tails.worse))
+    assert (found.evidence.t, found.evidence.p) == pytest.approx(
+        (expected.statistic, expected.tails.worse)
+    )
     logs = [np.mean(np.log(c.current)) - np.mean(np.log(c.baseline)) for c in cases]
-    assert found.ratio == pytest.approx(np.exp(np.mean(logs)))
+    assert found.evidence.ratio == pytest.approx(np.exp(np.mean(logs)))
     assert expected.interval is not None
     low, high = expected.interval
-    assert found.ratio_interval == pytest.approx((np.exp(-high), np.exp(-low)))
+    assert found.evidence.ratio_interval == pytest.approx((np.exp(-high), np.exp(-low)))
 
 
 def test_a_faster_function_is_improved() -> None:
@@ -116,7 +123,7 @@ def test_margin_and_target_are_factors() -> None:
 
 def test_a_replay_differs_by_nothing_and_reads_as_it_was_measured() -> None:
     found = judged(timed(BEFORE), timed(BEFORE))
-    assert (found.verdict, found.ratio, found.ratio_interval) == (
+    assert (found.verdict, found.evidence.ratio, found.evidence.ratio_interval) == (
         Verdict.UNCHANGED,
         1.0,
         (1.0, 1.0),
@@ -144,15 +151,15 @@ def test_a_reply_that_is_the_same_again_took_time_of_its_own() -> None:
         for one, request in ((BEFORE, "v1"), (slower(1.1), "v2"))
     )
     passes, seconds = compare(there, here, GateRules()).functions
-    assert passes.identical_repeats
-    assert not seconds.identical_repeats
+    assert passes.evidence.identical_repeats
+    assert not seconds.evidence.identical_repeats
 
 
 def test_the_target_is_a_factor_where_nothing_is_found() -> None:
     there, here = timed(BEFORE), timed(slower(1.2, spread=0.6), request="v2")
     found = judged(there, here, GateRules(target=0.5))
-    assert found.interval is not None
-    assert -0.5 < found.interval[0] < -math.log(1.5)
+    assert found.evidence.interval is not None
+    assert -0.5 < found.evidence.interval[0] < -math.log(1.5)
     assert found.verdict is Verdict.INCONCLUSIVE
 
 
@@ -174,8 +181,8 @@ def test_a_metric_that_no_trial_has_says_what_it_takes() -> None:
 def test_cost_is_what_the_calls_cost() -> None:
     there, here = timed(BEFORE, gate=("cost",)), timed(slower(2.0), request="v2", gate=("cost",))
     (found,) = compare(there, here, GateRules(), cost_of=lambda call: call.seconds).functions
-    assert found.ratio == pytest.approx(2 * math.sqrt(0.99))
-    assert found.baseline_mean == pytest.approx(math.exp(sum(map(math.log, SEEN)) / 8))
+    assert found.evidence.ratio == pytest.approx(2 * math.sqrt(0.99))
+    assert found.effect.baseline_mean == pytest.approx(math.exp(sum(map(math.log, SEEN)) / 8))
 
 
 def a_trial(*calls: Call, outcome: Outcome = Outcome.PASSED) -> Run:
@@ -225,11 +232,15 @@ def test_what_is_not_gated_is_described_without_a_verdict() -> None:
     assert [one.metric for one in found.functions] == ["pass"]
     assert not found.fails
     seconds, tokens = found.ungated
-    assert (seconds.metric, seconds.scale, seconds.changed) == ("seconds", "log", 8)
-    assert seconds.ratio == pytest.approx(1.3 * math.sqrt(0.99))
-    assert seconds.ratio_interval is not None
-    assert seconds.ratio_interval[0] < seconds.ratio < seconds.ratio_interval[1]
-    assert (tokens.metric, tokens.ratio, tokens.interval) == ("tokens", 1.0, None)
+    assert (seconds.metric, seconds.scale, seconds.effect.changed) == ("seconds", "log", 8)
+    assert seconds.evidence.ratio == pytest.approx(1.3 * math.sqrt(0.99))
+    assert seconds.evidence.ratio_interval is not None
+    assert (
+        seconds.evidence.ratio_interval[0]
+        < seconds.evidence.ratio
+        < seconds.evidence.ratio_interval[1]
+    )
+    assert (tokens.metric, tokens.evidence.ratio, tokens.evidence.interval) == ("tokens", 1.0, None)
 
 
 def test_other_scores_are_described_and_those_on_one_side_are_not() -> None:
@@ -241,9 +252,13 @@ def test_other_scores_are_described_and_those_on_one_side_are_not() -> None:
         )
     )
     (tone,) = described(there, here).ungated
-    assert (tone.metric, tone.cases, tone.changed) == ("tone", 2, 2)
-    assert tone.difference == pytest.approx(0.2)
-    assert (tone.ratio, tone.interval, tone.interval_level) == (None, None, None)
+    assert (tone.metric, tone.effect.cases, tone.effect.changed) == ("tone", 2, 2)
+    assert tone.effect.difference == pytest.approx(0.2)
+    assert (tone.evidence.ratio, tone.evidence.interval, tone.evidence.interval_level) == (
+        None,
+        None,
+        None,
+    )
     silent = a_run(*(a_case(f"c{at}", "p", gate=("pass",), request="v2") for at in "ab"))
     assert described(there, silent).ungated == ()
 
@@ -259,10 +274,10 @@ def test_replays_thin_out_what_is_described() -> None:
     )
     seconds = described(there, kept).ungated[0]
     alone = described(timed(BEFORE[:6], gate=gate), moved).ungated[0]
-    assert (seconds.cases, seconds.changed) == (12, 6)
-    assert seconds.interval is not None
-    assert alone.interval is not None
-    assert seconds.interval == pytest.approx([end / 2 for end in alone.interval])
+    assert (seconds.effect.cases, seconds.effect.changed) == (12, 6)
+    assert seconds.evidence.interval is not None
+    assert alone.evidence.interval is not None
+    assert seconds.evidence.interval == pytest.approx([end / 2 for end in alone.evidence.interval])
 
 
 def test_functions_of_one_run_have_nothing_to_be_described() -> None:

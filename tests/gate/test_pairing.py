@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from pytest_llmeval.gate.calls import CallsOfBoth
+from pytest_llmeval.gate.draws import CallsOfBoth
 from pytest_llmeval.gate.pairing import Pairing, pair_up
-from pytest_llmeval.gate.sides import Subject, sides_of
+from pytest_llmeval.gate.scoring import sides_of
 from pytest_llmeval.records import Call, Run
 from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run, compared, one_call
 
@@ -16,17 +16,7 @@ from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run, compared, o
 def paired(baseline: Run, run: Run, *, metric: str = "pass") -> Pairing:
     (there,), (here,) = sides_of(baseline).values(), sides_of(run).values()
     calls = CallsOfBoth(there.trials, here.trials)
-    return pair_up(
-        Subject(
-            function="f",
-            metric=metric,
-            there=there,
-            here=here,
-            collected_in_full=True,
-            calls=calls,
-            better=here.better(metric),
-        )
-    )
+    return pair_up(there, here, metric, calls=calls, better=here.better(metric))
 
 
 def difference(baseline: Run, run: Run, **given: str) -> float:
@@ -37,7 +27,7 @@ def difference(baseline: Run, run: Run, **given: str) -> float:
 def indices(baseline: Run, run: Run) -> tuple[list[int], list[int]]:
     """The trials of the first case that enter its difference."""
     pair = paired(baseline, run).pairs[0]
-    return pair.there.indices, pair.here.indices
+    return pair.baseline.indices, pair.current.indices
 
 
 def named(ids: Iterable[str]) -> list[str]:
@@ -135,7 +125,7 @@ def test_case_that_a_stopped_session_never_came_to_is_left_out() -> None:
     baseline = a_run(a_case("a", "pp"), a_case("b", "pp"))
     found = paired(baseline, a_run(a_case("a", ""), a_case("b", "pp")))
     assert (found.touched, found.lost) == (frozenset(), frozenset())
-    assert named(found.here.cases) == ["b"]
+    assert named(found.current.side.cases) == ["b"]
 
 
 # the difference of a case

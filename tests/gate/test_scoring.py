@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.gate import compare, describe, oddities
-from pytest_llmeval.gate.scoring import score
-from pytest_llmeval.gate.sides import sides_of
+from pytest_llmeval.gate.compare import compare
+from pytest_llmeval.gate.describe import describe
+from pytest_llmeval.gate.scoring import oddities, score, sides_of
 from pytest_llmeval.records import Better
 from pytest_llmeval.settings import GateRules
 from tests.gate.builders import CaseAndTrials, a_case, a_run, compared
@@ -22,7 +22,7 @@ def values(
 ) -> Mapping[int, float]:
     """The values of the trials of the first case, by index."""
     (side,) = sides_of(a_run(*cases)).values()
-    scored = score(side, metric, better=better)[cases[0].case.id]
+    scored = score(side, metric, better=better).of_case[cases[0].case.id]
     return dict(zip(scored.indices, scored.values, strict=True))
 
 
@@ -62,12 +62,12 @@ def test_passes_have_a_direction_of_their_own() -> None:
     edits, passes = compare(baseline, run, GateRules()).functions
     assert (edits.better, passes.better) == ("lower", "higher")
     assert (passes.verdict, passes.fails) == ("regressed", True)
-    assert passes.difference == pytest.approx(-0.7)
+    assert passes.effect.difference == pytest.approx(-0.7)
 
 
 def test_a_crashed_trial_is_a_miss_whatever_the_direction_of_other_metrics() -> None:
     one = a_case("a", "pc", gate=("pass",), better="lower")
-    assert compared(a_run(one), a_run(one)).baseline_mean == 0.5
+    assert compared(a_run(one), a_run(one)).effect.baseline_mean == 0.5
 
 
 def test_better_that_turns_nothing_is_told() -> None:
@@ -145,7 +145,7 @@ def test_what_the_baseline_gates_stays_gated() -> None:
     )
     missing = a_run(*(a_case(f"c{at}", "mmmmm", request="v2", gate=("tone",)) for at in range(9)))
     tone, passes = compare(baseline, run, GateRules()).functions
-    assert (passes.metric, passes.cases) == ("pass", 9)
+    assert (passes.metric, passes.effect.cases) == ("pass", 9)
     assert (tone.metric, tone.verdict) == ("tone", "new")
     tone, passes = compare(baseline, missing, GateRules()).functions
     assert (passes.verdict, tone.verdict) == ("regressed", "not_comparable")
@@ -241,8 +241,8 @@ def test_each_gated_metric_is_a_comparison_of_its_own() -> None:
     baseline = a_run(a_case("a", "pp", scores=[0.9, 0.8], gate=gate))
     run = a_run(a_case("a", "mp", scores=[0.9, 0.8], gate=gate, request="v2"))
     by_metric = {one.metric: one for one in compare(baseline, run, GateRules()).functions}
-    assert by_metric["score"].difference == 0.0
-    assert by_metric["pass"].difference == -0.5
+    assert by_metric["score"].effect.difference == 0.0
+    assert by_metric["pass"].effect.difference == -0.5
 
 
 def test_a_metric_is_judged_in_the_baselines_direction() -> None:
@@ -251,7 +251,7 @@ def test_a_metric_is_judged_in_the_baselines_direction() -> None:
     run = a_run(a_case("a", scores=[0.5, 0.5], better="lower", request="v2"))
     found = compare(baseline, run, GateRules())
     assert found.functions[0].better == "higher"
-    assert found.functions[0].difference == pytest.approx(0.3)
+    assert found.functions[0].effect.difference == pytest.approx(0.3)
     assert found.notes == (
         "test_suite.py::test_f:score is judged as in the baseline, higher is better; "
         'here the marker says better="lower"',

@@ -7,14 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_llmeval.gate import (
-    Comparison,
-    FunctionComparison,
-    Verdict,
-    cases_not_run,
-    compare,
-    describe,
-)
+from pytest_llmeval.gate.compare import compare
+from pytest_llmeval.gate.describe import describe
+from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
+from pytest_llmeval.gate.scoring import cases_not_run
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports import words
 from pytest_llmeval.settings import GateRules
@@ -51,7 +47,7 @@ def test_row_1_function_that_the_baseline_does_not_have_is_new() -> None:
     baseline, run = a_run(old), a_run(old, a_case("x", "pm"))
     _, new = compare(baseline, run, STRICT).functions
     assert outcome(new) == (1, "new", False)
-    assert (new.cases, new.baseline_cases, new.difference) == (0, 0, None)
+    assert (new.effect.cases, new.effect.baseline_cases, new.effect.difference) == (0, 0, None)
     assert (new.trials.scored, new.trials.missed) == (2, 1)
     assert new.only_here == ("test_suite.py::test_f[x]",)
 
@@ -59,10 +55,10 @@ def test_row_1_function_that_the_baseline_does_not_have_is_new() -> None:
 def test_row_1_a_new_function_shows_its_mean_as_without_a_baseline() -> None:
     new = compared(a_run(), a_run(a_case("x", "pm"), a_case("y", "pp")), STRICT)
     (alone,) = describe(a_run(a_case("x", "pm"), a_case("y", "pp")))
-    assert new.mean == alone.mean == 0.75
-    assert new.mean_interval == alone.interval
+    assert new.effect.mean == alone.mean == 0.75
+    assert new.effect.mean_interval == alone.interval
     skipped = compared(a_run(), a_run(a_case("x", "ss")), STRICT)
-    assert (skipped.mean, skipped.mean_interval) == (None, None)
+    assert (skipped.effect.mean, skipped.effect.mean_interval) == (None, None)
 
 
 def test_new_cases_of_a_function_show_their_mean_too() -> None:
@@ -88,7 +84,7 @@ def test_row_2_a_function_that_is_gone_is_not_comparable() -> None:
     _, gone = compare(a_run(SAME, OLD), a_run(SAME), GateRules()).functions
     assert outcome(gone) == (2, "not_comparable", True)
     assert gone.function == "test_suite.py::test_old"
-    assert (gone.baseline_cases, gone.baseline_trials.scored) == (1, 2)
+    assert (gone.effect.baseline_cases, gone.baseline_trials.scored) == (1, 2)
     assert gone.only_in_baseline == ("test_suite.py::test_old[a]",)
 
 
@@ -401,7 +397,7 @@ def test_row_2_an_entry_for_what_was_not_judged_may_still_be_needed() -> None:
 def test_row_3_without_a_common_id_nothing_is_comparable() -> None:
     found = compared(a_run(a_case("a", "pp"), a_case("b", "pp")), a_run(a_case("x", "pp")))
     assert outcome(found) == (3, "not_comparable", True)
-    assert (found.cases, found.units, found.effective_units) == (0, 0, 0.0)
+    assert (found.effect.cases, found.effect.units, found.effect.effective_units) == (0, 0, 0.0)
     assert found.why.startswith("no id of the 1 cases here is among the 2 of the baseline")
 
 
@@ -488,15 +484,28 @@ def test_row_4_says_that_values_are_missing() -> None:
 
 def test_row_4_figures_that_need_no_test_are_there() -> None:
     found = compared(a_run(a_case("a", "pppp")), a_run(a_case("a", "pmee", request="v2")))
-    assert (found.row, found.cases, found.changed, found.units) == (4, 1, 1, 1)
-    assert (found.difference, found.baseline_mean, found.mean) == (-0.5, 1.0, 0.5)
-    assert (found.method, found.p, found.p_adjusted, found.p_within_case) == (
+    assert (found.row, found.effect.cases, found.effect.changed, found.effect.units) == (4, 1, 1, 1)
+    assert (found.effect.difference, found.effect.baseline_mean, found.effect.mean) == (
+        -0.5,
+        1.0,
+        0.5,
+    )
+    assert (
+        found.effect.method,
+        found.evidence.p,
+        found.evidence.p_adjusted,
+        found.evidence.p_within_case,
+    ) == (
         "none",
         None,
         None,
         None,
     )
-    assert (found.interval, found.smallest_detectable_drop, found.family_size) == (None, None, 0)
+    assert (
+        found.evidence.interval,
+        found.evidence.smallest_detectable_drop,
+        found.evidence.family_size,
+    ) == (None, None, 0)
 
 
 def test_row_4_in_a_partial_run_looks_at_the_cases_that_ran() -> None:
@@ -603,7 +612,7 @@ def test_row_5_ten_percent_of_the_touched_cases_may_be_without_a_score(
     baseline = a_run(*many(["ppp"] * 15))
     run = a_run(*many(["e"] * unscored + ["mmm"] * (15 - unscored), request="v2"))
     found = compared(baseline, run)
-    assert found.touched == 15
+    assert found.effect.touched == 15
     assert found.row == row
     if row == 5:
         assert outcome(found) == (5, "not_comparable", True)
@@ -615,7 +624,7 @@ def test_row_5_touched_cases_that_all_time_out_are_not_unchanged() -> None:
     baseline = a_run(*replays, a_case("x", "p"))
     found = compared(baseline, a_run(*replays, a_case("x", "e", request="v2")))
     assert outcome(found) == (5, "not_comparable", True)
-    assert (found.changed, found.touched) == (0, 1)
+    assert (found.effect.changed, found.effect.touched) == (0, 1)
 
 
 @pytest.mark.parametrize(("typed", "row"), [(None, 6), (("-k c0",), 6), ((), 5)])
@@ -637,12 +646,17 @@ def test_row_6_a_replayed_run_is_unchanged() -> None:
     cases = many(["ppppp", "pmpmp", "mmmmm"])
     found = compared(a_run(*cases), a_run(*cases), STRICT)
     assert outcome(found) == (6, "unchanged", False)
-    assert (found.changed, found.touched, found.changed_kinds) == (0, 0, {})
-    assert (found.difference, found.difference_changed) == (0.0, None)
-    assert (found.interval, found.interval_level) == ((0.0, 0.0), None)
-    assert (found.method, found.t, found.dof, found.p) == ("none", None, None, None)
-    assert (found.p_improved, found.smallest_detectable_drop) == (None, None)
-    assert (found.units, found.effective_units) == (0, 0.0)
+    assert (found.effect.changed, found.effect.touched, found.effect.changed_kinds) == (0, 0, {})
+    assert (found.effect.difference, found.effect.difference_changed) == (0.0, None)
+    assert (found.evidence.interval, found.evidence.interval_level) == ((0.0, 0.0), None)
+    assert (found.effect.method, found.evidence.t, found.evidence.dof, found.evidence.p) == (
+        "none",
+        None,
+        None,
+        None,
+    )
+    assert (found.evidence.p_improved, found.evidence.smallest_detectable_drop) == (None, None)
+    assert (found.effect.units, found.effect.effective_units) == (0, 0.0)
 
 
 # row 7: one unit
@@ -663,7 +677,11 @@ def test_row_7_cannot_hurt_where_pass_scores_of_few_cases_changed() -> None:
     run = a_run(*many(["mmmmm"] * 3, request="v2", cluster="x"), *replays)
     found = compared(baseline, run)
     assert outcome(found) == (10, "no_significant_change", False)
-    assert (found.ruled_out_by, found.method, found.p) == ("share", "none", None)
+    assert (found.evidence.ruled_out_by, found.effect.method, found.evidence.p) == (
+        "share",
+        "none",
+        None,
+    )
 
 
 def test_row_7_other_scores_know_no_range_that_would_rule_a_drop_out() -> None:
@@ -694,7 +712,7 @@ def test_row_8_adjusted_p_decides() -> None:
 
 def test_row_8_p_must_be_below_alpha_not_equal() -> None:
     baseline, run = runs([("pppp", "mmmm")])
-    p = compared(baseline, run).p
+    p = compared(baseline, run).evidence.p
     assert p is not None
     assert compared(baseline, run, GateRules(alpha=p)).row != 8
     assert compared(baseline, run, GateRules(alpha=p + 1e-9)).row == 8
@@ -715,9 +733,9 @@ def test_row_8_from_six_units_the_test_itself_holds_the_margin() -> None:
 
 def test_row_8_p_within_case_is_never_gated_on_from_six_units() -> None:
     found = compared(*runs([("p" * 10, "ppppp")] * 7 + [("p" * 10, "mmmmm")]))
-    assert found.method == "paired-t"
-    assert found.p_within_case is not None
-    assert found.p_within_case < 0.001
+    assert found.effect.method == "paired-t"
+    assert found.evidence.p_within_case is not None
+    assert found.evidence.p_within_case < 0.001
     assert found.row == 11
 
 
@@ -738,7 +756,7 @@ def test_row_9_adjusted_p_decides() -> None:
 
 def test_row_9_p_must_be_below_alpha_not_equal() -> None:
     baseline, run = runs([("mmmm", "pppp")])
-    p = compared(baseline, run).p_improved
+    p = compared(baseline, run).evidence.p_improved
     assert p is not None
     assert compared(baseline, run, GateRules(alpha=p)).row != 9
     assert compared(baseline, run, GateRules(alpha=p + 1e-9)).row == 9
@@ -750,12 +768,12 @@ def test_row_9_p_must_be_below_alpha_not_equal() -> None:
 def test_row_10_an_interval_above_the_target_rules_it_out() -> None:
     found = compared(*runs([("p" * 20, "p" * 19 + "m"), ("p" * 19 + "m", "p" * 20)] * 6), STRICT)
     assert outcome(found) == (10, "no_significant_change", False)
-    assert (found.method, found.ruled_out_by) == ("paired-t", "interval")
+    assert (found.effect.method, found.evidence.ruled_out_by) == ("paired-t", "interval")
 
 
 def test_row_10_the_lower_end_of_the_interval_counts() -> None:
     baseline, run = runs([("p" * 20, "p" * 19 + "m"), ("p" * 19 + "m", "p" * 20)] * 6)
-    interval = compared(baseline, run).interval
+    interval = compared(baseline, run).evidence.interval
     assert interval is not None
     assert compared(baseline, run, GateRules(target=-interval[0] + 1e-9)).row == 10
     assert compared(baseline, run, GateRules(target=-interval[0] - 1e-9)).row == 11
@@ -768,10 +786,10 @@ def test_row_10_t_is_judged_by_its_interval_alone() -> None:
         a_case(f"c{at}", scores=[0.45 + (-1) ** at * 0.198] * 2, request="v2") for at in range(40)
     ]
     found = compared(a_run(*there), a_run(*here))
-    assert found.smallest_detectable_drop is not None
-    assert found.smallest_detectable_drop < 0.1
-    assert found.p is not None
-    assert found.p >= 0.05
+    assert found.evidence.smallest_detectable_drop is not None
+    assert found.evidence.smallest_detectable_drop < 0.1
+    assert found.evidence.p is not None
+    assert found.evidence.p >= 0.05
     assert found.row == 11
 
 
@@ -779,8 +797,11 @@ def test_row_10_a_smallest_drop_within_the_target_rules_it_out() -> None:
     baseline, run = runs([("p" * 20, "p" * 20)] * 5)
     found = compared(baseline, run, STRICT)
     assert outcome(found) == (10, "no_significant_change", False)
-    assert (found.method, found.ruled_out_by) == ("exact-within-case", "smallest_drop")
-    drop = found.smallest_detectable_drop
+    assert (found.effect.method, found.evidence.ruled_out_by) == (
+        "exact-within-case",
+        "smallest_drop",
+    )
+    drop = found.evidence.smallest_detectable_drop
     assert drop is not None
     assert compared(baseline, run, GateRules(target=drop)).row == 10
     assert compared(baseline, run, GateRules(target=drop - 1e-9)).row == 11
@@ -788,7 +809,7 @@ def test_row_10_a_smallest_drop_within_the_target_rules_it_out() -> None:
 
 def test_row_10_margin_is_added_to_the_smallest_drop() -> None:
     baseline, run = runs([("p" * 20, "p" * 20)] * 5)
-    drop = compared(baseline, run).smallest_detectable_drop
+    drop = compared(baseline, run).evidence.smallest_detectable_drop
     assert drop is not None
     assert compared(baseline, run, GateRules(margin=0.02, target=drop + 0.021)).row == 10
     assert compared(baseline, run, GateRules(margin=0.02, target=drop + 0.019)).row == 11
@@ -796,7 +817,11 @@ def test_row_10_margin_is_added_to_the_smallest_drop() -> None:
 
 def test_row_10_same_shift_is_judged_by_the_smallest_drop() -> None:
     found = compared(*runs([("p" * 20, "p" * 20)] * 8))
-    assert (found.row, found.method, found.ruled_out_by) == (10, "same-shift", "smallest_drop")
+    assert (found.row, found.effect.method, found.evidence.ruled_out_by) == (
+        10,
+        "same-shift",
+        "smallest_drop",
+    )
 
 
 def test_row_10_a_drop_as_large_as_the_target_is_not_ruled_out() -> None:
@@ -805,10 +830,10 @@ def test_row_10_a_drop_as_large_as_the_target_is_not_ruled_out() -> None:
     baseline = a_run(*(a_case(name, "ppppp", replies="yes") for name in names))
     run = a_run(*(a_case(name, "pmmmm", replies="no", request="v2") for name in names))
     found = compared(baseline, run, GateRules(target=0.81))
-    assert (found.row, found.p) == (10, 1.0)
-    assert found.difference == pytest.approx(-0.8)
-    assert found.smallest_detectable_drop is not None
-    assert found.smallest_detectable_drop <= 0.79
+    assert (found.row, found.evidence.p) == (10, 1.0)
+    assert found.effect.difference == pytest.approx(-0.8)
+    assert found.evidence.smallest_detectable_drop is not None
+    assert found.evidence.smallest_detectable_drop <= 0.79
     assert compared(baseline, run, GateRules(target=0.8)).row == 11
     assert compared(baseline, run, GateRules(target=0.79)).row == 11
 
@@ -821,27 +846,27 @@ def test_row_10_a_small_p_by_itself_is_not_ruled_out() -> None:
     first = compare(
         joined(baseline, a_run(*others)), joined(run, a_run(*changed)), GateRules()
     ).functions[0]
-    assert first.p is not None
-    assert first.p < 0.05
-    assert first.p_adjusted is not None
-    assert first.p_adjusted >= 0.05
-    assert first.smallest_detectable_drop is not None
-    assert first.smallest_detectable_drop <= 0.1
+    assert first.evidence.p is not None
+    assert first.evidence.p < 0.05
+    assert first.evidence.p_adjusted is not None
+    assert first.evidence.p_adjusted >= 0.05
+    assert first.evidence.smallest_detectable_drop is not None
+    assert first.evidence.smallest_detectable_drop <= 0.1
     assert first.row == 11
 
 
 def test_row_10_a_p_of_alpha_is_no_small_p() -> None:
     baseline, run = runs([("p" * 20, "p" * 20)] * 4 + [("p" * 20, "p" * 14 + "m" * 6)])
-    p = compared(baseline, run).p
+    p = compared(baseline, run).evidence.p
     assert p is not None
     found = compared(baseline, run, GateRules(alpha=p, target=0.3))
-    assert (found.row, found.ruled_out_by) == (10, "smallest_drop")
+    assert (found.row, found.evidence.ruled_out_by) == (10, "smallest_drop")
 
 
 def test_row_10_few_changed_cases_of_pass_scores_cannot_reach_the_target() -> None:
     found = compared(*runs([("pp", "pm")], replayed=10), STRICT)
     assert outcome(found) == (10, "no_significant_change", False)
-    assert found.ruled_out_by == "share"
+    assert found.evidence.ruled_out_by == "share"
 
 
 def test_row_10_share_of_changed_cases_must_be_below_the_target() -> None:
@@ -963,8 +988,8 @@ def test_row_10_a_handful_of_hits_near_the_ceiling_rules_nothing_out() -> None:
     there = many(["ppp"] * 10)
     here = many(["ppp"] * 9 + ["ppm"], request="v2")
     found = compared(a_run(*there), a_run(*here))
-    assert found.interval is not None
-    assert found.interval[0] > -0.1
+    assert found.evidence.interval is not None
+    assert found.evidence.interval[0] > -0.1
     assert found.verdict == "inconclusive"
 
 
@@ -972,4 +997,4 @@ def test_row_10_enough_hits_near_the_ceiling_rule_the_target_out() -> None:
     found = compared(
         a_run(*many(["ppppp"] * 20)), a_run(*many(["ppppp"] * 19 + ["ppppm"], request="v2"))
     )
-    assert (found.verdict, found.ruled_out_by) == ("no_significant_change", "interval")
+    assert (found.verdict, found.evidence.ruled_out_by) == ("no_significant_change", "interval")

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from pytest_llmeval.gate import FunctionComparison, Verdict, compare
-from pytest_llmeval.gate.units import chained
+from pytest_llmeval.gate.compare import compare
+from pytest_llmeval.gate.draws import chained
+from pytest_llmeval.gate.results import FunctionComparison, Verdict
 from pytest_llmeval.records import Call, Run
 from pytest_llmeval.settings import GateRules
 from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run, compared
@@ -34,7 +35,7 @@ def side(trials: Mapping[str, Sequence[str]], outcomes: str | None = None) -> Ru
 
 
 def units(there: Mapping[str, Sequence[str]], here: Mapping[str, Sequence[str]]) -> int:
-    return compared(side(there), side(here)).units
+    return compared(side(there), side(here)).effect.units
 
 
 def with_clusters(**clusters: str | None) -> FunctionComparison:
@@ -86,7 +87,7 @@ def test_calls_of_trials_that_do_not_enter_tie_nothing() -> None:
 def test_trials_of_the_baseline_beyond_those_of_a_replay_tie_nothing() -> None:
     there = {"a": ["1", "8", "9"], "b": ["2", "8"], "c": ["3", "9"]}
     found = compared(side(there), side({"a": ["1"], "b": ["4"], "c": ["5"]}))
-    assert (found.changed, found.units) == (2, 2)
+    assert (found.effect.changed, found.effect.units) == (2, 2)
 
 
 def test_requests_without_a_reply_tie_nothing() -> None:
@@ -96,18 +97,18 @@ def test_requests_without_a_reply_tie_nothing() -> None:
     names = "ab"
     baseline = a_run(*(a_case(name, "pp", calls=failing) for name in names))
     run = a_run(*(a_case(name, "pp", calls=failing) for name in names))
-    assert compared(baseline, run).units == 2
+    assert compared(baseline, run).effect.units == 2
 
 
 def test_cases_of_one_cluster_are_one_unit() -> None:
-    assert with_clusters(a="x", b="x", c="y", d=None, e=None).units == 4
+    assert with_clusters(a="x", b="x", c="y", d=None, e=None).effect.units == 4
 
 
 @pytest.mark.parametrize(("there", "here", "units"), [("x", None, 1), (None, "x", 2)])
 def test_cases_are_tied_as_in_the_baseline(there: str | None, here: str, units: int) -> None:
     baseline = a_run(*(a_case(name, "pp", cluster=there) for name in "ab"))
     run = a_run(*(a_case(name, "pp", request="v2", cluster=here) for name in "ab"))
-    assert compared(baseline, run).units == units
+    assert compared(baseline, run).effect.units == units
     (note,) = compare(baseline, run, GateRules()).notes
     assert note.startswith("test_suite.py::test_f: cases are tied as in the baseline; here")
 
@@ -129,7 +130,7 @@ def test_wording_that_the_branch_adds_ties_nothing() -> None:
     plain = a_run(*(a_case(name, "pp", request="v2") for name in "ab"))
     named = tuple(dataclasses.replace(one, wording=one.id, topic="t") for one in plain.cases)
     found = compared(baseline, dataclasses.replace(plain, cases=named))
-    assert (found.units, found.wordings) == (2, 0)
+    assert (found.effect.units, found.evidence.wordings) == (2, 0)
 
 
 def test_only_units_that_hold_changed_cases_are_counted() -> None:
@@ -139,12 +140,12 @@ def test_only_units_that_hold_changed_cases_are_counted() -> None:
         a_case("b", "pp", cluster="b", request="v2"),
         a_case("c", "pp", cluster="c", request="v2"),
     )
-    assert compared(baseline, run).units == 2
+    assert compared(baseline, run).effect.units == 2
 
 
 def test_effective_units_are_the_squared_cases_over_the_summed_squares() -> None:
     found = with_clusters(a="x", b="x", c="x", d="y", e=None, f=None)
-    assert found.effective_units == pytest.approx(36 / (9 + 1 + 1 + 1))
+    assert found.effect.effective_units == pytest.approx(36 / (9 + 1 + 1 + 1))
 
 
 def test_unchanged_cases_of_a_unit_do_not_count_towards_its_size() -> None:
@@ -154,7 +155,7 @@ def test_unchanged_cases_of_a_unit_do_not_count_towards_its_size() -> None:
         a_case("b", "pp", cluster="x", request="v2"),
         a_case("c", "pp", request="v2"),
     )
-    assert compared(baseline, run).effective_units == 2.0
+    assert compared(baseline, run).effect.effective_units == 2.0
 
 
 def test_label_and_draw_of_one_name_are_not_confused() -> None:
@@ -180,4 +181,4 @@ def test_shared_call_that_was_redrawn_ties_all_its_cases() -> None:
 
     baseline = a_run(*(a_case(name, "pp", calls=calls("s0")) for name in "abc"))
     run = a_run(*(a_case(name, "pp", calls=calls("s1")) for name in "abc"))
-    assert compared(baseline, run).units == 1
+    assert compared(baseline, run).effect.units == 1

@@ -13,7 +13,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pytest_llmeval.gate import Verdict, compare
+from pytest_llmeval.gate.compare import compare
+from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.records import Call, Run
 from pytest_llmeval.reports.words import sentence
 from pytest_llmeval.settings import GateRules
@@ -68,17 +69,21 @@ def first_repeats(labels: Sequence[str], count: int) -> list[str]:
 
 def test_wrong_labels_that_tie_all_cases_to_one_unit_hide_no_drop() -> None:
     found = compared(BASELINE, WORSE)
-    assert (found.units, found.changed) == (1, 12)
-    assert (found.verdict, found.row, found.method) == (Verdict.REGRESSED, 8, "whole-repeats")
-    assert found.p == pytest.approx(1 / 252)  # one of all ways to deal ten repeats
-    assert found.statistic == pytest.approx(-6)
-    assert (found.interval, found.p_within_case) == (None, None)
-    assert (found.effective_units, found.dof) == (1.0, None)
+    assert (found.effect.units, found.effect.changed) == (1, 12)
+    assert (found.verdict, found.row, found.effect.method) == (
+        Verdict.REGRESSED,
+        8,
+        "whole-repeats",
+    )
+    assert found.evidence.p == pytest.approx(1 / 252)  # one of all ways to deal ten repeats
+    assert found.evidence.statistic == pytest.approx(-6)
+    assert (found.evidence.interval, found.evidence.p_within_case) == (None, None)
+    assert (found.effect.effective_units, found.evidence.dof) == (1.0, None)
 
 
 def test_exchanged_sides_improve() -> None:
     found = compared(WORSE, BASELINE)
-    assert (found.verdict, found.p_improved) == (Verdict.IMPROVED, pytest.approx(1 / 252))
+    assert (found.verdict, found.evidence.p_improved) == (Verdict.IMPROVED, pytest.approx(1 / 252))
 
 
 def test_claim_is_one_about_these_cases() -> None:
@@ -100,13 +105,16 @@ def test_three_repeats_a_side_are_too_few_splits(repeats: int, row: int) -> None
 def test_units_of_too_few_repeats_are_tested_by_signs() -> None:
     baseline = two_step(["000", "111", "222"] * 2, prompt="good")
     run = two_step(["111", "000", "222"] * 2, prompt="bad")
-    assert (compared(baseline, run).units, compared(baseline, run).method) == (3, "sign-flip")
+    assert (compared(baseline, run).effect.units, compared(baseline, run).effect.method) == (
+        3,
+        "sign-flip",
+    )
 
 
 def test_drop_within_the_margin_is_none() -> None:
     found = compared(BASELINE, WORSE, GateRules(margin=0.5, target=0.6))
-    assert found.p is not None
-    assert found.p < 0.05
+    assert found.evidence.p is not None
+    assert found.evidence.p < 0.05
     assert found.verdict is not Verdict.REGRESSED
     assert compared(BASELINE, WORSE, GateRules(margin=0.4, target=0.6)).row == 8
 
@@ -118,7 +126,7 @@ def test_draw_of_several_repeats_leaves_no_repeats_to_compare() -> None:
     one = [a_case(name, "ppppp") for name in "abc"]
     run = a_run(*(a_case(name, "mmmmm", calls=calls) for name in "abc"))
     found = compared(a_run(*one), run)
-    assert (found.row, found.method) == (7, "none")
+    assert (found.row, found.effect.method) == (7, "none")
     assert found.why.endswith("no test can tell chance from a drop")
 
 
@@ -129,7 +137,7 @@ def test_draw_of_several_repeats_on_both_sides_cancels() -> None:
             run, trials=tuple(replace(one, calls=(call, *one.calls)) for one in run.trials)
         )
 
-    assert compared(with_fixture(BASELINE), with_fixture(WORSE)).method == "whole-repeats"
+    assert compared(with_fixture(BASELINE), with_fixture(WORSE)).effect.method == "whole-repeats"
 
 
 def test_clusters_are_no_matter_of_repeats() -> None:
@@ -147,7 +155,7 @@ def test_labels_of_a_case_each_tie_nothing() -> None:
     found = compared(
         two_step(ALL_RIGHT, prompt="good", cluster=str), two_step(HALF_WRONG, prompt="bad")
     )
-    assert found.method == "whole-repeats"
+    assert found.effect.method == "whole-repeats"
 
 
 def test_repeats_that_are_one_draw_are_not_compared() -> None:
@@ -164,13 +172,13 @@ def test_repeats_that_are_one_draw_are_not_compared() -> None:
 def test_trials_that_errored_cost_no_repeat_of_many_cases() -> None:
     run = two_step(HALF_WRONG, prompt="bad", lost=[(0, 0), (7, 1), (8, 2)])
     found = compared(BASELINE, run)
-    assert (found.method, found.p) == ("whole-repeats", pytest.approx(1 / 252))
+    assert (found.effect.method, found.evidence.p) == ("whole-repeats", pytest.approx(1 / 252))
 
 
 def test_repeat_in_which_more_than_a_tenth_errored_is_left_out() -> None:
     run = two_step(HALF_WRONG, prompt="bad", lost=[(0, 0), (7, 0), (8, 0)])
     found = compared(BASELINE, run)
-    assert (found.method, found.p) == ("whole-repeats", pytest.approx(1 / 70))
+    assert (found.effect.method, found.evidence.p) == ("whole-repeats", pytest.approx(1 / 70))
 
 
 def test_side_without_a_repeat_of_most_cases_is_not_tested() -> None:
@@ -185,15 +193,15 @@ def test_side_without_a_repeat_of_most_cases_is_not_tested() -> None:
             )
         )
     found = compared(*sides)
-    assert (found.units, found.row) == (1, 7)
+    assert (found.effect.units, found.row) == (1, 7)
 
 
 def test_chosen_test_of_two_units_stays() -> None:
     baseline = two_step(["00000", "11111", "22222"] * 2, prompt="good")
     run = two_step(["11111", "00000", "22222"] * 2, prompt="bad")
-    assert compared(baseline, run).method == "whole-repeats"
-    assert compared(baseline, run, GateRules(test="sign-flip")).method == "sign-flip"
-    assert compared(BASELINE, WORSE, GateRules(test="sign-flip")).method == "whole-repeats"
+    assert compared(baseline, run).effect.method == "whole-repeats"
+    assert compared(baseline, run, GateRules(test="sign-flip")).effect.method == "sign-flip"
+    assert compared(BASELINE, WORSE, GateRules(test="sign-flip")).effect.method == "whole-repeats"
 
 
 # one letter in five is another's: four of the cases are one unit
@@ -202,12 +210,12 @@ FEW_WRONG = [*ALL_RIGHT[:3], "11000", "21111", "20222"]
 
 def test_smallest_drop_is_that_of_the_spread_of_repeats() -> None:
     found = compared(two_step(ALL_RIGHT[:6], prompt="good"), two_step(FEW_WRONG, prompt="bad"))
-    assert (found.method, found.verdict) == ("whole-repeats", Verdict.INCONCLUSIVE)
+    assert (found.effect.method, found.verdict) == ("whole-repeats", Verdict.INCONCLUSIVE)
     totals = np.array([-2, -2, 0, 0, 0])  # those of the baseline have no spread
     error = np.sqrt(np.sum((totals - totals.mean()) ** 2) / 8 * (1 / 5 + 1 / 5)) / 6
     drop = error * detectable_shift(dof=8, alpha=0.05)
-    assert found.smallest_detectable_drop == pytest.approx(drop)
-    assert (found.settle_cases, found.settle_repeats) == (None, None)
+    assert found.evidence.smallest_detectable_drop == pytest.approx(drop)
+    assert (found.evidence.settle_cases, found.evidence.settle_repeats) == (None, None)
     assert "cases share draws, and too few repeats were made to tell" in sentence(
         found, GateRules()
     )
@@ -216,10 +224,10 @@ def test_smallest_drop_is_that_of_the_spread_of_repeats() -> None:
 def test_family_for_which_the_splits_are_too_few_has_no_drop() -> None:
     there, here = two_step(ALL_RIGHT[:6], prompt="good"), two_step(FEW_WRONG, prompt="bad")
     rules = GateRules(alpha=0.005)  # one of 252 splits is enough for one function, not for two
-    assert compared(there, here, rules).smallest_detectable_drop is not None
+    assert compared(there, here, rules).evidence.smallest_detectable_drop is not None
     both = joined(there, renamed(there)), joined(here, renamed(here))
     (one, _) = compare(*both, rules).functions
-    assert (one.method, one.smallest_detectable_drop) == ("whole-repeats", None)
+    assert (one.effect.method, one.evidence.smallest_detectable_drop) == ("whole-repeats", None)
 
 
 def renamed(run: Run) -> Run:

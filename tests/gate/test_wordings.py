@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from pytest_llmeval.gate import FunctionComparison, Verdict
+from pytest_llmeval.gate.results import FunctionComparison, Verdict
 from pytest_llmeval.ranges import GateTest
 from pytest_llmeval.records import Run
 from pytest_llmeval.settings import GateRules
@@ -61,14 +61,18 @@ def test_three_wordings_let_the_verdict_speak_of_wordings_in_general() -> None:
     found = judged(EFFECTS - 0.1)
     expected = crossed_test(EFFECTS - 0.1)
 
-    assert (found.method, found.wordings, found.units) == ("crossed", WORDINGS, TOPICS)
-    assert (found.p, found.p_improved) == pytest.approx(
+    assert (found.effect.method, found.evidence.wordings, found.effect.units) == (
+        "crossed",
+        WORDINGS,
+        TOPICS,
+    )
+    assert (found.evidence.p, found.evidence.p_improved) == pytest.approx(
         (expected.tails.worse, expected.tails.better)
     )
-    assert found.interval == pytest.approx(expected.interval)
-    assert found.dof == pytest.approx(expected.dof)
-    assert found.smallest_detectable_drop == pytest.approx(
-        expected.standard_error * detectable_shift(dof=found.dof or 0.0, alpha=0.05)
+    assert found.evidence.interval == pytest.approx(expected.interval)
+    assert found.evidence.dof == pytest.approx(expected.dof)
+    assert found.evidence.smallest_detectable_drop == pytest.approx(
+        expected.standard_error * detectable_shift(dof=found.evidence.dof or 0.0, alpha=0.05)
     )
 
 
@@ -77,7 +81,7 @@ def test_a_table_whose_dof_is_a_fraction_of_one_by_formula_is_judged_with_that_o
 ):
     # an A/A comparison of the example of README: 2 topics, 3 wordings, 5 hits each
     found = judged(np.array([[0.0, 0.2, 0.4], [0.6, 0.0, -0.6]]))
-    assert (found.method, found.dof) == ("crossed", 1.0)
+    assert (found.effect.method, found.evidence.dof) == ("crossed", 1.0)
     assert found.verdict is Verdict.INCONCLUSIVE
 
 
@@ -86,43 +90,47 @@ def test_a_wording_that_reads_worse_alone_is_no_regression_of_wordings_in_genera
     one_wording[:, 0] = -0.2
     one_wording += 0.01 * EFFECTS[:, :3]
     found = judged(one_wording)
-    assert found.method == "crossed"
+    assert found.effect.method == "crossed"
     assert found.verdict is not Verdict.REGRESSED
-    assert (found.settle_cases, found.settle_repeats) == (None, None)
+    assert (found.evidence.settle_cases, found.evidence.settle_repeats) == (None, None)
 
 
 def test_replayed_topics_thin_the_effect_out() -> None:
     found = judged(EFFECTS - 0.1, replayed=8)
     expected = crossed_test(EFFECTS - 0.1)
     assert expected.interval is not None
-    assert found.difference == pytest.approx(expected.mean / 2)
-    assert found.interval == pytest.approx([end / 2 for end in expected.interval])
+    assert found.effect.difference == pytest.approx(np.mean(EFFECTS - 0.1) / 2)
+    assert found.evidence.interval == pytest.approx([end / 2 for end in expected.interval])
 
 
 def test_a_margin_is_held_against_all_cases() -> None:
     runs = crossed(EFFECTS - 0.1, replayed=8)
     found = compared(*runs, GateRules(margin=0.03))
     expected = crossed_test(EFFECTS - 0.1 + 0.06)
-    assert found.p == pytest.approx(expected.tails.worse)
-    assert found.t == pytest.approx(expected.t)
+    assert found.evidence.p == pytest.approx(expected.tails.worse)
+    assert found.evidence.t == pytest.approx(expected.statistic)
 
 
 def test_wordings_without_spread_have_no_interval() -> None:
     found = judged(np.full((TOPICS, WORDINGS), -0.25))
-    assert (found.method, found.interval, found.t) == ("crossed", None, None)
-    assert found.p == 0.5**WORDINGS
+    assert (found.effect.method, found.evidence.interval, found.evidence.t) == (
+        "crossed",
+        None,
+        None,
+    )
+    assert found.evidence.p == 0.5**WORDINGS
 
 
 @pytest.mark.parametrize("wordings", [1, 2])
 def test_with_fewer_wordings_topics_are_the_units(wordings: int) -> None:
     found = judged(EFFECTS[:, :wordings] - 0.1)
-    assert (found.method, found.wordings) == ("paired-t", wordings)
-    assert found.units == TOPICS
+    assert (found.effect.method, found.evidence.wordings) == ("paired-t", wordings)
+    assert found.effect.units == TOPICS
 
 
 def test_a_table_with_a_hole_speaks_of_these_wordings() -> None:
     found = judged(EFFECTS - 0.1, left_out=((2, 1),))
-    assert (found.method, found.units) == ("paired-t", TOPICS)
+    assert (found.effect.method, found.effect.units) == ("paired-t", TOPICS)
 
 
 def test_a_cell_with_two_cases_speaks_of_these_wordings() -> None:
@@ -132,16 +140,16 @@ def test_a_cell_with_two_cases_speaks_of_these_wordings() -> None:
         dataclasses.replace(run, cases=(*run.cases, again.case), trials=run.trials + again.trials)
         for run in (there, here)
     )
-    assert compared(there, here).method == "paired-t"
+    assert compared(there, here).effect.method == "paired-t"
 
 
 def test_a_single_topic_is_one_unit() -> None:
     found = judged(EFFECTS[:1] - 0.1)
-    assert (found.verdict, found.row, found.units) == (Verdict.INCONCLUSIVE, 7, 1)
+    assert (found.verdict, found.row, found.effect.units) == (Verdict.INCONCLUSIVE, 7, 1)
 
 
 def test_topics_of_one_cluster_are_no_rows() -> None:
-    assert judged(EFFECTS - 0.1, cluster="doc").units == 1
+    assert judged(EFFECTS - 0.1, cluster="doc").effect.units == 1
 
 
 def test_topics_that_share_their_cluster_are_no_table() -> None:
@@ -156,16 +164,16 @@ def test_topics_that_share_their_cluster_are_no_table() -> None:
         for run in crossed(EFFECTS - 0.1)
     )
     found = compared(there, here)
-    assert found.units == TOPICS / 2
-    assert found.method == "sign-flip"
+    assert found.effect.units == TOPICS / 2
+    assert found.effect.method == "sign-flip"
 
 
 def test_a_chosen_test_takes_topics_as_units() -> None:
     chosen: GateTest = "sign-flip"
     found = compared(*crossed(EFFECTS - 0.1), GateRules(test=chosen))
-    assert (found.method, found.units) == (chosen, TOPICS)
+    assert (found.effect.method, found.effect.units) == (chosen, TOPICS)
 
 
 def test_without_wordings_there_are_none() -> None:
     run = a_run(a_case("a", "pp"))
-    assert compared(run, run).wordings == 0
+    assert compared(run, run).evidence.wordings == 0

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pytest_llmeval.gate import FunctionComparison, compare
+from pytest_llmeval.gate.compare import compare
+from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.records import Run
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.planning.power import PlannedTest, smallest_pass_drop
@@ -43,5 +44,5 @@ def among(others: int, baseline: Run, run: Run) -> FunctionComparison:
     more_there = a_run(*(a_case("x", "ppppp", function=name) for name in names))
     more_here = a_run(*(a_case("x", "ppppp", function=name, request="v2") for name in names))
     functions = compare(joined(baseline, more_there), joined(run, more_here), GateRules())
-    assert functions.functions[0].family_size == others + 1
+    assert functions.functions[0].evidence.family_size == others + 1
     return functions.functions[0]

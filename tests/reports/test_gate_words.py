@@ -6,7 +6,14 @@ import dataclasses
 
 import pytest
 
-from pytest_llmeval.gate import Comparison, FunctionComparison, NotJudged, Verdict
+from pytest_llmeval.gate.results import (
+    Comparison,
+    Effect,
+    Evidence,
+    FunctionComparison,
+    NotJudged,
+    Verdict,
+)
 from pytest_llmeval.reports import words
 from pytest_llmeval.reports.words import mean_cell
 from pytest_llmeval.settings import GateRules
@@ -19,19 +26,32 @@ SECONDS = FunctionComparison(
     scale="log",
     verdict=Verdict.REGRESSED,
     row=8,
-    changed_kinds={"request": 9},
-    changed=9,
-    cases=9,
-    method="log-ratio",
-    difference=-0.2,
-    baseline_mean=0.5,
-    mean=0.61,
-    ratio=1.2214,
-    interval=(-0.3, -0.1),
-    ratio_interval=(1.105, 1.35),
-    smallest_detectable_drop=0.1,
-    p_adjusted=0.01,
+    effect=Effect(
+        changed_kinds={"request": 9},
+        changed=9,
+        cases=9,
+        method="log-ratio",
+        difference=-0.2,
+        baseline_mean=0.5,
+        mean=0.61,
+    ),
+    evidence=Evidence(
+        ratio=1.2214,
+        interval=(-0.3, -0.1),
+        ratio_interval=(1.105, 1.35),
+        smallest_detectable_drop=0.1,
+        p_adjusted=0.01,
+    ),
 )
+
+
+def altered(comparison: FunctionComparison, **changes: object) -> FunctionComparison:
+    """The comparison with other values, each in the record that it belongs to."""
+    for part in ("effect", "evidence"):
+        record = getattr(comparison, part)
+        own = {name: changes.pop(name) for name in list(changes) if hasattr(record, name)}
+        changes[part] = dataclasses.replace(record, **own)
+    return dataclasses.replace(comparison, **changes)  # type: ignore[arg-type]
 
 
 def test_a_worse_ratio_is_a_factor() -> None:
@@ -56,10 +76,10 @@ def test_a_worse_ratio_is_a_factor() -> None:
     ],
 )
 def test_what_is_open_is_a_factor_too(changes: dict[str, object], expected: str) -> None:
-    assert words.sentence(dataclasses.replace(SECONDS, **changes), RULES) == expected
+    assert words.sentence(altered(SECONDS, **changes), RULES) == expected
 
 
-OPEN = dataclasses.replace(
+OPEN = altered(
     SECONDS, verdict=Verdict.INCONCLUSIVE, interval=None, ratio_interval=None, method="same-shift"
 )
 
@@ -85,7 +105,7 @@ OPEN = dataclasses.replace(
 def test_without_an_interval_it_is_said_what_would_have_been_caught(
     changes: dict[str, object], expected: str
 ) -> None:
-    found = words.sentence(dataclasses.replace(OPEN, **changes), RULES)
+    found = words.sentence(altered(OPEN, **changes), RULES)
     assert found == f"inconclusive: {expected}"
 
 
@@ -106,11 +126,9 @@ def test_a_mean_stands_beside_its_interval(
 
 def test_the_drop_that_could_be_caught_points_to_the_worse() -> None:
     assert words.detectable_factor(SECONDS) == "x1.11"
-    higher = dataclasses.replace(SECONDS, better="higher")
+    higher = altered(SECONDS, better="higher")
     assert words.detectable_factor(higher) == "x0.905"
-    assert (
-        words.detectable_factor(dataclasses.replace(SECONDS, smallest_detectable_drop=None)) == ""
-    )
+    assert words.detectable_factor(altered(SECONDS, smallest_detectable_drop=None)) == ""
 
 
 def test_an_interval_is_one_of_ratios_where_there_are_some() -> None:
@@ -119,8 +137,7 @@ def test_an_interval_is_one_of_ratios_where_there_are_some() -> None:
 
 
 def a_function(name: str, **changes: object) -> FunctionComparison:
-    plain = dataclasses.replace(SECONDS, function=f"test_a.py::{name}", metric="pass")
-    return dataclasses.replace(plain, **changes)  # type: ignore[arg-type]
+    return altered(SECONDS, function=f"test_a.py::{name}", metric="pass", **changes)
 
 
 def scope(*functions: FunctionComparison) -> list[str]:
@@ -129,7 +146,7 @@ def scope(*functions: FunctionComparison) -> list[str]:
 
 def test_cases_are_counted_once_for_all_metrics() -> None:
     one = a_function("test_a")
-    both = scope(one, dataclasses.replace(one, metric="seconds"), a_function("test_b", cases=3))
+    both = scope(one, altered(one, metric="seconds"), a_function("test_b", cases=3))
     assert both == ["holds for these 12 cases and this wording"]
     assert scope() == []
     assert scope(a_function("test_new", cases=0)) == []
@@ -151,7 +168,7 @@ def test_each_function_with_wordings_has_its_own_scope() -> None:
 
 def test_a_function_speaks_of_wordings_in_general_only_if_all_its_metrics_do() -> None:
     one = a_function("test_a", method="crossed", wordings=5)
-    assert scope(one, dataclasses.replace(one, metric="x", method="paired-t")) == [
+    assert scope(one, altered(one, metric="x", method="paired-t")) == [
         "test_a holds for these 9 cases and these 5 wordings only"
     ]
 
@@ -174,7 +191,7 @@ def test_what_calls_took_has_no_usual_size() -> None:
     assert words.figure(0.1234, "score") == "0.123"
 
 
-RESCORED = dataclasses.replace(
+RESCORED = altered(
     SECONDS,
     metric="pass",
     better="higher",
@@ -209,13 +226,13 @@ OTHERWISE = (
 def test_a_changed_scorer_is_no_changed_model_and_no_chance(
     verdict: Verdict, difference: float, expected: str
 ) -> None:
-    found = dataclasses.replace(RESCORED, verdict=verdict, difference=difference)
+    found = altered(RESCORED, verdict=verdict, difference=difference)
     assert words.sentence(found, RULES) == f"{expected}; {OTHERWISE}"
     assert words.within_case_remark(found, RULES) == ""
 
 
 def test_one_case_that_was_asked_anew_brings_chance_back() -> None:
-    found = dataclasses.replace(RESCORED, changed_kinds={"score": 8, "request": 1})
+    found = altered(RESCORED, changed_kinds={"score": 8, "request": 1})
     assert words.sentence(found, RULES) == (
         "test_it rose by 0.030 (0.840 -> 0.870); "
         "chance alone would do this in fewer than 1 of 1000 comparisons"
@@ -229,7 +246,7 @@ def test_functions_that_were_not_judged_are_counted_from_the_sixth_on() -> None:
 
 
 def test_new_cases_show_their_mean() -> None:
-    found = dataclasses.replace(
+    found = altered(
         RESCORED,
         verdict=Verdict.UNCHANGED,
         changed=0,

@@ -12,7 +12,7 @@ import pytest
 from scipy import optimize, stats
 from statsmodels.formula.api import mixedlm
 
-from pytest_llmeval.gate import compare
+from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.multiplicity import benjamini_hochberg, holm
 from pytest_llmeval.stats.planning.expected import pooled_prediction, repeat_prediction
@@ -332,7 +332,7 @@ def replays_only(given: Any, expected: Figures, tolerance: Any) -> None:
     judged = compare(run, run, GateRules())
     (function,) = judged.functions
     assert judged.verdict == expected["verdict"]
-    assert function.interval == tuple(expected["ci"])
+    assert function.evidence.interval == tuple(expected["ci"])
     assert judged.fails == bool(expected["exit"])
     p = paired_test(given["differences"]).tails.worse
     assert p == pytest.approx(expected["p"], abs=tolerance["abs"])

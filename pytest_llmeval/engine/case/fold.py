@@ -9,8 +9,7 @@ from enum import StrEnum
 
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.trial.trial import Ended
-from pytest_llmeval.gate.scoring import gated_metrics, score
-from pytest_llmeval.gate.sides import Side
+from pytest_llmeval.gate.scoring import Side, gated_metrics, score
 from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Case, Outcome, Trial
 
 _TOLERANCE = 1e-9  # on min_score: 0.7 + 0.1 is not quite 0.8
@@ -97,11 +96,11 @@ def _held_against_min_score(trials: Sequence[Trial], spec: Eval) -> Fold:
 
 
 def _gated_means(trials: Sequence[Trial], case: Case) -> dict[str, float | None]:
-    side = Side(cases={case.id: case}, trials={case.id: tuple(trials)})
+    side = Side(function=case.function, cases={case.id: case}, trials={case.id: tuple(trials)})
     means: dict[str, float | None] = {}
     for metric in gated_metrics(side):
         if metric in MEASURED_METRICS:
             continue  # no score of the test's
-        scored = score(side, metric, better=side.better(metric))[case.id]
+        scored = score(side, metric, better=side.better(metric)).of_case[case.id]
         means[metric] = scored.mean if scored else None
     return means

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pytest_llmeval.gate.samples import FunctionSamples
+from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports import words
 from pytest_llmeval.reports.commands.planned import name_of
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ROW = "{:>7}  {:>10}  {:>7}  {:>18}  {:>6}  {:>18}  {}"
 MANY_REPEATS = 10_000
 
-Found = Sequence[tuple[FunctionSamples, "ExpectedMean | None"]]
+Found = Sequence[tuple[FunctionScores, "ExpectedMean | None"]]
 
 
 def heading(confidence: float) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pytest_llmeval.gate.samples import FunctionSamples
+from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.reports import words
 from pytest_llmeval.reports.table import aligned
 
@@ -17,7 +17,7 @@ BAR = 30
 FEWEST_FOR_T = 6
 
 
-def name_of(function: FunctionSamples) -> str:
+def name_of(function: FunctionScores) -> str:
     """Name the function, and the metric unless it is the plain pass rate."""
     name = function.function.rpartition("::")[2]
     return name if function.is_pass else f"{name} ({function.metric})"

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_llmeval.gate.comparison import FunctionComparison, Verdict
-from pytest_llmeval.gate.samples import FunctionSamples
+from pytest_llmeval.gate.results import FunctionComparison, Verdict
+from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.reports import words
 from pytest_llmeval.reports.commands.planned import name_of
 from pytest_llmeval.reports.table import aligned
@@ -27,7 +27,7 @@ class Checked:
         halves: its last repeats against its first; None likewise.
     """
 
-    function: FunctionSamples
+    function: FunctionScores
     check: SelfCheck | None
     halves: FunctionComparison | None
 
@@ -61,7 +61,7 @@ def selfcheck_lines(checks: Sequence[Checked], *, alpha: float) -> Iterator[str]
 
 def _row(checked: Checked) -> list[str]:
     check, function = checked.check, checked.function
-    cells = [name_of(function), str(function.cases), str(function.repeats)]
+    cells = [name_of(function), str(len(function.side.cases)), str(function.repeats)]
     if check is None:
         return [*cells, "", "", "", "", "no case has two scored trials"]
     low, high = check.interval
@@ -76,15 +76,17 @@ def _row(checked: Checked) -> list[str]:
 
 
 def _halves(halves: FunctionComparison | None) -> str:
-    if halves is None or halves.baseline_mean is None or halves.mean is None:
+    if halves is None or halves.effect.baseline_mean is None or halves.effect.mean is None:
         return ""
     before, after = (
-        words.figure(mean, halves.metric) for mean in (halves.baseline_mean, halves.mean)
+        words.figure(mean, halves.metric)
+        for mean in (halves.effect.baseline_mean, halves.effect.mean)
     )
     text = f"{before} -> {after}"
-    if halves.p is None or halves.p_improved is None:
+    p, p_improved = halves.evidence.p, halves.evidence.p_improved
+    if p is None or p_improved is None:
         return text
-    return f"{text} (p {words.p_value(min(1.0, 2 * min(halves.p, halves.p_improved)))})"
+    return f"{text} (p {words.p_value(min(1.0, 2 * min(p, p_improved)))})"
 
 
 def _remarks(checked: Checked, *, alpha: float) -> Iterator[str]:
@@ -107,5 +109,5 @@ def _remarks(checked: Checked, *, alpha: float) -> Iterator[str]:
             f"{name}: {len(checked.function.samples)} cases, {checked.function.independent} "
             "independent"
         )
-    if checked.halves is not None and checked.halves.method == "crossed":
+    if checked.halves is not None and checked.halves.effect.method == "crossed":
         yield f"{name}: the gate takes its wordings as a sample, this check as they are"

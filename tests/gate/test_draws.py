@@ -6,10 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_llmeval.gate import changes
-from pytest_llmeval.gate.calls import CallsOfBoth
-from pytest_llmeval.gate.changes import all_repeats_identical
-from pytest_llmeval.gate.comparison import ChangeKind
+from pytest_llmeval.gate import draws
+from pytest_llmeval.gate.draws import CallsOfBoth, ChangeKind, all_repeats_identical
 from pytest_llmeval.gate.scoring import Scored
 from pytest_llmeval.records import Call, Outcome, Trial
 from tests.gate.builders import a_call, a_case, a_run, compared
@@ -31,7 +29,7 @@ def of(trials: Sequence[OneTrial]) -> Scored:
 
 
 def kind_of_change(there: Sequence[OneTrial], here: Sequence[OneTrial]) -> ChangeKind | None:
-    return changes.kind_of_change(of(there), of(here), CallsOfBoth({}, {}))
+    return draws.kind_of_change(of(there), of(here), CallsOfBoth({}, {}))
 
 
 def kind(there: Sequence[Call], here: Sequence[Call]) -> str | None:
@@ -95,8 +93,8 @@ def test_the_first_trial_that_differs_gives_the_kind() -> None:
 def test_trials_that_one_metric_lacks_do_not_count_for_it_though_they_do_for_another() -> None:
     calls = CallsOfBoth({}, {})
     there, here = of([scored(0, A), scored(1, A)]), of([scored(0, A), scored(1, NEW_A)])
-    assert changes.kind_of_change(there, here, calls) == "redrawn"
-    assert changes.kind_of_change(there.first(1), here.first(1), calls) is None
+    assert draws.kind_of_change(there, here, calls) == "redrawn"
+    assert draws.kind_of_change(there.first(1), here.first(1), calls) is None
 
 
 def test_an_equal_reply_of_another_draw_is_redrawn_all_the_same() -> None:
@@ -175,7 +173,7 @@ def test_kinds_are_counted() -> None:
         a_case("c", "pm"),
         a_case("d", "pp"),
     )
-    assert compared(baseline, run).changed_kinds == {"request": 1, "redrawn": 1, "score": 1}
+    assert compared(baseline, run).effect.changed_kinds == {"request": 1, "redrawn": 1, "score": 1}
 
 
 def test_case_says_its_kind() -> None:
@@ -186,13 +184,13 @@ def test_case_says_its_kind() -> None:
 
 
 def test_extra_trials_on_one_side_do_not_make_a_case_changed() -> None:
-    assert compared(a_run(a_case("a", "pppp")), a_run(a_case("a", "pp"))).changed == 0
-    assert compared(a_run(a_case("a", "pp")), a_run(a_case("a", "pppp"))).changed == 0
+    assert compared(a_run(a_case("a", "pppp")), a_run(a_case("a", "pp"))).effect.changed == 0
+    assert compared(a_run(a_case("a", "pp")), a_run(a_case("a", "pppp"))).effect.changed == 0
 
 
 def test_errored_trials_on_one_side_do_not_make_a_case_changed() -> None:
-    assert compared(a_run(a_case("a", "ppp")), a_run(a_case("a", "pep"))).changed == 0
-    assert compared(a_run(a_case("a", "epp")), a_run(a_case("a", "ppp"))).changed == 0
+    assert compared(a_run(a_case("a", "ppp")), a_run(a_case("a", "pep"))).effect.changed == 0
+    assert compared(a_run(a_case("a", "epp")), a_run(a_case("a", "ppp"))).effect.changed == 0
 
 
 def sample(*replies: str | None) -> Scored:

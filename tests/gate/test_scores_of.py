@@ -3,13 +3,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from pytest_llmeval.gate.samples import FunctionSamples, changed_cases, samples_of
+from pytest_llmeval.gate.compare import changed_cases
+from pytest_llmeval.gate.scoring import FunctionScores, scores_of
 from pytest_llmeval.stats.significance.sample import CaseScores
 from tests.gate.builders import CallsOfTrial, CaseAndTrials, a_call, a_case, a_run
 
 
-def only(*cases: CaseAndTrials) -> FunctionSamples:
-    [found] = samples_of(a_run(*cases))
+def only(*cases: CaseAndTrials) -> FunctionScores:
+    [found] = scores_of(a_run(*cases))
     return found
 
 
@@ -22,7 +23,7 @@ def test_scores_are_those_of_the_gated_metric_case_by_case() -> None:
 
 def test_errored_trials_and_cases_without_any_score_are_left_out() -> None:
     found = only(a_case("a", "pem"), a_case("b", "ee"))
-    assert (found.cases, found.samples) == (2, ((1.0, 0.0),))
+    assert (len(found.side.cases), found.samples) == (2, ((1.0, 0.0),))
 
 
 def test_run_without_a_score_has_no_samples() -> None:
@@ -32,7 +33,7 @@ def test_run_without_a_score_has_no_samples() -> None:
 
 def test_every_gated_metric_is_one_of_its_own() -> None:
     run = a_run(a_case("a", scores=[0.5, 0.7], gate=("score", "pass")), a_case("b", "p", gate=()))
-    found = samples_of(run)
+    found = scores_of(run)
     assert [each.metric for each in found] == ["score", "pass"]
     assert not found[0].is_pass
 
@@ -63,11 +64,11 @@ def test_what_calls_took_is_a_metric_like_others() -> None:
         return lambda index: [replace(a_call("A", f"d{index}"), seconds=seconds * (index + 1))]
 
     gate = ("pass", "seconds")
-    found = samples_of(
+    found = scores_of(
         a_run(a_case("a", "pp", calls=calls(0.5), gate=gate), a_case("b", "pp", calls=calls(1.0)))
     )
     _, seconds = found
-    assert (seconds.metric, seconds.better, seconds.scale) == ("seconds", "lower", "log")
+    assert (seconds.metric, seconds.better, seconds.compares_ratios) == ("seconds", "lower", True)
     assert seconds.samples == ((0.5, 1.0), (1.0, 2.0))
     assert seconds.gains == tuple(
         tuple(-math.log(value) for value in sample) for sample in seconds.samples

@@ -1,0 +1,315 @@
+"""A run held against a baseline: every function on every gated metric, and one verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from pytest_llmeval.gate.conclusion import (
+    conclude,
+    conclude_gone,
+    conclude_new,
+    describe_ungated,
+    examine,
+)
+from pytest_llmeval.gate.draws import CallsOfBoth
+from pytest_llmeval.gate.family import Name, adjusted_together, bears
+from pytest_llmeval.gate.missing import Missing, Sides, not_judged
+from pytest_llmeval.gate.pairing import Pairing, pair_up
+from pytest_llmeval.gate.results import Comparison, FunctionComparison, NotJudged, Verdict
+from pytest_llmeval.gate.scoring import (
+    CostOf,
+    Side,
+    bare,
+    gated_metrics,
+    measured,
+    records,
+    sides_of,
+    ungated_metrics,
+)
+from pytest_llmeval.gate.significance import Significance
+from pytest_llmeval.ranges import AnyTest
+from pytest_llmeval.records import MEASURED_METRICS, Run, filters_of
+from pytest_llmeval.settings import GateRules
+from pytest_llmeval.stats.significance.sample import CaseScores
+
+Entry = FunctionComparison | tuple[Pairing, Significance]
+# the rows of the decision table in which something was compared
+COMPARED = range(6, 12)
+
+
+def compare(
+    baseline: Run,
+    run: Run,
+    rules: GateRules,
+    *,
+    cost_of: CostOf | None = None,
+    typed: Sequence[str] | None = None,
+    lost: Collection[str] = (),
+    main: Run | None = None,
+) -> Comparison:
+    """Hold a run against a baseline.
+
+    Pure: the same runs give the same figures, in whatever order cases and trials come.
+
+    Args:
+        baseline: the run to compare with, eligible as such.
+        run: the run that is judged; may be partial.
+        rules: level, margin, target and strictness, checked for their ranges.
+        cost_of: dollars of a call, for the metric ``cost``; None for no prices.
+        typed: what the user typed of the run's selection, ``--lf`` and ``--stepwise`` too;
+            None if whatever it left out was meant.
+        lost: files of the baseline that are not in the working tree any more.
+        main: where the baseline is an anchor, the baseline proper: what is gone from that
+            as well was given up before this branch.
+
+    Returns:
+        A comparison for each test function and gated metric, and the verdict on all.
+    """
+    sides = sides_of(measured(baseline, cost_of=cost_of))
+    current = sides_of(measured(run, cost_of=cost_of))
+    left_out = not_judged(sides, current, baseline=baseline, run=run, typed=typed, lost=lost)
+    missing = Missing(
+        sides,
+        current,
+        left_out=left_out,
+        entries=rules.accept_gone,
+        baseline=baseline,
+        main=main,
+    )
+    calls = {
+        name: CallsOfBoth(sides[name].trials, current[name].trials)
+        for name in current
+        if name in sides
+    }
+    entries = [
+        *_collected(
+            sides,
+            current,
+            calls,
+            given_up=missing.given_up,
+            in_part=_in_part(baseline, run, typed=typed),
+            rules=rules,
+        ),
+        *_gone(sides, missing),
+    ]
+    functions = _concluded(entries, rules)
+    why = _why_nothing_was_compared(functions)
+    if not why and rules.strict:
+        why = _why_not_strict(left_out, functions)
+    verdicts = {one.verdict for one in functions}
+    return Comparison(
+        verdict=next((v for v in Verdict if v in verdicts), Verdict.NOT_COMPARABLE),
+        fails=bool(why) or any(one.fails for one in functions),
+        why=why,
+        functions=functions,
+        ungated=tuple(_ungated(sides, current, calls, functions=functions, rules=rules)),
+        not_judged=left_out,
+        notes=(
+            *missing.notes_on_metrics(),
+            *_notes_on_markers(sides, current),
+            *missing.notes_on_entries(),
+            *_odd_names(functions, rules),
+        ),
+    )
+
+
+def _in_part(baseline: Run, run: Run, *, typed: Sequence[str] | None) -> Collection[str]:
+    """Tell of which functions this run has less because the user asked for less."""
+    further = filters_of(run.selection) - filters_of(baseline.selection)
+    meant = further if typed is None else further & filters_of(typed)
+    return () if run.complete and not meant else run.partial
+
+
+def _collected(
+    sides: Sides,
+    current: Sides,
+    calls: Mapping[str, CallsOfBoth],
+    *,
+    given_up: Collection[Name],
+    in_part: Collection[str],
+    rules: GateRules,
+) -> Iterator[Entry]:
+    """Examine every gated metric of every function that this run came to."""
+    for function, side in current.items():
+        if not side.every_trial():
+            continue  # the session was stopped before it came to this one
+        in_full, baseline = function not in in_part, sides.get(function)
+        main_gates = () if baseline is None else gated_metrics(baseline)
+        for metric in dict.fromkeys((*gated_metrics(side), *main_gates)):
+            if (function, metric) in given_up:
+                continue
+            kept = metric in main_gates
+            if baseline is None or not (kept or records(baseline.every_trial(), metric)):
+                partial = not (in_full and side.ran_in_full)
+                yield conclude_new(side, metric, partial=partial, rules=rules)
+                continue
+            pairing = pair_up(
+                baseline,
+                side,
+                metric,
+                calls=calls[function],
+                better=(baseline if kept else side).better(metric),
+                test=_test_of(metric, rules.test),
+                in_full=in_full,
+            )
+            found = examine(pairing, rules)
+            yield (pairing, found) if isinstance(found, Significance) else found
+
+
+def _test_of(metric: str, chosen: AnyTest) -> AnyTest:
+    return "log-ratio" if metric in MEASURED_METRICS else chosen
+
+
+def _gone(sides: Sides, missing: Missing) -> Iterator[FunctionComparison]:
+    for function in missing.functions:
+        for metric in gated_metrics(sides[function]):
+            yield conclude_gone(sides[function], metric, why=missing.why(function))
+
+
+def _concluded(entries: Sequence[Entry], rules: GateRules) -> tuple[FunctionComparison, ...]:
+    """Adjust the p-values of all tests together, then give each its verdict."""
+    tested = [entry for entry in entries if not isinstance(entry, FunctionComparison)]
+    tests = adjusted_together({pairing.name: found for pairing, found in tested}, rules)
+    return tuple(
+        entry
+        if isinstance(entry, FunctionComparison)
+        else conclude(entry[0], tests[entry[0].name], rules)
+        for entry in entries
+    )
+
+
+def _ungated(
+    sides: Sides,
+    current: Sides,
+    calls: Mapping[str, CallsOfBoth],
+    *,
+    functions: Sequence[FunctionComparison],
+    rules: GateRules,
+) -> Iterator[FunctionComparison]:
+    """Describe whatever else the functions of both runs have."""
+    for function in calls:
+        baseline, side = sides[function], current[function]
+        gated = [one.metric for one in functions if one.function == function]
+        trials = [*baseline.every_trial(), *side.every_trial()]
+        for metric in ungated_metrics(trials, gated):
+            pairing = pair_up(
+                baseline,
+                side,
+                metric,
+                calls=calls[function],
+                better=side.better(metric),
+                test=_test_of(metric, "paired-t"),
+            )
+            if pairing.pairs:
+                yield describe_ungated(pairing, alpha=rules.alpha)
+
+
+def _notes_on_markers(sides: Sides, current: Sides) -> Iterator[str]:
+    """Say where the markers of the two runs disagree."""
+    both = [(side, current[name]) for name, side in sides.items() if name in current]
+    for side, other in both:
+        for metric in gated_metrics(side):
+            better, wanted = side.better(metric), other.better(metric)
+            if better != wanted:
+                yield (
+                    f"{side.function}:{metric} is judged as in the baseline, {better} is "
+                    f'better; here the marker says better="{wanted}"'
+                )
+    for side, other in both:
+        if _tied_otherwise(side, other):
+            yield (
+                f"{side.function}: cases are tied as in the baseline; here the marker says another "
+                "cluster= or wording=, which counts once a baseline has it"
+            )
+
+
+def _tied_otherwise(baseline: Side, current: Side) -> bool:
+    """Tell whether the markers of the two runs put common cases into unlike units."""
+    return any(
+        (one.cluster, one.wording, one.topic) != (other.cluster, other.wording, other.topic)
+        for name, one in baseline.cases.items()
+        if (other := current.cases.get(name)) is not None
+    )
+
+
+def _odd_names(functions: Sequence[FunctionComparison], rules: GateRules) -> Iterator[str]:
+    for name in rules.order:
+        if not any(bears(name, one.function, one.metric) for one in functions):
+            yield (
+                f"llm_gate_order names {name!r}, and no test function or gated metric is called "
+                "so here"
+            )
+
+
+def _why_not_strict(left_out: Sequence[NotJudged], functions: Sequence[FunctionComparison]) -> str:
+    """Say what of the baseline was left out; "" if nothing was."""
+    count = len(left_out)
+    missing = [f"test functions of the baseline not judged: {count}"] if count else []
+    partial = {
+        one.function: f"{one.effect.cases} of {one.effect.baseline_cases} cases of "
+        f"{bare(one.function)}"
+        for one in functions
+        if one.partial and one.only_in_baseline
+    }
+    if partial:
+        missing.append(f"partial: {', '.join(partial.values())}")
+    return f"{'; '.join(missing)} (--llm-strict)" if missing else ""
+
+
+def _why_nothing_was_compared(functions: Sequence[FunctionComparison]) -> str:
+    """Say why the whole comparison fails, whatever its functions say; "" if it does not."""
+    if any(one.row in COMPARED for one in functions):
+        return ""
+    verdicts = [one.verdict for one in functions]
+    if verdicts and set(verdicts) == {Verdict.NEW}:
+        return ""
+    counts = ", ".join(
+        f"{verdicts.count(verdict)} {verdict.replace('_', ' ')}"
+        for verdict in (Verdict.NOT_COMPARABLE, Verdict.NEW, Verdict.GONE)
+        if verdict in verdicts
+    )
+    return f"nothing was compared: {counts or 'no test function of the baseline was run'}"
+
+
+def compare_halves(
+    run: Run, *, alpha: float, cost_of: CostOf | None = None
+) -> tuple[FunctionComparison, ...]:
+    """Let the gate judge the second half of a run by the first.
+
+    Of an odd number of repeats the middle one is left out. Nothing changed in between, so
+    whatever the gate finds is chance or drift.
+
+    Args:
+        run: with two repeats or more of some cases; the others take no part.
+        alpha: one-sided level, in (0, 0.5).
+        cost_of: dollars of a call, for the metric ``cost``; None for no prices.
+    """
+    halves = {case.id: case.repeats // 2 for case in run.cases}
+    cases = tuple(replace(c, repeats=halves[c.id]) for c in run.cases if halves[c.id])
+    repeats = {case.id: case.repeats for case in run.cases}
+    first = [t for t in run.trials if t.index < halves[t.case]]
+    last = [t for t in run.trials if repeats[t.case] - t.index <= halves[t.case]]
+    before, after = (replace(run, cases=cases, trials=tuple(half)) for half in (first, last))
+    return compare(before, after, GateRules(alpha=alpha), cost_of=cost_of).functions
+
+
+def changed_cases(
+    baseline: Run, run: Run, *, cost_of: CostOf | None = None
+) -> dict[Name, tuple[CaseScores, ...]]:
+    """Return the scores of every changed case on both sides, on the scale of comparison.
+
+    Args:
+        baseline: what is compared with.
+        run: what changed.
+        cost_of: dollars of a call, for the metric ``cost``; None for no prices.
+    """
+    functions = compare(baseline, run, GateRules(), cost_of=cost_of).functions
+    return {
+        (one.function, one.metric): tuple(
+            CaseScores(baseline=case.every_baseline.values, current=case.every_current.values)
+            for case in one.compared
+            if case.kind is not None
+        )
+        for one in functions
+    }

@@ -1,0 +1,343 @@
+"""The decision table: the first row that fits gives the verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_llmeval.gate.pairing import Pairing
+from pytest_llmeval.gate.results import RuledOutBy, Verdict
+from pytest_llmeval.gate.scoring import FunctionScores, Side, records, score
+from pytest_llmeval.gate.significance import (
+    BY_SPREAD,
+    FEWEST_UNITS_FOR_T,
+    Significance,
+    are_enough,
+    sample_of,
+)
+from pytest_llmeval.records import (
+    COST_METRIC,
+    MEASURED_METRICS,
+    SECONDS_METRIC,
+    TOKENS_METRIC,
+    Outcome,
+    too_many_errored,
+)
+from pytest_llmeval.settings import GateRules
+from pytest_llmeval.stats.planning.power import chance_of_so_few
+from pytest_llmeval.stats.significance.methods import TESTS
+from pytest_llmeval.stats.significance.repeats import fewest_repeats
+from pytest_llmeval.stats.significance.sample import CaseScores
+
+# shares of trials and cases that may be lost before nothing can be said any more
+MOST_SKIPPED = 0.05
+MOST_WITHOUT_VALUE = 0.05
+MOST_UNSCORED = 0.10
+# 10 % of 30 is a little more than 3 in floating point
+ROUNDING = 1e-9
+
+VERDICTS = {
+    1: Verdict.NEW,
+    3: Verdict.NOT_COMPARABLE,
+    4: Verdict.NOT_COMPARABLE,
+    5: Verdict.NOT_COMPARABLE,
+    6: Verdict.UNCHANGED,
+    7: Verdict.INCONCLUSIVE,
+    8: Verdict.REGRESSED,
+    9: Verdict.IMPROVED,
+    10: Verdict.NO_SIGNIFICANT_CHANGE,
+    11: Verdict.INCONCLUSIVE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A row of the table, and where its verdict needs one a plain sentence.
+
+    Attributes:
+        ruled_out_by: which part of row 10 held.
+    """
+
+    row: int
+    why: str = ""
+    ruled_out_by: RuledOutBy | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of the row."""
+        return VERDICTS[self.row]
+
+    def fails(self, rules: GateRules) -> bool:
+        """Tell whether the build is to be turned red."""
+        always = self.verdict in (Verdict.REGRESSED, Verdict.NOT_COMPARABLE)
+        return always or (rules.strict and self.verdict is Verdict.INCONCLUSIVE)
+
+
+def never_recorded(sides: Sequence[Side], metric: str) -> Decision | None:
+    """Say row 3 of a gated metric that no trial has a value for, None if one has."""
+    trials = [trial for side in sides for trial in side.every_trial()]
+    if records(trials, metric) or not any(trial.outcome.is_scored for trial in trials):
+        return None
+    recorded = {name for trial in trials for name in trial.scores}
+    known = ", ".join(sorted(recorded.difference(MEASURED_METRICS)))
+    return Decision(
+        3, f"{metric} is gated and was never recorded, only {known}: {_how_to_have(metric)}"
+    )
+
+
+def nothing_to_compare(pairing: Pairing) -> Decision | None:
+    """Go through row 3: does a case have a score on both sides, which the test can take?"""
+    unrecorded = never_recorded((pairing.baseline.side, pairing.collected), pairing.metric)
+    if unrecorded:
+        return unrecorded
+    bad = _without_logarithm(pairing)
+    if bad:
+        why = f"it compares ratios, and {bad} scores of {pairing.metric} are not above 0"
+        return _does_not_fit(pairing, f"{why}: use paired-t")
+    return None if pairing.pairs else Decision(3, _why_nothing_in_common(pairing))
+
+
+def too_much_lost(pairing: Pairing, *, rules: GateRules) -> Decision | None:
+    """Go through rows 4 and 5: are enough trials and cases left to be compared?
+
+    Args:
+        pairing: with at least one common case.
+        rules: how many cases may be gone.
+    """
+    trials_lost = _why_errored_or_without_value(pairing) or _why_trials_skipped(pairing)
+    if trials_lost:
+        return Decision(4, trials_lost)
+    cases_lost = _why_cases_lost(pairing, rules=rules)
+    return Decision(5, cases_lost) if cases_lost else None
+
+
+def cannot_test(
+    pairing: Pairing, *, repeats: CaseScores | None, rules: GateRules
+) -> Decision | None:
+    """Go through rows 6 and 7, and for a single unit of several cases to the end.
+
+    Args:
+        pairing: one that passed rows 3 to 5. (A case that was asked anew in vain is no
+            changed one, but row 5 takes a comparison of none but those.)
+        repeats: whole repeats that can be tested in the place of units.
+        rules: the target.
+    """
+    if not pairing.changed:
+        return Decision(6)
+    if pairing.is_one_unit and not are_enough(repeats, alpha=rules.alpha):
+        if _too_small_to_matter(pairing, rules=rules):
+            return Decision(10, ruled_out_by="share")
+        why = (
+            f"the {len(pairing.changed)} cases asked anew are a single independent unit "
+            "(they share draws or a cluster): no test can tell chance from a drop"
+        )
+        if repeats is not None:
+            why += f" from fewer than {fewest_repeats(rules.alpha)} repeats on both sides"
+        return Decision(7, why)
+    if pairing.test not in BY_SPREAD:
+        unfit = TESTS[pairing.test].why_not(sample_of(pairing))
+        return _does_not_fit(pairing, unfit) if unfit else None
+    return None
+
+
+def decide(
+    pairing: Pairing,
+    found: Significance,
+    *,
+    smallest_drop: float | None,
+    rules: GateRules,
+) -> Decision:
+    """Go through rows 8 to 11.
+
+    Args:
+        pairing: one that passed rows 3 to 7.
+        found: its test, adjusted for the number of comparisons.
+        smallest_drop: that could have been caught, beyond the margin.
+        rules: level, margin and target.
+    """
+    if found.p_adjusted < rules.alpha and _beyond_margin(pairing, rules=rules):
+        return Decision(8)
+    if found.p_improved_adjusted < rules.alpha:
+        return Decision(9)
+    if _interval_excludes_target(pairing, found, rules=rules):
+        return Decision(10, ruled_out_by="interval")
+    # an interval says more: it may reach below a target that would show
+    if found.interval is None and _target_would_show(pairing, found, smallest_drop, rules=rules):
+        return Decision(10, ruled_out_by="smallest_drop")
+    if _too_small_to_matter(pairing, rules=rules):
+        return Decision(10, ruled_out_by="share")
+    return Decision(11)
+
+
+def _beyond_margin(pairing: Pairing, *, rules: GateRules) -> bool:
+    """Hold the margin against the difference where the test could not do so itself."""
+    if pairing.whole_units >= FEWEST_UNITS_FOR_T:
+        return True
+    return pairing.difference + rules.margin < -pairing.zero
+
+
+def _interval_excludes_target(pairing: Pairing, found: Significance, *, rules: GateRules) -> bool:
+    if found.interval is None or found.interval[0] <= -rules.target:
+        return False
+    return not pairing.baseline.is_pass or _so_few_misses_exclude_target(pairing, rules=rules)
+
+
+def _target_would_show(
+    pairing: Pairing, found: Significance, smallest_drop: float | None, *, rules: GateRules
+) -> bool:
+    """Tell whether a drop as large as the target would have been caught, and was not seen."""
+    return (
+        smallest_drop is not None
+        and rules.margin + smallest_drop <= rules.target
+        and pairing.difference + rules.target > pairing.zero
+        and found.p >= rules.alpha
+    )
+
+
+def _so_few_misses_exclude_target(pairing: Pairing, *, rules: GateRules) -> bool:
+    """Tell whether a drop as large as the target would have shown as more misses.
+
+    Near the ceiling a handful of trials without a miss has no spread, and so an interval
+    that is far too narrow: ten cases of three trials "rule out" a true drop of 0.10 in
+    .15 of builds.
+    """
+    cases = pairing.samples
+    missed = math.fsum(case.baseline.count(0.0) / len(case.baseline) for case in cases) / len(cases)
+    current = [score for case in cases for score in case.current]
+    chance = chance_of_so_few(
+        current.count(0.0),
+        trials=len(current),
+        rate=min(1.0, missed + rules.target / pairing.share),
+    )
+    return chance <= rules.alpha
+
+
+def _too_small_to_matter(pairing: Pairing, *, rules: GateRules) -> bool:
+    """Tell whether even a total failure of the changed cases would stay below the target."""
+    return pairing.baseline.is_pass and pairing.share < rules.target
+
+
+def _does_not_fit(pairing: Pairing, why: str) -> Decision:
+    return Decision(4, f"the test {pairing.test} does not fit: {why}")
+
+
+def _without_logarithm(pairing: Pairing) -> int:
+    """Count the scores that may be 0 where ratios are compared; what calls took never is."""
+    if pairing.scale == "linear" or pairing.metric in MEASURED_METRICS:
+        return 0
+    sides = (pairing.baseline.side, pairing.collected)
+    scores = (score(side, pairing.metric, better=pairing.baseline.better) for side in sides)
+    return sum(value <= 0 for one in scores for sample in one.samples for value in sample)
+
+
+def _why_nothing_in_common(pairing: Pairing) -> str:
+    baseline, current, metric = pairing.baseline, pairing.current, pairing.metric
+    if pairing.mismatched:
+        return (
+            f"{len(pairing.mismatched)} ids are made from positions and stand for other "
+            "parameters than in the baseline: give ids="
+        )
+    old, new = baseline.side.cases, current.side.cases
+    if not set(old) & set(new):
+        return (
+            f"no id of the {len(new)} cases here is among the {len(old)} of "
+            "the baseline: if they were renamed say so in the ini file, a line each, as in "
+            f"llm_renamed = {min(old)} -> {min(new)}"
+        )
+    if metric in MEASURED_METRICS:
+        return f"no case has {metric} on both sides: {_how_to_have(metric)}"
+    if never_recorded([current.side], metric):
+        return (
+            f"{metric} is gated in the baseline and no trial recorded it here: record it, or give "
+            f"it up by  llm_accept_gone = {baseline.function}:{metric}  in the ini file"
+        )
+    scored, of = _scored_of(current)
+    scored_before, of_before = _scored_of(baseline)
+    return (
+        "no case has a scored trial on both sides: "
+        f"{scored} of {of} trials have a score here, {scored_before} of {of_before} in the baseline"
+    )
+
+
+def _scored_of(scores: FunctionScores) -> tuple[int, int]:
+    return sum(map(len, scores.of_case.values())), len(scores.side.every_trial())
+
+
+def _why_errored_or_without_value(pairing: Pairing) -> str:
+    """Check both over all cases of each side, errors over those that were asked anew too."""
+    current, baseline = pairing.current, pairing.baseline
+    again = "run again, only what got no reply is asked anew"
+    sides = (
+        (current, current.counts(), "here", again),
+        (baseline, pairing.baseline_counts(), "in the baseline", "record the baseline again"),
+    )
+    for scores, every, where, remedy in sides:
+        touched = scores.counts(pairing.touched) if every.errored else every
+        for counts, of_what in ((every, ""), (touched, " of the cases asked anew")):
+            if too_many_errored(counts.errored, ran=counts.scored + counts.errored):
+                share = f"{counts.errored} of {counts.scored + counts.errored} trials{of_what}"
+                return f"{share} errored {where}, more than 5 %: {remedy}"
+        if every.without_value > MOST_WITHOUT_VALUE * every.scored + ROUNDING:
+            return (
+                f"{every.without_value} of {every.scored} scored trials {where} have no value "
+                f"for {pairing.metric}, more than 5 %: {_how_to_have(pairing.metric)}"
+            )
+    return ""
+
+
+def _why_trials_skipped(pairing: Pairing) -> str:
+    """Check whether common cases skip trials that the baseline did not skip.
+
+    A trial that skips itself chooses by what its case is judged. Trials are counted that
+    both runs came to, so that more repeats on one side do not weigh.
+    """
+    if not any(trial.outcome is Outcome.SKIPPED for trial in pairing.current.side.every_trial()):
+        return ""
+    before, after = (
+        {
+            (pair.case, trial.index): trial.outcome is Outcome.SKIPPED
+            for pair in pairing.pairs
+            for trial in side.trials[pair.case]
+        }
+        for side in (pairing.baseline.side, pairing.current.side)
+    )
+    common = before.keys() & after.keys()
+    skipped, skipped_before = (sum(side[trial] for trial in common) for side in (after, before))
+    if skipped - skipped_before <= max(1, MOST_SKIPPED * len(common) + ROUNDING):
+        return ""
+    return (
+        f"{skipped} of {len(common)} trials of the common cases are skipped here and "
+        f"{skipped_before} in the baseline, over 5 % more: what is skipped is not judged, "
+        "so let such trials fail, or skip the whole case"
+    )
+
+
+def _how_to_have(metric: str) -> str:
+    """Say what it takes for every trial to have a value."""
+    if metric not in MEASURED_METRICS:
+        return f'record it in every trial, by llm_score(value, "{metric}"), or gate on another'
+    needs = {
+        SECONDS_METRIC: "it is that of calls which the plugin sees",
+        TOKENS_METRIC: "it takes replies that count their tokens",
+        COST_METRIC: "it takes replies that count their tokens, and a price above 0 for their "
+        "model, as a line of llm_prices",
+    }
+    return f"{needs[metric]}, and trials that did not crash"
+
+
+def _why_cases_lost(pairing: Pairing, *, rules: GateRules) -> str:
+    scored = len(pairing.baseline.scored_cases)
+    if pairing.in_full and len(pairing.lost) > rules.max_gone * scored + ROUNDING:
+        return (
+            f"{len(pairing.lost)} of the {scored} cases scored in the baseline are gone or "
+            f"skipped here, more than the {100 * rules.max_gone:g} % of llm_max_gone: "
+            "raise it in the ini file if that is meant"
+        )
+    unscored = [case for case in pairing.touched if not pairing.current.of_case[case]]
+    if len(unscored) > MOST_UNSCORED * len(pairing.touched) + ROUNDING:
+        return (
+            f"{len(unscored)} of the {len(pairing.touched)} cases asked anew have no scored "
+            "trial here, more than 10 %: run again, only what got no reply is asked anew"
+        )
+    return ""

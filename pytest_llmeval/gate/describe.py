@@ -1,0 +1,149 @@
+"""Means of one run with their intervals, and the description of a run compared with nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from pytest_llmeval.gate.decision_table import never_recorded
+from pytest_llmeval.gate.draws import chained, draws_of
+from pytest_llmeval.gate.pairing import Pairing
+from pytest_llmeval.gate.results import (
+    CaseDescription,
+    FunctionDescription,
+    Interval,
+    ends_off_scale,
+)
+from pytest_llmeval.gate.scoring import CostOf, FunctionScores, Scored, scores_of
+from pytest_llmeval.records import Run
+from pytest_llmeval.stats.intervals import (
+    MeanInterval,
+    mean_interval,
+    pass_rate_interval,
+    wilson_interval,
+    within_share,
+)
+from pytest_llmeval.stats.multiplicity import holm
+from pytest_llmeval.stats.planning.expected import expect_mean
+from pytest_llmeval.stats.significance.repeats import DRIFT_LEVEL
+
+MOST_WORST = 5
+
+
+def describe(
+    run: Run, *, alpha: float = 0.05, cost_of: CostOf | None = None
+) -> tuple[FunctionDescription, ...]:
+    """Describe a run that is held against nothing.
+
+    Args:
+        run: the run.
+        alpha: what may lie beyond each end of an interval, in (0, 0.5).
+        cost_of: dollars of a call, for the metric ``cost``; None for no prices.
+
+    Returns:
+        A description for each test function and gated metric, in order of collection.
+    """
+    described = [_describe(scores, alpha=alpha) for scores in scores_of(run, cost_of=cost_of)]
+    # Of nine functions without drift one in eleven runs had one below the level.
+    adjusted = iter(holm([one.drift_p for one in described if one.drift_p is not None]))
+    return tuple(
+        one if one.drift_p is None else replace(one, drifts=next(adjusted) < DRIFT_LEVEL)
+        for one in described
+    )
+
+
+def _describe(scores: FunctionScores, *, alpha: float) -> FunctionDescription:
+    found = mean_of_cases(scores, scores.scored_cases, alpha=alpha)
+    later = expect_mean(scores.samples, confidence=1 - 2 * alpha) if scores.samples else None
+    lacking = never_recorded([scores.side], scores.metric)
+    return FunctionDescription(
+        function=scores.function,
+        metric=scores.metric,
+        better=scores.better,
+        cases=len(scores.side.cases),
+        scored_cases=len(scores.scored_cases),
+        units=found.units if found else 0,
+        trials=scores.counts(),
+        mean=found.mean if found else None,
+        interval=found.interval if found else None,
+        interval_level=1 - 2 * alpha if found and found.interval else None,
+        worst=_worst(scores, alpha=alpha),
+        prediction=later.interval if later else None,
+        prediction_by_repeats=later.by_repeats if later else None,
+        prediction_level=1 - 2 * alpha if later and later.interval else None,
+        drift_p=later.drift_p if later else None,
+        why=f"{scores.function}: {lacking.why}" if lacking else "",
+    )
+
+
+def _worst(scores: FunctionScores, *, alpha: float) -> tuple[CaseDescription, ...]:
+    sign = 1 if scores.better == "higher" else -1
+    means = {case: scores.of_case[case].mean for case in scores.scored_cases}
+    best = 1.0 if scores.is_pass else max((sign * mean for mean in means.values()), default=0.0)
+    short = [case for case in means if sign * means[case] < best]
+    found = []
+    for case in sorted(short, key=lambda case: sign * means[case])[:MOST_WORST]:
+        values = scores.of_case[case].values
+        ends = wilson_interval(sum(values), len(values), alpha=alpha) if scores.is_pass else None
+        found.append(CaseDescription(case=case, mean=means[case], scores=values, interval=ends))
+    return tuple(found)
+
+
+def mean_of_cases(
+    scores: FunctionScores, cases: Iterable[str], *, alpha: float
+) -> MeanInterval | None:
+    """Estimate the mean over some cases of one run, None if none of them has a value.
+
+    Args:
+        scores: of the function in the run.
+        cases: ids of which the mean is wanted.
+        alpha: what may lie beyond each end, in (0, 0.5).
+    """
+    names = sorted(case for case in cases if scores.of_case[case])
+    if not names:
+        return None
+    values = [scores.of_case[name] for name in names]
+    return _interval_of_mean(values, scores.units_of(names), scores=scores, alpha=alpha)
+
+
+def intervals_of_sides(
+    pairing: Pairing, *, alpha: float
+) -> tuple[Interval | None, Interval | None]:
+    """Estimate the mean of the baseline and that of this run, each by itself.
+
+    They say nothing of the difference, whose spread is another: cases are paired.
+
+    Args:
+        pairing: with at least one common case.
+        alpha: what may lie beyond each end, in (0, 0.5).
+
+    Returns:
+        The ends, two-sided; None where nothing can be said about chance.
+    """
+    pairs = pairing.pairs
+    # a replay stands for all that the baseline has of it, so that the means add up
+    before = [one.baseline if one.kind else one.every_baseline for one in pairs]
+    after = [one.current if one.kind else one.every_baseline for one in pairs]
+    return _ends(pairing, before, alpha=alpha), _ends(pairing, after, alpha=alpha)
+
+
+def _ends(pairing: Pairing, scored: Sequence[Scored], *, alpha: float) -> Interval | None:
+    # within one side every shared draw ties, as nothing cancels it
+    draws = [draws_of(one.trials) if pairing.calls.shared else () for one in scored]
+    cases = map(pairing.case, pairing.pairs)
+    units = chained([(c.cluster, c.topic, own) for c, own in zip(cases, draws, strict=True)])
+    found = _interval_of_mean(scored, units, scores=pairing.baseline, alpha=alpha)
+    return ends_off_scale(found.interval, pairing.scale)
+
+
+def _interval_of_mean(
+    scored: Sequence[Scored], units: Sequence[int], *, scores: FunctionScores, alpha: float
+) -> MeanInterval:
+    """Estimate the mean over some cases of one run, on the scale of their values."""
+    means = [each.mean for each in scored]
+    if scores.is_pass:
+        return pass_rate_interval(means, units, trials=sum(map(len, scored)), alpha=alpha)
+    found = mean_interval(means, units, alpha=alpha)
+    if found.interval is None or scores.scale != "linear":
+        return found
+    return replace(found, interval=within_share(found.interval, [one.values for one in scored]))

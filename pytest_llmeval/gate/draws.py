@@ -1,0 +1,194 @@
+"""Draws of two runs: whether a case is a replay, and which cases share chance.
+
+Draw ids decide, never the texts of replies: with short replies many a new draw reads
+like the old one, and leaving those out of the test multiplies its false alarms.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from pytest_llmeval.records import Call, Slot, Trial
+
+if TYPE_CHECKING:
+    from pytest_llmeval.gate.scoring import Scored
+
+ChangeKind = Literal["request", "redrawn", "score", "unseen"]
+CasesAndTrials = Mapping[str, Sequence[Trial]]
+# label of its cluster, digest of its topic, ids of its draws
+Ties = tuple[str | None, str | None, Iterable[str]]
+
+
+class CallsOfBoth:
+    """The calls of a function in two runs, compared once for all its metrics.
+
+    Attributes:
+        shared: ids of the draws that more than one case has, in whichever run. No other
+            draw can tie one case to another.
+    """
+
+    def __init__(self, baseline: CasesAndTrials, current: CasesAndTrials) -> None:
+        self.shared = frozenset(_draws_of_several_cases(baseline, current))
+        self._kinds: dict[tuple[str, tuple[int, ...]], ChangeKind | None] = {}
+
+    def first_kind(self, baseline: Sequence[Trial], current: Sequence[Trial]) -> ChangeKind | None:
+        """Tell of what kind the first call of a case is that differs, None if none does.
+
+        Args:
+            baseline: trials of the case in the baseline, at least one, index ascending.
+            current: those of the same indices in this run.
+        """
+        trials = baseline[0].case, tuple([trial.index for trial in baseline])
+        if trials not in self._kinds:
+            pairs = zip(baseline, current, strict=True)
+            kinds = (_kind_of_calls(one.calls, other.calls) for one, other in pairs)
+            self._kinds[trials] = next((kind for kind in kinds if kind is not None), None)
+        return self._kinds[trials]
+
+
+def _draws_of_several_cases(*sides: CasesAndTrials) -> Iterator[str]:
+    owners: dict[str, str] = {}
+    for trials_by_case in sides:
+        for case, trials in trials_by_case.items():
+            for trial in trials:
+                for call in trial.calls:
+                    if call.draw is not None and owners.setdefault(call.draw, case) != case:
+                        yield call.draw
+
+
+def _kind_of_calls(baseline: Sequence[Call], current: Sequence[Call]) -> ChangeKind | None:
+    """Compare the calls of one trial, regardless of the order in which they were made."""
+    if len(baseline) == len(current) and all(map(_is_replay, baseline, current)):
+        return None  # the usual case, in the usual order
+    before, after = _unmatched(baseline, current), _unmatched(current, baseline)
+    if not before and not after:
+        return None
+    if not before or not after:
+        return "request"
+    keys_before, keys_after = {call.key for call in before}, {call.key for call in after}
+    asked_on_both = before[0].key in keys_after and after[0].key in keys_before
+    return "redrawn" if asked_on_both else "request"
+
+
+def _is_replay(baseline: Call, current: Call) -> bool:
+    # a request without a reply is nobody's draw, not even where it failed on both sides
+    return (
+        current.draw is not None
+        and baseline.draw == current.draw
+        and baseline.key == current.key
+        and baseline.slot == current.slot
+    )
+
+
+def _unmatched(calls: Sequence[Call], others: Sequence[Call]) -> list[Call]:
+    """Return the calls, as recorded, of which the others do not hold the very draw."""
+    held: Counter[tuple[str, Slot, str | None]] = Counter(
+        (call.key, call.slot, call.draw) for call in others if call.draw is not None
+    )
+    unmatched = []
+    for call in calls:
+        draw = call.key, call.slot, call.draw
+        if held[draw]:
+            held[draw] -= 1
+        else:
+            unmatched.append(call)
+    return unmatched
+
+
+def common_trials(baseline: Scored, current: Scored) -> tuple[Scored, Scored]:
+    """Return the trials that are scored on both sides, in step, index ascending."""
+    before, after = baseline.indices, current.indices
+    if before == after:
+        return baseline, current
+    common = set(before).intersection(after)
+    return baseline.only(common), current.only(common)
+
+
+def kind_of_change(baseline: Scored, current: Scored, calls: CallsOfBoth) -> ChangeKind | None:
+    """Tell what made a case a changed one.
+
+    Args:
+        baseline: its scored trials in the baseline, at least one.
+        current: its scored trials in this run, likewise.
+        calls: those of all trials of its function.
+
+    Returns:
+        None for an unchanged case: in every trial scored on both sides there are calls,
+        all of them the baseline's own draws, and the scores are equal. Otherwise the kind
+        of the first call that differs; without one ``score`` if only a score differs in
+        a trial with calls, else ``unseen``.
+    """
+    before, after = common_trials(baseline, current)
+    if not before:
+        return _kind_without_common_trials(baseline.trials, current.trials)
+    first = calls.first_kind(before.trials, after.trials)
+    if first is not None:
+        return first
+    called = [bool(trial.calls) for trial in before.trials]
+    if any(map(operator.ne, *(itertools.compress(s.values, called) for s in (before, after)))):
+        return "score"
+    return None if all(called) else "unseen"
+
+
+def _kind_without_common_trials(baseline: Sequence[Trial], current: Sequence[Trial]) -> ChangeKind:
+    keys, current_keys = (
+        {call.key for trial in trials for call in trial.calls} for trials in (baseline, current)
+    )
+    if keys != current_keys:
+        return "request"
+    return "redrawn" if keys else "unseen"
+
+
+def draws_of(trials: Iterable[Trial]) -> set[str]:
+    """Return the ids of all draws that some trials used."""
+    return {call.draw for trial in trials for call in trial.calls if call.draw is not None}
+
+
+def all_repeats_identical(samples: Iterable[Scored]) -> bool:
+    """Tell whether the stored digests show that repeats were one and the same draw.
+
+    Args:
+        samples: the scored trials of each changed case on each side. Equal scores are no
+            evidence, so trials without digests show nothing.
+    """
+    repeated = [sample for sample in samples if len(sample) > 1]
+    return bool(repeated) and all(map(_same_replies, repeated))
+
+
+def _same_replies(sample: Scored) -> bool:
+    lists = {tuple(call.reply_sha256 for call in trial.calls) for trial in sample.trials}
+    replies = next(iter(lists))
+    return len(lists) == 1 and bool(replies) and None not in replies
+
+
+def chained(cases: Sequence[Ties]) -> tuple[int, ...]:
+    """Number the units of cases: those that share chance, by whatever chain, are one unit.
+
+    Args:
+        cases: what ties each to others.
+
+    Returns:
+        A number for each case; equal numbers are one unit.
+    """
+    leader = list(range(len(cases)))
+    first_with: dict[tuple[str, str], int] = {}
+    for at, (cluster, topic, draws) in enumerate(cases):
+        ties = {("draw", draw) for draw in draws}
+        ties |= {("cluster", cluster)} if cluster is not None else set()
+        ties |= {("topic", topic)} if topic is not None else set()
+        tied_to = {first_with.setdefault(tie, at) for tie in ties}
+        for first in tied_to:
+            one, other = _root(leader, at), _root(leader, first)
+            leader[max(one, other)] = min(one, other)
+    return tuple(_root(leader, at) for at in range(len(cases)))
+
+
+def _root(leader: list[int], at: int) -> int:
+    while leader[at] != at:
+        leader[at] = leader[leader[at]]  # halves the path for those that follow
+        at = leader[at]
+    return at

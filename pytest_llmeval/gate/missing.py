@@ -1,0 +1,256 @@
+"""Functions and metrics that the baseline has and this run lacks: left out, given up, or gone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+
+from pytest_llmeval.gate.results import NotJudged
+from pytest_llmeval.gate.scoring import Side, bare, gated_metrics, sides_of
+from pytest_llmeval.records import Run, filters_of, is_below, paths_of
+
+_ENTRY = re.compile(r"(?P<function>.*[^:]):(?P<metric>[^:]+)")
+_BY_NAME = ("-k ", "-m ", "--deselect=")
+
+Sides = Mapping[str, Side]
+
+
+def not_judged(
+    sides: Sides,
+    current: Sides,
+    *,
+    baseline: Run,
+    run: Run,
+    typed: Sequence[str] | None,
+    lost: Collection[str],
+) -> tuple[NotJudged, ...]:
+    """Name the functions of the baseline that the user left out, or that were not reached.
+
+    Args:
+        sides: the functions of the baseline; ``current`` those of the run.
+        current: see ``sides``.
+        baseline: the run that is compared with.
+        run: the run that is judged.
+        typed: what the user typed of its selection; None if all of it was meant.
+        lost: files of the baseline that are not there any more: nobody leaves those out.
+    """
+    found = []
+    for function, side in sides.items():
+        if function not in current:
+            is_lost = function.partition("::")[0] in lost
+            if not is_lost and _was_meant(function, baseline=baseline, run=run, typed=typed):
+                found.append(NotJudged(function=function, cases=len(side.cases), why="deselected"))
+        elif not current[function].every_trial():
+            found.append(NotJudged(function=function, cases=len(side.cases), why="not run"))
+    return tuple(found)
+
+
+class Missing:
+    """What the baseline gates and this run does not, although nobody left it out by hand.
+
+    Attributes:
+        functions: those that were not collected, in the order of the baseline.
+        given_up: what is not missed, functions with the metric "".
+    """
+
+    def __init__(
+        self,
+        sides: Sides,
+        current: Sides,
+        *,
+        left_out: Iterable[NotJudged],
+        entries: Sequence[str],
+        baseline: Run,
+        main: Run | None,
+    ) -> None:
+        """Find what is gone, and what of it is given up.
+
+        Args:
+            sides: the functions of the baseline; ``current`` those of the run.
+            current: see ``sides``.
+            left_out: the functions that were left out by hand.
+            entries: functions, or ``function:metric``, that are given up; or patterns of them.
+            baseline: the run that is compared with.
+            main: where the baseline is an anchor, the baseline proper: what is gone from that
+                as well was given up before.
+        """
+        unknown = {one.function for one in left_out}
+        self.functions = tuple(name for name in sides if name not in {*current, *unknown})
+        self._metrics = tuple(
+            (name, metric)
+            for name in sides
+            if name in current
+            for metric in gated_metrics(sides[name])
+            if metric not in gated_metrics(current[name])
+        )
+        gone = {*self._metrics, *((name, "") for name in self.functions)}
+        settled = gone - _gated(sides_of(main)) if main else set()
+        recorded = (main or baseline).rules.get("accept_gone")
+        self._known = recorded if isinstance(recorded, tuple) else ()
+        self._sides, self._current, self._entries = sides, current, entries
+        self._reasons = {entry: self._why_void(entry) for entry in entries}
+        valid = [entry for entry in entries if not self._reasons[entry]]
+        given_up = {one for one in gone if any(_names(entry, *one) for entry in valid)}
+        self.given_up = frozenset(settled | given_up)
+        self._missed = gone - self.given_up
+        # what did not run may be gone or not
+        self._maybe = gone | {one for one in _gated(sides) if one[0] in unknown}
+
+    def why(self, function: str) -> str:
+        """Say that a function is gone, and both ways to say that it was meant."""
+        if (function, "") in self.given_up:
+            return ""
+        old, new = _renaming(function, baseline=self._sides, current=self._current)
+        cases = len(self._sides[function].cases)
+        return (
+            f"the baseline has it (cases: {cases}), and it was not collected "
+            f"here. Say in the ini file  llm_renamed = {old} -> {new}  if it was renamed, or  "
+            f"llm_accept_gone = {self._form(function)}  if it is given up"
+        )
+
+    def notes_on_metrics(self) -> Iterator[str]:
+        """Say which metrics are gated in the baseline alone."""
+        for function, metric in self._metrics:
+            name = f"{function}:{metric}"
+            if (function, metric) in self.given_up:
+                yield f"{name} is gated no more, as llm_accept_gone says"
+            else:
+                yield (
+                    f"{name} is gated in the baseline and not here: it stays gated, unless the ini "
+                    f"file gives it up by  llm_accept_gone = {self._form(function, metric)}"
+                )
+
+    def notes_on_entries(self) -> Iterator[str]:
+        """Say which entries of ``llm_accept_gone`` give nothing up, and why."""
+        for entry, why in self._reasons.items():
+            if why and any(_names(entry, *one) for one in self._missed):
+                yield f"llm_accept_gone names {entry!r}, which gives nothing up: {why}"
+        cases = [case for side in self._sides.values() for case in side.cases]
+        for entry in self._entries:
+            if any(_names(entry, *one) for one in self._maybe):
+                continue
+            why = "nothing of that name is gone"
+            if any(f"::{case}".endswith(f"::{entry}") for case in cases):
+                why = "cases within a function go by llm_max_gone"
+            yield f"llm_accept_gone names {entry!r}, and {why}: remove the line"
+
+    def _why_void(self, entry: str) -> str:
+        """Say why an entry gives nothing up, whatever it names; "" if it may."""
+        if entry in self._known:
+            return (
+                "the baseline's ini file had that line already: remove it, or write what is given "
+                "up now in another form"
+            )
+        parts = [part for part in _parts(entry) if part]
+        alike = [one for one in _gated(self._sides) if bool(one[1]) is (len(parts) > 1)]
+        are_patterns = all(set("*?[") & set(part) for part in parts)
+        if are_patterns and all(_names(entry, *one) for one in alike):
+            of_all = "gated metric" if len(parts) > 1 else "function"
+            return f"it fits every {of_all} of the baseline: name what is gone"
+        return ""
+
+    def _form(self, function: str, metric: str = "") -> str:
+        """Write an entry for ``llm_accept_gone`` that is not among those known already."""
+        end = f":{metric}" if metric else ""
+        forms = [f"{spelling}{end}" for spelling in _spellings(function)[1:]]
+        return next((one for one in forms if one not in self._known), forms[0])
+
+
+def _gated(sides: Sides) -> set[tuple[str, str]]:
+    """Return every function, with the metric "", and every gated metric of it."""
+    return {(name, metric) for name, side in sides.items() for metric in ("", *gated_metrics(side))}
+
+
+def _was_meant(function: str, *, baseline: Run, run: Run, typed: Sequence[str] | None) -> bool:
+    """Tell whether a function of the baseline is missing because the user asked for others."""
+    if typed is None:
+        if not run.complete:
+            return True
+        typed = run.selection
+    if {"--lf", "--stepwise"}.intersection(typed):
+        return True  # pytest does not tell what they leave out
+    if paths_of(typed) and not any(_reaches(path, function) for path in paths_of(run.selection)):
+        return True
+    was_collected = function in run.partial
+    return any(
+        was_collected if option.startswith(_BY_NAME) else _ignores(option, function)
+        for option in filters_of(typed) - filters_of(baseline.selection)
+    )
+
+
+def _renaming(function: str, *, baseline: Sides, current: Sides) -> tuple[str, str]:
+    """Guess what became of a function: its node id or the folder, file or class above, and both."""
+    new = _counterpart(function, baseline=baseline, current=current)
+    if new is None:
+        return function, "NEW_NODE_ID"
+    above, above_new = _parting(function, new)
+    inside = [name for name in baseline if is_below(name, above)]
+    moved_together = len(inside) > 1 and all(
+        name not in current and above_new + name.removeprefix(above) in current for name in inside
+    )
+    is_free = all(name in inside or not is_below(name, above_new) for name in baseline)
+    return (above, above_new) if above_new and moved_together and is_free else (function, new)
+
+
+def _counterpart(function: str, *, baseline: Sides, current: Sides) -> str | None:
+    """Find the new function that has the name of one that is gone, or else its cases."""
+    new = [name for name in current if name not in baseline]
+    named = [name for name in new if bare(name) == bare(function)]
+    if named:
+        shortest = min(len(_parting(function, name)[0]) for name in named)
+        found = [name for name in named if len(_parting(function, name)[0]) == shortest]
+        return found[0] if len(found) == 1 else None
+    cases, file = _brackets(baseline, function), function.partition("::")[0]
+    alike = [name for name in new if _brackets(current, name) == cases]
+    rivals = [n for n in baseline if n not in current and _brackets(baseline, n) == cases]
+    for where in (f"{file}::", ""):
+        found = [name for name in alike if name.startswith(where)]
+        if len(found) == 1 == sum(name.startswith(where) for name in rivals):
+            return found[0]
+    return None
+
+
+def _parting(old: str, new: str) -> tuple[str, str]:
+    """Return the beginnings of two node ids, without the names at their ends that are equal."""
+    ends, ends_new = (re.split(r"(/|::)", name) for name in (old, new))
+    while ends and ends_new and ends[-1] == ends_new[-1]:
+        ends.pop()
+        ends_new.pop()
+    return "".join(ends), "".join(ends_new)
+
+
+def _brackets(sides: Sides, function: str) -> set[str]:
+    """Return what tells the cases of a function apart."""
+    return {id_.removeprefix(function) for id_ in sides[function].cases}
+
+
+def _reaches(path: str, function: str) -> bool:
+    """Tell whether a path argument selects cases of a function."""
+    return path == "." or is_below(function, path) or path.startswith(f"{function}[")
+
+
+def _ignores(option: str, function: str) -> bool:
+    path = PurePosixPath(function.partition("::")[0])
+    pattern = option.partition("=")[2]
+    return any(fnmatchcase(str(part), pattern) for part in (path, *path.parents))
+
+
+def _names(entry: str, function: str, metric: str) -> bool:
+    """Tell whether an entry of ``llm_accept_gone`` names a function, or a metric of it."""
+    wanted, of_metric = _parts(entry)
+    if bool(metric) is not bool(of_metric) or not fnmatchcase(metric, of_metric):
+        return False
+    return any(fnmatchcase(spelling, wanted) for spelling in _spellings(function))
+
+
+def _parts(entry: str) -> tuple[str, str]:
+    parts = _ENTRY.fullmatch(entry)
+    return (parts["function"], parts["metric"]) if parts else (entry, "")
+
+
+def _spellings(function: str) -> list[str]:
+    """Return the file of a function, its node id, and what of that follows each ``::``."""
+    names = function.split("::")
+    return [names[0], *("::".join(names[at:]) for at in range(len(names)))]

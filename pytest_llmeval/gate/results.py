@@ -1,0 +1,314 @@
+"""Records of a comparison with a baseline, and of a run that is compared with nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+from pytest_llmeval.gate.draws import ChangeKind
+from pytest_llmeval.gate.scoring import Scale, Scored, TrialCounts
+from pytest_llmeval.records import Better
+
+Interval = tuple[float, float]
+Method = Literal[
+    "paired-t",
+    "log-ratio",
+    "crossed",
+    "sign-flip",
+    "mcnemar",
+    "mcnemar-exact",
+    "mcnemar-mid-p",
+    "same-shift",
+    "exact-within-case",
+    "whole-repeats",
+    "welch",
+    "cmh",
+    "chi-square",
+    "chi-square-plain",
+    "two-proportion-z",
+    "none",
+]
+RuledOutBy = Literal["interval", "smallest_drop", "share"]
+
+
+class Verdict(StrEnum):
+    """The word for a comparison; the first that is present is that of the whole run."""
+
+    REGRESSED = "regressed"
+    NOT_COMPARABLE = "not_comparable"
+    INCONCLUSIVE = "inconclusive"
+    IMPROVED = "improved"
+    NO_SIGNIFICANT_CHANGE = "no_significant_change"
+    UNCHANGED = "unchanged"
+    GONE = "gone"
+    NEW = "new"
+    NOT_GATED = "not_gated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseComparison:
+    """One common case.
+
+    Attributes:
+        kind: what made it a changed case; None for an unchanged one.
+        difference: d_i, negative is worse; exactly 0 if unchanged. Of logarithms where
+            ratios are compared; the means are geometric ones then.
+        scale: of the values.
+        every_baseline: all scored trials of the baseline; ``every_current`` of this run.
+        baseline: those trials of the baseline that enter d_i; ``current`` of this run.
+    """
+
+    case: str
+    kind: ChangeKind | None
+    difference: float
+    scale: Scale
+    every_baseline: Scored
+    every_current: Scored
+    baseline: Scored
+    current: Scored
+
+    @property
+    def baseline_scores(self) -> tuple[float, ...]:
+        """All values of the baseline, by trial index."""
+        return tuple(off_scale(value, self.scale) for value in self.every_baseline.values)
+
+    @property
+    def scores(self) -> tuple[float, ...]:
+        """All values of this run, by trial index."""
+        return tuple(off_scale(value, self.scale) for value in self.every_current.values)
+
+    @property
+    def baseline_mean(self) -> float:
+        """The mean of the values of the baseline that enter d_i."""
+        return off_scale(self.baseline.mean, self.scale)
+
+    @property
+    def mean(self) -> float:
+        """The mean of the values of this run that enter d_i."""
+        return off_scale(self.current.mean, self.scale)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """How much was compared, by which method, and by how much the two runs differ.
+
+    Attributes:
+        cases: m, the common cases. ``changed`` is k, ``touched`` the touched cases.
+        baseline_cases: cases of this function in the baseline.
+        units: u, the independent units that hold changed cases; ``effective_units`` is u*.
+        difference: the suite effect D, negative is worse; None without common cases.
+        difference_changed: mean difference of the changed cases.
+        baseline_mean_interval: of the mean by itself, for cases like these, at level
+            1 - 2 alpha; None where chance cannot be judged. ``mean_interval`` likewise.
+    """
+
+    cases: int = 0
+    baseline_cases: int = 0
+    changed: int = 0
+    touched: int = 0
+    changed_kinds: Mapping[ChangeKind, int] = field(default_factory=dict)
+    units: int = 0
+    effective_units: float = 0.0
+    method: Method = "none"
+    difference: float | None = None
+    difference_changed: float | None = None
+    baseline_mean: float | None = None
+    mean: float | None = None
+    baseline_mean_interval: Interval | None = None
+    mean_interval: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """How far chance explains an effect, and what could have been seen.
+
+    Attributes:
+        statistic: of the test: t, z, chi-square, or the total of a permutation test; ``t``
+            is that of a t-test over cases alone. ``dof`` are its degrees of freedom, None
+            where it has none.
+        p: one-sided, for a drop beyond the margin; ``p_improved`` for an improvement.
+        p_adjusted: for the ``family_size`` comparisons that share the error rate.
+        smallest_detectable_drop: the drop beyond the margin found in 4 of 5 builds.
+        ruled_out_by: which half of row 10 held, else None.
+        ratio: current / baseline, of the geometric means; None on the linear scale.
+        ratio_interval: of the ratio, at ``interval_level``.
+        wordings: in how many wordings the common cases put their questions, 0 where the
+            test names none. With the method ``crossed`` the claim is one about wordings in
+            general, else about these.
+        p_within_case: the exact test's p for a drop, None where units hold several cases.
+        identical_repeats: all repeats were one draw (a fixed seed, say).
+        settle_cases: about how many more cases would settle an inconclusive comparison.
+        settle_repeats: about how many repeats a case would settle it instead.
+    """
+
+    t: float | None = None
+    statistic: float | None = None
+    dof: float | None = None
+    p: float | None = None
+    p_improved: float | None = None
+    p_adjusted: float | None = None
+    p_improved_adjusted: float | None = None
+    family_size: int = 0
+    interval: Interval | None = None
+    interval_level: float | None = None
+    smallest_detectable_drop: float | None = None
+    ruled_out_by: RuledOutBy | None = None
+    ratio: float | None = None
+    ratio_interval: Interval | None = None
+    wordings: int = 0
+    p_within_case: float | None = None
+    identical_repeats: bool = False
+    settle_cases: int | None = None
+    settle_repeats: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionComparison:
+    """The comparison of one test function on one metric.
+
+    Every figure is on the scale of the whole suite of common cases unless it says
+    otherwise; what could not be computed is None, never 0. On the scale ``log`` differences,
+    interval and smallest drop are of natural logarithms, means are geometric ones.
+
+    Attributes:
+        row: the row of the decision table that gave the verdict, 1 to 11; 0 for a metric
+            that is not gated.
+        why: one plain sentence for the verdicts that need one (rows 2 to 5, 7), else "".
+        fails: this comparison turns the build red (strictness included).
+        partial: not every case of the function was collected here.
+        only_here: ids collected here and not in the baseline; ``only_in_baseline`` the reverse.
+        only_here_mean: mean of those that have a value, with its interval as ``mean_interval``.
+        mismatched: ids on both sides that are made from positions and whose parameters differ.
+        compared: one for each common case, in the order of the baseline.
+    """
+
+    function: str
+    metric: str
+    better: Better
+    scale: Scale = "linear"
+    verdict: Verdict
+    row: int
+    why: str = ""
+    fails: bool = False
+    partial: bool = False
+    effect: Effect = field(default_factory=Effect)
+    evidence: Evidence = field(default_factory=Evidence)
+    baseline_trials: TrialCounts = field(default_factory=TrialCounts)
+    trials: TrialCounts = field(default_factory=TrialCounts)
+    only_here: tuple[str, ...] = ()
+    only_here_mean: float | None = None
+    only_here_interval: Interval | None = None
+    only_in_baseline: tuple[str, ...] = ()
+    mismatched: tuple[str, ...] = ()
+    compared: tuple[CaseComparison, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotJudged:
+    """A test function of the baseline of which nothing was run here.
+
+    Attributes:
+        cases: how many the baseline has.
+        why: ``deselected`` by what the user typed; ``not run`` before the session ended.
+    """
+
+    function: str
+    cases: int
+    why: Literal["deselected", "not run"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A run held against a baseline.
+
+    Attributes:
+        verdict: the first present of the verdicts, in the order of ``Verdict``.
+        fails: the build is to be turned red.
+        why: one plain sentence if the whole comparison fails for a reason of its own
+            (nothing was compared), else "".
+        functions: in the order of collection, those only in the baseline last.
+        ungated: the metrics that are described beside them, in the same order. Their interval
+            is not adjusted, and None with fewer than 6 independent changed cases.
+        not_judged: the functions of the baseline that did not run, in its order.
+        notes: what is odd about the rules.
+    """
+
+    verdict: Verdict
+    fails: bool
+    why: str = ""
+    functions: tuple[FunctionComparison, ...] = ()
+    ungated: tuple[FunctionComparison, ...] = ()
+    not_judged: tuple[NotJudged, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseDescription:
+    """One case with a score, in a run that is compared with nothing.
+
+    Attributes:
+        mean: of its scores; for ``pass`` that is hits / trials.
+        scores: all values of its scored trials, by trial index.
+        interval: Wilson's of a pass rate, two-sided, at the level of the function's own;
+            None for other scores.
+    """
+
+    case: str
+    mean: float
+    scores: tuple[float, ...]
+    interval: Interval | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionDescription:
+    """One test function on one gated metric, in a run that is compared with nothing.
+
+    Attributes:
+        cases: cases collected; ``scored_cases`` those with a value.
+        units: independent units among the scored cases.
+        mean: over the scored cases of their means, None without one.
+        interval: of that mean for cases like these, two-sided, at ``interval_level``. None
+            where chance cannot be judged: fewer than two units, or scores other than
+            ``pass`` without any spread. Never a point.
+        prediction: where the mean of a later run of these very cases, with as many repeats,
+            is expected, two-sided, at ``prediction_level``; None where nothing can be said.
+        prediction_by_repeats: the same from the means of whole repeats alone (equation 3 of
+            Blackwell et al.); None without any spread.
+        drift_p: chance that the repeats differ as much without drift, None where that cannot
+            be told. Below .01 the prediction is by repeats.
+        drifts: it is below .01 also when adjusted for all functions and metrics of the run.
+        why: one plain sentence where the gate could never judge the metric, else "".
+        worst: the scored cases that fell short, worst first: for ``pass`` those that did
+            not pass every time, for other scores those worse than the best one.
+    """
+
+    function: str
+    metric: str
+    better: Better
+    cases: int
+    scored_cases: int
+    units: int
+    trials: TrialCounts
+    mean: float | None
+    interval: Interval | None
+    interval_level: float | None
+    worst: tuple[CaseDescription, ...]
+    prediction: Interval | None = None
+    prediction_by_repeats: Interval | None = None
+    prediction_level: float | None = None
+    drift_p: float | None = None
+    drifts: bool = False
+    why: str = ""
+
+
+def off_scale(value: float, scale: Scale) -> float:
+    """Return a value as it was before its logarithm was taken, to 12 digits."""
+    return float(f"{math.exp(value):.12g}") if scale == "log" else value
+
+
+def ends_off_scale(ends: Interval | None, scale: Scale) -> Interval | None:
+    """Return the ends of an interval as they were before logarithms were taken."""
+    return (off_scale(ends[0], scale), off_scale(ends[1], scale)) if ends else None
