@@ -1,4 +1,4 @@
-"""What an HTTP status and a vendor's error code mean: every list of them, once.
+"""Meaning of HTTP statuses and of vendors' error codes: every list of them.
 
 Statuses that are about the content of a request are listed. Every other status but a success
 is a failure of the infrastructure: a status nobody thought of must not score a trial.
@@ -45,14 +45,14 @@ _UNPAID_NAMES = (
     "budget_exceeded",
     "insufficient_quota",
 )
-# What codes and types hold that are about an account or its key.
+# Parts of codes and types that are about an account or its key.
 _ACCOUNT_NAME = re.compile(
     r"access_(denied|terminated)|account|(api|expired)_?key|auth|billing|budget_exceeded|"
     r"country|insufficient_(balance|credit|fund)|organi[sz]ation|payment|permission|quota|region",
     re.IGNORECASE,
 )
-# How messages begin that are about them, LiteLLM's own words before an upstream message aside.
-# Only the beginning counts, to the first quotation or colon: what follows may quote the prompt.
+# Beginnings of messages about an account, LiteLLM's own words before an upstream message aside.
+# Only the text before the first quotation or colon counts: the rest may quote the prompt.
 _OWNED = r"(account|api key|billing|credit balance|organi[sz]ation|quota|subscription)\b"
 _ACCOUNT_MESSAGE = re.compile(
     r"(litellm\.\w+: )?(\w+Exception - )?"
@@ -83,7 +83,7 @@ _STATUS_OF_CODE: Mapping[str, int] = {
 
 
 def is_success(status: int) -> bool:
-    """Whether a status is one of 200 to 299."""
+    """Return whether a status is one of 200 to 299."""
     return HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
 
 
@@ -110,7 +110,7 @@ class ReplyError:
 
     @property
     def is_unpaid(self) -> bool:
-        """Whether the account has no money left."""
+        """True where the account has no money left."""
         return any(name in _UNPAID_NAMES for name in self.names)
 
 
@@ -158,7 +158,7 @@ def failure_of(status: int, error: ReplyError) -> Failure:
 
 
 def status_of(error: Mapping[str, object]) -> int:
-    """Tell with which status a plain request would have failed for an error in a stream."""
+    """Return the status with which a plain request would have failed for an error in a stream."""
     code = str(error.get("code"))
     if re.fullmatch("[45][0-9]{2}", code):
         return int(code)
@@ -170,5 +170,5 @@ def status_of(error: Mapping[str, object]) -> int:
 
 
 def _names(error: Mapping[str, object]) -> tuple[str, ...]:
-    told = (error.get("code"), error.get("type"))
-    return tuple(name for name in told if isinstance(name, str) and _NAME.fullmatch(name))
+    names = (error.get("code"), error.get("type"))
+    return tuple(name for name in names if isinstance(name, str) and _NAME.fullmatch(name))

@@ -1,9 +1,10 @@
-"""An HTTP reply, whichever library brought it, and the replies that we word ourselves."""
+"""HTTP replies: read up to a bound, whichever library brings them, or worded by ourselves."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from http import HTTPStatus
@@ -25,7 +26,7 @@ class HttpReply:
         body: decoded bytes.
         seconds: how long this one attempt took, to the last byte; ``first_chunk_seconds`` to
             the first of the body, None where that is not known.
-        facts: what a success says of the call; None for a failure, and until it was read.
+        facts: of the call, as a success tells them; None for a failure, and until it was read.
     """
 
     status: int
@@ -42,7 +43,7 @@ class HttpReply:
 
     @property
     def failure(self) -> Failure:
-        """Whose fault it is that this is no success."""
+        """The kind of failure that this is."""
         return failure_of(self.status, self.error)
 
 
@@ -72,3 +73,44 @@ class ReplyTooLarge(Exception):
         super().__init__(message)
         own = own_failure(HTTPStatus.BAD_GATEWAY, message, code="llmeval_reply_too_large")
         self.reply = replace(own, headers={**own.headers, "x-should-retry": "false"})
+
+
+class Reading:
+    """A reply that is read chunk by chunk, up to a bound.
+
+    Args:
+        most: so many bytes may come.
+
+    Attributes:
+        started: when the reply was asked for, on ``time.perf_counter``.
+        first: after how many seconds the first chunk came; None if none did.
+    """
+
+    def __init__(self, *, most: int = MAX_REPLY_BYTES) -> None:
+        self.started = time.perf_counter()
+        self.first: float | None = None
+        self.most = most
+        self._body = bytearray()
+
+    def add(self, chunk: bytes) -> None:
+        """Take the next chunk.
+
+        Raises:
+            ReplyTooLarge: more came than may be read.
+        """
+        if self.first is None:
+            self.first = time.perf_counter() - self.started
+        self._body += chunk
+        if len(self._body) > self.most:
+            raise ReplyTooLarge(self.most)
+
+    def add_all(self, chunks: Iterable[bytes]) -> bytes:
+        """Take all chunks and return the body; raises as ``add``."""
+        for chunk in chunks:
+            self.add(chunk)
+        return self.body
+
+    @property
+    def body(self) -> bytes:
+        """All chunks that came."""
+        return bytes(self._body)

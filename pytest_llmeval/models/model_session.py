@@ -33,7 +33,7 @@ from pytest_llmeval.settings import Settings
 from pytest_llmeval.vendors import VENDORS
 
 if TYPE_CHECKING:
-    from pytest_llmeval.models.http.plain_http import Wire
+    from pytest_llmeval.models.http.plain_http import PlainHttp
     from pytest_llmeval.models.http.transports import Connections
     from pytest_llmeval.models.providers.function import LoadedFunction
 
@@ -97,7 +97,7 @@ class ModelSession:
         )
         self._functions: dict[str, LoadedFunction] = {}
         self._connections: Connections | None = None
-        self._wire: Wire | None = None
+        self._plain_http: PlainHttp | None = None
         self._opening = fork_safe_lock()
 
     def check(self, name: str) -> None:
@@ -199,13 +199,15 @@ class ModelSession:
         """Post a question of our own once, past the SDKs; see ``Post``."""
         from urllib.request import getproxies
 
-        from pytest_llmeval.models.http.plain_http import Wire
+        from pytest_llmeval.models.http.plain_http import PlainHttp
 
         with self._opening:
-            if self._wire is None and not getproxies():
-                self._wire = Wire(self.retries.limit.seconds, most=self.retries.max_reply_bytes)
-            wire = self._wire
-        sender = self.connections() if wire is None else wire
+            if self._plain_http is None and not getproxies():
+                self._plain_http = PlainHttp(
+                    self.retries.limit.seconds, most=self.retries.max_reply_bytes
+                )
+            plain_http = self._plain_http
+        sender = self.connections() if plain_http is None else plain_http
         return sender.post(url, headers=headers, content=content, deadline=deadline)
 
     def connections(self) -> Connections:
@@ -232,10 +234,10 @@ class ModelSession:
         self.retries.gates.close()
         self.retries.budget.close()
         with self._opening:
-            for opened in (self._connections, self._wire):
+            for opened in (self._connections, self._plain_http):
                 if opened is not None:
                     opened.close()
-            self._connections = self._wire = None
+            self._connections = self._plain_http = None
         self.replies.close()
 
     def _provider(self, name: ModelName, calls: CachedCalls) -> Provider:

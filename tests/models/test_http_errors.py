@@ -10,7 +10,7 @@ from pytest_llmeval.models.http.streams import Expected, settled
 from pytest_llmeval.models.http_errors import read_error, status_of
 from pytest_llmeval.models.http_reply import HttpReply
 from pytest_llmeval.models.limits.retries import is_throttled
-from pytest_llmeval.models.providers.openai import read_facts
+from pytest_llmeval.models.providers.openai import VENDOR
 
 ABOUT_CONTENT = {400, 413, 415, 422, 451}
 
@@ -112,7 +112,7 @@ def test_an_error_of_the_account_told_with_status_200_is_infrastructure(
     body = json.dumps({"type": "error", "error": error}).encode()
     sent = HttpReply(status=200, body=b"data: " + body + b"\n\n" if is_stream else body)
 
-    reply = settled(sent, Expected(read_facts=read_facts, is_stream=is_stream))
+    reply = settled(sent, Expected(read_facts=VENDOR.read_facts, is_stream=is_stream))
 
     assert reply.failure == "infrastructure"
 
@@ -123,7 +123,7 @@ def test_a_numeric_code_in_a_stream_is_its_status_as_text_or_number(code: object
     event = b"data: " + json.dumps({"error": error}).encode() + b"\n\n"
 
     reply = settled(
-        HttpReply(status=200, body=event), Expected(read_facts=read_facts, is_stream=True)
+        HttpReply(status=200, body=event), Expected(read_facts=VENDOR.read_facts, is_stream=True)
     )
 
     assert (reply.status, reply.failure) == (400, "content")

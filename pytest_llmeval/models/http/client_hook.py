@@ -23,9 +23,8 @@ from pytest_llmeval.models.http.exchange import (
     Unanswered,
     reply_for_sdk,
 )
-from pytest_llmeval.models.http.streams import Reading
 from pytest_llmeval.models.http_errors import ANSWERING_STATUSES, failure_of, read_error
-from pytest_llmeval.models.http_reply import HttpReply, ReplyTooLarge
+from pytest_llmeval.models.http_reply import HttpReply, Reading, ReplyTooLarge
 from pytest_llmeval.models.limits.retries import NetworkFailed, TimedOut
 
 # Bytes that are unpacked at a time, as nothing bounds what a library makes of more.
@@ -55,7 +54,16 @@ class Question:
     ) -> None:
         self._library = library
         self._request = request
-        self._sent = _http_request(request, body)
+        url = request.url
+        path, _, query = url.raw_path.decode("ascii").partition("?")
+        self._sent = HttpRequest(
+            method=request.method,
+            origin=f"{url.scheme}://{url.netloc.decode('ascii')}",
+            path=path,
+            query=query,
+            headers=request.headers,
+            body=body,
+        )
         self._exchange = exchange
         self._retries_errors = retries_errors
 
@@ -191,19 +199,6 @@ def uncached(trial: CurrentTrial | None, request: Any) -> Iterator[Callable[...,
         if trial is not None:
             trial.note_unkept(name, lost=f"{name}: {type(exc).__name__}")
         raise
-
-
-def _http_request(request: Any, body: JsonObject) -> HttpRequest:
-    url = request.url
-    path, _, query = url.raw_path.decode("ascii").partition("?")
-    return HttpRequest(
-        method=request.method,
-        origin=f"{url.scheme}://{url.netloc.decode('ascii')}",
-        path=path,
-        query=query,
-        headers=request.headers,
-        body=body,
-    )
 
 
 def _http_reply(library: Any, response: Any, reading: Reading, packed: bytes) -> HttpReply:

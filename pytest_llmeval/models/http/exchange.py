@@ -1,7 +1,7 @@
-"""What becomes of an HTTP request to a model, whichever library carries it.
+"""Answers to HTTP requests to models, whichever library sends them.
 
-A request that is cached gets a stored reply, or a fresh one that is stored first, or
-a reply that says why there is none. The last kind always carries
+A request whose reply is kept is answered by a stored reply, by a fresh one that is stored
+first, or by a reply that says why there is none. That last one always has the header
 ``x-should-retry: false``, so that the SDK reports it instead of trying again.
 """
 
@@ -50,7 +50,7 @@ DROPPED_HEADERS = (*CONNECTION_HEADERS, "location")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """What the exchange has to know of one vendor.
+    """The language of one vendor: its paths, its headers and its replies.
 
     Attributes:
         provider: the first half of a model name.
@@ -59,8 +59,8 @@ class Dialect:
         beta_header: request header that changes what a request means, "" for none.
         read_facts: picks model, fingerprint and tokens out of a reply.
         sampling_in: field of the body that holds the sampling parameters, "" for the body.
-        answers: by the end of its path, what tells whether the reply of a model is an answer;
-            it is given the reply, or what the chunks of a stream say together.
+        answers: by the end of a path, a check whether the reply of a model is an answer. It is
+            given the reply, or the object that the chunks of a stream make up.
     """
 
     provider: str
@@ -72,7 +72,7 @@ class Dialect:
     answers: Mapping[str, AnswerCheck] = field(default_factory=dict)
 
     def answer_check(self, path: str) -> AnswerCheck | None:
-        """Find what judges the replies to a path; None where no model speaks."""
+        """Find the check of the replies to a path; None where no model is asked."""
         for end, check in self.answers.items():
             if path.endswith(end):
                 return check
@@ -81,13 +81,13 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """A request that is cached.
+    """A request whose reply is kept.
 
     Attributes:
         origin: scheme, host and port, without user or password.
         path: as sent; ``query`` likewise, "" for none.
-        headers: by lower-case name. None is kept, and nothing shows them: they hold the key.
-        body: the JSON object sent.
+        headers: by lower-case name. They hold the key, so none is kept and nothing shows them.
+        body: the JSON object that is sent.
     """
 
     method: str
@@ -98,11 +98,11 @@ class HttpRequest:
     body: JsonObject = field(repr=False)
 
     def has_key(self) -> bool:
-        """Whether an API key other than our placeholder is sent along."""
+        """Return whether an API key other than our placeholder is sent along."""
         return PLACEHOLDER_KEY not in " ".join(self.headers.values())
 
     def secrets(self) -> tuple[str, ...]:
-        """Pick out what no message about the request may show."""
+        """Pick out the keys, which no message about the request may show."""
         return secrets_of(self.headers.items(), query=self.query)
 
 
@@ -119,7 +119,7 @@ class HttpFailed(ProviderFailed):
     """A call ended in a reply that cannot be used."""
 
     def __init__(self, reply: HttpReply, *, is_refusal: bool = False) -> None:
-        """Describe the reply by status and error code; its text may quote the prompt."""
+        """Describe the reply by status and error code, as its text may quote the prompt."""
         code = reply.error.code
         reason = f"HTTP {reply.status} ({code})" if code else f"HTTP {reply.status}"
         super().__init__(
@@ -137,7 +137,7 @@ UNANSWERED = (ReplayMiss, BudgetExceeded, HttpFailed, NetworkFailed)
 
 
 def is_kept(dialect: Dialect, *, method: str, path: str, content_type: str) -> bool:
-    """Whether the reply to such a request is kept, if its body is a JSON object.
+    """Return whether the reply to such a request is kept, if its body is a JSON object.
 
     Args:
         dialect: whose request it is.
@@ -200,7 +200,7 @@ class Exchange:
         )
 
     def _perform(self, request: HttpRequest, attempt: Attempt, model: str | None) -> Answer:
-        """Make the call; whatever is no complete success is raised."""
+        """Make the call; anything but a complete success is raised."""
         dialect, retries = self.dialect, self.retries
         if not request.has_key():
             raise HttpFailed(_no_key(dialect.key_variable), is_refusal=True)
@@ -241,7 +241,7 @@ def reply_for_sdk(outcome: StoredReply | Unanswered) -> HttpReply:
 
 
 def without_connection_headers(reply: HttpReply) -> HttpReply:
-    """Take away what describes bytes that were decoded, and where a redirect would lead."""
+    """Leave out the headers of the bytes before they were decoded, and of a redirect."""
     kept = {name: text for name, text in reply.headers.items() if name not in DROPPED_HEADERS}
     return replace(reply, headers=kept)
 
@@ -249,7 +249,7 @@ def without_connection_headers(reply: HttpReply) -> HttpReply:
 def describe(
     request: HttpRequest, dialect: Dialect, aliases: tuple[tuple[str, str], ...]
 ) -> Request:
-    """Say what is to be known of a request."""
+    """Describe a request as the cache and the run know it."""
     canonical = canonical_request(
         provider=dialect.provider,
         method=request.method,
@@ -273,7 +273,7 @@ def describe(
 
 
 def _accepts(request: HttpRequest, dialect: Dialect, stored: StoredReply) -> bool:
-    """Whether a stored reply is an answer: earlier versions kept what was none."""
+    """Return whether a stored reply is an answer: earlier versions kept others, too."""
     expected = _expected(request, dialect)
     try:
         return expected.answers is None or bool(expected.read(stored.body, stored.headers))
@@ -290,7 +290,7 @@ def _expected(request: HttpRequest, dialect: Dialect) -> Expected:
 
 
 def _bill(reply: HttpReply) -> Bill:
-    """Read what an attempt came to."""
+    """Tell the budget what an attempt took."""
     if reply.facts is not None:
         return Bill.of(reply.facts)
     # A reply that we found unusable came all the same, and may be charged for.

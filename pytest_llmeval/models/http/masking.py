@@ -1,6 +1,7 @@
-"""Keys are shown to nobody: not by a server that quotes one, not by what logs or refuses it.
+"""Masking of keys in replies, logs and messages.
 
-The message of a refusal ends in the SDK's exception, and so on the terminal and in CI's logs.
+A server may quote a key in its refusal. The SDK puts those words into an exception, and so they
+would come to the terminal and into CI's logs.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _ENDINGS = ("key", "token", "secret", "authorization", "cookie")
 
 
 def secrets_of(headers: Iterable[tuple[str, str]], *, query: str) -> tuple[str, ...]:
-    """Pick out what a request must not show, the longest first.
+    """Pick the keys out of a request, the longest first.
 
     Args:
         headers: names and values, as sent.
@@ -85,13 +86,13 @@ def key_of_environment(variable: str) -> str:
 
 
 def is_sendable(secret: str) -> bool:
-    """Whether a header can have this value."""
+    """Return whether a header can have this value."""
     return secret.isprintable()
 
 
 @contextmanager
 def masked_logs() -> Iterator[None]:
-    """Mask what URLs hold of secrets in the lines that HTTP libraries and SDKs log."""
+    """Mask the secrets of URLs in the lines that HTTP libraries and SDKs log."""
     loggers = [logging.getLogger(name) for name in LOGGERS]
     for logger in loggers:
         logger.addFilter(_mask_record)

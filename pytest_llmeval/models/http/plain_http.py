@@ -25,8 +25,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pytest_llmeval import __version__
 from pytest_llmeval.cache.locks import fork_safe_lock
-from pytest_llmeval.models.http.streams import Reading
-from pytest_llmeval.models.http_reply import MAX_REPLY_BYTES, HttpReply, ReplyTooLarge
+from pytest_llmeval.models.http_reply import MAX_REPLY_BYTES, HttpReply, Reading, ReplyTooLarge
 from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS, Deadline, TimeIsUp
 from pytest_llmeval.models.limits.retries import NetworkFailed
 from pytest_llmeval.printable import printable
@@ -41,8 +40,8 @@ _FAILURES = (HTTPException, OSError, zlib.error, EOFError, ValueError)
 _HEADERS = {"accept": "application/json", "user-agent": f"pytest-llm-baseline/{__version__}"}
 
 
-class Wire:
-    """Connections that are kept from call to call, one for each call under way.
+class PlainHttp:
+    """Connections that are kept from call to call, one for each call that is under way.
 
     Args:
         seconds: for how long a connection may be silent.
@@ -183,7 +182,7 @@ def _connect(connection: HTTPConnection, deadline: Deadline) -> None:
 
 @contextmanager
 def _until(deadline: Deadline, connection: HTTPConnection, *, silence: float) -> Iterator[None]:
-    """Let a connection be used for as long as a call may take, and be silent for so long.
+    """Let a connection be used until the deadline of a call, and be silent for some seconds.
 
     Raises:
         TimeIsUp: nothing is left of that time.
@@ -205,7 +204,7 @@ def _until(deadline: Deadline, connection: HTTPConnection, *, silence: float) ->
 
 
 class _PunctualResponse(HTTPResponse):
-    """A reply of which nothing is read after some moment."""
+    """A reply that is not read beyond the end of the time."""
 
     def __init__(self, sock: socket, *, method: str | None = None, end: float) -> None:
         super().__init__(sock, method=method)
@@ -213,7 +212,7 @@ class _PunctualResponse(HTTPResponse):
 
 
 class _PunctualReader(RawIOBase):
-    """Bytes of a socket, none of them after some moment."""
+    """The bytes of a socket, until the end of the time."""
 
     def __init__(self, raw: RawIOBase, sock: socket, *, end: float) -> None:
         self._raw = raw
@@ -233,9 +232,9 @@ class _PunctualReader(RawIOBase):
 
 
 def _allow(sock: socket, most: float, *, least: float = 0.0) -> None:
-    """Have a socket wait for so many seconds at most, give or take a hundredth.
+    """Bound the seconds that a socket waits, give or take a hundredth.
 
-    To set it anew each time would be a turn of the interpreter's lock before every read.
+    To set the bound anew each time would be a turn of the interpreter's lock before every read.
 
     Raises:
         TimeoutError: there are none.
@@ -247,7 +246,7 @@ def _allow(sock: socket, most: float, *, least: float = 0.0) -> None:
 
 
 def _is_alive(connection: HTTPConnection) -> bool:
-    """Whether the server has kept its end open: it has nothing to say before it is asked."""
+    """Return whether the server has kept its end open: a closed one can be read before we ask."""
     waits = select.poll() if hasattr(select, "poll") else None
     if waits is None:
         return not select.select([connection.sock], [], [], 0)[0]
@@ -262,8 +261,8 @@ def _decoded(response: HTTPResponse, *, most: int) -> bytes:
     if packing in ("gzip", "x-gzip"):
         return Reading(most=most).add_all(_inflated(body))
     if packing != "identity":
-        told = f"the reply is packed as '{printable(packing[:40])}', which was not asked for"
-        raise OSError(EPROTO, told)  # the only kind of error whose words are told
+        why = f"the reply is packed as '{printable(packing[:40])}', which was not asked for"
+        raise OSError(EPROTO, why)  # the only kind of error whose words are shown
     return body
 
 

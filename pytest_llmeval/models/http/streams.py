@@ -1,19 +1,18 @@
-"""Whether a reply is complete and answers, and what it says; bytes in, facts out.
+"""Reading of replies: complete answers, and the facts of their calls; in streams and without.
 
 A stream is read to its end before anything is made of it, so that only its bytes count and
 not how they were cut into chunks. Two forms are known: server-sent events (openai, anthropic
 and all who speak like them) and one JSON object a line (ollama).
 
-Whatever is no complete answer is turned into the HTTP failure that a vendor would have sent,
-had the failure come before the first chunk: so it is tried again, slows the provider's pace
-down, counts as infrastructure or content and is worded by the SDK like any other.
+A reply that is no complete answer is turned into the HTTP failure that a vendor would have
+sent, had the failure come before the first chunk. So it is tried again, slows the provider's
+pace down, counts as infrastructure or content and is worded by the SDK like any other.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -21,7 +20,7 @@ from typing import cast
 
 from pytest_llmeval.models.base import Facts
 from pytest_llmeval.models.http_errors import is_success, status_of
-from pytest_llmeval.models.http_reply import MAX_REPLY_BYTES, OWN_TYPE, HttpReply, ReplyTooLarge
+from pytest_llmeval.models.http_reply import OWN_TYPE, HttpReply
 
 JsonObject = Mapping[str, object]
 AnswerCheck = Callable[[JsonObject], bool]
@@ -29,7 +28,7 @@ AnswerCheck = Callable[[JsonObject], bool]
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson")
 END_TYPES = ("response.completed", "response.incomplete", "message_stop")
 _DONE = b"[DONE]"
-# Where the vendors' replies have what was asked for, and of what kind it is.
+# Fields in which the vendors' replies have their answer, and its type.
 _ANSWERS: Mapping[str, type | tuple[type, ...]] = {
     "choices": list,
     "content": (list, str),
@@ -41,7 +40,7 @@ _ANSWERS: Mapping[str, type | tuple[type, ...]] = {
     "response": str,
     "results": list,
 }
-_SILENT: tuple[object, ...] = (None, "", [], {})  # values that say nothing
+_EMPTY: tuple[object, ...] = (None, "", [], {})
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
@@ -60,47 +59,6 @@ class StreamFailed(Exception):
         self.error = error
 
 
-class Reading:
-    """A reply that is read chunk by chunk, to a bound.
-
-    Args:
-        most: so many bytes may come.
-
-    Attributes:
-        started: when the reply was asked for, on ``time.perf_counter``.
-        first: after how many seconds the first chunk came; None if none did.
-    """
-
-    def __init__(self, *, most: int = MAX_REPLY_BYTES) -> None:
-        self.started = time.perf_counter()
-        self.first: float | None = None
-        self.most = most
-        self._body = bytearray()
-
-    def add(self, chunk: bytes) -> None:
-        """Take the next chunk.
-
-        Raises:
-            ReplyTooLarge: more came than may be read.
-        """
-        if self.first is None:
-            self.first = time.perf_counter() - self.started
-        self._body += chunk
-        if len(self._body) > self.most:
-            raise ReplyTooLarge(self.most)
-
-    def add_all(self, chunks: Iterable[bytes]) -> bytes:
-        """Take all chunks and return what came; raises as ``add``."""
-        for chunk in chunks:
-            self.add(chunk)
-        return self.body
-
-    @property
-    def body(self) -> bytes:
-        """All that came."""
-        return bytes(self._body)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
     """The kind of reply that a request wants.
@@ -109,7 +67,7 @@ class Expected:
         read_facts: picks model, fingerprint and tokens out of a reply.
         is_stream: the request wanted a stream; some servers send one unasked, and some call it
             by another content type.
-        answers: tells whether what a model said is an answer; None if no model was to speak.
+        answers: tells whether a reply of a model is an answer; None where no model was asked.
     """
 
     read_facts: Callable[[JsonObject], Facts]
@@ -120,8 +78,8 @@ class Expected:
         """Read the body of a success.
 
         Returns:
-            The JSON object that it is, or what the chunks of its stream say together; whether
-            it came as a stream.
+            The JSON object that it is, or that the chunks of its stream make up; and whether it
+            came as a stream.
 
         Raises:
             StreamFailed: it is no complete answer.
@@ -130,7 +88,7 @@ class Expected:
         is_stream = self.is_stream or content_type in STREAM_TYPES
         reply = read_stream(body) if is_stream else _read_plain(body)
         if self.answers is not None and not self.answers(reply):
-            raise _broken(
+            raise _own_error(
                 "the reply holds no text, refusal, call of a tool or embedding, and no reason "
                 "why it ended, or it ended in an error; nothing was stored",
                 code="llmeval_no_answer",
@@ -162,10 +120,10 @@ def settled(reply: HttpReply, expected: Expected) -> HttpReply:
 
 
 def read_stream(body: bytes) -> JsonObject:
-    """Put together what the chunks of a complete stream say of the call.
+    """Put the chunks of a complete stream together.
 
     Returns:
-        As the one object of a plain reply has them: model, fingerprint, usage.
+        One object like a plain reply, with its model, fingerprint and usage.
 
     Raises:
         StreamFailed: it is not complete, is damaged, or tells of an error.
@@ -182,7 +140,7 @@ def read_stream(body: bytes) -> JsonObject:
                 _add(summary, part)
         is_complete = is_complete or piece.get("type") in END_TYPES or piece.get("done") is True
     if not is_complete:
-        raise _broken(
+        raise _own_error(
             "the streamed reply ended without its end mark (data: [DONE], response.completed, "
             'message_stop, or a line with "done": true), so it is not complete and nothing was '
             "stored. If this server never sends one, ask without stream=True",
@@ -218,7 +176,7 @@ def _parsed(data: bytes) -> JsonObject:
     except (ValueError, RecursionError):
         piece = None
     if not isinstance(piece, dict):
-        raise _broken(
+        raise _own_error(
             "the streamed reply holds a line that is no JSON object; nothing was stored",
             code="llmeval_stream_damaged",
         )
@@ -226,7 +184,7 @@ def _parsed(data: bytes) -> JsonObject:
 
 
 def _add(summary: dict[str, object], part: JsonObject) -> None:
-    """Add what a chunk says; what comes later counts, but only where it says something."""
+    """Add a chunk to the summary; a later value replaces an earlier one unless it is empty."""
     for name, value in part.items():
         known = summary.get(name)
         if name == "choices" and isinstance(value, list):
@@ -240,7 +198,7 @@ def _later(known: object, value: object, *, depth: int) -> object:
         return known | {
             name: _later(known.get(name), one, depth=depth - 1) for name, one in value.items()
         }
-    return known if value in _SILENT and known is not None else value
+    return known if value in _EMPTY and known is not None else value
 
 
 def _choices(known: list[JsonObject], pieces: list[object]) -> list[JsonObject]:
@@ -262,7 +220,7 @@ def _refuse_error(piece: JsonObject) -> None:
     if not error and kind not in ("error", "response.failed"):
         return
     # The Responses API spells an error out on the event itself.
-    raise _told(error or piece, where="an error that ended the stream")
+    raise _vendor_error(error or piece, where="an error that ended the stream")
 
 
 def _read_plain(body: bytes) -> JsonObject:
@@ -274,22 +232,22 @@ def _read_plain(body: bytes) -> JsonObject:
     try:
         reply = json.loads(body)
     except (ValueError, RecursionError):
-        raise _broken(
+        raise _own_error(
             "the reply is not complete, valid JSON; nothing was stored", code="llmeval_not_json"
         ) from None
     if not isinstance(reply, dict):
-        raise _broken(
+        raise _own_error(
             "the reply is no JSON object, so it answers nothing; nothing was stored",
             code="llmeval_no_object",
         )
     error = reply.get("error")
     if (reply.get("object", "response"), reply.get("status")) == ("response", "failed"):
-        raise _told(error or {}, where="the error of a response that failed")
+        raise _vendor_error(error or {}, where="the error of a response that failed")
     if (error or "error" in (reply.get("type"), reply.get("object"))) and not _answers(reply):
-        told = error if isinstance(error, dict | str) and error else reply
-        raise _told(told, where="an error in place of a reply")
+        words = error if isinstance(error, dict | str) and error else reply
+        raise _vendor_error(words, where="an error in place of a reply")
     if reply.get("choices") == [] or not _has_room_for_answer(reply):
-        raise _broken(
+        raise _own_error(
             f"the reply holds none of {', '.join(_ANSWERS)}, so it answers nothing; "
             "nothing was stored",
             code="llmeval_no_answer",
@@ -302,17 +260,20 @@ def _has_room_for_answer(reply: JsonObject) -> bool:
 
 
 def _answers(reply: JsonObject) -> bool:
-    """Whether a reply of any vendor holds something besides its error."""
+    """Return whether a reply of any vendor holds something besides its error."""
     return any(isinstance(reply.get(name), list | dict) and reply[name] for name in _ANSWERS)
 
 
-def _told(error: object, *, where: str) -> StreamFailed:
-    """Word an error that came with status 200, the vendor's own words first: they are judged."""
+def _vendor_error(error: object, *, where: str) -> StreamFailed:
+    """Turn an error that came with status 200 into a failure.
+
+    Its message begins with the vendor's own words, by which it is classified.
+    """
     fields = error if isinstance(error, dict) else {"message": str(error)}
     message = f"{fields.get('message') or 'it says no more'} ({where})"
     return StreamFailed(status_of(fields), {**fields, "message": message})
 
 
-def _broken(message: str, *, code: str) -> StreamFailed:
+def _own_error(message: str, *, code: str) -> StreamFailed:
     error = {"message": message, "type": OWN_TYPE, "code": code}
     return StreamFailed(HTTPStatus.BAD_GATEWAY, error)

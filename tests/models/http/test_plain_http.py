@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.errors import ProviderFailed
-from pytest_llmeval.models.http import plain_http as wire
-from pytest_llmeval.models.http.plain_http import Wire
+from pytest_llmeval.models.http import plain_http
+from pytest_llmeval.models.http.plain_http import PlainHttp
 from pytest_llmeval.models.http_reply import HttpReply
 from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, TimeLimit
 from pytest_llmeval.models.limits.retries import NetworkFailed
@@ -29,8 +29,8 @@ QUESTION = {"model": "gpt", "messages": [{"role": "user", "content": "Hello"}]}
 
 
 @pytest.fixture
-def line() -> Iterator[Wire]:
-    opened = Wire()
+def line() -> Iterator[PlainHttp]:
+    opened = PlainHttp()
     yield opened
     opened.close()
 
@@ -40,7 +40,7 @@ def unhurried() -> Deadline:
 
 
 def post(
-    line: Wire, server: OpenAIServer, *, query: str = "", deadline: Deadline | None = None
+    line: PlainHttp, server: OpenAIServer, *, query: str = "", deadline: Deadline | None = None
 ) -> HttpReply:
     url = f"{server.url}/chat/completions{query}"
     headers = {"content-type": "application/json"}
@@ -48,7 +48,7 @@ def post(
     return line.post(url, headers=headers, content=content, deadline=deadline or unhurried())
 
 
-def test_a_reply_is_status_headers_and_body(line: Wire, server: OpenAIServer) -> None:
+def test_a_reply_is_status_headers_and_body(line: PlainHttp, server: OpenAIServer) -> None:
     reply = post(line, server, query="?api-version=1")
 
     assert reply.status == 200
@@ -61,14 +61,16 @@ def test_a_reply_is_status_headers_and_body(line: Wire, server: OpenAIServer) ->
     assert request.headers["user-agent"].startswith("pytest-llm-baseline/")
 
 
-def test_calls_one_after_the_other_use_one_connection(line: Wire, server: OpenAIServer) -> None:
+def test_calls_one_after_the_other_use_one_connection(
+    line: PlainHttp, server: OpenAIServer
+) -> None:
     for _ in range(3):
         post(line, server)
 
     assert len({request.port for request in server.requests}) == 1
 
 
-def test_calls_at_once_use_one_connection_each(line: Wire, server: OpenAIServer) -> None:
+def test_calls_at_once_use_one_connection_each(line: PlainHttp, server: OpenAIServer) -> None:
     server.then(*[Scripted(delay=0.2)] * 3)
     threads = [threading.Thread(target=post, args=(line, server)) for _ in range(3)]
     for thread in threads:
@@ -80,7 +82,7 @@ def test_calls_at_once_use_one_connection_each(line: Wire, server: OpenAIServer)
 
 
 def test_a_connection_that_the_server_closed_meanwhile_is_opened_anew(
-    line: Wire, server: OpenAIServer
+    line: PlainHttp, server: OpenAIServer
 ) -> None:
     server.then(Scripted(headers={"connection": "close"}))
     post(line, server)
@@ -95,20 +97,22 @@ def test_a_connection_that_the_server_closed_meanwhile_is_opened_anew(
 
 @pytest.mark.parametrize("has_poll", [True, False])
 def test_whether_a_connection_lives_can_be_told_on_every_system(
-    line: Wire, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, has_poll: bool
+    line: PlainHttp, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, has_poll: bool
 ) -> None:
     if not has_poll:
-        monkeypatch.delattr(wire.select, "poll")
+        monkeypatch.delattr(plain_http.select, "poll")
     post(line, server)
     connection = next(iter(line._idle.values()))[0]
 
-    assert wire._is_alive(connection)
+    assert plain_http._is_alive(connection)
     connection.sock.shutdown(socket.SHUT_RD)
-    assert not wire._is_alive(connection)
+    assert not plain_http._is_alive(connection)
 
 
 @pytest.mark.parametrize("status", [308, 400, 429, 500])
-def test_whatever_the_status_it_is_a_reply(line: Wire, server: OpenAIServer, status: int) -> None:
+def test_whatever_the_status_it_is_a_reply(
+    line: PlainHttp, server: OpenAIServer, status: int
+) -> None:
     server.then(Scripted(status=status, headers={"Retry-After": "3", "Location": server.origin}))
 
     reply = post(line, server)
@@ -118,7 +122,7 @@ def test_whatever_the_status_it_is_a_reply(line: Wire, server: OpenAIServer, sta
 
 
 @pytest.mark.parametrize("drop", ["before", "midway"])
-def test_a_reply_that_breaks_off_is_none(line: Wire, server: OpenAIServer, drop: str) -> None:
+def test_a_reply_that_breaks_off_is_none(line: PlainHttp, server: OpenAIServer, drop: str) -> None:
     server.then(Scripted(drop=drop))  # type: ignore[arg-type]  # one of two
 
     with pytest.raises(NetworkFailed, match=r"RemoteDisconnected|IncompleteRead"):
@@ -127,13 +131,13 @@ def test_a_reply_that_breaks_off_is_none(line: Wire, server: OpenAIServer, drop:
     assert post(line, server).status == 200
 
 
-def test_a_server_that_is_not_there_is_a_network_failure(line: Wire) -> None:
+def test_a_server_that_is_not_there_is_a_network_failure(line: PlainHttp) -> None:
     with pytest.raises(NetworkFailed, match="ConnectionRefusedError"):
         line.post("http://127.0.0.1:9/v1", headers={}, content=b"{}", deadline=unhurried())
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:999999/v1", "http://exa mple/v1"])
-def test_a_url_that_is_none_is_a_network_failure(line: Wire, url: str) -> None:
+def test_a_url_that_is_none_is_a_network_failure(line: PlainHttp, url: str) -> None:
     with pytest.raises(NetworkFailed):
         line.post(url, headers={}, content=b"{}", deadline=unhurried())
 
@@ -144,7 +148,7 @@ def test_a_connection_may_not_be_silent_for_longer_than_a_call_may_take(
     server.then(Scripted(delay=1.0))
 
     with (
-        contextlib.closing(Wire(0.05)) as impatient,
+        contextlib.closing(PlainHttp(0.05)) as impatient,
         pytest.raises(NetworkFailed, match=r"TimeoutError|timed out"),
     ):
         post(impatient, server)
@@ -152,7 +156,7 @@ def test_a_connection_may_not_be_silent_for_longer_than_a_call_may_take(
 
 @pytest.mark.parametrize("scripted", [Scripted(delay=5.0), Scripted(trickle=0.05)])
 def test_a_reply_that_is_not_complete_in_time_is_none(
-    line: Wire, server: OpenAIServer, scripted: Scripted
+    line: PlainHttp, server: OpenAIServer, scripted: Scripted
 ) -> None:
     server.then(scripted)
     deadline = TimeLimit(0.3).begin()
@@ -164,7 +168,9 @@ def test_a_reply_that_is_not_complete_in_time_is_none(
     assert post(line, server).status == 200  # over a new connection, with all its time
 
 
-def test_what_one_attempt_took_is_missing_to_the_next(line: Wire, server: OpenAIServer) -> None:
+def test_what_one_attempt_took_is_missing_to_the_next(
+    line: PlainHttp, server: OpenAIServer
+) -> None:
     server.then(Scripted(delay=0.1), Scripted(delay=5.0))
     deadline = TimeLimit(0.4).begin()
 
@@ -177,7 +183,7 @@ def test_what_one_attempt_took_is_missing_to_the_next(line: Wire, server: OpenAI
 
 
 def test_a_host_that_cannot_be_reached_in_time_is_given_up(
-    line: Wire, monkeypatch: pytest.MonkeyPatch
+    line: PlainHttp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = threading.Event()
     monkeypatch.setattr(HTTPConnection, "connect", lambda _connection: ended.wait(30))
@@ -189,7 +195,7 @@ def test_a_host_that_cannot_be_reached_in_time_is_given_up(
     ended.set()
 
 
-def test_a_reply_packed_unasked_is_unpacked(line: Wire, server: OpenAIServer) -> None:
+def test_a_reply_packed_unasked_is_unpacked(line: PlainHttp, server: OpenAIServer) -> None:
     packed = gzip.compress(b'{"choices": []}')
     headers = {"content-encoding": "gzip", "content-length": str(len(packed))}
     server.then(Scripted(body=packed, headers=headers))
@@ -199,7 +205,7 @@ def test_a_reply_packed_unasked_is_unpacked(line: Wire, server: OpenAIServer) ->
 
 @pytest.mark.parametrize(("packing", "body"), [("br", b"{}"), ("gzip", b"no gzip")])
 def test_a_reply_that_cannot_be_unpacked_is_none(
-    line: Wire, server: OpenAIServer, packing: str, body: bytes
+    line: PlainHttp, server: OpenAIServer, packing: str, body: bytes
 ) -> None:
     server.then(Scripted(body=body, headers={"content-encoding": packing}))
 
@@ -222,7 +228,7 @@ def test_an_encoding_that_was_not_asked_for_is_named(
 
 
 def test_a_reply_after_the_end_closes_its_connection(server: OpenAIServer) -> None:
-    line = Wire()
+    line = PlainHttp()
     line.close()
 
     assert post(line, server).status == 200
@@ -258,7 +264,7 @@ def certificate(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("is_trusted", [True, False])
 def test_a_certificate_must_be_trusted(
-    line: Wire,
+    line: PlainHttp,
     server: OpenAIServer,
     certificate: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -13,11 +13,10 @@ from pytest_llmeval.models.http import streams
 from pytest_llmeval.models.http.streams import (
     AnswerCheck,
     Expected,
-    Reading,
     StreamFailed,
     read_stream,
 )
-from pytest_llmeval.models.limits.retries import HttpReply
+from pytest_llmeval.models.http_reply import HttpReply, Reading
 from pytest_llmeval.models.providers.openai import VENDOR
 from tests.servers.openai_streams import (
     DONE,
