@@ -26,7 +26,7 @@ from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.models.limits.retries import RetryPolicy
 from pytest_llmeval.models.limits.shared_pace import SharedPace
 from pytest_llmeval.models.limits.spending import journal_of
-from pytest_llmeval.models.limits.throttle import Clock, Gates
+from pytest_llmeval.models.limits.throttle import Clock, Throttle
 from pytest_llmeval.models.providers.trial_models import AsyncTrialModel, TrialModel
 from pytest_llmeval.records import Slowdown
 from pytest_llmeval.settings import Settings
@@ -83,14 +83,14 @@ class ModelSession:
             journal=journal_of(directory, session) if worker else None,
             process=worker or "here",
         )
-        throttle = Gates(
+        throttle = Throttle(
             ceiling=settings.concurrency,
             processes=processes,
             shared=SharedPace(directory, session) if processes > 1 else None,
             clock=clock or Clock(),
         )
         self.retries = RetryPolicy(
-            gates=throttle,
+            throttle=throttle,
             budget=budget,
             limit=TimeLimit(settings.timeout),
             max_reply_bytes=settings.max_reply_mb * 2**20,
@@ -223,7 +223,7 @@ class ModelSession:
 
     def take_slowdowns(self) -> Sequence[Slowdown]:
         """Sum up how providers slowed us down since the last time."""
-        return self.retries.gates.take_slowdowns()
+        return self.retries.throttle.take_slowdowns()
 
     def take_sent(self) -> int:
         """Count the attempts that were sent to models since the last time."""
@@ -231,7 +231,7 @@ class ModelSession:
 
     def close(self) -> None:
         """Close every connection and the cache; calls that wait for their turn are sent away."""
-        self.retries.gates.close()
+        self.retries.throttle.close()
         self.retries.budget.close()
         with self._opening:
             for opened in (self._connections, self._plain_http):

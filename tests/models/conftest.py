@@ -102,7 +102,7 @@ class Session:
         self.models = ModelSession(settings, clock=clock)
         self.models.retries = replace(self.models.retries, max_reply_bytes=most)
         self.replies = self.models.replies
-        self.gates = self.models.retries.gates
+        self.throttle = self.models.retries.throttle
 
     def alias(self, origin: str, target: str) -> None:
         settings = replace(self.models._settings, origin_aliases=((origin, target),))

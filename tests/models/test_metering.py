@@ -26,7 +26,7 @@ class CappedSession(Session):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         budget = Budget(max_cost=Decimal("0.015"), prices=PRICES)
-        self.models.retries = RetryPolicy(retries=0, gates=self.gates, budget=budget)
+        self.models.retries = RetryPolicy(retries=0, throttle=self.throttle, budget=budget)
 
     def ask(self, text: str) -> None:
         self.model("openai/foo", CountingTrial(0)).ask(text, max_tokens=1000)

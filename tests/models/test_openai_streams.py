@@ -341,7 +341,7 @@ def test_a_provider_that_says_slow_down_in_a_stream_is_heard(
 
     stream_chat(session, trial)
 
-    (slowdown,) = session.gates.take_slowdowns()
+    (slowdown,) = session.throttle.take_slowdowns()
     assert slowdown.times == 1
     assert [call.failure for call in trial.calls] == [None]
 

@@ -65,7 +65,7 @@ def transport(session: Session, trial: CountingTrial) -> CachingTransport:
         session.models.connections(),
         session.calls(trial),
         dialect=dialect,
-        retries=RetryPolicy(gates=session.gates),
+        retries=RetryPolicy(throttle=session.throttle),
     )
 
 
@@ -111,7 +111,7 @@ def test_an_overloaded_anthropic_is_waited_for(
     server.then(Scripted(chunks=[MESSAGE[0], OVERLOADED]), Scripted(chunks=MESSAGE))
 
     assert stream_message(session, trial, server)[-1].content[0].text == "Hi"
-    assert session.gates.take_slowdowns()[0].times == 1
+    assert session.throttle.take_slowdowns()[0].times == 1
 
 
 def test_lines_of_ollama_are_replayed_one_by_one(

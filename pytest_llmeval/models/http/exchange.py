@@ -207,10 +207,10 @@ class Exchange:
         if not is_sendable("".join(request.secrets())):
             raise HttpFailed(_unsendable_key(dialect.key_variable), is_refusal=True)
         expected = _expected(request, dialect)
-        gate = retries.gates.of(dialect.provider, request.origin)
+        throttle = retries.throttle.of(dialect.provider, request.origin)
         with retries.budget.meter(model, request.body) as meter:
             metered = meter.metered(lambda left: settled(attempt(left), expected), _bill)
-            reply = send_with_retries(metered, retries, gate)
+            reply = send_with_retries(metered, retries, throttle)
         if reply.facts is None:
             raise HttpFailed(masked(reply, request.secrets()))
         return Answer(

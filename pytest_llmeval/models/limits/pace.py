@@ -1,6 +1,6 @@
-"""How many calls to one provider may be on their way at once: decisions alone.
+"""The pace of calls to one provider: decisions alone.
 
-No lock, no clock, no sleep, so that threads and coroutines can share it; ``gates`` puts
+No lock, no clock, no sleep, so that threads and coroutines can share it; ``throttle`` puts
 threads in front of it.
 """
 

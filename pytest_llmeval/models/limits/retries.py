@@ -2,7 +2,7 @@
 
 Two kinds of failure: one that may pass (a lost connection, a 500) is forgiven twice. A
 refusal for being one too many (429, 503, 529, or whatever comes with Retry-After) is no
-failure at all: the call waits at the gate of its provider until it is let through.
+failure at all: the call waits at the throttle of its provider until it is let through.
 
 A loop of our own and not a library such as stamina: the wait must come from the
 server's Retry-After where there is one, must be shared by all calls to that provider,
@@ -29,7 +29,7 @@ from pytest_llmeval.models.http_reply import MAX_REPLY_BYTES, HttpReply, own_fai
 from pytest_llmeval.models.limits.budget import Budget
 from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, TimeLimit
 from pytest_llmeval.models.limits.pace import growing_pause
-from pytest_llmeval.models.limits.throttle import Gate, Gates
+from pytest_llmeval.models.limits.throttle import ProviderThrottle, Throttle
 
 MOST_REFUSALS = 20  # of one call: what is too large for the limit itself never gets through
 
@@ -82,27 +82,29 @@ class RetryPolicy:
 
     Attributes:
         retries: attempts after the first one; refusals for being one too many not counted.
-        gates: through which every attempt goes, and whose clock passes the time.
+        throttle: through which every attempt goes, and whose clock passes the time.
         budget: from which every attempt is paid.
-        limit: for all attempts of one call and the waits between them; those at a gate, for
+        limit: for all attempts of one call and the waits between them; those at the throttle, for
             the provider's sake, do not count.
         max_reply_bytes: decoded, that are read of a reply.
     """
 
     retries: int = 2
-    gates: Gates = field(default_factory=Gates)
+    throttle: Throttle = field(default_factory=Throttle)
     budget: Budget = field(default_factory=Budget)
     limit: TimeLimit = field(default_factory=TimeLimit)
     max_reply_bytes: int = MAX_REPLY_BYTES
 
 
-def send_with_retries(attempt: Attempt, policy: RetryPolicy, gate: Gate) -> HttpReply:
+def send_with_retries(
+    attempt: Attempt, policy: RetryPolicy, throttle: ProviderThrottle
+) -> HttpReply:
     """Attempt a call until it succeeds, cannot succeed, or was tried often enough.
 
     Args:
         attempt: makes the call once, within the time that is left.
         policy: how often, and how to wait.
-        gate: of the provider.
+        throttle: of the provider.
 
     Returns:
         The last reply, whatever its status.
@@ -112,20 +114,20 @@ def send_with_retries(attempt: Attempt, policy: RetryPolicy, gate: Gate) -> Http
         TimedOut: the attempts took too long together.
         ProviderFailed: the session ended before the call was made.
     """
-    clock, deadline = policy.gates.clock, policy.limit.begin()
+    clock, deadline = policy.throttle.clock, policy.limit.begin()
     retries = refusals = 0
     while True:
-        started = gate.enter()
+        started = throttle.enter()
         if started is None:
             return GAVE_UP
         try:
-            outcome, was_throttled = _attempt(attempt, gate, started=started, deadline=deadline)
+            outcome, was_throttled = _attempt(attempt, throttle, started=started, deadline=deadline)
         except TimeIsUp:
             raise TimedOut(policy.limit.seconds) from None
         pause = 0.0
         if was_throttled:
             refusals += 1
-            is_final = refusals >= MOST_REFUSALS or gate.has_given_up
+            is_final = refusals >= MOST_REFUSALS or throttle.has_given_up
         else:
             is_final = retries >= policy.retries or not may_pass(outcome)
             pause = growing_pause(retries, jitter=clock.jitter())
@@ -139,22 +141,22 @@ def send_with_retries(attempt: Attempt, policy: RetryPolicy, gate: Gate) -> Http
 
 
 def _attempt(
-    attempt: Attempt, gate: Gate, *, started: float, deadline: Deadline
+    attempt: Attempt, throttle: ProviderThrottle, *, started: float, deadline: Deadline
 ) -> tuple[HttpReply | NetworkFailed, bool]:
-    """Make one attempt, and leave the gate with what was learnt noted; tell if it was throttled."""
+    """Make one attempt, note what was learnt, and tell whether it was throttled."""
     try:
         reply = attempt(deadline)
         was_throttled = is_throttled(reply)
         if was_throttled:
-            gate.throttled(started, retry_after=retry_after(reply.headers))
+            throttle.throttled(started, retry_after=retry_after(reply.headers))
         elif is_success(reply.status):
-            gate.succeeded(started)
+            throttle.succeeded(started)
     except NetworkFailed as exc:
         return exc, False
     else:
         return reply, was_throttled
     finally:
-        gate.leave()
+        throttle.leave()
 
 
 def is_throttled(reply: HttpReply) -> bool:

@@ -1,4 +1,4 @@
-"""The gates through which every call to a provider goes, one for each provider and origin."""
+"""The throttle through which every call to a provider goes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFAULT_CEILING = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """How a gate tells and passes the time.
+    """How the throttle tells and passes the time.
 
     Attributes:
         now: seconds on a clock that all processes of the machine share.
@@ -32,37 +32,25 @@ class Clock:
     jitter: Callable[[], float] = random.random
 
 
-class Gate:
+class ProviderThrottle:
     """Lets as many calls to one provider through as its pace allows. Safe for threads.
 
     Args:
-        provider: and ``origin``: whose gate it is.
-        pace: decides; touched by nobody else.
-        clock: how to pass the time.
-        listen: has every gate hear what other workers were told.
-        tell: tells them.
+        throttle: of all providers.
+        provider: and ``origin``: whose calls it lets through.
     """
 
-    def __init__(
-        self,
-        provider: str,
-        origin: str,
-        *,
-        pace: Pace,
-        clock: Clock,
-        listen: Callable[[], None],
-        tell: Callable[[Refusal], None],
-    ) -> None:
+    def __init__(self, throttle: Throttle, provider: str, origin: str) -> None:
+        processes = throttle.processes
         self.provider = provider
         self._origin = origin
-        self._pace = pace
-        self._clock = clock
-        self._listen = listen
-        self._tell = tell
+        self._throttle = throttle
+        self._clock = throttle.clock
+        self._pace = Pace(max(1, throttle.ceiling // processes), processes=processes)
         self._changed = threading.Condition(fork_safe_lock())
         self._is_closed = False
         self._times = 0
-        self._lowest = pace.limit
+        self._lowest = self._pace.limit
         self._seconds = 0.0
 
     @property
@@ -81,7 +69,7 @@ class Gate:
             ProviderFailed: the session ended meanwhile.
         """
         while True:
-            self._listen()
+            self._throttle.listen()
             with self._changed:
                 if self._is_closed:
                     raise ProviderFailed("the session ended before this call was made")
@@ -125,8 +113,9 @@ class Gate:
             self._times += halved
             self._lowest = min(self._lowest, self._pace.limit)
             self._seconds += pause - before
-        if halved or pause > before:
-            self._tell(
+        shared = self._throttle.shared
+        if shared is not None and (halved or pause > before):
+            shared.post(
                 Refusal(
                     provider=self.provider,
                     origin=self._origin,
@@ -167,8 +156,8 @@ class Gate:
 
 
 @dataclass(slots=True, kw_only=True)
-class Gates:
-    """All gates of a session in this process.
+class Throttle:
+    """Holds back the calls of a session in this process, for each provider and origin by itself.
 
     Attributes:
         ceiling: the most calls in flight to one provider, over all processes.
@@ -181,48 +170,37 @@ class Gates:
     processes: int = 1
     shared: SharedPace | None = None
     clock: Clock = field(default_factory=Clock)
-    _gates: dict[tuple[str, str], Gate] = field(default_factory=dict)
+    _providers: dict[tuple[str, str], ProviderThrottle] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def of(self, provider: str, origin: str) -> Gate:
-        """Return the gate of a provider."""
+    def of(self, provider: str, origin: str) -> ProviderThrottle:
+        """Return that of a provider."""
         with self._lock:
-            return self._gate(provider, origin)
+            return self._of(provider, origin)
+
+    def listen(self) -> None:
+        """Have every provider's hear what other workers were told."""
+        if self.shared is not None:
+            with self._lock:
+                for refusal in self.shared.news():
+                    self._of(refusal.provider, refusal.origin).hear(refusal)
 
     def take_slowdowns(self) -> list[Slowdown]:
         """Sum up how providers slowed us down since the last time."""
         with self._lock:
-            taken = [gate.take_slowdown() for gate in self._gates.values()]
+            taken = [one.take_slowdown() for one in self._providers.values()]
         return [replace(one, lowest=one.lowest * self.processes) for one in taken if one]
 
     def close(self) -> None:
         """Send those who wait away and leave no file behind."""
         with self._lock:
-            for gate in self._gates.values():
-                gate.close()
+            for one in self._providers.values():
+                one.close()
         if self.shared is not None:
             self.shared.remove()
 
-    def _listen(self) -> None:
-        if self.shared is not None:
-            with self._lock:
-                for refusal in self.shared.news():
-                    self._gate(refusal.provider, refusal.origin).hear(refusal)
-
-    def _tell(self, refusal: Refusal) -> None:
-        if self.shared is not None:
-            self.shared.post(refusal)
-
-    def _gate(self, provider: str, origin: str) -> Gate:
-        key = (provider, origin)
-        if key not in self._gates:
-            share = max(1, self.ceiling // self.processes)
-            self._gates[key] = Gate(
-                provider,
-                origin,
-                pace=Pace(share, processes=self.processes),
-                clock=self.clock,
-                listen=self._listen,
-                tell=self._tell,
-            )
-        return self._gates[key]
+    def _of(self, provider: str, origin: str) -> ProviderThrottle:
+        key = provider, origin
+        if key not in self._providers:
+            self._providers[key] = ProviderThrottle(self, provider, origin)
+        return self._providers[key]

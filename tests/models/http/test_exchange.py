@@ -50,7 +50,7 @@ def ask(
     exchange = Exchange(
         dialect=VENDOR,
         calls=session.calls(trial or CountingTrial(0)),
-        retries=RetryPolicy(gates=session.gates),
+        retries=RetryPolicy(throttle=session.throttle),
     )
     try:
         return reply_for_sdk(exchange.answer(request(**changes), lambda _deadline: reply))

@@ -14,7 +14,7 @@ from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.http_reply import HttpReply
 from pytest_llmeval.models.limits.deadline import TimeIsUp, TimeLimit
 from pytest_llmeval.models.limits.retries import RetryPolicy, TimedOut, send_with_retries
-from pytest_llmeval.models.limits.throttle import Clock, Gates
+from pytest_llmeval.models.limits.throttle import Clock, Throttle
 from tests.models.conftest import CountingTrial, Session, Time
 from tests.servers.openai_server import OpenAIServer, Scripted
 
@@ -101,20 +101,22 @@ class Sender:
     def __init__(self, seconds: float) -> None:
         self.time = Time()
         clock = Clock(now=self.time.now, sleep=self.time.sleep, jitter=lambda: 0.0)
-        gates = Gates(clock=clock)
-        self.gate = gates.of("openai", "https://api.example")
-        self._policy = RetryPolicy(gates=gates, limit=TimeLimit(seconds))
+        throttle = Throttle(clock=clock)
+        self.provider = throttle.of("openai", "https://api.example")
+        self._policy = RetryPolicy(throttle=throttle, limit=TimeLimit(seconds))
 
     def send(self, *replies: HttpReply) -> HttpReply:
         left = list(replies)
-        return send_with_retries(lambda _deadline: left.pop(0), self._policy, self.gate)
+        return send_with_retries(lambda _deadline: left.pop(0), self._policy, self.provider)
 
     def send_for_ever(self, never: threading.Event) -> HttpReply:
         def attempt() -> HttpReply:
             never.wait(LONG)
             return HttpReply(status=200)
 
-        return send_with_retries(lambda deadline: deadline.run(attempt), self._policy, self.gate)
+        return send_with_retries(
+            lambda deadline: deadline.run(attempt), self._policy, self.provider
+        )
 
 
 def test_a_pause_that_is_longer_than_what_is_left_is_not_begun() -> None:
@@ -135,7 +137,7 @@ def test_a_call_that_is_given_up_leaves_the_gate(never: threading.Event) -> None
     sender = Sender(SHORT)
     with pytest.raises(TimedOut):
         sender.send_for_ever(never)
-    assert sender.gate._pace.in_flight == 0
+    assert sender.provider._pace.in_flight == 0
 
 
 # What a test sees

@@ -21,7 +21,7 @@ from pytest_llmeval.models.limits.retries import (
     retry_after,
     send_with_retries,
 )
-from pytest_llmeval.models.limits.throttle import Clock, Gates
+from pytest_llmeval.models.limits.throttle import Clock, Throttle
 from tests.models.conftest import Time
 
 
@@ -38,18 +38,18 @@ def attempts(*outcomes: HttpReply | Exception) -> Callable[[], HttpReply]:
 
 
 class Sender:
-    """Sends through one gate, on a clock that only moves by sleeping."""
+    """Sends through one provider, on a clock that only moves by sleeping."""
 
     def __init__(self) -> None:
         self.time = Time()
         self.slept = self.time.slept
         clock = Clock(now=self.time.now, sleep=self.time.sleep, jitter=lambda: 0.0)
-        self.gates = Gates(ceiling=8, clock=clock)
-        self.gate = self.gates.of("openai", "https://api.example")
-        self._policy = RetryPolicy(gates=self.gates)
+        self.throttle = Throttle(ceiling=8, clock=clock)
+        self.provider = self.throttle.of("openai", "https://api.example")
+        self._policy = RetryPolicy(throttle=self.throttle)
 
     def send(self, attempt: Attempt) -> HttpReply:
-        return send_with_retries(attempt, self._policy, self.gate)
+        return send_with_retries(attempt, self._policy, self.provider)
 
 
 @pytest.fixture
@@ -111,34 +111,34 @@ def test_waits_for_the_provider_use_up_no_retry(sender: Sender) -> None:
 def test_refusals_halve_what_may_be_in_flight(sender: Sender) -> None:
     sender.send(attempts(failing(503), failing(529), OK))
 
-    (slowdown,) = sender.gates.take_slowdowns()
+    (slowdown,) = sender.throttle.take_slowdowns()
     assert (slowdown.times, slowdown.lowest) == (2, 2)
 
 
 def test_other_failures_do_not(sender: Sender) -> None:
     sender.send(attempts(failing(500), NetworkFailed(OSError()), OK))
 
-    assert sender.gates.take_slowdowns() == []
+    assert sender.throttle.take_slowdowns() == []
 
 
 def test_each_attempt_leaves_the_gate(sender: Sender) -> None:
     sender.send(attempts(NetworkFailed(OSError()), failing(503), failing(500), OK))
 
-    assert sender.gate._pace.in_flight == 0
+    assert sender.provider._pace.in_flight == 0
 
 
 def test_a_broken_attempt_leaves_the_gate(sender: Sender) -> None:
     with pytest.raises(ZeroDivisionError):
         sender.send(lambda _deadline: HttpReply(status=1 // 0))
 
-    assert sender.gate._pace.in_flight == 0
+    assert sender.provider._pace.in_flight == 0
 
 
 def test_a_call_that_is_refused_for_ever_is_given_up(sender: Sender) -> None:
     refused = failing(429)
 
     def attempt(_deadline: Deadline) -> HttpReply:
-        sender.gate.succeeded(sender.time.now())  # others come through
+        sender.provider.succeeded(sender.time.now())  # others come through
         return refused
 
     assert sender.send(attempt) is refused
@@ -200,7 +200,7 @@ def test_no_wait_brings_spent_money_back(sender: Sender, code: str) -> None:
     spent = HttpReply(status=429, body=body)
 
     assert sender.send(attempts(spent, spent, spent)) is spent
-    assert sender.gates.take_slowdowns() == []
+    assert sender.throttle.take_slowdowns() == []
 
 
 @pytest.mark.parametrize(

@@ -10,18 +10,18 @@ import pytest
 from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.limits.pace import PATIENCE
 from pytest_llmeval.models.limits.shared_pace import SharedPace
-from pytest_llmeval.models.limits.throttle import Clock, Gate, Gates
+from pytest_llmeval.models.limits.throttle import Clock, ProviderThrottle, Throttle
 from pytest_llmeval.records import Slowdown
 from tests.models.conftest import Time
 
 
-def gates_of(time: Time, *, ceiling: int = 8, **more: object) -> Gates:
+def throttle_of(time: Time, *, ceiling: int = 8, **more: object) -> Throttle:
     clock = Clock(now=time.now, sleep=time.sleep, jitter=lambda: 0)
-    return Gates(ceiling=ceiling, clock=clock, **more)  # type: ignore[arg-type]  # by name
+    return Throttle(ceiling=ceiling, clock=clock, **more)  # type: ignore[arg-type]  # by name
 
 
-def gate_of(gates: Gates, provider: str = "openai") -> Gate:
-    return gates.of(provider, "https://api.example")
+def provider_of(throttle: Throttle, provider: str = "openai") -> ProviderThrottle:
+    return throttle.of(provider, "https://api.example")
 
 
 @pytest.fixture
@@ -36,19 +36,19 @@ def run_beside(function: Callable[[], object]) -> threading.Thread:
 
 
 def test_as_many_calls_are_in_flight_as_the_limit_says() -> None:
-    gate = gate_of(Gates(ceiling=3))
+    provider = provider_of(Throttle(ceiling=3))
     lock, now, most = threading.Lock(), 0, 0
 
     def call() -> None:
         nonlocal now, most
-        assert gate.enter() is not None
+        assert provider.enter() is not None
         with lock:
             now += 1
             most = max(most, now)
         time.sleep(0.005)
         with lock:
             now -= 1
-        gate.leave()
+        provider.leave()
 
     threads = [run_beside(call) for _ in range(12)]
     for thread in threads:
@@ -58,105 +58,105 @@ def test_as_many_calls_are_in_flight_as_the_limit_says() -> None:
 
 
 def test_providers_and_origins_do_not_wait_for_one_another(clock: Time) -> None:
-    gates = gates_of(clock)
-    gate_of(gates).throttled(0, retry_after=60)
+    throttle = throttle_of(clock)
+    provider_of(throttle).throttled(0, retry_after=60)
 
-    assert gates.of("openai", "https://other.example").enter() == 0
-    assert gates.of("anthropic", "https://api.example").enter() == 0
+    assert throttle.of("openai", "https://other.example").enter() == 0
+    assert throttle.of("anthropic", "https://api.example").enter() == 0
     assert clock.slept == []
-    assert gate_of(gates).enter() == 60
+    assert provider_of(throttle).enter() == 60
 
 
 def test_all_who_come_wait_for_the_same_pause(clock: Time) -> None:
-    gate = gate_of(gates_of(clock))
-    gate.throttled(0, retry_after=60)
+    provider = provider_of(throttle_of(clock))
+    provider.throttled(0, retry_after=60)
 
-    assert gate.enter() == 60
-    assert gate.enter() == 60
+    assert provider.enter() == 60
+    assert provider.enter() == 60
     assert clock.slept == [60]
 
 
 def test_a_pause_prolonged_meanwhile_is_waited_for_to_its_end(clock: Time) -> None:
-    gate = gate_of(gates_of(clock))
-    gate.throttled(0, retry_after=10)
+    provider = provider_of(throttle_of(clock))
+    provider.throttled(0, retry_after=10)
 
     def sleep(seconds: float) -> None:
         if not clock.slept:
-            gate.throttled(-1, retry_after=30)
+            provider.throttled(-1, retry_after=30)
         Time.sleep(clock, seconds)
 
     clock.sleep = sleep  # type: ignore[method-assign]
-    gate._clock = Clock(now=clock.now, sleep=sleep)
+    provider._clock = Clock(now=clock.now, sleep=sleep)
 
-    assert gate.enter() == 30
+    assert provider.enter() == 30
 
 
 def test_who_waits_for_room_gets_it_when_a_call_comes_back() -> None:
-    gate = gate_of(Gates(ceiling=1))
-    gate.enter()
+    provider = provider_of(Throttle(ceiling=1))
+    provider.enter()
     entered = threading.Event()
-    run_beside(lambda: (gate.enter(), entered.set()))
+    run_beside(lambda: (provider.enter(), entered.set()))
 
     assert not entered.wait(0.05)
-    gate.leave()
+    provider.leave()
     assert entered.wait(10)
 
 
 def test_who_waits_when_the_session_ends_is_sent_away() -> None:
-    gates = Gates(ceiling=1)
-    gate = gate_of(gates)
-    gate.enter()
+    throttle = Throttle(ceiling=1)
+    provider = provider_of(throttle)
+    provider.enter()
     raised: list[ProviderFailed] = []
 
     def wait() -> None:
         with pytest.raises(ProviderFailed) as caught:
-            gate.enter()
+            provider.enter()
         raised.append(caught.value)
 
     thread = run_beside(wait)
-    gates.close()
+    throttle.close()
     thread.join(10)
 
     assert "session ended" in str(raised[0])
 
 
 def test_nobody_waits_where_nothing_comes_through(clock: Time) -> None:
-    gate = gate_of(gates_of(clock))
+    provider = provider_of(throttle_of(clock))
     started = 0.0
-    while not gate.has_given_up:
-        gate.throttled(started, retry_after=100)
-        entered = gate.enter()
+    while not provider.has_given_up:
+        provider.throttled(started, retry_after=100)
+        entered = provider.enter()
         started = clock.now() if entered is None else entered
 
     assert clock.now() == PATIENCE
-    gate.throttled(started, retry_after=None)
-    assert gate.enter() is None
+    provider.throttled(started, retry_after=None)
+    assert provider.enter() is None
     assert clock.now() == PATIENCE
 
 
 def test_slowdowns_are_summed_up_once(clock: Time) -> None:
-    gates = gates_of(clock)
-    gate = gate_of(gates)
-    gate.throttled(0, retry_after=10)
-    gate.throttled(0, retry_after=30)
+    throttle = throttle_of(clock)
+    provider = provider_of(throttle)
+    provider.throttled(0, retry_after=10)
+    provider.throttled(0, retry_after=30)
     clock.sleep(31)
-    gate.throttled(31, retry_after=None)
+    provider.throttled(31, retry_after=None)
 
-    assert gates.take_slowdowns() == [
+    assert throttle.take_slowdowns() == [
         Slowdown(provider="openai", times=2, lowest=2, seconds=31),
     ]
-    assert gates.take_slowdowns() == []
+    assert throttle.take_slowdowns() == []
 
 
 def test_a_provider_that_was_asked_in_vain_of_nothing_has_no_slowdown(clock: Time) -> None:
-    gates = gates_of(clock)
-    gate = gate_of(gates)
-    entered = gate.enter()
+    throttle = throttle_of(clock)
+    provider = provider_of(throttle)
+    entered = provider.enter()
     assert entered is not None
-    gate.succeeded(entered)
-    gate.leave()
+    provider.succeeded(entered)
+    provider.leave()
 
-    assert gates.take_slowdowns() == []
+    assert throttle.take_slowdowns() == []
 
 
 class TestWorkers:
@@ -167,41 +167,43 @@ class TestWorkers:
         return tmp_path / "pace" / "session.jsonl"
 
     @pytest.fixture
-    def pair(self, clock: Time, tmp_path: Path) -> tuple[Gates, Gates]:
+    def pair(self, clock: Time, tmp_path: Path) -> tuple[Throttle, Throttle]:
         first, second = (
-            gates_of(clock, ceiling=16, processes=2, shared=SharedPace(tmp_path, "session"))
+            throttle_of(clock, ceiling=16, processes=2, shared=SharedPace(tmp_path, "session"))
             for _ in range(2)
         )
         return first, second
 
     def test_a_share_is_at_least_one(self, clock: Time) -> None:
-        assert gate_of(gates_of(clock, ceiling=2, processes=4)).enter() == 0
+        assert provider_of(throttle_of(clock, ceiling=2, processes=4)).enter() == 0
 
-    def test_a_pause_is_everybodys(self, clock: Time, pair: tuple[Gates, Gates]) -> None:
-        gate_of(pair[0]).throttled(0, retry_after=30)
+    def test_a_pause_is_everybodys(self, clock: Time, pair: tuple[Throttle, Throttle]) -> None:
+        provider_of(pair[0]).throttled(0, retry_after=30)
 
-        assert gate_of(pair[1]).enter() == 30
+        assert provider_of(pair[1]).enter() == 30
 
-    def test_all_halve_once(self, pair: tuple[Gates, Gates]) -> None:
-        gate_of(pair[0]).throttled(0, retry_after=1)
-        gate_of(pair[1]).enter()
-        gate_of(pair[0]).enter()
+    def test_all_halve_once(self, pair: tuple[Throttle, Throttle]) -> None:
+        provider_of(pair[0]).throttled(0, retry_after=1)
+        provider_of(pair[1]).enter()
+        provider_of(pair[0]).enter()
 
-        assert [gate_of(gates)._pace.limit for gates in pair] == [4, 4]
+        assert [provider_of(throttle)._pace.limit for throttle in pair] == [4, 4]
 
-    def test_refusals_that_cross_halve_once(self, clock: Time, pair: tuple[Gates, Gates]) -> None:
+    def test_refusals_that_cross_halve_once(
+        self, clock: Time, pair: tuple[Throttle, Throttle]
+    ) -> None:
         clock.sleep(1)
-        gate_of(pair[0]).throttled(0, retry_after=1)
+        provider_of(pair[0]).throttled(0, retry_after=1)
         clock.sleep(0.1)
-        gate_of(pair[1]).throttled(0, retry_after=1)
-        for gates in pair:
-            gate_of(gates).enter()
+        provider_of(pair[1]).throttled(0, retry_after=1)
+        for throttle in pair:
+            provider_of(throttle).enter()
 
-        assert [gate_of(gates)._pace.limit for gates in pair] == [4, 4]
+        assert [provider_of(throttle)._pace.limit for throttle in pair] == [4, 4]
 
-    def test_the_one_who_was_refused_tells_of_it(self, pair: tuple[Gates, Gates]) -> None:
-        gate_of(pair[0]).throttled(0, retry_after=30)
-        gate_of(pair[1]).enter()
+    def test_the_one_who_was_refused_tells_of_it(self, pair: tuple[Throttle, Throttle]) -> None:
+        provider_of(pair[0]).throttled(0, retry_after=30)
+        provider_of(pair[1]).enter()
 
         assert pair[0].take_slowdowns() == [
             Slowdown(provider="openai", times=1, lowest=8, seconds=30)
@@ -209,25 +211,27 @@ class TestWorkers:
         assert pair[1].take_slowdowns() == []
 
     def test_news_from_another_life_of_the_machine_is_no_news(
-        self, clock: Time, pair: tuple[Gates, Gates]
+        self, clock: Time, pair: tuple[Throttle, Throttle]
     ) -> None:
         clock.sleep(1000)
-        gate_of(pair[0]).throttled(1000, retry_after=30)
+        provider_of(pair[0]).throttled(1000, retry_after=30)
         clock.slept.clear()
 
-        assert gate_of(pair[1]).enter() == 0
+        assert provider_of(pair[1]).enter() == 0
 
-    def test_nothing_is_left_behind(self, path: Path, pair: tuple[Gates, Gates]) -> None:
-        gate_of(pair[0]).throttled(0, retry_after=30)
+    def test_nothing_is_left_behind(self, path: Path, pair: tuple[Throttle, Throttle]) -> None:
+        provider_of(pair[0]).throttled(0, retry_after=30)
         assert path.exists()
-        for gates in pair:
-            gates.close()
+        for throttle in pair:
+            throttle.close()
 
         assert not path.exists()
 
-    def test_without_refusals_there_is_no_file(self, path: Path, pair: tuple[Gates, Gates]) -> None:
-        for gates in pair:
-            gate_of(gates).enter()
-            gates.close()
+    def test_without_refusals_there_is_no_file(
+        self, path: Path, pair: tuple[Throttle, Throttle]
+    ) -> None:
+        for throttle in pair:
+            provider_of(throttle).enter()
+            throttle.close()
 
         assert not path.parent.exists()
