@@ -2,7 +2,7 @@
 
 In one process, after the imports: 10,000 cases x 20 repeats x 5 metrics (the default test,
 the exact test and Holm's correction; target: below 1 s), the exact test of 5 cases x 20
-(below 50 ms) and of 10,000 x 20 scores that are no hits (below 4 s), a plan with its curve
+(below 50 ms) and of 10,000 x 20 scores that are no hits (below 4 s), a plan with its curves
 (below 1 s), self-checks, and the whole gate on two runs of the first size, with a call a
 trial. Medians of 5 rounds.
 Run: ``python benchmarks/stats.py``. (A ``statistics.py`` here would hide Python's own.)
@@ -24,11 +24,10 @@ from pytest_llmeval.stats.multiplicity import holm
 from pytest_llmeval.stats.planning.selfcheck import self_check
 from pytest_llmeval.stats.planning.suite_size import (
     Design,
+    Plan,
     assumed_components,
-    cases_needed,
-    curve,
     fallen,
-    repeats_needed,
+    plan,
 )
 from pytest_llmeval.stats.significance.methods import TESTS
 from pytest_llmeval.stats.significance.sample import CaseScores, Sample
@@ -51,7 +50,7 @@ def main() -> int:
         ("exact test, 5 cases x 20, hits", lambda: exact(hits), 0.05),
         ("exact test, 5 cases x 20, other scores (shuffled)", lambda: exact(scores), 0.05),
         ("exact test, 10,000 cases x 20, other scores (shuffled)", lambda: exact(many), 4.0),
-        ("plan: cases, repeats, curve of 20 points", plan, 1.0),
+        ("plan: cases, repeats, two curves", planned, 1.0),
         ("self-check, 200 cases x 10, 2000 deals", lambda: self_check(run), None),
         ("self-check, 5 cases x 10, other scores, 200 deals", lambda: self_check(few), None),
         ("two runs of 10,000 cases x 20 x 5 metrics, judged", lambda: compare(*runs, RULES), None),
@@ -114,12 +113,11 @@ def exact(cases: Sequence[CaseScores]) -> float:
     return TESTS["exact-within-case"].run(Sample(cases=cases)).tails.worse
 
 
-def plan() -> object:
+def planned() -> Plan:
     rates = np.repeat([0.15, 0.5, 0.9], [5, 3, 12])
     parts = assumed_components(rates, fallen(rates, 0.05))
     design = Design(cases=100, baseline=10, current=5, components=parts)
-    cases, repeats = cases_needed(design, drop=0.05), repeats_needed(design, drop=0.05)
-    return cases, repeats, curve(design, drop=0.05, repeats=range(1, 21))
+    return plan(design, drop=0.05, power=0.8)
 
 
 def seconds(work: Callable[[], object]) -> float:

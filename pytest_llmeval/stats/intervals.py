@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from pytest_llmeval.stats.significance.paired import unit_mean
+from pytest_llmeval.stats.significance.tails import student_interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +60,7 @@ def mean_interval(
     found = unit_mean(values, units)
     if not found.standard_error or found.dof < 1:
         return MeanInterval(mean=found.mean, interval=None, units=found.units)
-    half = float(special.stdtrit(found.dof, 1 - alpha)) * found.standard_error
-    interval = (found.mean - half, found.mean + half)
+    interval = student_interval(found.mean, found.standard_error, dof=found.dof, alpha=alpha)
     return MeanInterval(mean=found.mean, interval=interval, units=found.units)
 
 

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from pytest_llmeval.stats.significance.paired import negligible
 from pytest_llmeval.stats.significance.tails import (
     SignificanceResult,
+    student_interval,
     student_tails,
     tails_without_spread,
 )
@@ -80,11 +80,10 @@ def crossed_test(differences: ArrayLike, *, alpha: float = 0.05) -> Significance
         + rest**2 / ((cases - 1) * (wordings - 1))
     )
     dof = max(satterthwaite, min(cases, wordings) - 1.0)
-    half = float(special.stdtrit(dof, 1 - alpha)) * error
     return SignificanceResult(
         tails=student_tails(mean / error, dof),
         statistic=mean / error,
         dof=dof,
         standard_error=error,
-        interval=(mean - half, mean + half),
+        interval=student_interval(mean, error, dof=dof, alpha=alpha),
     )

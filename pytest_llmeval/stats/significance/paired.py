@@ -12,6 +12,7 @@ from scipy import special
 from pytest_llmeval.stats.significance.tails import (
     SignificanceResult,
     Tails,
+    student_interval,
     tails_without_spread,
 )
 
@@ -147,7 +148,6 @@ def paired_test(
         above = tails_without_spread(mean, negligible=zero, least=least)
         return SignificanceResult(tails=Tails(worse=below.worse, better=above.better))
     t = (mean + margin) / error
-    half = float(special.stdtrit(found.dof, 1 - alpha)) * error
     return SignificanceResult(
         tails=Tails(
             worse=float(special.stdtr(found.dof, t)),
@@ -156,5 +156,5 @@ def paired_test(
         statistic=t,
         dof=found.dof,
         standard_error=error,
-        interval=(mean - half, mean + half),
+        interval=student_interval(mean, error, dof=found.dof, alpha=alpha),
     )

@@ -52,6 +52,19 @@ def student_tails(t: float, dof: float) -> Tails:
     return Tails(worse=float(special.stdtr(dof, t)), better=float(special.stdtr(dof, -t)))
 
 
+def student_interval(mean: float, error: float, *, dof: float, alpha: float) -> tuple[float, float]:
+    """Return the t interval of a mean, two-sided, level 1 - 2 alpha.
+
+    Args:
+        mean: finite.
+        error: its standard error, > 0.
+        dof: degrees of freedom, > 0, whole or not.
+        alpha: what may lie beyond each end, in (0, 0.5).
+    """
+    half = float(special.stdtrit(dof, 1 - alpha)) * error
+    return mean - half, mean + half
+
+
 def normal_tails(z: float) -> Tails:
     """Return the one-sided p-values of a standard normal z, negative is worse."""
     return Tails(worse=float(special.ndtr(z)), better=float(special.ndtr(-z)))
