@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from pytest_llmeval.cache.explain import explain_miss
 from pytest_llmeval.cache.locks import fork_safe_lock, lock_awaited_by_forks
-from pytest_llmeval.cache.process_locks import ProcessLocks
 from pytest_llmeval.cache.reply import (
     Accepts,
     Answer,
@@ -21,7 +20,7 @@ from pytest_llmeval.cache.reply import (
     encode,
 )
 from pytest_llmeval.cache.requests import new_request_rows
-from pytest_llmeval.cache.single_flight import SingleFlight
+from pytest_llmeval.cache.single_flight import ProcessLocks, SingleFlight
 from pytest_llmeval.errors import CacheUnusable, ReplayMiss, RowRefused
 from pytest_llmeval.ranges import CacheMode
 from pytest_llmeval.records import Slot

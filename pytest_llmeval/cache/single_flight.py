@@ -1,15 +1,153 @@
-"""Calls under way: threads that ask for the same draw wait for the reply of the first."""
+"""One payment for a draw: threads and processes that ask for the same draw wait for the first.
+
+Threads share a flight. Between processes a draw is locked by a byte of one empty file, so no draw
+leaves a file, and the kernel releases the lock when its holder dies. Where that cannot be done (no
+such locks, a directory that cannot be written) every process pays for itself and ``Replies`` keeps
+one reply as the draw and the others as spares.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import os
+import struct
+import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from pytest_llmeval.cache.locks import call_in_forked_children
-from pytest_llmeval.cache.process_locks import ProcessLocks
+from pytest_llmeval.cache.locks import call_in_forked_children, fork_safe_lock
 from pytest_llmeval.cache.reply import StoredReply
+from pytest_llmeval.cache.storage.directory import prepare_directory
 from pytest_llmeval.errors import CallAbandoned
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+FILE = "flights.lock"
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.05
+LAST_BYTE = 2**62
+FLOCK = "hhqqi4x"  # Linux: type, whence, start, length, process
+
+
+class ProcessLocks:
+    """The draws that this process has locked, of all that share a directory.
+
+    The kernel gives such a lock to a process, not to a thread: threads must agree among themselves
+    first. No other code of the process may open the file, because closing it releases every lock.
+
+    Args:
+        directory: ``.llmeval``; the file lies there from the first lock to ``close``.
+        patience: seconds to wait for another process, which may be stopped.
+        warn: is given a message when that wait was in vain.
+    """
+
+    def __init__(self, directory: Path, *, patience: float, warn: Callable[[str], None]) -> None:
+        self._directory = directory
+        self._patience = patience
+        self._warn = warn
+        self._path = directory / FILE
+        self._lock = fork_safe_lock()
+        self._descriptors: list[int] = []  # the last is the one in use
+        self._is_usable = fcntl is not None
+
+    @contextlib.contextmanager
+    def locked(self, name: str) -> Iterator[None]:
+        """Lock a draw, once no other process has locked it, until the end of the block.
+
+        After waiting for too long, go on without a lock.
+        """
+        digest = hashlib.sha256(name.encode()).digest()
+        place = int.from_bytes(digest[:8], "big") % LAST_BYTE
+        descriptor = self._take(place)
+        try:
+            yield
+        finally:
+            if descriptor is not None:
+                with contextlib.suppress(OSError):  # closed meanwhile, and so released
+                    fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, place)
+
+    def close(self) -> None:
+        """Release everything, and remove the file unless another process has a lock in it."""
+        with self._lock:
+            if self._descriptors:
+                with contextlib.suppress(OSError):
+                    fcntl.lockf(self._descriptors[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if self._is_in_place(self._descriptors[-1]):
+                        self._path.unlink()
+            while self._descriptors:
+                os.close(self._descriptors.pop())
+
+    def _take(self, place: int) -> int | None:
+        pause, end = SHORTEST_PAUSE, time.monotonic() + self._patience
+        while (descriptor := self._opened()) is not None:
+            try:
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+            except (BlockingIOError, PermissionError):  # another process has it
+                pass
+            except OSError:  # such a file system has no locks
+                self._is_usable = False
+                continue
+            else:
+                if self._is_in_place(descriptor):
+                    return descriptor
+                self._retire(descriptor)
+            if time.monotonic() >= end:
+                self._warn(
+                    f"{_holder(descriptor, place)} has a draw under way that did not come within "
+                    f"{self._patience:g} s (--llm-timeout): it may be stopped. So the draw was "
+                    "paid for here as well, and of the two replies the first to be stored is kept "
+                    "as the draw. Others are not reported"
+                )
+                return None
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+        return None
+
+    def _opened(self) -> int | None:
+        with self._lock:
+            if self._is_usable and not self._descriptors:
+                try:
+                    self._descriptors.append(self._open())
+                except OSError:
+                    self._is_usable = False
+            return self._descriptors[-1] if self._is_usable else None
+
+    def _open(self) -> int:
+        prepare_directory(self._directory)
+        return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+
+    def _is_in_place(self, descriptor: int) -> bool:
+        """Whether the path still leads to this file."""
+        try:
+            return os.path.samestat(os.stat(self._path), os.fstat(descriptor))  # noqa: PTH116
+        except OSError:
+            return False
+
+    def _retire(self, descriptor: int) -> None:
+        """Open the file anew, because another session or a user has removed this one.
+
+        The removed file stays open: other threads may have locks in it.
+        """
+        with self._lock:
+            if self._descriptors and self._descriptors[-1] == descriptor:
+                with contextlib.suppress(OSError):
+                    self._descriptors.append(self._open())
+
+
+def _holder(descriptor: int, place: int) -> str:
+    """Name the process that has a lock, as far as the system tells."""
+    pid = 0
+    if sys.platform == "linux":
+        asked = struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0)
+        with contextlib.suppress(OSError):
+            *_, pid = struct.unpack(FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+    return f"process {pid}" if pid > 0 else "another process"
 
 
 @dataclass(eq=False, slots=True)
