@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Fact", "Replies", "StoredReply"]
 
-# A session that finds nothing would else read every request for each of its thousand misses.
-EXPLAINED = 5  # keys a session
+# Keys of a session whose misses are explained: each explanation reads many requests, and a session
+# that finds nothing has a thousand misses.
+EXPLAINED = 5
 
 
 class Replies:
@@ -73,7 +74,8 @@ class Replies:
         self._warned: set[str] = set()
         self._warning = fork_safe_lock()
         self._store: Store | None = None
-        # A child that is forked during the import would wait for its end for ever.
+        # Without this wait, a child that is forked during the import would find Python's lock on
+        # the module, which no thread of the child gives back.
         self._opening = lock_awaited_by_forks()
         self._is_closed = False
         warn_late = partial(self._warn_once, "late")

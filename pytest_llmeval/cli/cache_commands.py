@@ -5,8 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -154,13 +153,8 @@ def _home(given: Path | None, *, must_exist: bool = True) -> Path:
     return home
 
 
-@contextmanager
-def _opened(home: Path) -> Iterator[Store]:
-    store = Store(home, warn=lambda text: click.echo(f"warning: {text}", err=True))
-    try:
-        yield store
-    finally:
-        store.close()
+def _opened(home: Path) -> closing[Store]:
+    return closing(Store(home, warn=lambda text: click.echo(f"warning: {text}", err=True)))
 
 
 def _trials_of(run: Run, nodeid: str) -> list[Trial]:
