@@ -108,7 +108,7 @@ class Reading:
         """Take all chunks and return the body; raises as ``add``."""
         for chunk in chunks:
             self.add(chunk)
-        return self.body
+        return bytes(self._body)
 
     @property
     def body(self) -> bytes:

@@ -97,10 +97,6 @@ class HttpRequest:
     headers: Mapping[str, str] = field(repr=False, compare=False)
     body: JsonObject = field(repr=False)
 
-    def has_key(self) -> bool:
-        """Return whether an API key other than our placeholder is sent along."""
-        return PLACEHOLDER_KEY not in " ".join(self.headers.values())
-
     def secrets(self) -> tuple[str, ...]:
         """Pick out the keys, which no message about the request may show."""
         return secrets_of(self.headers.items(), query=self.query)
@@ -202,10 +198,7 @@ class Exchange:
     def _perform(self, request: HttpRequest, attempt: Attempt, model: str | None) -> Answer:
         """Make the call; anything but a complete success is raised."""
         dialect, retries = self.dialect, self.retries
-        if not request.has_key():
-            raise HttpFailed(_no_key(dialect.key_variable), is_refusal=True)
-        if not is_sendable("".join(request.secrets())):
-            raise HttpFailed(_unsendable_key(dialect.key_variable), is_refusal=True)
+        _check_key(request, dialect.key_variable)
         expected = _expected(request, dialect)
         throttle = retries.throttle.of(dialect.provider, request.origin)
         with retries.budget.meter(model, request.body) as meter:
@@ -298,14 +291,21 @@ def _bill(reply: HttpReply) -> Bill:
     return Bill(counts=not is_throttled(reply), is_free=is_free)
 
 
-def _no_key(variable: str) -> HttpReply:
-    message = f"{variable} is not set. Set it, or replay a recorded run with --llm-cache=replay"
-    return own_failure(HTTPStatus.UNAUTHORIZED, message, code="llmeval_no_key")
+def _check_key(request: HttpRequest, variable: str) -> None:
+    """Refuse a request whose key is missing or cannot be sent.
 
-
-def _unsendable_key(variable: str) -> HttpReply:
-    message = (
-        f"the key that goes with the request cannot be sent: it holds a line end, or another "
-        f"character that no HTTP header can have. See {variable}, and what else sets it"
-    )
-    return own_failure(HTTPStatus.UNAUTHORIZED, message, code="llmeval_no_key")
+    Args:
+        request: about to be sent.
+        variable: of the environment, from which the key is read.
+    """
+    if PLACEHOLDER_KEY in " ".join(request.headers.values()):
+        message = f"{variable} is not set. Set it, or replay a recorded run with --llm-cache=replay"
+    elif not is_sendable("".join(request.secrets())):
+        message = (
+            f"the key that goes with the request cannot be sent: it holds a line end, or another "
+            f"character that no HTTP header can have. See {variable}, and what else sets it"
+        )
+    else:
+        return
+    refusal = own_failure(HTTPStatus.UNAUTHORIZED, message, code="llmeval_no_key")
+    raise HttpFailed(refusal, is_refusal=True)

@@ -246,17 +246,14 @@ def _read_plain(body: bytes) -> JsonObject:
     if (error or "error" in (reply.get("type"), reply.get("object"))) and not _answers(reply):
         words = error if isinstance(error, dict | str) and error else reply
         raise _vendor_error(words, where="an error in place of a reply")
-    if reply.get("choices") == [] or not _has_room_for_answer(reply):
+    has_room = any(isinstance(reply.get(name), kind) for name, kind in _ANSWERS.items())
+    if reply.get("choices") == [] or not has_room:
         raise _own_error(
             f"the reply holds none of {', '.join(_ANSWERS)}, so it answers nothing; "
             "nothing was stored",
             code="llmeval_no_answer",
         )
     return cast("JsonObject", reply)
-
-
-def _has_room_for_answer(reply: JsonObject) -> bool:
-    return any(isinstance(reply.get(name), kind) for name, kind in _ANSWERS.items())
 
 
 def _answers(reply: JsonObject) -> bool:
