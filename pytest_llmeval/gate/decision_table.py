@@ -25,7 +25,7 @@ from pytest_llmeval.records import (
     too_many_errored,
 )
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.planning.power import chance_of_so_few
+from pytest_llmeval.stats.planning.detection import chance_of_so_few
 from pytest_llmeval.stats.significance.methods import TESTS
 from pytest_llmeval.stats.significance.repeats import fewest_repeats
 from pytest_llmeval.stats.significance.sample import CaseScores

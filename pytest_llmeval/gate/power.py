@@ -17,7 +17,7 @@ from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Method
 from pytest_llmeval.gate.significance import FEWEST_UNITS_FOR_T, Significance
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.planning.power import (
+from pytest_llmeval.stats.planning.detection import (
     PlannedTest,
     detectable_shift,
     expected_rates,

@@ -15,13 +15,13 @@ from statsmodels.formula.api import mixedlm
 from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.multiplicity import benjamini_hochberg, holm
-from pytest_llmeval.stats.planning.expected import pooled_prediction, repeat_prediction
-from pytest_llmeval.stats.planning.power import (
+from pytest_llmeval.stats.planning.detection import (
     POWER,
     PlannedTest,
     detectable_shift,
     smallest_score_drop,
 )
+from pytest_llmeval.stats.planning.expected import pooled_prediction, repeat_prediction
 from pytest_llmeval.stats.planning.sequential import e_value, spending_bounds
 from pytest_llmeval.stats.planning.suite_size import (
     Components,

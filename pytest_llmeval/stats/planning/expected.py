@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from pytest_llmeval.stats.intervals import within_share
-from pytest_llmeval.stats.planning.power import fewest
+from pytest_llmeval.stats.planning.detection import fewest
 from pytest_llmeval.stats.significance.paired import negligible
 from pytest_llmeval.stats.significance.repeats import DRIFT_LEVEL, drift_p, in_step
 from pytest_llmeval.stats.significance.sample import HITS

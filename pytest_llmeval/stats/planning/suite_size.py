@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from pytest_llmeval.stats.planning.power import (
+from pytest_llmeval.stats.planning.detection import (
     POWER,
     detectable_shift,
     fewest,
