@@ -66,35 +66,14 @@ class ModelSession:
     ) -> None:
         self.notes: list[str] = []
         self._settings = settings
-        directory, session = settings.directory, settings.session
         self.replies = Replies(
-            directory,
+            settings.directory,
             mode=settings.cache,
-            session=session,
+            session=settings.session,
             warn=self.notes.append,
             patience=settings.timeout,
         )
-        # A worker goes by its name, not by its number: the only one may be killed, and another
-        # take its place.
-        budget = Budget(
-            max_calls=settings.max_calls,
-            max_cost=settings.max_cost,
-            prices=Prices(settings.prices),
-            journal=journal_of(directory, session) if worker else None,
-            process=worker or "here",
-        )
-        throttle = Throttle(
-            ceiling=settings.concurrency,
-            processes=processes,
-            shared=SharedPace(directory, session) if processes > 1 else None,
-            clock=clock or Clock(),
-        )
-        self.retries = RetryPolicy(
-            throttle=throttle,
-            budget=budget,
-            limit=TimeLimit(settings.timeout),
-            max_reply_bytes=settings.max_reply_mb * 2**20,
-        )
+        self.retries = _retry_policy(settings, processes, worker, clock or Clock())
         self._functions: dict[str, LoadedFunction] = {}
         self._connections: Connections | None = None
         self._plain_http: PlainHttp | None = None
@@ -258,3 +237,28 @@ class ModelSession:
         if target not in self._functions:
             self._functions[target] = load_function(target)
         return self._functions[target]
+
+
+def _retry_policy(settings: Settings, processes: int, worker: str, clock: Clock) -> RetryPolicy:
+    directory, session = settings.directory, settings.session
+    throttle = Throttle(
+        ceiling=settings.concurrency,
+        processes=processes,
+        shared=SharedPace(directory, session) if processes > 1 else None,
+        clock=clock,
+    )
+    # A worker goes by its name, not by its number: the only one may be killed, and another
+    # take its place.
+    budget = Budget(
+        max_calls=settings.max_calls,
+        max_cost=settings.max_cost,
+        prices=Prices(settings.prices),
+        journal=journal_of(directory, session) if worker else None,
+        process=worker or "here",
+    )
+    return RetryPolicy(
+        throttle=throttle,
+        budget=budget,
+        limit=TimeLimit(settings.timeout),
+        max_reply_bytes=settings.max_reply_mb * 2**20,
+    )

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from itertools import count
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -254,7 +255,7 @@ class Meter:
     ) -> Callable[[Deadline], T]:
         """Return what sends under the caps, where to wait for room takes of the time as well."""
         if not self._budget.is_limited:
-            return lambda deadline: self.attempt(lambda: send(deadline), bill)
+            return partial(self._sent, send)
         return lambda deadline: deadline.run(lambda: self.attempt(lambda: send(Watched()), bill))
 
     def attempt(self, send: Callable[[], T], bill: Callable[[T], Bill]) -> T:
@@ -284,6 +285,10 @@ class Meter:
             raise
         self._end(name, bill(reply))
         return reply
+
+    def _sent(self, send: Callable[[Deadline], T], deadline: Deadline) -> T:
+        self._budget.count_sent()
+        return send(deadline)
 
     def _end(self, name: str, bill: Bill) -> None:
         self._open = None

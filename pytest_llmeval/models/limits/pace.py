@@ -58,7 +58,7 @@ class Pace:
 
     def may_start(self, now: float) -> bool:
         """Whether a call may start; if so, ``start`` it."""
-        return self.in_flight < self.limit and not self.delay(now)
+        return self.in_flight < self.limit and now >= self._resumes
 
     def has_given_up(self, now: float) -> bool:
         """Whether waiting is no use: nothing came through for long, or will for long."""

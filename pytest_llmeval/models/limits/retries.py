@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from typing import Literal
 
 from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.http_errors import (
@@ -37,6 +38,7 @@ MOST_REFUSALS = 20  # of one call: what is too large for the limit itself never 
 # Makes a call once and reads the whole reply; raises ``NetworkFailed``, or ``TimeIsUp`` when
 # nothing is left of the time that it is given.
 Attempt = Callable[[Deadline], HttpReply]
+End = Literal["final", "throttled", "may pass"]  # of an attempt
 
 
 GAVE_UP = own_failure(
@@ -101,11 +103,6 @@ def send_with_retries(
 ) -> HttpReply:
     """Attempt a call until it succeeds, cannot succeed, or was tried often enough.
 
-    Args:
-        attempt: makes the call once, within the time that is left.
-        policy: how often, and how to wait.
-        throttle: of the provider.
-
     Returns:
         The last reply, whatever its status.
 
@@ -121,16 +118,17 @@ def send_with_retries(
         if started is None:
             return GAVE_UP
         try:
-            outcome, was_throttled = _attempt(attempt, throttle, started=started, deadline=deadline)
+            outcome, end = _attempt(attempt, throttle, started=started, deadline=deadline)
         except TimeIsUp:
             raise TimedOut(policy.limit.seconds) from None
         pause = 0.0
-        if was_throttled:
+        if end == "throttled":
             refusals += 1
             is_final = refusals >= MOST_REFUSALS or throttle.has_given_up
         else:
-            is_final = retries >= policy.retries or not may_pass(outcome)
-            pause = growing_pause(retries, jitter=clock.jitter())
+            is_final = end == "final" or retries >= policy.retries
+            if not is_final:
+                pause = growing_pause(retries, jitter=clock.jitter())
             retries += 1
         if is_final or not deadline.allows(pause):
             if isinstance(outcome, NetworkFailed):
@@ -142,19 +140,20 @@ def send_with_retries(
 
 def _attempt(
     attempt: Attempt, throttle: ProviderThrottle, *, started: float, deadline: Deadline
-) -> tuple[HttpReply | NetworkFailed, bool]:
-    """Make one attempt, note what was learnt, and tell whether it was throttled."""
+) -> tuple[HttpReply | NetworkFailed, End]:
+    """Make one attempt, note what was learnt, and tell what may follow."""
     try:
         reply = attempt(deadline)
-        was_throttled = is_throttled(reply)
-        if was_throttled:
-            throttle.throttled(started, retry_after=retry_after(reply.headers))
-        elif is_success(reply.status):
+        if is_success(reply.status):
             throttle.succeeded(started)
+            return reply, "final"
+        if is_throttled(reply):
+            throttle.throttled(started, retry_after=retry_after(reply.headers))
+            return reply, "throttled"
     except NetworkFailed as exc:
-        return exc, False
+        return exc, "may pass"
     else:
-        return reply, was_throttled
+        return reply, "may pass" if may_pass(reply) else "final"
     finally:
         throttle.leave()
 
@@ -166,10 +165,8 @@ def is_throttled(reply: HttpReply) -> bool:
     return reply.status in THROTTLING_STATUSES or retry_after(reply.headers) is not None
 
 
-def may_pass(outcome: HttpReply | NetworkFailed) -> bool:
+def may_pass(outcome: HttpReply) -> bool:
     """Whether asking again may help: not if the server says no, or refuses the request."""
-    if isinstance(outcome, NetworkFailed):
-        return True
     if outcome.headers.get("x-should-retry") == "false":
         return False
     is_servers_fault = outcome.status >= HTTPStatus.INTERNAL_SERVER_ERROR

@@ -69,7 +69,8 @@ class ProviderThrottle:
             ProviderFailed: the session ended meanwhile.
         """
         while True:
-            self._throttle.listen()
+            if self._throttle.shared is not None:
+                self._throttle.listen(self._throttle.shared)
             with self._changed:
                 if self._is_closed:
                     raise ProviderFailed("the session ended before this call was made")
@@ -178,12 +179,11 @@ class Throttle:
         with self._lock:
             return self._of(provider, origin)
 
-    def listen(self) -> None:
+    def listen(self, shared: SharedPace) -> None:
         """Have every provider's hear what other workers were told."""
-        if self.shared is not None:
-            with self._lock:
-                for refusal in self.shared.news():
-                    self._of(refusal.provider, refusal.origin).hear(refusal)
+        with self._lock:
+            for refusal in shared.news():
+                self._of(refusal.provider, refusal.origin).hear(refusal)
 
     def take_slowdowns(self) -> list[Slowdown]:
         """Sum up how providers slowed us down since the last time."""

@@ -89,7 +89,7 @@ def load_function(target: str) -> LoadedFunction:
             f"model function/{target}: {module.__file__} {problem} {attribute!r}. "
             f"Name a function that takes messages and returns a str."
         )
-    if _is_serial(function) and _is_async(function):
+    if getattr(function, "llm_serial", False) and _is_async(function):
         raise SettingsError(
             f"model function/{target}: llm_serial holds for plain functions; an async def shares "
             "its loop with the tests. Take an asyncio.Lock in it, or make it a plain function."
@@ -158,7 +158,7 @@ class FunctionProvider:
             model=f"function/{model}",
             parameters=sampling_parameters(params),
             canonical=canonical,
-            serial=_is_serial(self._loaded.function),
+            serial=bool(getattr(self._loaded.function, "llm_serial", False)),
         )
 
     def _perform(
@@ -214,10 +214,6 @@ def _run_alone(answer: Coroutine[Any, Any, object]) -> object:
 def _is_async(function: Callable[..., object]) -> bool:
     called = type(function).__call__  # for an object whose class makes it callable
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
-
-
-def _is_serial(function: Callable[..., object]) -> bool:
-    return bool(getattr(function, "llm_serial", False))
 
 
 def _runner_on_this_loop() -> Run:
