@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_llmeval.gate.results import Comparison, FunctionDescription
+from pytest_llmeval.gate.results import Comparison, Fact, FunctionDescription
 from pytest_llmeval.records import Run, Slowdown
 from pytest_llmeval.runs.lookup.baseline import Baseline
 from pytest_llmeval.settings import Settings
@@ -40,11 +40,11 @@ class Judgement:
     comparison: Comparison | None = None
     anchor: Baseline | None = None
     anchored: Comparison | None = None
-    could_not_judge: str = ""
+    could_not_judge: Fact | str = ""
     descriptions: tuple[FunctionDescription, ...] = ()
     headlines: Mapping[str, str] = field(default_factory=dict)
     slowdowns: tuple[Slowdown, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Fact | str, ...] = ()
     serial: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
 

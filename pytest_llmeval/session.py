@@ -14,7 +14,7 @@ from typing import Any
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.gate.results import Comparison
-from pytest_llmeval.gate.scoring import CostOf, cases_not_run, oddities
+from pytest_llmeval.gate.scoring import CostOf, cases_not_run
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Call, Run, Slowdown, TokenPrice, Trial
@@ -128,14 +128,13 @@ class EvalSession:
         if run is None:
             return self._nothing_ran(judgement)
         judged = compared(self._saved(judgement, run), run, typed=self._typed, lost=self._lost)
-        unrun = ", ".join(cases_not_run(run)) if ended else ""
-        if not unrun:
+        not_run = cases_not_run(run) if ended else {}
+        if not not_run:
             return judged
-        why = f"not run: {unrun}: a conftest or a plugin passed over them, or ended the session"
         return replace(
             judged,
-            comparison=_failing(judged.comparison, why),
-            anchored=_failing(judged.anchored, why),
+            comparison=_failing(judged.comparison, not_run),
+            anchored=_failing(judged.anchored, not_run),
         )
 
     def _slow_down(self, more: Slowdown) -> None:
@@ -253,11 +252,11 @@ def compared(
         typed: what the user typed of its selection, see ``gate.compare``.
         lost: files of the baseline that are not there any more, see ``gate.compare``.
     """
-    from pytest_llmeval.gate.compare import compare  # numpy and scipy
-    from pytest_llmeval.gate.describe import describe
-
     rules, cost_of = judgement.settings.gate, pricing(judgement.settings.prices)
     try:
+        from pytest_llmeval.gate.compare import compare  # numpy and scipy
+        from pytest_llmeval.gate.describe import describe, oddities
+
         judgement = replace(judgement, notes=(*judgement.notes, *oddities(run)))
         if judgement.anchor is not None:
             # Another question, so a family of its own: both answers must hold.
@@ -280,10 +279,8 @@ def compared(
         return replace(judgement, could_not_judge=f"{type(exc).__name__}: {exc}")
 
 
-def _failing(comparison: Comparison | None, why: str) -> Comparison | None:
-    if comparison is None:
-        return None
-    return replace(comparison, fails=True, why=comparison.why or why)
+def _failing(comparison: Comparison | None, not_run: Mapping[str, int]) -> Comparison | None:
+    return None if comparison is None else replace(comparison, fails=True, not_run=not_run)
 
 
 def pricing(own: Mapping[str, TokenPrice]) -> CostOf:

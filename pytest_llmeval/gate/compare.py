@@ -16,11 +16,10 @@ from pytest_llmeval.gate.draws import CallsOfBoth
 from pytest_llmeval.gate.family import Name, adjusted_together, bears
 from pytest_llmeval.gate.missing import Missing, Sides, not_judged
 from pytest_llmeval.gate.pairing import Pairing, pair_up
-from pytest_llmeval.gate.results import Comparison, FunctionComparison, NotJudged, Verdict
+from pytest_llmeval.gate.results import Comparison, Fact, FunctionComparison, Verdict, Why
 from pytest_llmeval.gate.scoring import (
     CostOf,
     Side,
-    bare,
     gated_metrics,
     measured,
     records,
@@ -34,8 +33,6 @@ from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.significance.sample import CaseScores
 
 Entry = FunctionComparison | tuple[Pairing, Significance]
-# the rows of the decision table in which something was compared
-COMPARED = range(6, 12)
 
 
 def compare(
@@ -94,14 +91,10 @@ def compare(
         *_gone(sides, missing),
     ]
     functions = _concluded(entries, rules)
-    why = _why_nothing_was_compared(functions)
-    if not why and rules.strict:
-        why = _why_not_strict(left_out, functions)
     verdicts = {one.verdict for one in functions}
-    return Comparison(
+    found = Comparison(
         verdict=next((v for v in Verdict if v in verdicts), Verdict.NOT_COMPARABLE),
-        fails=bool(why) or any(one.fails for one in functions),
-        why=why,
+        fails=any(one.fails for one in functions),
         functions=functions,
         ungated=tuple(_ungated(sides, current, calls, functions=functions, rules=rules)),
         not_judged=left_out,
@@ -109,9 +102,11 @@ def compare(
             *missing.notes_on_metrics(),
             *_notes_on_markers(sides, current),
             *missing.notes_on_entries(),
-            *_odd_names(functions, rules),
+            *_notes_on_order(functions, rules),
         ),
     )
+    lacks_parts = rules.strict and bool(found.not_judged or found.judged_in_part)
+    return replace(found, fails=found.fails or found.compared_nothing or lacks_parts)
 
 
 def _in_part(baseline: Run, run: Run, *, typed: Sequence[str] | None) -> Collection[str]:
@@ -205,23 +200,17 @@ def _ungated(
                 yield describe_ungated(pairing, alpha=rules.alpha)
 
 
-def _notes_on_markers(sides: Sides, current: Sides) -> Iterator[str]:
-    """Say where the markers of the two runs disagree."""
+def _notes_on_markers(sides: Sides, current: Sides) -> Iterator[Fact]:
+    """Tell where the markers of the two runs disagree."""
     both = [(side, current[name]) for name, side in sides.items() if name in current]
     for side, other in both:
         for metric in gated_metrics(side):
             better, wanted = side.better(metric), other.better(metric)
             if better != wanted:
-                yield (
-                    f"{side.function}:{metric} is judged as in the baseline, {better} is "
-                    f'better; here the marker says better="{wanted}"'
-                )
+                yield Fact(Why.OTHER_DIRECTION, (f"{side.function}:{metric}", better, wanted))
     for side, other in both:
         if _tied_otherwise(side, other):
-            yield (
-                f"{side.function}: cases are tied as in the baseline; here the marker says another "
-                "cluster= or wording=, which counts once a baseline has it"
-            )
+            yield Fact(Why.TIED_OTHERWISE, (side.function,))
 
 
 def _tied_otherwise(baseline: Side, current: Side) -> bool:
@@ -233,43 +222,11 @@ def _tied_otherwise(baseline: Side, current: Side) -> bool:
     )
 
 
-def _odd_names(functions: Sequence[FunctionComparison], rules: GateRules) -> Iterator[str]:
+def _notes_on_order(functions: Sequence[FunctionComparison], rules: GateRules) -> Iterator[Fact]:
+    """Tell which names of ``llm_gate_order`` no function and metric bears."""
     for name in rules.order:
         if not any(bears(name, one.function, one.metric) for one in functions):
-            yield (
-                f"llm_gate_order names {name!r}, and no test function or gated metric is called "
-                "so here"
-            )
-
-
-def _why_not_strict(left_out: Sequence[NotJudged], functions: Sequence[FunctionComparison]) -> str:
-    """Say what of the baseline was left out; "" if nothing was."""
-    count = len(left_out)
-    missing = [f"test functions of the baseline not judged: {count}"] if count else []
-    partial = {
-        one.function: f"{one.effect.cases} of {one.effect.baseline_cases} cases of "
-        f"{bare(one.function)}"
-        for one in functions
-        if one.partial and one.only_in_baseline
-    }
-    if partial:
-        missing.append(f"partial: {', '.join(partial.values())}")
-    return f"{'; '.join(missing)} (--llm-strict)" if missing else ""
-
-
-def _why_nothing_was_compared(functions: Sequence[FunctionComparison]) -> str:
-    """Say why the whole comparison fails, whatever its functions say; "" if it does not."""
-    if any(one.row in COMPARED for one in functions):
-        return ""
-    verdicts = [one.verdict for one in functions]
-    if verdicts and set(verdicts) == {Verdict.NEW}:
-        return ""
-    counts = ", ".join(
-        f"{verdicts.count(verdict)} {verdict.replace('_', ' ')}"
-        for verdict in (Verdict.NOT_COMPARABLE, Verdict.NEW, Verdict.GONE)
-        if verdict in verdicts
-    )
-    return f"nothing was compared: {counts or 'no test function of the baseline was run'}"
+            yield Fact(Why.UNKNOWN_IN_ORDER, (name,))
 
 
 def compare_halves(

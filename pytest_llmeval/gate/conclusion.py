@@ -27,6 +27,7 @@ from pytest_llmeval.gate.power import (
 from pytest_llmeval.gate.results import (
     Effect,
     Evidence,
+    Fact,
     FunctionComparison,
     Interval,
     Method,
@@ -73,13 +74,13 @@ def conclude_new(side: Side, metric: str, *, partial: bool, rules: GateRules) ->
     )
 
 
-def conclude_gone(side: Side, metric: str, *, why: str) -> FunctionComparison:
+def conclude_gone(side: Side, metric: str, *, why: Fact | None) -> FunctionComparison:
     """Write down a function that only the baseline has.
 
     Args:
         side: the function in the baseline.
         metric: that the baseline gates.
-        why: what to do about it; empty if it was given up.
+        why: the reason to miss it; None if it was given up.
     """
     scores = score(side, metric, better=side.better(metric))
     return FunctionComparison(

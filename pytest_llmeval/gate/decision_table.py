@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_llmeval.gate.pairing import Pairing
-from pytest_llmeval.gate.results import RuledOutBy, Verdict
+from pytest_llmeval.gate.results import Fact, RuledOutBy, Verdict, Why
 from pytest_llmeval.gate.scoring import FunctionScores, Side, records, score
 from pytest_llmeval.gate.significance import (
     BY_SPREAD,
@@ -17,10 +17,7 @@ from pytest_llmeval.gate.significance import (
     sample_of,
 )
 from pytest_llmeval.records import (
-    COST_METRIC,
     MEASURED_METRICS,
-    SECONDS_METRIC,
-    TOKENS_METRIC,
     Outcome,
     too_many_errored,
 )
@@ -53,14 +50,14 @@ VERDICTS = {
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A row of the table, and where its verdict needs one a plain sentence.
+    """A row of the table, and the reason where its verdict needs one.
 
     Attributes:
         ruled_out_by: which part of row 10 held.
     """
 
     row: int
-    why: str = ""
+    why: Fact | None = None
     ruled_out_by: RuledOutBy | None = None
 
     @property
@@ -81,9 +78,7 @@ def never_recorded(sides: Sequence[Side], metric: str) -> Decision | None:
         return None
     recorded = {name for trial in trials for name in trial.scores}
     known = ", ".join(sorted(recorded.difference(MEASURED_METRICS)))
-    return Decision(
-        3, f"{metric} is gated and was never recorded, only {known}: {_how_to_have(metric)}"
-    )
+    return Decision(3, Fact(Why.NEVER_RECORDED, (metric, known, sides[0].function)))
 
 
 def nothing_to_compare(pairing: Pairing) -> Decision | None:
@@ -93,8 +88,7 @@ def nothing_to_compare(pairing: Pairing) -> Decision | None:
         return unrecorded
     bad = _without_logarithm(pairing)
     if bad:
-        why = f"it compares ratios, and {bad} scores of {pairing.metric} are not above 0"
-        return _does_not_fit(pairing, f"{why}: use paired-t")
+        return Decision(4, Fact(Why.NOT_POSITIVE, (pairing.test, bad, pairing.metric)))
     return None if pairing.pairs else Decision(3, _why_nothing_in_common(pairing))
 
 
@@ -128,16 +122,13 @@ def cannot_test(
     if pairing.is_one_unit and not are_enough(repeats, alpha=rules.alpha):
         if _too_small_to_matter(pairing, rules=rules):
             return Decision(10, ruled_out_by="share")
-        why = (
-            f"the {len(pairing.changed)} cases asked anew are a single independent unit "
-            "(they share draws or a cluster): no test can tell chance from a drop"
-        )
-        if repeats is not None:
-            why += f" from fewer than {fewest_repeats(rules.alpha)} repeats on both sides"
-        return Decision(7, why)
+        cases, fewest = len(pairing.changed), fewest_repeats(rules.alpha)
+        if repeats is None:
+            return Decision(7, Fact(Why.ONE_UNIT, (cases,)))
+        return Decision(7, Fact(Why.ONE_UNIT_FEW_REPEATS, (cases, fewest)))
     if pairing.test not in BY_SPREAD:
         unfit = TESTS[pairing.test].why_not(sample_of(pairing))
-        return _does_not_fit(pairing, unfit) if unfit else None
+        return Decision(4, Fact(Why.DOES_NOT_FIT, (pairing.test, unfit))) if unfit else None
     return None
 
 
@@ -218,10 +209,6 @@ def _too_small_to_matter(pairing: Pairing, *, rules: GateRules) -> bool:
     return pairing.baseline.is_pass and pairing.share < rules.target
 
 
-def _does_not_fit(pairing: Pairing, why: str) -> Decision:
-    return Decision(4, f"the test {pairing.test} does not fit: {why}")
-
-
 def _without_logarithm(pairing: Pairing) -> int:
     """Count the scores that may be 0 where ratios are compared; what calls took never is."""
     if pairing.scale == "linear" or pairing.metric in MEASURED_METRICS:
@@ -231,69 +218,56 @@ def _without_logarithm(pairing: Pairing) -> int:
     return sum(value <= 0 for one in scores for sample in one.samples for value in sample)
 
 
-def _why_nothing_in_common(pairing: Pairing) -> str:
+def _why_nothing_in_common(pairing: Pairing) -> Fact:
     baseline, current, metric = pairing.baseline, pairing.current, pairing.metric
     if pairing.mismatched:
-        return (
-            f"{len(pairing.mismatched)} ids are made from positions and stand for other "
-            "parameters than in the baseline: give ids="
-        )
+        return Fact(Why.MISMATCHED, (len(pairing.mismatched),))
     old, new = baseline.side.cases, current.side.cases
     if not set(old) & set(new):
-        return (
-            f"no id of the {len(new)} cases here is among the {len(old)} of "
-            "the baseline: if they were renamed say so in the ini file, a line each, as in "
-            f"llm_renamed = {min(old)} -> {min(new)}"
-        )
+        return Fact(Why.NO_COMMON_ID, (len(new), len(old), min(old), min(new)))
     if metric in MEASURED_METRICS:
-        return f"no case has {metric} on both sides: {_how_to_have(metric)}"
+        return Fact(Why.NOT_MEASURED, (metric,))
     if never_recorded([current.side], metric):
-        return (
-            f"{metric} is gated in the baseline and no trial recorded it here: record it, or give "
-            f"it up by  llm_accept_gone = {baseline.function}:{metric}  in the ini file"
-        )
-    scored, of = _scored_of(current)
-    scored_before, of_before = _scored_of(baseline)
-    return (
-        "no case has a scored trial on both sides: "
-        f"{scored} of {of} trials have a score here, {scored_before} of {of_before} in the baseline"
-    )
+        return Fact(Why.NOT_RECORDED, (metric, baseline.function))
+    return Fact(Why.NO_COMMON_SCORE, (*_scored_of(current), *_scored_of(baseline)))
 
 
 def _scored_of(scores: FunctionScores) -> tuple[int, int]:
     return sum(map(len, scores.of_case.values())), len(scores.side.every_trial())
 
 
-def _why_errored_or_without_value(pairing: Pairing) -> str:
+def _why_errored_or_without_value(pairing: Pairing) -> Fact | None:
     """Check both over all cases of each side, errors over those that were asked anew too."""
     current, baseline = pairing.current, pairing.baseline
-    again = "run again, only what got no reply is asked anew"
     sides = (
-        (current, current.counts(), "here", again),
-        (baseline, pairing.baseline_counts(), "in the baseline", "record the baseline again"),
+        (current, current.counts(), Why.ERRORED, Why.ERRORED_ANEW, Why.WITHOUT_VALUE),
+        (
+            baseline,
+            pairing.baseline_counts(),
+            Why.BASELINE_ERRORED,
+            Why.BASELINE_ERRORED_ANEW,
+            Why.BASELINE_WITHOUT_VALUE,
+        ),
     )
-    for scores, every, where, remedy in sides:
+    for scores, every, errored, errored_anew, without_value in sides:
         touched = scores.counts(pairing.touched) if every.errored else every
-        for counts, of_what in ((every, ""), (touched, " of the cases asked anew")):
-            if too_many_errored(counts.errored, ran=counts.scored + counts.errored):
-                share = f"{counts.errored} of {counts.scored + counts.errored} trials{of_what}"
-                return f"{share} errored {where}, more than 5 %: {remedy}"
+        for counts, why in ((every, errored), (touched, errored_anew)):
+            ran = counts.scored + counts.errored
+            if too_many_errored(counts.errored, ran=ran):
+                return Fact(why, (counts.errored, ran))
         if every.without_value > MOST_WITHOUT_VALUE * every.scored + ROUNDING:
-            return (
-                f"{every.without_value} of {every.scored} scored trials {where} have no value "
-                f"for {pairing.metric}, more than 5 %: {_how_to_have(pairing.metric)}"
-            )
-    return ""
+            return Fact(without_value, (every.without_value, every.scored, pairing.metric))
+    return None
 
 
-def _why_trials_skipped(pairing: Pairing) -> str:
+def _why_trials_skipped(pairing: Pairing) -> Fact | None:
     """Check whether common cases skip trials that the baseline did not skip.
 
     A trial that skips itself chooses by what its case is judged. Trials are counted that
     both runs came to, so that more repeats on one side do not weigh.
     """
     if not any(trial.outcome is Outcome.SKIPPED for trial in pairing.current.side.every_trial()):
-        return ""
+        return None
     before, after = (
         {
             (pair.case, trial.index): trial.outcome is Outcome.SKIPPED
@@ -305,39 +279,15 @@ def _why_trials_skipped(pairing: Pairing) -> str:
     common = before.keys() & after.keys()
     skipped, skipped_before = (sum(side[trial] for trial in common) for side in (after, before))
     if skipped - skipped_before <= max(1, MOST_SKIPPED * len(common) + ROUNDING):
-        return ""
-    return (
-        f"{skipped} of {len(common)} trials of the common cases are skipped here and "
-        f"{skipped_before} in the baseline, over 5 % more: what is skipped is not judged, "
-        "so let such trials fail, or skip the whole case"
-    )
+        return None
+    return Fact(Why.TRIALS_SKIPPED, (skipped, len(common), skipped_before))
 
 
-def _how_to_have(metric: str) -> str:
-    """Say what it takes for every trial to have a value."""
-    if metric not in MEASURED_METRICS:
-        return f'record it in every trial, by llm_score(value, "{metric}"), or gate on another'
-    needs = {
-        SECONDS_METRIC: "it is that of calls which the plugin sees",
-        TOKENS_METRIC: "it takes replies that count their tokens",
-        COST_METRIC: "it takes replies that count their tokens, and a price above 0 for their "
-        "model, as a line of llm_prices",
-    }
-    return f"{needs[metric]}, and trials that did not crash"
-
-
-def _why_cases_lost(pairing: Pairing, *, rules: GateRules) -> str:
+def _why_cases_lost(pairing: Pairing, *, rules: GateRules) -> Fact | None:
     scored = len(pairing.baseline.scored_cases)
     if pairing.in_full and len(pairing.lost) > rules.max_gone * scored + ROUNDING:
-        return (
-            f"{len(pairing.lost)} of the {scored} cases scored in the baseline are gone or "
-            f"skipped here, more than the {100 * rules.max_gone:g} % of llm_max_gone: "
-            "raise it in the ini file if that is meant"
-        )
+        return Fact(Why.CASES_GONE, (len(pairing.lost), scored, 100 * rules.max_gone))
     unscored = [case for case in pairing.touched if not pairing.current.of_case[case]]
     if len(unscored) > MOST_UNSCORED * len(pairing.touched) + ROUNDING:
-        return (
-            f"{len(unscored)} of the {len(pairing.touched)} cases asked anew have no scored "
-            "trial here, more than 10 %: run again, only what got no reply is asked anew"
-        )
-    return ""
+        return Fact(Why.CASES_UNSCORED, (len(unscored), len(pairing.touched)))
+    return None

@@ -10,12 +10,21 @@ from pytest_llmeval.gate.draws import chained, draws_of
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import (
     CaseDescription,
+    Fact,
     FunctionDescription,
     Interval,
+    Why,
     ends_off_scale,
 )
-from pytest_llmeval.gate.scoring import CostOf, FunctionScores, Scored, scores_of
-from pytest_llmeval.records import Run
+from pytest_llmeval.gate.scoring import (
+    CostOf,
+    FunctionScores,
+    Scored,
+    gated_metrics,
+    scores_of,
+    sides_of,
+)
+from pytest_llmeval.records import OWN_DIRECTIONS, Run
 from pytest_llmeval.stats.intervals import (
     MeanInterval,
     mean_interval,
@@ -52,6 +61,17 @@ def describe(
     )
 
 
+def oddities(run: Run) -> tuple[Fact, ...]:
+    """Tell where ``better="lower"`` concerns no gated metric, as no score was recorded."""
+    return tuple(
+        Fact(Why.TURNS_NOTHING, (function,))
+        for function, side in sides_of(run).items()
+        if side.every_trial()
+        and any(case.better == "lower" for case in side.cases.values())
+        and OWN_DIRECTIONS.keys() >= set(gated_metrics(side))
+    )
+
+
 def _describe(scores: FunctionScores, *, alpha: float) -> FunctionDescription:
     found = mean_of_cases(scores, scores.scored_cases, alpha=alpha)
     later = expect_mean(scores.samples, confidence=1 - 2 * alpha) if scores.samples else None
@@ -72,7 +92,7 @@ def _describe(scores: FunctionScores, *, alpha: float) -> FunctionDescription:
         prediction_by_repeats=later.by_repeats if later else None,
         prediction_level=1 - 2 * alpha if later and later.interval else None,
         drift_p=later.drift_p if later else None,
-        why=f"{scores.function}: {lacking.why}" if lacking else "",
+        why=lacking.why if lacking else None,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from pytest_llmeval.gate.results import NotJudged
+from pytest_llmeval.gate.results import Fact, NotJudged, Why
 from pytest_llmeval.gate.scoring import Side, bare, gated_metrics, sides_of
 from pytest_llmeval.records import Run, filters_of, is_below, paths_of
 
@@ -98,58 +98,45 @@ class Missing:
         # what did not run may be gone or not
         self._maybe = gone | {one for one in _gated(sides) if one[0] in unknown}
 
-    def why(self, function: str) -> str:
-        """Say that a function is gone, and both ways to say that it was meant."""
+    def why(self, function: str) -> Fact | None:
+        """Tell that a function is gone, and both ways to say that it was meant."""
         if (function, "") in self.given_up:
-            return ""
+            return None
         old, new = _renaming(function, baseline=self._sides, current=self._current)
         cases = len(self._sides[function].cases)
-        return (
-            f"the baseline has it (cases: {cases}), and it was not collected "
-            f"here. Say in the ini file  llm_renamed = {old} -> {new}  if it was renamed, or  "
-            f"llm_accept_gone = {self._form(function)}  if it is given up"
-        )
+        return Fact(Why.GONE, (cases, old, new, self._form(function)))
 
-    def notes_on_metrics(self) -> Iterator[str]:
-        """Say which metrics are gated in the baseline alone."""
+    def notes_on_metrics(self) -> Iterator[Fact]:
+        """Tell which metrics are gated in the baseline alone."""
         for function, metric in self._metrics:
             name = f"{function}:{metric}"
             if (function, metric) in self.given_up:
-                yield f"{name} is gated no more, as llm_accept_gone says"
+                yield Fact(Why.METRIC_GIVEN_UP, (name,))
             else:
-                yield (
-                    f"{name} is gated in the baseline and not here: it stays gated, unless the ini "
-                    f"file gives it up by  llm_accept_gone = {self._form(function, metric)}"
-                )
+                yield Fact(Why.METRIC_STILL_GATED, (name, self._form(function, metric)))
 
-    def notes_on_entries(self) -> Iterator[str]:
-        """Say which entries of ``llm_accept_gone`` give nothing up, and why."""
+    def notes_on_entries(self) -> Iterator[Fact]:
+        """Tell which entries of ``llm_accept_gone`` give nothing up, and why."""
         for entry, why in self._reasons.items():
             if why and any(_names(entry, *one) for one in self._missed):
-                yield f"llm_accept_gone names {entry!r}, which gives nothing up: {why}"
+                yield Fact(why, (entry,))
         cases = [case for side in self._sides.values() for case in side.cases]
         for entry in self._entries:
             if any(_names(entry, *one) for one in self._maybe):
                 continue
-            why = "nothing of that name is gone"
-            if any(f"::{case}".endswith(f"::{entry}") for case in cases):
-                why = "cases within a function go by llm_max_gone"
-            yield f"llm_accept_gone names {entry!r}, and {why}: remove the line"
+            is_case = any(f"::{case}".endswith(f"::{entry}") for case in cases)
+            yield Fact(Why.ENTRY_FOR_A_CASE if is_case else Why.ENTRY_FOR_NOTHING, (entry,))
 
-    def _why_void(self, entry: str) -> str:
-        """Say why an entry gives nothing up, whatever it names; "" if it may."""
+    def _why_void(self, entry: str) -> Why | None:
+        """Tell why an entry gives nothing up, whatever it names; None if it may."""
         if entry in self._known:
-            return (
-                "the baseline's ini file had that line already: remove it, or write what is given "
-                "up now in another form"
-            )
+            return Why.KNOWN_ENTRY
         parts = [part for part in _parts(entry) if part]
         alike = [one for one in _gated(self._sides) if bool(one[1]) is (len(parts) > 1)]
         are_patterns = all(set("*?[") & set(part) for part in parts)
         if are_patterns and all(_names(entry, *one) for one in alike):
-            of_all = "gated metric" if len(parts) > 1 else "function"
-            return f"it fits every {of_all} of the baseline: name what is gone"
-        return ""
+            return Why.FITS_EVERY_METRIC if len(parts) > 1 else Why.FITS_EVERY_FUNCTION
+        return None
 
     def _form(self, function: str, metric: str = "") -> str:
         """Write an entry for ``llm_accept_gone`` that is not among those known already."""

@@ -32,6 +32,8 @@ Method = Literal[
     "none",
 ]
 RuledOutBy = Literal["interval", "smallest_drop", "share"]
+# the rows of the decision table in which something was compared
+COMPARED = range(6, 12)
 
 
 class Verdict(StrEnum):
@@ -46,6 +48,50 @@ class Verdict(StrEnum):
     GONE = "gone"
     NEW = "new"
     NOT_GATED = "not_gated"
+
+
+class Why(StrEnum):
+    """A reason that the gate gives, or something odd that it notes; the reports word it."""
+
+    GONE = "gone"
+    MISMATCHED = "mismatched"
+    NO_COMMON_ID = "no common id"
+    NOT_MEASURED = "not measured"
+    NOT_RECORDED = "not recorded"
+    NEVER_RECORDED = "never recorded"
+    NO_COMMON_SCORE = "no common score"
+    ERRORED = "errored"
+    ERRORED_ANEW = "errored, of those asked anew"
+    BASELINE_ERRORED = "errored in the baseline"
+    BASELINE_ERRORED_ANEW = "errored in the baseline, of those asked anew"
+    WITHOUT_VALUE = "without value"
+    BASELINE_WITHOUT_VALUE = "without value in the baseline"
+    TRIALS_SKIPPED = "trials skipped"
+    DOES_NOT_FIT = "the test does not fit"
+    NOT_POSITIVE = "no ratios of scores that are not positive"
+    CASES_GONE = "cases gone"
+    CASES_UNSCORED = "cases unscored"
+    ONE_UNIT = "one unit"
+    ONE_UNIT_FEW_REPEATS = "one unit, few repeats"
+    METRIC_GIVEN_UP = "metric given up"
+    METRIC_STILL_GATED = "metric still gated"
+    OTHER_DIRECTION = "another direction"
+    TIED_OTHERWISE = "tied otherwise"
+    KNOWN_ENTRY = "an entry that the baseline had"
+    FITS_EVERY_FUNCTION = "an entry for every function"
+    FITS_EVERY_METRIC = "an entry for every metric"
+    ENTRY_FOR_NOTHING = "an entry for nothing"
+    ENTRY_FOR_A_CASE = "an entry for a case"
+    UNKNOWN_IN_ORDER = "unknown in the order"
+    TURNS_NOTHING = "turns nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A reason and its figures and names, in the order in which its sentence has them."""
+
+    why: Why
+    figures: tuple[str | float, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +222,7 @@ class FunctionComparison:
     Attributes:
         row: the row of the decision table that gave the verdict, 1 to 11; 0 for a metric
             that is not gated.
-        why: one plain sentence for the verdicts that need one (rows 2 to 5, 7), else "".
+        why: the reason of the verdicts that need one (rows 2 to 5, 7), else None.
         fails: this comparison turns the build red (strictness included).
         partial: not every case of the function was collected here.
         only_here: ids collected here and not in the baseline; ``only_in_baseline`` the reverse.
@@ -191,7 +237,7 @@ class FunctionComparison:
     scale: Scale = "linear"
     verdict: Verdict
     row: int
-    why: str = ""
+    why: Fact | None = None
     fails: bool = False
     partial: bool = False
     effect: Effect = field(default_factory=Effect)
@@ -227,22 +273,33 @@ class Comparison:
     Attributes:
         verdict: the first present of the verdicts, in the order of ``Verdict``.
         fails: the build is to be turned red.
-        why: one plain sentence if the whole comparison fails for a reason of its own
-            (nothing was compared), else "".
         functions: in the order of collection, those only in the baseline last.
         ungated: the metrics that are described beside them, in the same order. Their interval
             is not adjusted, and None with fewer than 6 independent changed cases.
         not_judged: the functions of the baseline that did not run, in its order.
         notes: what is odd about the rules.
+        not_run: how many collected cases of a function have no trial, where all should.
     """
 
     verdict: Verdict
     fails: bool
-    why: str = ""
     functions: tuple[FunctionComparison, ...] = ()
     ungated: tuple[FunctionComparison, ...] = ()
     not_judged: tuple[NotJudged, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Fact, ...] = ()
+    not_run: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def compared_nothing(self) -> bool:
+        """Whether no function could be compared, though one is not new."""
+        if any(one.row in COMPARED for one in self.functions):
+            return False
+        return not self.functions or any(one.verdict is not Verdict.NEW for one in self.functions)
+
+    @property
+    def judged_in_part(self) -> tuple[FunctionComparison, ...]:
+        """The functions of which this run lacks cases that the baseline has."""
+        return tuple(one for one in self.functions if one.partial and one.only_in_baseline)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,7 +337,7 @@ class FunctionDescription:
         drift_p: chance that the repeats differ as much without drift, None where that cannot
             be told. Below .01 the prediction is by repeats.
         drifts: it is below .01 also when adjusted for all functions and metrics of the run.
-        why: one plain sentence where the gate could never judge the metric, else "".
+        why: the reason where the gate could never judge the metric, else None.
         worst: the scored cases that fell short, worst first: for ``pass`` those that did
             not pass every time, for other scores those worse than the best one.
     """
@@ -301,7 +358,7 @@ class FunctionDescription:
     prediction_level: float | None = None
     drift_p: float | None = None
     drifts: bool = False
-    why: str = ""
+    why: Fact | None = None
 
 
 def off_scale(value: float, scale: Scale) -> float:

@@ -275,33 +275,10 @@ def records(trials: Iterable[Trial], metric: str) -> bool:
     return any(metric in trial.scores and trial.outcome.is_scored for trial in trials)
 
 
-def cases_not_run(run: Run) -> tuple[str, ...]:
-    """Name the functions of which collected cases have no trial, as in ``5 cases of test_a``."""
-    counts = {
-        function: sum(not trials for trials in side.trials.values())
-        for function, side in sides_of(run).items()
-    }
-    return tuple(
-        f"{count} case{'s' * (count > 1)} of {bare(function)}"
-        for function, count in counts.items()
-        if count
-    )
-
-
-def oddities(run: Run) -> tuple[str, ...]:
-    """Say in a sentence each which markers do not do what they seem to say."""
-    return tuple(
-        f'{function}: better="lower" turns nothing, as no score was recorded: what is gated is '
-        "pass, of which higher is always better"
-        for function, side in sides_of(run).items()
-        if side.every_trial() and _turns_nothing(side)
-    )
-
-
-def _turns_nothing(side: Side) -> bool:
-    """Tell whether ``better="lower"`` concerns no gated metric: no score was recorded."""
-    turned = any(case.better == "lower" for case in side.cases.values())
-    return turned and OWN_DIRECTIONS.keys() >= set(gated_metrics(side))
+def cases_not_run(run: Run) -> dict[str, int]:
+    """Count the collected cases of each function that have no trial, where there are any."""
+    counts = {name: list(side.trials.values()).count(()) for name, side in sides_of(run).items()}
+    return {function: count for function, count in counts.items() if count}
 
 
 def score(side: Side, metric: str, *, better: Better, scale: Scale = "linear") -> FunctionScores:

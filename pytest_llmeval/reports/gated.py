@@ -12,6 +12,7 @@ from pytest_llmeval.records import MEASURED_METRICS
 from pytest_llmeval.reports import words
 from pytest_llmeval.reports.errored import first_reason
 from pytest_llmeval.reports.lines import BOLD, GREEN, RED, YELLOW, Line
+from pytest_llmeval.reports.reasons import why_failed, worded
 from pytest_llmeval.reports.table import aligned
 from pytest_llmeval.reports.words import mean_cell
 from pytest_llmeval.runs.lookup.baseline import Baseline
@@ -59,8 +60,9 @@ def gated_lines(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
             "no request matched the baseline's: does the prompt contain a date or a random id?",
             YELLOW,
         )
-    if comparison.why:
-        yield Line(comparison.why, RED)
+    why = why_failed(comparison, strict=judgement.settings.gate.strict)
+    if why:
+        yield Line(why, RED)
 
 
 def anchored_lines(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
@@ -77,8 +79,9 @@ def anchored_lines(judgement: Judgement, comparison: Comparison) -> Iterator[Lin
         if function.fails:
             rules = judgement.settings.gate
             yield Line(f"against the anchor: {words.sentence(function, rules)}", RED)
-    if comparison.why:
-        yield Line(f"against the anchor: {comparison.why}", RED)
+    why = why_failed(comparison, strict=judgement.settings.gate.strict)
+    if why:
+        yield Line(f"against the anchor: {why}", RED)
 
 
 def _column(baseline: Baseline) -> str:
@@ -167,7 +170,7 @@ def _scope(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
             parts.append(f"partial: {have} cases of {words.label(function)}")
     if parts:
         yield Line(" · ".join(parts))
-    yield from (Line(f"note: {note}", YELLOW) for note in comparison.notes)
+    yield from (Line(f"note: {worded(note)}", YELLOW) for note in comparison.notes)
 
 
 def _about(judgement: Judgement, function: FunctionComparison) -> Iterator[Line]:

@@ -10,12 +10,18 @@ from datetime import datetime
 from typing import Any
 
 from pytest_llmeval.errors import CAP_REASON
-from pytest_llmeval.gate.results import CaseComparison, FunctionComparison, FunctionDescription
+from pytest_llmeval.gate.results import (
+    CaseComparison,
+    Comparison,
+    FunctionComparison,
+    FunctionDescription,
+)
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.cost import NO_PRICE, Cost, cost_of
 from pytest_llmeval.reports.provenance import differences
+from pytest_llmeval.reports.reasons import unjudgeable, why_failed, worded
 from pytest_llmeval.runs.lookup.baseline import Baseline
 
 SCHEMA_VERSION = 1
@@ -54,7 +60,7 @@ def _document(judgement: Judgement) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "verdict": verdict,
         "fails": judgement.fails,
-        "why": judgement.could_not_judge or (comparison.why if comparison else ""),
+        "why": unjudgeable(judgement.could_not_judge) or _why(judgement, comparison),
         "settings": asdict(judgement.settings.gate),
         "run": None if judgement.run is None else _run(judgement.run, prices),
         "baseline": _baseline(judgement.baseline, judgement.run, prices=prices),
@@ -63,8 +69,13 @@ def _document(judgement: Judgement) -> dict[str, Any]:
         "ungated": [_ungated(one) for one in comparison.ungated] if comparison else [],
         "not_judged": [asdict(one) for one in comparison.not_judged] if comparison else [],
         "anchor": _anchor(judgement, prices),
-        "notes": [*judgement.notes, *(comparison.notes if comparison else ())],
+        "notes": list(map(worded, (*judgement.notes, *(comparison.notes if comparison else ())))),
     }
+
+
+def _why(judgement: Judgement, comparison: Comparison | None) -> str:
+    strict = judgement.settings.gate.strict
+    return "" if comparison is None else why_failed(comparison, strict=strict)
 
 
 def _anchor(judgement: Judgement, prices: Prices) -> dict[str, Any] | None:
@@ -75,7 +86,7 @@ def _anchor(judgement: Judgement, prices: Prices) -> dict[str, Any] | None:
     return {
         "verdict": str(anchored.verdict),
         "fails": anchored.fails,
-        "why": anchored.why,
+        "why": _why(judgement, anchored),
         "baseline": _baseline(judgement.anchor, judgement.run, prices=prices),
         "functions": [_function(function) for function in anchored.functions],
     }
@@ -94,9 +105,12 @@ def _function(function: FunctionComparison) -> dict[str, Any]:
     document: dict[str, Any] = {}
     for name, value in ((field.name, getattr(function, field.name)) for field in fields(function)):
         document |= asdict(value) if name in ("effect", "evidence") else {name: value}
-    sides = ("baseline_trials", "trials")
-    compared = [_case(case) for case in function.compared]
-    return document | {side: asdict(document[side]) for side in sides} | {"compared": compared}
+    return document | {
+        "why": worded(function.why),
+        "baseline_trials": asdict(function.baseline_trials),
+        "trials": asdict(function.trials),
+        "compared": [_case(case) for case in function.compared],
+    }
 
 
 def _case(case: CaseComparison) -> dict[str, Any]:
@@ -117,7 +131,7 @@ def _ungated(function: FunctionComparison) -> dict[str, Any]:
 
 
 def _description(description: FunctionDescription) -> dict[str, Any]:
-    return {**asdict(description), "verdict": "not_gated"}
+    return {**asdict(description), "why": unjudgeable(description.why), "verdict": "not_gated"}
 
 
 def _run(run: Run, prices: Prices) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pytest_llmeval.reports.cost import capped_lines, cost_of, cost_words, unkno
 from pytest_llmeval.reports.gated import anchored_lines, gated_lines
 from pytest_llmeval.reports.lines import RED, YELLOW, Line
 from pytest_llmeval.reports.provenance import differences
+from pytest_llmeval.reports.reasons import unjudgeable, why_failed, worded
 from pytest_llmeval.reports.ungated import ungated_lines
 from pytest_llmeval.runs.lookup.baseline import Baseline
 from pytest_llmeval.runs.retry import Retry
@@ -33,7 +34,7 @@ def section(judgement: Judgement) -> list[Line]:
     if judgement.serial:
         lines.append(Line(_serial_line(judgement.serial)))
     lines += [Line(_slowdown_line(slowdown)) for slowdown in judgement.slowdowns]
-    lines += [Line(f"note: {note}", YELLOW) for note in judgement.notes]
+    lines += [Line(f"note: {worded(note)}", YELLOW) for note in judgement.notes]
     if judgement.unsaved:
         lines.append(Line(judgement.unsaved, RED))
     if judgement.run is not None and judgement.baseline is not None:
@@ -48,7 +49,7 @@ def section(judgement: Judgement) -> list[Line]:
     elif judgement.run is not None and (judgement.descriptions or not judgement.could_not_judge):
         lines += ungated_lines(judgement)
     if judgement.could_not_judge:
-        lines.append(Line(f"could not judge: {judgement.could_not_judge}", RED))
+        lines.append(Line(f"could not judge: {unjudgeable(judgement.could_not_judge)}", RED))
     if judgement.anchor is not None and judgement.anchored is not None:
         lines += [Line(), *map(Line, baseline_lines(judgement.anchor, side="anchor"))]
         lines += anchored_lines(judgement, judgement.anchored)
@@ -108,7 +109,7 @@ def retry_lines(retry: Retry | None) -> list[str]:
 def failure_line(judgement: Judgement) -> str:
     """Say in one plain line why the session fails."""
     if judgement.could_not_judge:
-        return f"llm evals: could not judge: {judgement.could_not_judge}"
+        return f"llm evals: could not judge: {unjudgeable(judgement.could_not_judge)}"
     comparison, against = judgement.comparison, ""
     if (comparison is None or not comparison.fails) and judgement.anchored is not None:
         comparison, against = judgement.anchored, "against the anchor: "
@@ -116,7 +117,8 @@ def failure_line(judgement: Judgement) -> str:
         return f"llm evals: {judgement.unsaved}"
     failing = [function for function in comparison.functions if function.fails]
     if not failing:
-        return f"llm evals: {against}{comparison.why}"
+        why = why_failed(comparison, strict=judgement.settings.gate.strict)
+        return f"llm evals: {against}{why}"
     first = words.sentence(failing[0], judgement.settings.gate)
     if failing[0].verdict is not Verdict.REGRESSED:
         first = f"{words.label(failing[0])}: {first}"

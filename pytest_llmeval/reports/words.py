@@ -17,6 +17,7 @@ from pytest_llmeval.gate.results import (
 )
 from pytest_llmeval.gate.scoring import bare
 from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC
+from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.settings import GateRules
 
 NOT_THE_MODEL = "the test or the application changed, not the model"
@@ -168,7 +169,7 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:  # noqa: 
         case Verdict.INCONCLUSIVE:
             return f"inconclusive: {_open(comparison)}"
         case Verdict.NOT_COMPARABLE:
-            return f"not comparable: {comparison.why}"
+            return f"not comparable: {worded(comparison.why)}"
         case Verdict.NEW:
             return "new: the baseline has nothing of it"
         case _:
@@ -333,7 +334,7 @@ def _why_open(comparison: FunctionComparison) -> str:
 
 def _open(comparison: FunctionComparison) -> str:
     if comparison.why:
-        return comparison.why
+        return worded(comparison.why)
     parts = [_why_open(comparison)]
     if comparison.evidence.interval is not None:
         worst = max(0.0, -comparison.evidence.interval[0])

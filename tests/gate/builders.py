@@ -15,8 +15,9 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pytest_llmeval.gate.compare import compare
-from pytest_llmeval.gate.results import FunctionComparison
+from pytest_llmeval.gate.results import Comparison, FunctionComparison
 from pytest_llmeval.records import Better, Call, Case, Outcome, Run, Slot, Trial
+from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.settings import GateRules
 
 FILE = "test_suite.py"
@@ -178,6 +179,11 @@ def compared(baseline: Run, run: Run, rules: GateRules | None = None) -> Functio
     """The comparison of the only function and metric of two runs."""
     (function,) = compare(baseline, run, rules or GateRules()).functions
     return function
+
+
+def notes(comparison: Comparison) -> tuple[str, ...]:
+    """What is noted of a comparison, as the reports word it."""
+    return tuple(map(worded, comparison.notes))
 
 
 def _recorded(outcome: Outcome, metric: str, score: float | None) -> Mapping[str, float]:

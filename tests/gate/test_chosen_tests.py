@@ -8,6 +8,7 @@ import pytest
 
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.ranges import AnyTest, FixedTest, GateTest
+from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.significance.methods import TESTS
 from pytest_llmeval.stats.significance.sample import CaseScores, Sample
@@ -65,7 +66,7 @@ def test_a_ratio_of_a_score_of_0_is_refused() -> None:
     here = [[0.0, one] for one in SPREAD]
     found = compared(*scored_runs(there, here), rules("log-ratio"))
     assert (found.verdict, found.row) == (Verdict.NOT_COMPARABLE, 4)
-    assert found.why == (
+    assert worded(found.why) == (
         "the test log-ratio does not fit: it compares ratios, and 8 scores of score are not "
         "above 0: use paired-t"
     )
@@ -74,7 +75,7 @@ def test_a_ratio_of_a_score_of_0_is_refused() -> None:
 def test_repeats_do_not_fit_a_test_of_single_draws() -> None:
     found = compared(*runs([("pp", "mm")] * 8), rules("mcnemar-exact"))
     assert (found.verdict, found.row) == (Verdict.NOT_COMPARABLE, 4)
-    assert found.why == (
+    assert worded(found.why) == (
         "the test mcnemar-exact does not fit: it pairs single draws, and 8 cases were "
         "repeated: use paired-t"
     )

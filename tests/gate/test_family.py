@@ -8,7 +8,7 @@ from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.results import Comparison, FunctionComparison
 from pytest_llmeval.records import Run
 from pytest_llmeval.settings import GateRules
-from tests.gate.builders import CaseAndTrials, a_case, a_run
+from tests.gate.builders import CaseAndTrials, a_case, a_run, notes
 
 FELL = {"test_a": 5, "test_b": 6, "test_c": 7}
 
@@ -108,13 +108,13 @@ def test_what_is_not_named_comes_after_and_is_adjusted_together() -> None:
 )
 def test_a_name_may_have_its_file_and_its_metric(name: str) -> None:
     found = judged(order=(name,))
-    assert found.notes == ()
+    assert notes(found) == ()
     assert adjusted(found)["test_a"] == raw()["test_a"]
 
 
 @pytest.mark.parametrize("name", ["test_A", "est_a", "test_a:score", "test_a:"])
 def test_a_name_that_nothing_bears_is_noted(name: str) -> None:
-    (note,) = judged(order=(name,)).notes
+    (note,) = notes(judged(order=(name,)))
     assert f"llm_gate_order names {name!r}" in note
 
 

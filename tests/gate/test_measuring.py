@@ -13,6 +13,7 @@ from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
 from pytest_llmeval.gate.scoring import measured
 from pytest_llmeval.records import Call, Outcome, Run, Slot, Trial
+from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.significance.methods import TESTS
 from pytest_llmeval.stats.significance.sample import CaseScores, Sample
@@ -69,9 +70,13 @@ def test_what_only_the_baseline_could_measure_is_in_no_case_of_both() -> None:
     unseen = [[None, None] for _ in SEEN]
     found = judged(timed(BEFORE), timed(unseen, request="v2"))
     assert (found.verdict, found.row) == ("not_comparable", 3)
-    assert found.why.startswith("no case has seconds on both sides: it is that of calls which")
+    assert worded(found.why).startswith(
+        "no case has seconds on both sides: it is that of calls which"
+    )
     never = judged(timed(unseen), timed(unseen, request="v2"))
-    assert never.why.startswith("seconds is gated and was never recorded, only pass: it is that")
+    assert worded(never.why).startswith(
+        "seconds is gated and was never recorded, only pass: it is that"
+    )
 
 
 def test_a_slower_function_regresses_and_the_ratio_says_by_how_much() -> None:
@@ -167,15 +172,15 @@ def test_missing_seconds_leave_the_trial_without_value() -> None:
     unseen = [[None, None], *BEFORE[1:]]
     found = judged(timed(unseen), timed(slower(1.0), request="v2"))
     assert found.verdict is Verdict.NOT_COMPARABLE
-    assert "2 of 16 scored trials in the baseline have no value for seconds" in found.why
-    assert "calls which the plugin sees" in found.why
+    assert "2 of 16 scored trials in the baseline have no value for seconds" in worded(found.why)
+    assert "calls which the plugin sees" in worded(found.why)
 
 
 def test_a_metric_that_no_trial_has_says_what_it_takes() -> None:
     there, here = timed(BEFORE, gate=("cost",)), timed(BEFORE, request="v2", gate=("cost",))
     found = judged(there, here)
     assert (found.row, found.verdict) == (3, Verdict.NOT_COMPARABLE)
-    assert "a price above 0" in found.why
+    assert "a price above 0" in worded(found.why)
 
 
 def test_cost_is_what_the_calls_cost() -> None:

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.gate.compare import compare
-from pytest_llmeval.gate.describe import describe
-from pytest_llmeval.gate.scoring import oddities, score, sides_of
+from pytest_llmeval.gate.describe import describe, oddities
+from pytest_llmeval.gate.scoring import score, sides_of
 from pytest_llmeval.records import Better
+from pytest_llmeval.reports.reasons import unjudgeable, worded
 from pytest_llmeval.settings import GateRules
-from tests.gate.builders import CaseAndTrials, a_case, a_run, compared
+from tests.gate.builders import CaseAndTrials, a_case, a_run, compared, notes
 
 
 def values(
@@ -72,7 +73,7 @@ def test_a_crashed_trial_is_a_miss_whatever_the_direction_of_other_metrics() -> 
 
 def test_better_that_turns_nothing_is_told() -> None:
     # without a score the gate falls back to passes, which it does not turn
-    (note,) = oddities(a_run(a_case("a", "pm", better="lower")))
+    (note,) = map(worded, oddities(a_run(a_case("a", "pm", better="lower"))))
     assert note.startswith('test_suite.py::test_f: better="lower" turns nothing')
     assert oddities(a_run(a_case("a", "pm", scores=[1.0, 2.0], better="lower"))) == ()
     assert oddities(a_run(a_case("a", "pm"), a_case("b", better="lower", function="g"))) == ()
@@ -157,7 +158,7 @@ def test_what_stays_gated_is_told_with_what_gives_it_up() -> None:
     run = a_run(a_case("a", **tone, gate=("pass",)))
     found = compare(baseline, run, GateRules())
     assert [one.metric for one in found.functions] == ["pass", "tone"]
-    (note,) = found.notes
+    (note,) = notes(found)
     assert note.startswith("test_suite.py::test_f:tone is gated in the baseline and not here")
     assert "llm_accept_gone = test_suite.py::test_f:tone" in note
 
@@ -172,7 +173,7 @@ def test_a_metric_is_given_up_by_name_or_pattern(entry: str) -> None:
     found = compare(baseline, run, GateRules(accept_gone=(entry,)))
     assert [one.metric for one in found.functions] == ["pass"]
     assert [one.metric for one in found.ungated] == ["tone"]
-    assert found.notes == ("test_suite.py::test_f:tone is gated no more, as llm_accept_gone says",)
+    assert notes(found) == ("test_suite.py::test_f:tone is gated no more, as llm_accept_gone says",)
 
 
 @pytest.mark.parametrize("entry", ["test_f", "test_g:tone", "test_f:tune", "f:tone", "suite.py"])
@@ -181,7 +182,7 @@ def test_an_entry_that_gives_nothing_up_is_told(entry: str) -> None:
     both = a_case("a", **tone, gate=("tone",))
     found = compare(a_run(both), a_run(both), GateRules(accept_gone=(entry,)))
     assert [one.metric for one in found.functions] == ["tone"]
-    assert found.notes == (
+    assert notes(found) == (
         f"llm_accept_gone names '{entry}', and nothing of that name is gone: remove the line",
     )
 
@@ -202,7 +203,7 @@ def test_a_metric_that_is_gated_here_alone_is_compared_where_the_baseline_record
     ]
     # and in the direction of this run: the baseline's was of no account
     assert found.functions[0].better == "lower"
-    assert found.notes == ()
+    assert notes(found) == ()
 
 
 def test_a_score_that_only_this_run_records_is_new_beside_the_passes() -> None:
@@ -221,19 +222,23 @@ def test_a_gated_metric_that_was_never_recorded_cannot_be_judged(outcomes: str) 
     new = compared(a_run(), a_run(one))
     for found in (compared_one, new):
         assert (found.verdict, found.row, found.fails) == ("not_comparable", 3, True)
-        assert found.why.startswith("f1 is gated and was never recorded, only pass: record it in")
-        assert 'llm_score(value, "f1")' in found.why
+        assert worded(found.why).startswith(
+            "f1 is gated and was never recorded, only pass: record it in"
+        )
+        assert 'llm_score(value, "f1")' in worded(found.why)
 
 
 @pytest.mark.parametrize("outcomes", ["ss", "ee"])
 def test_without_a_scored_trial_nothing_is_held_against_a_metric(outcomes: str) -> None:
     (described,) = describe(a_run(a_case("a", outcomes, gate=("f1",))))
-    assert described.why == ""
+    assert described.why is None
 
 
 def test_without_a_baseline_a_metric_that_was_never_recorded_is_told_too() -> None:
     (described,) = describe(a_run(a_case("a", "pp", gate=("f1",))))
-    assert described.why.startswith("test_suite.py::test_f: f1 is gated and was never recorded")
+    assert unjudgeable(described.why).startswith(
+        "test_suite.py::test_f: f1 is gated and was never recorded"
+    )
 
 
 def test_each_gated_metric_is_a_comparison_of_its_own() -> None:
@@ -252,7 +257,7 @@ def test_a_metric_is_judged_in_the_baselines_direction() -> None:
     found = compare(baseline, run, GateRules())
     assert found.functions[0].better == "higher"
     assert found.functions[0].effect.difference == pytest.approx(0.3)
-    assert found.notes == (
+    assert notes(found) == (
         "test_suite.py::test_f:score is judged as in the baseline, higher is better; "
         'here the marker says better="lower"',
     )
@@ -269,7 +274,7 @@ def test_a_score_that_is_recorded_no_longer_leaves_nothing_in_common() -> None:
     passes, found = compare(baseline, run, GateRules()).functions
     assert (passes.metric, passes.verdict) == ("pass", "unchanged")
     assert (found.metric, found.row) == ("score", 3)
-    assert found.why == (
+    assert worded(found.why) == (
         "score is gated in the baseline and no trial recorded it here: record it, or give it up "
         "by  llm_accept_gone = test_suite.py::test_f:score  in the ini file"
     )

@@ -10,11 +10,11 @@ import pytest
 from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.describe import describe
 from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
-from pytest_llmeval.gate.scoring import cases_not_run
+from pytest_llmeval.gate.scoring import bare, cases_not_run
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports import words
+from pytest_llmeval.reports.reasons import why_failed, worded
 from pytest_llmeval.settings import GateRules
-from tests.gate.builders import CaseAndTrials, a_case, a_run, compared, joined, runs
+from tests.gate.builders import CaseAndTrials, a_case, a_run, compared, joined, notes, runs
 
 STRICT = GateRules(strict=True)
 
@@ -95,9 +95,11 @@ def test_row_2_names_both_ways_to_say_that_it_was_meant() -> None:
         (a_run(SAME, renamed), "test_suite.py::test_new"),
     ):
         gone = compare(a_run(SAME, OLD), run, GateRules()).functions[-1]
-        assert gone.why.startswith("the baseline has it (cases: 1), and it was not collected here")
-        assert f"llm_renamed = test_suite.py::test_old -> {new} " in gone.why
-        assert "llm_accept_gone = test_suite.py::test_old " in gone.why
+        assert worded(gone.why).startswith(
+            "the baseline has it (cases: 1), and it was not collected here"
+        )
+        assert f"llm_renamed = test_suite.py::test_old -> {new} " in worded(gone.why)
+        assert "llm_accept_gone = test_suite.py::test_old " in worded(gone.why)
 
 
 @pytest.mark.parametrize(
@@ -108,14 +110,14 @@ def test_row_2_a_function_that_was_given_up_is_gone(entry: str, strict: bool) ->
     rules = GateRules(accept_gone=(entry,), strict=strict)
     found = compare(a_run(SAME, OLD), a_run(SAME), rules)
     assert outcome(found.functions[1]) == (2, "gone", False)
-    assert (found.fails, found.notes) == (False, ())
+    assert (found.fails, notes(found)) == (False, ())
 
 
 @pytest.mark.parametrize("entry", ["test_ol", "old", "test_suite", "test_old:pass", "test_f"])
 def test_row_2_another_name_gives_nothing_up_and_is_told(entry: str) -> None:
     found = compare(a_run(SAME, OLD), a_run(SAME), GateRules(accept_gone=(entry,)))
     assert outcome(found.functions[1]) == (2, "not_comparable", True)
-    assert found.notes == (
+    assert notes(found) == (
         f"llm_accept_gone names '{entry}', and nothing of that name is gone: remove the line",
     )
 
@@ -147,8 +149,8 @@ def test_row_2_a_line_that_main_had_already_gives_nothing_up(
     baseline = dataclasses.replace(a_run(SAME, OLD), rules={"accept_gone": (known,)})
     found = compare(baseline, a_run(SAME), GateRules(accept_gone=(entry,)))
     assert outcome(found.functions[1]) == (2, "not_comparable", True)
-    assert f"llm_accept_gone = {typed}  if" in found.functions[1].why
-    assert found.notes[0].startswith(
+    assert f"llm_accept_gone = {typed}  if" in worded(found.functions[1].why)
+    assert notes(found)[0].startswith(
         f"llm_accept_gone names {entry!r}, which gives nothing up: the baseline's ini file had "
     )
     meant = GateRules(accept_gone=(entry, typed))
@@ -162,7 +164,7 @@ def test_row_2_where_every_form_is_in_main_the_node_id_is_named() -> None:
     known = ("test_old", "test_suite.py::test_old")
     baseline = dataclasses.replace(a_run(SAME, OLD), rules={"accept_gone": known})
     gone = compare(baseline, a_run(SAME), GateRules(accept_gone=known)).functions[1]
-    assert "llm_accept_gone = test_suite.py::test_old  if" in gone.why
+    assert "llm_accept_gone = test_suite.py::test_old  if" in worded(gone.why)
 
 
 def test_a_metric_that_main_gave_up_already_stays_gated() -> None:
@@ -172,14 +174,14 @@ def test_a_metric_that_main_gave_up_already_stays_gated() -> None:
     rules = GateRules(accept_gone=("test_suite.py::test_f:tone",))
     found = compare(baseline, not_gated, rules)
     assert {one.metric for one in found.functions} == {"tone", "pass"}
-    assert found.notes[0].endswith("llm_accept_gone = test_f:tone")
+    assert notes(found)[0].endswith("llm_accept_gone = test_f:tone")
 
 
 @pytest.mark.parametrize("entry", ["test_*", "[!x]*", "t*", "*.py::*", "test_?*"])
 def test_row_2_a_pattern_of_every_function_gives_nothing_up(entry: str) -> None:
     found = compare(a_run(SAME, OLD), a_run(SAME), GateRules(accept_gone=(entry,)))
     assert outcome(found.functions[1]) == (2, "not_comparable", True)
-    assert found.notes == (
+    assert notes(found) == (
         f"llm_accept_gone names {entry!r}, which gives nothing up: it fits every function of the "
         "baseline: name what is gone",
     )
@@ -194,14 +196,14 @@ def test_a_pattern_of_every_gated_metric_gives_nothing_up(entry: str, metrics: l
     gated, not_gated = (a_run(a_case("a", **tone, gate=gate)) for gate in (("tone", "pass"), ()))
     found = compare(gated, not_gated, GateRules(accept_gone=(entry,)))
     assert [one.metric for one in found.functions] == metrics
-    assert any("fits every gated metric" in note for note in found.notes) is (len(metrics) > 1)
+    assert any("fits every gated metric" in note for note in notes(found)) is (len(metrics) > 1)
 
 
 @pytest.mark.parametrize("entry", ["test_f[a]", "test_suite.py::test_f[a]"])
 def test_an_entry_for_a_single_case_is_told_what_counts_there(entry: str) -> None:
     baseline = a_run(a_case("a", "pp"), a_case("b", "pp"))
     found = compare(baseline, a_run(a_case("b", "pp")), GateRules(accept_gone=(entry,)))
-    assert found.notes == (
+    assert notes(found) == (
         f"llm_accept_gone names {entry!r}, and cases within a function go by llm_max_gone: "
         "remove the line",
     )
@@ -259,7 +261,7 @@ def test_row_2_names_what_became_of_a_function(
     old: list[str], new: list[str], lines: list[str]
 ) -> None:
     found = compare(at(*old), at(*new), GateRules())
-    told = [one.why for one in found.functions if one.row == 2]
+    told = [worded(one.why) for one in found.functions if one.row == 2]
     assert [why.partition("llm_renamed = ")[2].partition("  if")[0] for why in told] == lines
 
 
@@ -270,7 +272,7 @@ def not_judged(
     baseline = a_run(SAME, OLD, selection=selection)
     found = compare(baseline, run, GateRules(), typed=typed)
     assert found.fails is (not found.not_judged)
-    return [(words.bare(one.function), one.cases, one.why) for one in found.not_judged]
+    return [(bare(one.function), one.cases, one.why) for one in found.not_judged]
 
 
 DESELECTED = [("test_old", 1, "deselected")]
@@ -361,7 +363,10 @@ def test_row_2_what_is_not_judged_fails_a_strict_gate() -> None:
     baseline, run = a_run(SAME, OLD), a_run(SAME, selection=("test_suite.py::test_f",))
     found = compare(baseline, run, STRICT, typed=run.selection)
     assert (found.fails, found.verdict) == (True, "unchanged")
-    assert found.why == "test functions of the baseline not judged: 1 (--llm-strict)"
+    assert (
+        why_failed(found, strict=True)
+        == "test functions of the baseline not judged: 1 (--llm-strict)"
+    )
 
 
 def test_what_is_judged_in_part_fails_a_strict_gate() -> None:
@@ -373,22 +378,27 @@ def test_what_is_judged_in_part_fails_a_strict_gate() -> None:
     ):
         part = dataclasses.replace(run, selection=selection)
         found = compare(baseline, part, dataclasses.replace(STRICT, max_gone=1), typed=selection)
-        assert (found.why, found.fails) == (why, bool(why))
+        assert (why_failed(found, strict=True), found.fails) == (why, bool(why))
     whole = dataclasses.replace(baseline, complete=False, partial=run.partial)  # --lf, and all ran
     assert not compare(baseline, whole, STRICT, typed=("--lf",)).fails
 
 
 def test_collected_cases_without_trials_are_named_by_function() -> None:
     run = a_run(a_case("a", "p"), a_case("b", ""), a_case("c", "", function="test_old"), OLD)
-    assert cases_not_run(run) == ("1 case of test_f", "1 case of test_old")
-    assert cases_not_run(a_run(a_case("a", ""), a_case("b", ""))) == ("2 cases of test_f",)
-    assert cases_not_run(a_run(a_case("a", "s"))) == ()
+    assert cases_not_run(run) == {"test_suite.py::test_f": 1, "test_suite.py::test_old": 1}
+    assert cases_not_run(a_run(a_case("a", ""), a_case("b", ""))) == {"test_suite.py::test_f": 2}
+    assert cases_not_run(a_run(a_case("a", "s"))) == {}
+    found = dataclasses.replace(compare(run, run, GateRules()), not_run=cases_not_run(run))
+    assert why_failed(found, strict=False) == (
+        "not run: 1 case of test_f, 1 case of test_old: a conftest or a plugin passed over them, "
+        "or ended the session"
+    )
 
 
 def test_row_2_an_entry_for_what_was_not_judged_may_still_be_needed() -> None:
     baseline, run = a_run(SAME, OLD), a_run(SAME, selection=("test_suite.py::test_f",))
     for entry in ("test_old", "test_old:pass"):
-        assert compare(baseline, run, GateRules(accept_gone=(entry,))).notes == ()
+        assert notes(compare(baseline, run, GateRules(accept_gone=(entry,)))) == ()
 
 
 # row 3: no common case
@@ -398,21 +408,21 @@ def test_row_3_without_a_common_id_nothing_is_comparable() -> None:
     found = compared(a_run(a_case("a", "pp"), a_case("b", "pp")), a_run(a_case("x", "pp")))
     assert outcome(found) == (3, "not_comparable", True)
     assert (found.effect.cases, found.effect.units, found.effect.effective_units) == (0, 0, 0.0)
-    assert found.why.startswith("no id of the 1 cases here is among the 2 of the baseline")
+    assert worded(found.why).startswith("no id of the 1 cases here is among the 2 of the baseline")
 
 
 def test_row_3_says_that_ids_count_positions() -> None:
     baseline = a_run(a_case("t0", "pp", positional=True, parameters="d1"))
     found = compared(baseline, a_run(a_case("t0", "pp", positional=True, parameters="d2")))
     assert outcome(found) == (3, "not_comparable", True)
-    assert "1 ids are made from positions" in found.why
-    assert "ids=" in found.why
+    assert "1 ids are made from positions" in worded(found.why)
+    assert "ids=" in worded(found.why)
 
 
 def test_row_3_says_where_no_trial_was_scored() -> None:
     found = compared(a_run(a_case("a", "pp")), a_run(a_case("a", "ee")))
     assert outcome(found) == (3, "not_comparable", True)
-    assert "0 of 2 trials have a score here, 2 of 2 in the baseline" in found.why
+    assert "0 of 2 trials have a score here, 2 of 2 in the baseline" in worded(found.why)
 
 
 # row 4: trials lost
@@ -425,13 +435,15 @@ def test_row_4_one_errored_trial_is_always_allowed() -> None:
 def test_row_4_too_many_errored_trials_here() -> None:
     found = compared(a_run(a_case("a", "pppp")), a_run(a_case("a", "ppee")))
     assert outcome(found) == (4, "not_comparable", True)
-    assert found.why.startswith("2 of 4 trials errored here, more than 5 %: run again")
+    assert worded(found.why).startswith("2 of 4 trials errored here, more than 5 %: run again")
 
 
 def test_row_4_too_many_errored_trials_in_the_baseline() -> None:
     found = compared(a_run(a_case("a", "ppee")), a_run(a_case("a", "pppp")))
     assert outcome(found) == (4, "not_comparable", True)
-    assert found.why.startswith("2 of 4 trials errored in the baseline, more than 5 %: record")
+    assert worded(found.why).startswith(
+        "2 of 4 trials errored in the baseline, more than 5 %: record"
+    )
 
 
 @pytest.mark.parametrize(("errored", "row"), [(2, 6), (3, 4)])
@@ -454,14 +466,16 @@ def test_row_4_touched_cases_are_counted_by_themselves() -> None:
     here = many(["ppppe"] * 2, request="v2") + many(["ppppp"] * 22)[2:]
     found = compared(a_run(*full), a_run(*here))
     assert outcome(found) == (4, "not_comparable", True)
-    assert found.why.startswith("2 of 10 trials of the cases asked anew errored here")
+    assert worded(found.why).startswith("2 of 10 trials of the cases asked anew errored here")
 
 
 def test_row_4_touched_cases_of_the_baseline_are_counted_too() -> None:
     full = many(["ppppe"] * 2 + ["ppppp"] * 20)
     here = many(["ppppp"] * 2, request="v2") + many(["ppppp"] * 22)[2:]
     found = compared(a_run(*full), a_run(*here))
-    assert found.why.startswith("2 of 10 trials of the cases asked anew errored in the baseline")
+    assert worded(found.why).startswith(
+        "2 of 10 trials of the cases asked anew errored in the baseline"
+    )
 
 
 @pytest.mark.parametrize(
@@ -479,7 +493,9 @@ def test_row_4_five_percent_of_the_scored_trials_may_lack_a_value(
 def test_row_4_says_that_values_are_missing() -> None:
     baseline = a_run(a_case("a", scores=[0.5, 0.5]))
     why = compared(baseline, a_run(a_case("a", scores=[0.5, None]))).why
-    assert why.startswith("1 of 2 scored trials here have no value for score, more than 5 %")
+    assert worded(why).startswith(
+        "1 of 2 scored trials here have no value for score, more than 5 %"
+    )
 
 
 def test_row_4_figures_that_need_no_test_are_there() -> None:
@@ -525,7 +541,7 @@ def test_row_4_trials_that_skip_themselves_hide_no_drop() -> None:
     full = many(["ppppp"] * 10)
     found = compared(a_run(*full), a_run(*many(["pppss"] * 10, request="v2")))
     assert outcome(found) == (4, "not_comparable", True)
-    assert found.why.startswith(
+    assert worded(found.why).startswith(
         "20 of 50 trials of the common cases are skipped here and 0 in the baseline"
     )
 
@@ -551,7 +567,7 @@ def test_row_5_ten_percent_of_the_cases_may_be_gone(gone: int, row: int) -> None
     assert found.row == row
     if row == 5:
         assert outcome(found) == (5, "not_comparable", True)
-        assert found.why.startswith(
+        assert worded(found.why).startswith(
             "2 of the 10 cases scored in the baseline are gone or skipped here, "
             "more than the 10 % of llm_max_gone"
         )
@@ -616,7 +632,9 @@ def test_row_5_ten_percent_of_the_touched_cases_may_be_without_a_score(
     assert found.row == row
     if row == 5:
         assert outcome(found) == (5, "not_comparable", True)
-        assert found.why.startswith("2 of the 15 cases asked anew have no scored trial here")
+        assert worded(found.why).startswith(
+            "2 of the 15 cases asked anew have no scored trial here"
+        )
 
 
 def test_row_5_touched_cases_that_all_time_out_are_not_unchanged() -> None:
@@ -667,7 +685,7 @@ def test_row_7_several_changed_cases_in_one_unit_are_inconclusive() -> None:
     run = a_run(*many(["mmmmm"] * 3, request="v2", cluster="x"))
     found = compared(baseline, run)
     assert outcome(found) == (7, "inconclusive", False)
-    assert "the 3 cases asked anew are a single independent unit" in found.why
+    assert "the 3 cases asked anew are a single independent unit" in worded(found.why)
     assert fails_if_strict(baseline, run)
 
 
@@ -935,7 +953,7 @@ def test_no_significant_change_stands_between_improved_and_unchanged() -> None:
 
 def test_one_failing_function_fails_the_comparison() -> None:
     found = verdicts(test_a=UNCHANGED, test_b=REGRESSED)
-    assert (found.fails, found.why) == (True, "")
+    assert (found.fails, why_failed(found, strict=False)) == (True, "")
     assert not verdicts(test_a=UNCHANGED, test_b=INCONCLUSIVE).fails
 
 
@@ -948,18 +966,19 @@ def test_functions_stand_in_order_of_collection_and_those_gone_come_last() -> No
 def test_nothing_compared_fails() -> None:
     found = verdicts(test_a=NOT_COMPARABLE, test_b=NEW)
     assert found.fails
-    assert found.why == "nothing was compared: 1 not comparable, 1 new"
+    assert why_failed(found, strict=False) == "nothing was compared: 1 not comparable, 1 new"
 
 
 def test_only_new_functions_beside_one_that_is_gone_fail() -> None:
     found = verdicts(test_a=NEW, test_gone=GONE)
     assert (found.fails, found.verdict) == (True, Verdict.GONE)
-    assert found.why == "nothing was compared: 1 new, 1 gone"
+    assert why_failed(found, strict=False) == "nothing was compared: 1 new, 1 gone"
 
 
 def test_only_new_functions_pass() -> None:
     found = verdicts(test_a=NEW)
-    assert (found.fails, found.why, found.verdict) == (False, "", Verdict.NEW)
+    assert (found.fails, why_failed(found, strict=False)) == (False, "")
+    assert found.verdict is Verdict.NEW
 
 
 def test_partial_run_of_new_functions_passes_as_nothing_is_gone_from_it() -> None:
@@ -972,7 +991,10 @@ def test_partial_run_of_new_functions_passes_as_nothing_is_gone_from_it() -> Non
 def test_session_without_any_case_fails(rules: GateRules) -> None:
     found = compare(a_run(a_case("a", "pp")), a_run(complete=False), rules)
     assert (found.fails, found.verdict, found.functions) == (True, Verdict.NOT_COMPARABLE, ())
-    assert found.why == "nothing was compared: no test function of the baseline was run"
+    assert (
+        why_failed(found, strict=False)
+        == "nothing was compared: no test function of the baseline was run"
+    )
 
 
 def test_function_that_a_stopped_session_never_came_to_is_left_out() -> None:

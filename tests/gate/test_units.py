@@ -12,7 +12,7 @@ from pytest_llmeval.gate.draws import chained
 from pytest_llmeval.gate.results import FunctionComparison, Verdict
 from pytest_llmeval.records import Call, Run
 from pytest_llmeval.settings import GateRules
-from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run, compared
+from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run, compared, notes
 
 
 def drawing(*draws: str) -> CallsOfTrial:
@@ -109,14 +109,14 @@ def test_cases_are_tied_as_in_the_baseline(there: str | None, here: str, units: 
     baseline = a_run(*(a_case(name, "pp", cluster=there) for name in "ab"))
     run = a_run(*(a_case(name, "pp", request="v2", cluster=here) for name in "ab"))
     assert compared(baseline, run).effect.units == units
-    (note,) = compare(baseline, run, GateRules()).notes
+    (note,) = notes(compare(baseline, run, GateRules()))
     assert note.startswith("test_suite.py::test_f: cases are tied as in the baseline; here")
 
 
 def test_markers_that_tie_alike_are_no_news() -> None:
     baseline = a_run(*(a_case(name, "pp", cluster="x") for name in "abc"))
     run = a_run(*(a_case(name, "pp", request="v2", cluster="x") for name in "abd"))
-    assert compare(baseline, run, GateRules()).notes == ()
+    assert notes(compare(baseline, run, GateRules())) == ()
 
 
 def test_cluster_that_the_branch_adds_hides_no_drop() -> None:

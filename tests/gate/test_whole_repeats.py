@@ -16,6 +16,7 @@ import pytest
 from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.records import Call, Run
+from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.words import sentence
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.planning.detection import detectable_shift
@@ -99,7 +100,7 @@ def test_three_repeats_a_side_are_too_few_splits(repeats: int, row: int) -> None
     found = compared(baseline, run)
     assert found.row == row
     if row == 7:
-        assert found.why.endswith("from a drop from fewer than 4 repeats on both sides")
+        assert worded(found.why).endswith("from a drop from fewer than 4 repeats on both sides")
 
 
 def test_units_of_too_few_repeats_are_tested_by_signs() -> None:
@@ -127,7 +128,7 @@ def test_draw_of_several_repeats_leaves_no_repeats_to_compare() -> None:
     run = a_run(*(a_case(name, "mmmmm", calls=calls) for name in "abc"))
     found = compared(a_run(*one), run)
     assert (found.row, found.effect.method) == (7, "none")
-    assert found.why.endswith("no test can tell chance from a drop")
+    assert worded(found.why).endswith("no test can tell chance from a drop")
 
 
 def test_draw_of_several_repeats_on_both_sides_cancels() -> None:

@@ -1,0 +1,138 @@
+"""Sentences for the reasons that the gate gives, and for what it notes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pytest_llmeval.gate.results import Comparison, Fact, Verdict, Why
+from pytest_llmeval.gate.scoring import bare
+from pytest_llmeval.records import (
+    COST_METRIC,
+    MEASURED_METRICS,
+    SECONDS_METRIC,
+    TOKENS_METRIC,
+)
+
+_AGAIN = "run again, only what got no reply is asked anew"
+_UNIT = (
+    "the {} cases asked anew are a single independent unit (they share draws or a cluster): "
+    "no test can tell chance from a drop"
+)
+_NOTHING_UP = "llm_accept_gone names {!r}, which gives nothing up: "
+_SENTENCES: Mapping[Why, str] = {
+    Why.GONE: "the baseline has it (cases: {}), and it was not collected here. Say in the ini file "
+    " llm_renamed = {} -> {}  if it was renamed, or  llm_accept_gone = {}  if it is given up",
+    Why.MISMATCHED: "{} ids are made from positions and stand for other parameters than in the "
+    "baseline: give ids=",
+    Why.NO_COMMON_ID: "no id of the {} cases here is among the {} of the baseline: if they were "
+    "renamed say so in the ini file, a line each, as in llm_renamed = {} -> {}",
+    Why.NOT_MEASURED: "no case has {0} on both sides: {how}",
+    Why.NOT_RECORDED: "{0} is gated in the baseline and no trial recorded it here: record it, or "
+    "give it up by  llm_accept_gone = {1}:{0}  in the ini file",
+    Why.NEVER_RECORDED: "{0} is gated and was never recorded, only {1}: {how}",
+    Why.NO_COMMON_SCORE: "no case has a scored trial on both sides: {} of {} trials have a score "
+    "here, {} of {} in the baseline",
+    Why.ERRORED: f"{{}} of {{}} trials errored here, more than 5 %: {_AGAIN}",
+    Why.ERRORED_ANEW: "{} of {} trials of the cases asked anew errored here, more than 5 %: "
+    + _AGAIN,
+    Why.BASELINE_ERRORED: "{} of {} trials errored in the baseline, more than 5 %: record the "
+    "baseline again",
+    Why.BASELINE_ERRORED_ANEW: "{} of {} trials of the cases asked anew errored in the baseline, "
+    "more than 5 %: record the baseline again",
+    Why.WITHOUT_VALUE: "{0} of {1} scored trials here have no value for {2}, more than 5 %: {how}",
+    Why.BASELINE_WITHOUT_VALUE: "{0} of {1} scored trials in the baseline have no value for {2}, "
+    "more than 5 %: {how}",
+    Why.TRIALS_SKIPPED: "{} of {} trials of the common cases are skipped here and {} in the "
+    "baseline, over 5 % more: what is skipped is not judged, so let such trials fail, or skip the "
+    "whole case",
+    Why.DOES_NOT_FIT: "the test {} does not fit: {}",
+    Why.NOT_POSITIVE: "the test {} does not fit: it compares ratios, and {} scores of {} are not "
+    "above 0: use paired-t",
+    Why.CASES_GONE: "{} of the {} cases scored in the baseline are gone or skipped here, more than "
+    "the {:g} % of llm_max_gone: raise it in the ini file if that is meant",
+    Why.CASES_UNSCORED: "{} of the {} cases asked anew have no scored trial here, more than 10 %: "
+    + _AGAIN,
+    Why.ONE_UNIT: _UNIT,
+    Why.ONE_UNIT_FEW_REPEATS: _UNIT + " from fewer than {} repeats on both sides",
+    Why.METRIC_GIVEN_UP: "{} is gated no more, as llm_accept_gone says",
+    Why.METRIC_STILL_GATED: "{} is gated in the baseline and not here: it stays gated, unless the "
+    "ini file gives it up by  llm_accept_gone = {}",
+    Why.OTHER_DIRECTION: "{} is judged as in the baseline, {} is better; here the marker says "
+    'better="{}"',
+    Why.TIED_OTHERWISE: "{}: cases are tied as in the baseline; here the marker says another "
+    "cluster= or wording=, which counts once a baseline has it",
+    Why.KNOWN_ENTRY: _NOTHING_UP + "the baseline's ini file had that line already: remove it, or "
+    "write what is given up now in another form",
+    Why.FITS_EVERY_FUNCTION: _NOTHING_UP + "it fits every function of the baseline: name what is "
+    "gone",
+    Why.FITS_EVERY_METRIC: _NOTHING_UP + "it fits every gated metric of the baseline: name what "
+    "is gone",
+    Why.ENTRY_FOR_NOTHING: "llm_accept_gone names {!r}, and nothing of that name is gone: remove "
+    "the line",
+    Why.ENTRY_FOR_A_CASE: "llm_accept_gone names {!r}, and cases within a function go by "
+    "llm_max_gone: remove the line",
+    Why.UNKNOWN_IN_ORDER: "llm_gate_order names {!r}, and no test function or gated metric is "
+    "called so here",
+    Why.TURNS_NOTHING: '{}: better="lower" turns nothing, as no score was recorded: what is gated '
+    "is pass, of which higher is always better",
+}
+_NEEDS = {
+    SECONDS_METRIC: "it is that of calls which the plugin sees",
+    TOKENS_METRIC: "it takes replies that count their tokens",
+    COST_METRIC: "it takes replies that count their tokens, and a price above 0 for their model, "
+    "as a line of llm_prices",
+}
+# where the name of the metric stands among the figures
+_METRIC_AT = {Why.WITHOUT_VALUE: 2, Why.BASELINE_WITHOUT_VALUE: 2}
+
+
+def worded(fact: Fact | str | None) -> str:
+    """Write a reason or a note of the gate; a text of others as it is."""
+    if fact is None or isinstance(fact, str):
+        return fact or ""
+    metric = fact.figures[_METRIC_AT.get(fact.why, 0)]
+    return _SENTENCES[fact.why].format(*fact.figures, how=_how_to_have(str(metric)))
+
+
+def unjudgeable(reason: Fact | str | None) -> str:
+    """Write why nothing can be judged, with the function whose metric was never recorded."""
+    if isinstance(reason, Fact):
+        return f"{reason.figures[2]}: {worded(reason)}"
+    return reason or ""
+
+
+def _how_to_have(metric: str) -> str:
+    """Say what it takes for every trial to have a value."""
+    if metric not in MEASURED_METRICS:
+        return f'record it in every trial, by llm_score(value, "{metric}"), or gate on another'
+    return f"{_NEEDS[metric]}, and trials that did not crash"
+
+
+def why_failed(comparison: Comparison, *, strict: bool) -> str:
+    """Say why a whole comparison fails, whatever its functions say; "" if it does not."""
+    if comparison.compared_nothing:
+        verdicts = [one.verdict for one in comparison.functions]
+        counts = ", ".join(
+            f"{verdicts.count(verdict)} {verdict.replace('_', ' ')}"
+            for verdict in (Verdict.NOT_COMPARABLE, Verdict.NEW, Verdict.GONE)
+            if verdict in verdicts
+        )
+        return f"nothing was compared: {counts or 'no test function of the baseline was run'}"
+    count = len(comparison.not_judged)
+    missing = [f"test functions of the baseline not judged: {count}"] if count else []
+    partial = {
+        one.function: f"{one.effect.cases} of {one.effect.baseline_cases} cases of "
+        f"{bare(one.function)}"
+        for one in comparison.judged_in_part
+    }
+    if partial:
+        missing.append(f"partial: {', '.join(partial.values())}")
+    if missing and strict:
+        return f"{'; '.join(missing)} (--llm-strict)"
+    if not comparison.not_run:
+        return ""
+    unrun = ", ".join(
+        f"{count} case{'s' * (count > 1)} of {bare(function)}"
+        for function, count in comparison.not_run.items()
+    )
+    return f"not run: {unrun}: a conftest or a plugin passed over them, or ended the session"

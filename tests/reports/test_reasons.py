@@ -1,0 +1,26 @@
+"""Sentences for what the gate hands over."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_llmeval.gate.results import Fact, Why
+from pytest_llmeval.reports.reasons import worded
+
+
+@pytest.mark.parametrize("why", list(Why))
+def test_every_reason_of_the_gate_has_a_sentence(why: Why) -> None:
+    assert worded(Fact(why, (1, 2, 3, 4)))
+
+
+@pytest.mark.parametrize(
+    ("metric", "needs"),
+    [
+        ("tone", 'record it in every trial, by llm_score(value, "tone"), or gate on another'),
+        ("tokens", "it takes replies that count their tokens, and trials that did not crash"),
+    ],
+)
+def test_a_metric_without_value_is_told_what_it_takes(metric: str, needs: str) -> None:
+    assert worded(Fact(Why.WITHOUT_VALUE, (2, 4, metric))) == (
+        f"2 of 4 scored trials here have no value for {metric}, more than 5 %: {needs}"
+    )
