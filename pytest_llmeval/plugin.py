@@ -84,7 +84,6 @@ class SessionHooks:
         self._settings = settings
         self._is_worker = hasattr(config, "workerinput")
         self._deselected: set[pytest.Item] = set()
-        self._usage_error = ""
         self._judgement: Judgement | None = None
         self._collection_failed = False
         self._session: EvalSession | None = None
@@ -142,10 +141,9 @@ class SessionHooks:
             except SettingsError as exc:
                 if not self._is_worker:
                     raise pytest.UsageError(str(exc)) from None
-                # A raise in a worker would end as an INTERNALERROR.
-                from pytest_llmeval.engine.workers import USAGE_ERROR, worker_output
+                from pytest_llmeval.engine.workers import send_usage_error
 
-                worker_output(self._config)[USAGE_ERROR] = str(exc)
+                send_usage_error(self._config, exc)
                 items.clear()
         return result
 
@@ -179,15 +177,7 @@ class SessionHooks:
         tell_worker(node, config=self._config, retry=self._retry)
         self._reports = report_hooks(self._config, self._settings)
         self._reports.nodes.append(node)
-        follow_workers(self._config, word=progress_line)
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        """Hear from a worker that ended."""
-        from pytest_llmeval.engine.workers import USAGE_ERROR, output_of
-
-        self._take_unreported()
-        self._usage_error = self._usage_error or output_of(node).get(USAGE_ERROR, "")
+        follow_workers(self._config, wording=progress_line)
 
     @pytest.hookimpl(specname="pytest_sessionfinish", wrapper=True, tryfirst=True)
     def pytest_sessionfinish_recording(self) -> Generator[None, object, object]:
@@ -206,7 +196,7 @@ class SessionHooks:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Record, compare, and turn a green session red if the gate says so."""
         self._take_unreported()
-        if self._usage_error:
+        if self._reports is not None and self._reports.usage_error:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
         elif self._is_worker and self._reports is not None:
             from pytest_llmeval.engine.workers import send_files
@@ -225,8 +215,8 @@ class SessionHooks:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the section."""
-        if self._usage_error:
-            terminalreporter.write_line(f"ERROR: {self._usage_error}", red=True)
+        if self._reports is not None and self._reports.usage_error:
+            terminalreporter.write_line(f"ERROR: {self._reports.usage_error}", red=True)
         if self._judgement is None:
             return
         from pytest_llmeval.printable import printable
@@ -282,6 +272,7 @@ class SessionHooks:
             source_of_forecast,
         )
         from pytest_llmeval.engine.install import install
+        from pytest_llmeval.engine.run_header import Choice
         from pytest_llmeval.engine.workers import report_hooks
         from pytest_llmeval.reports.forecast import forecast
         from pytest_llmeval.reports.progress_line import progress_line
@@ -295,11 +286,13 @@ class SessionHooks:
             items,
             settings=settings,
             models=fixtures.model_session(config),
-            left_out=left_out,
-            deselected=self._deselected,
-            typed=self._typed(),
-            retry=self._retry,
-            word=progress_line,
+            choice=Choice(
+                left_out=left_out,
+                deselected=self._deselected,
+                typed=self._typed(),
+                retry=self._retry,
+            ),
+            wording=progress_line,
         )
         self._reports = report_hooks(config, settings)
         if self._retry is None and not self._is_worker and not self._asks_only:

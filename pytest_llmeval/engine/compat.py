@@ -1,9 +1,12 @@
-"""Whether pytest and Python have the private parts that the engine needs.
+"""The private parts of pytest and Python that the engine needs; begin here for a new pytest.
 
 Everything private of pytest is used in this folder alone. All of it is looked at once,
 at the first eval, so that a pytest that moved a part ends in a sentence and not in a
 traceback from the middle of a run. Without ``missing_parts`` there are no trials; without
 those that ``find_abilities`` looks for they only do not overlap.
+
+To support another pytest, let ``make test-pytest-versions`` run it too, mend what uses the parts
+that are named here, and widen ``SUPPORTED``.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import platform
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -22,10 +26,40 @@ from _pytest.fixtures import FixtureDef
 from pytest_llmeval.engine.isolation.patches import remembered_absence
 from pytest_llmeval.engine.isolation.process_state import tell_of_new_filters
 
+SUPPORTED = "pip install 'pytest>=8.4,<10'"
+# Owner and its part, by dots.
+_NEEDED = (
+    ("Session", "_setupstate.stack"),
+    ("Session", "_setupstate.teardown_exact"),
+    ("Session", "_fixturemanager.getfixturedefs"),
+    ("Function", "_fixtureinfo.argnames"),
+    ("Function", "_fixtureinfo.initialnames"),
+    ("Function", "_fixtureinfo.names_closure"),
+    ("Function", "_fixtureinfo.name2fixturedefs"),
+    ("Function", "_report_sections"),
+    ("Function", "_request._pyfuncitem"),
+    ("_pytest.fixtures", "FixtureDef.cache_key"),
+    ("_pytest.fixtures", "FixtureDef.execute"),
+    ("_pytest.fixtures", "FuncFixtureInfo"),
+    ("_pytest.runner", "call_and_report"),
+    ("_pytest.skipping", "xfailed_key"),
+)
+_OF_CAPTURE = (
+    "_global_capturing",
+    "activate_fixture",
+    "deactivate_fixture",
+    "item_capture",
+    "read_global_capture",
+    "resume_global_capture",
+    "suspend_global_capture",
+)
+_OF_RUNNING_CAPTURE = ("_state", "is_started", "out.snap", "out.tmpfile", "err.snap", "err.tmpfile")
+_OF_HANDLERS = ("records", "stream", "level", "filters")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
-    """What of the state of the process can be swapped here.
+    """The parts of the state of the process that can be swapped here.
 
     Attributes:
         missing: parts without which no trial may overlap another.
@@ -58,7 +92,7 @@ class Abilities:
         return (
             f"{alone} ran serially, with the same outcomes: {', '.join(lacking)} is not as "
             f"expected in pytest {pytest.__version__} on Python {platform.python_version()}. "
-            "To overlap them use versions that are known to work: pip install 'pytest>=8.4,<10'"
+            f"To overlap them use versions that are known to work: {SUPPORTED}"
         )
 
 
@@ -67,7 +101,7 @@ def find_abilities(session: pytest.Session) -> Abilities:
     manager = session.config.pluginmanager
     checks = {
         "FixtureManager._arg2fixturedefs": any(all_fixtures(session)),
-        "CaptureManager._global_capturing": _has_capture(manager.getplugin("capturemanager")),
+        "CaptureManager._global_capturing": _can_swap_capture(manager.getplugin("capturemanager")),
         "os.environ._data": isinstance(getattr(os.environ, "_data", None), dict),
         "warnings._showwarnmsg_impl": _records_warnings(),
     }
@@ -98,56 +132,35 @@ def missing_parts(session: pytest.Session, item: pytest.Function) -> list[str]:
         session: the session, after collection.
         item: any collected function.
     """
-    checks = {
-        "Session._setupstate.stack": isinstance(
-            getattr(getattr(session, "_setupstate", None), "stack", None), dict
-        ),
-        "Session._fixturemanager.getfixturedefs(name, node)": _takes_node(session),
-        "Function._fixtureinfo.name2fixturedefs": isinstance(
-            getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", None), dict
-        ),
-        "_pytest.runner.call_and_report": _importable("_pytest.runner", "call_and_report"),
-        "_pytest.skipping.xfailed_key": _importable("_pytest.skipping", "xfailed_key"),
-        "_pytest.fixtures.FuncFixtureInfo": _importable("_pytest.fixtures", "FuncFixtureInfo"),
-        "_pytest.fixtures.FixtureDef.execute": hasattr(FixtureDef, "execute")
-        and hasattr(FixtureDef, "cache_key"),
-    }
-    return [name for name, found in checks.items() if not found]
+    missing = []
+    for name, part in _NEEDED:
+        owners: dict[str, Any] = {"Session": session, "Function": item}
+        owner = owners[name] if name in owners else import_module(name)
+        if not _has(owner, part):
+            missing.append(f"{name}.{part}")
+    look_up = getattr(getattr(session, "_fixturemanager", None), "getfixturedefs", None)
+    if look_up is not None and "node" not in inspect.signature(look_up).parameters:
+        missing.append("Session._fixturemanager.getfixturedefs(name, node)")
+    return missing
 
 
-def _takes_node(session: pytest.Session) -> bool:
-    manager = getattr(session, "_fixturemanager", None)
-    look_up = getattr(manager, "getfixturedefs", None)
-    return callable(look_up) and "node" in inspect.signature(look_up).parameters
+def _has(owner: Any, part: str) -> bool:
+    for name in part.split("."):
+        if not hasattr(owner, name):
+            return False
+        owner = getattr(owner, name)
+    return True
 
 
-def _importable(module: str, name: str) -> bool:
-    from importlib import import_module
-
-    try:
-        return hasattr(import_module(module), name)
-    except ImportError:
-        return False
-
-
-def _has_capture(manager: Any) -> bool:
+def _can_swap_capture(manager: Any) -> bool:
     if manager is None:
         return True
-    names = (
-        "_global_capturing",
-        "suspend_global_capture",
-        "resume_global_capture",
-        "item_capture",
-        "read_global_capture",
-    )
-    if not all(hasattr(manager, name) for name in names):
+    if not all(_has(manager, part) for part in _OF_CAPTURE):
         return False
     running = manager._global_capturing
     if running is None or getattr(running, "out", None) is None:
         return True
-    parts = [(s, name) for s in (running.out, running.err) for name in ("snap", "tmpfile")]
-    streams = all(hasattr(stream, name) for stream, name in parts)
-    return streams and all(hasattr(running, name) for name in ("_state", "is_started"))
+    return all(_has(running, part) for part in _OF_RUNNING_CAPTURE)
 
 
 def _records_warnings() -> bool:
@@ -177,5 +190,4 @@ def _has_handlers(plugin: Any) -> bool:
     if plugin is None:
         return True
     handlers = [getattr(plugin, name, None) for name in ("caplog_handler", "report_handler")]
-    parts = ("records", "stream", "level", "filters")
-    return all(hasattr(handler, part) for handler in handlers for part in parts)
+    return all(_has(handler, part) for handler in handlers for part in _OF_HANDLERS)

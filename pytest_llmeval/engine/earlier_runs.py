@@ -43,7 +43,7 @@ def refuse_tracked_runs(config: pytest.Config, settings: Settings) -> None:
 
 
 def retry_of(config: pytest.Config, settings: Settings) -> Retry:
-    """Find the run that a session is to complete; a worker is told which its controller found.
+    """Find the run that a session is to complete; a worker learns it from its controller.
 
     Raises:
         SettingsError: there is none, or it does not fit.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 from uuid import uuid4
@@ -13,7 +13,6 @@ import pytest
 
 from pytest_llmeval.engine.case.case import CaseRunner
 from pytest_llmeval.engine.isolation.logs import adopt_caplog
-from pytest_llmeval.engine.schedule.overlap import EXCLUSIVE_FIXTURES, Lookahead
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.trial.async_plugins import (
     TRIAL_RUNNER,
@@ -27,7 +26,7 @@ from pytest_llmeval.engine.trial.replaced_parts import (
     capturing_throughout,
     shared_fixtures_in_session,
 )
-from pytest_llmeval.engine.trial.shared_calls import SharedCalls
+from pytest_llmeval.engine.trial.shared_calls import IMPORTS, SharedCalls
 from pytest_llmeval.engine.trial.trial import TRIAL, RunningTrial
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.attribution import current_asker
@@ -36,15 +35,17 @@ from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.records import Run
 
 RUNNER = pytest.StashKey[CaseRunner]()
-_ALLOCATIONS = 10_000  # until the collector looks at what is new; Python's own number is 700
+_ALLOCATIONS = 10_000  # before the collector looks at new objects; Python's own number is 700
 
 
 class EngineHooks:
-    """Watches the reports of trials and writes those of cases.
+    """Run the trials of cases: note what left them, and give each case its one report.
 
-    Attributes:
-        notes: sentences for the section; each rides on the next report.
-        imported: how many calls were answered since the last time while modules were imported.
+    Args:
+        opening: the run that begins; it rides on the first report.
+        runners: of every case.
+        scheduler: runs their trials.
+        models: all that the session holds of models.
         exclusive: fixtures that no trial may ask for while others are in flight.
     """
 
@@ -54,26 +55,23 @@ class EngineHooks:
         *,
         runners: Sequence[CaseRunner],
         scheduler: Scheduler,
-        lookahead: Lookahead,
         models: ModelSession,
+        exclusive: Collection[str],
     ) -> None:
-        self.notes = models.notes
         self._models = models
-        self.imported: Callable[[], int] = int
-        self.exclusive = EXCLUSIVE_FIXTURES
+        self._exclusive = exclusive
         self._runners = runners
-        self._told: set[pytest.Item] = set()  # cases that the session or controller knows of
+        self._reported: set[pytest.Item] = set()  # cases that the session knows of
         self._in_report: tuple[pytest.Item, dict[str, Any]] | None = None
         self._payloads = 0
         self._process = uuid4().hex  # workers may run on several machines
         self._has_warned = False
-        self._opening = opening  # rides on the first report
+        self._opening = opening
         self._scheduler = scheduler
-        self._lookahead = lookahead
         self._shared = SharedCalls()
 
     def asker(self) -> CurrentTrial | None:
-        """Tell on whose behalf is asked; None where that is nobody's business.
+        """Return the trial to charge for the current call, or None.
 
         A plugin may run all its coroutines in a context of long ago (anyio does); but a
         trial that such a plugin runs is alone.
@@ -106,21 +104,21 @@ class EngineHooks:
     def pytest_runtest_protocol(
         self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> Generator[None, object, object]:
-        """Learn what comes next; know for whom it is asked meanwhile."""
-        self._lookahead.arrive(nextitem)
+        """Learn which item comes next, and whom to charge for calls meanwhile."""
+        self._scheduler.lookahead.arrive(nextitem)
         runner = item.stash.get(RUNNER, None)
         with self._shared.around(intercepts=runner is not None and runner.spec.intercept):
             return (yield)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Hand the session the collectors that a trial of the item set up ahead of time."""
+        """Hand the session the modules and classes that a trial of the item set up early."""
         if RUNNER in item.stash:
             self._scheduler.turns.restore(item)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        """Cancel what must not outlive an item, before wider fixtures are torn down."""
+        """Cancel trials that must not outlive an item, before shared fixtures are torn down."""
         if TRIAL not in item.stash:
             self._scheduler.cancel(item if nextitem is not None else None)
 
@@ -165,11 +163,11 @@ class EngineHooks:
     def pytest_fixture_setup(
         self, fixturedef: Any, request: pytest.FixtureRequest
     ) -> Generator[None, object, object]:
-        """Keep the baton while a fixture that trials share is set up."""
+        """Keep the baton while a shared fixture is set up; give each trial fixtures of its own."""
         trial = request._pyfuncitem.stash.get(TRIAL, None)
         if trial is None:
             return (yield)
-        if fixturedef.argname in self.exclusive:
+        if fixturedef.argname in self._exclusive:
             _refuse_beside_others(fixturedef, trial)
         if is_own(fixturedef, trial.item):
             try:
@@ -186,7 +184,7 @@ class EngineHooks:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Note what left a phase of a trial; give a case's report its data."""
+        """Note the exception of a trial's phase; attach the trials to the report of a case."""
         trial = item.stash.get(TRIAL, None)
         if trial is not None:
             trial.note(call.when, call.excinfo)
@@ -206,12 +204,12 @@ class EngineHooks:
         """Note that a case is known to the session, or on its way to the controller."""
         result = yield
         if self._in_report is not None and hasattr(report, "llm_eval"):
-            self._told.add(self._in_report[0])
+            self._reported.add(self._in_report[0])
             self._in_report = None
         return result
 
     def unreported(self) -> list[dict[str, Any]]:
-        """Put what no report has told: cases of which some trials had ended, and the rest.
+        """Return payloads that no report carried: cases with trials that had ended, and the rest.
 
         Ctrl-C may come while a report is on its way: its payload is put again, with the same id.
         """
@@ -219,13 +217,13 @@ class EngineHooks:
         if self._in_report is not None:
             item, payload = self._in_report
             payloads.append(payload)
-            self._told.add(item)
+            self._reported.add(item)
             self._in_report = None
         for runner in self._runners:
-            if runner.item not in self._told and runner.trials.has_news:
+            if runner.item not in self._reported and runner.trials.has_news:
                 payloads.append(self._payload(runner))
-                self._told.add(runner.item)
-        if self._told:  # without a trial that ended there is no run
+                self._reported.add(runner.item)
+        if self._reported:  # without a trial that ended there is no run
             rest = self._rest()
             payloads += [{"id": self._new_id(), **rest}] if any(rest.values()) else []
         return payloads
@@ -237,7 +235,7 @@ class EngineHooks:
         report.llm_eval = self._in_report[1]  # type: ignore[attr-defined]  # rides along
 
     def _new_id(self) -> str:
-        """Number what is told, so that nothing is taken in twice."""
+        """Number the payloads, so that none is taken in twice."""
         self._payloads += 1
         return f"{self._process}-{self._payloads}"
 
@@ -245,20 +243,22 @@ class EngineHooks:
         note = runner.detached_note
         if note and not self._has_warned:
             self._has_warned = True
-            self.notes.append(note)
+            self._models.notes.append(note)
         payload = {"id": self._new_id(), **runner.payload(), **self._rest()}
-        if not self._told:
+        if not self._reported:
             # Not at the end, in workeroutput: a worker that is killed never sends that.
             payload["opening"] = self._opening
             payload["total"] = sum(runner.trials.repeats for runner in self._runners)
         return payload
 
     def _rest(self) -> dict[str, Any]:
-        """Put what belongs to no case and was not told before."""
-        notes, self.notes[:] = list(self.notes), []
+        """Return notes and counts that belong to no case and that no report carried before."""
+        notes, self._models.notes[:] = list(self._models.notes), []
+        imports = self._runners[0].item.config.pluginmanager.get_plugin(IMPORTS)
+        imported = 0 if imports is None else imports.new_calls()
         return {
             "notes": notes,
-            "outside_calls": self._shared.untold() + self.imported(),
+            "outside_calls": self._shared.new_calls() + imported,
             "attempts": self._models.take_sent(),
             "slowdowns": self._models.take_slowdowns(),
         }
@@ -266,9 +266,9 @@ class EngineHooks:
 
 @contextmanager
 def _rare_garbage_collections() -> Iterator[None]:
-    """Spare most of the looks at what outlives the trials; a trial leaves hardly any circles.
+    """Run the garbage collector seldom while trials run: a trial leaves hardly any cycles.
 
-    With 64 trials in flight they took 6 % of the time.
+    With 64 trials in flight the collector took 6 % of the time.
     """
     before = gc.get_threshold()
     gc.freeze()

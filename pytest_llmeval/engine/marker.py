@@ -14,7 +14,7 @@ import pytest
 from pytest_llmeval.engine.sampling import is_sampled
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import MEASURED_METRICS, OWN_DIRECTIONS, PASS_METRIC, Better, Case
-from pytest_llmeval.runs.format.run_lines import parameters_digest
+from pytest_llmeval.runs.parameters import parameters_digest
 from pytest_llmeval.settings import Settings
 
 MARKER = "llm_eval"
@@ -75,7 +75,7 @@ def llm_eval(*args: Any, **arguments: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eval:
-    """An item under the marker, and what its marks amount to."""
+    """An item under the marker, with the merged arguments of its marks."""
 
     item: pytest.Function
     case: Case
@@ -276,9 +276,9 @@ def _wording(item: pytest.Function, name: object) -> tuple[str | None, str | Non
     if name is None:
         return None, None
     parameters = _parameters(item, name, argument="wording")
-    word = {str(name): parameters[str(name)]}
-    rest = {key: value for key, value in parameters.items() if key not in word}
-    return _digest_of(word), _digest_of(rest)
+    words = {str(name): parameters[str(name)]}
+    rest = {key: value for key, value in parameters.items() if key not in words}
+    return _digest_of(words), _digest_of(rest)
 
 
 def _digest_of(parameters: Mapping[str, object]) -> str | None:
@@ -288,7 +288,7 @@ def _digest_of(parameters: Mapping[str, object]) -> str | None:
 
 
 def _parameters(item: pytest.Function, name: object, *, argument: str) -> Mapping[str, object]:
-    """Return what parametrize gives to the item, if the name is one of it."""
+    """Return the parameters of an item; the name must be one of them."""
     callspec = getattr(item, "callspec", None)
     known: Mapping[str, object] = {} if callspec is None else callspec.params
     if not isinstance(name, str) or name not in known:

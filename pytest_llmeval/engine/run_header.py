@@ -1,4 +1,4 @@
-"""What is known of a run when it begins: its cases, its commit, how they were selected."""
+"""The run that begins: its cases, its commit, and how they were selected."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -19,6 +19,7 @@ import pytest
 from pytest_llmeval import __version__
 from pytest_llmeval.records import Case, Run, paths_of
 from pytest_llmeval.runs.git import GitState, read_state, relative_root, unknown_files
+from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.store import new_run_id
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.vendors import VENDORS
@@ -31,15 +32,25 @@ _INSTALLED = (f"{os.sep}site-packages", f"{os.sep}dist-packages")
 _BY_LAST_SESSION = ("lf", "stepwise", "stepwise_skip", "stepwise_reset")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The evals of a session as they were chosen.
+
+    Attributes:
+        left_out: items that were collected and will not run.
+        deselected: all items that were announced to be left out.
+        typed: what the user typed of the selection.
+        retry: the run that the session completes, None for a run of its own.
+    """
+
+    left_out: Sequence[pytest.Item]
+    deselected: Collection[pytest.Item]
+    typed: Sequence[str]
+    retry: Retry | None
+
+
 def open_run(
-    config: pytest.Config,
-    cases: Sequence[Case],
-    *,
-    rules: GateRules,
-    left_out: Sequence[pytest.Item],
-    deselected: Collection[pytest.Item],
-    typed: Sequence[str] = (),
-    completes: str | None = None,
+    config: pytest.Config, cases: Sequence[Case], *, rules: GateRules, choice: Choice
 ) -> Run:
     """Describe the run that begins, without its trials.
 
@@ -50,24 +61,12 @@ def open_run(
         config: of the session, after collection.
         cases: every case that will run, in order of collection.
         rules: of the gate, whether or not it is asked this time.
-        left_out: eval items that were collected and will not run.
-        deselected: all items that were announced to be left out.
-        typed: what the user typed of the selection.
-        completes: id of the run that this one completes.
+        choice: how the cases were chosen.
     """
     now = datetime.now(UTC)
     git = git_state(config)
     chosen = selection(config)
-    goes_by_last = any(_by_last(config.option))
-    dropped = _dropped(left_out, config)
-    announced = [item for item in left_out if item in deselected]
-    in_part = {_function(path) for path in paths_of(typed) if "[" in path}
-    if any(option in typed for option in _by_last(config.option)):
-        # pytest drops items of such sessions before anybody sees them
-        in_part |= {case.function for case in cases}
-    elif goes_by_last:  # that announces what it leaves out as any plugin does
-        announced = [item for item in announced if item not in dropped]
-    in_part |= {_function(item.nodeid) for item in announced}
+    dropped = _dropped(choice.left_out, config)
     ids = any("::" in path for path in paths_of(chosen))
     return Run(
         id=new_run_id(now),
@@ -80,13 +79,32 @@ def open_run(
         root=relative_root(config.rootpath, top=git.top),
         versions=_versions(),
         selection=chosen,
-        complete=not (goes_by_last or ids or dropped),
-        partial=tuple(sorted(in_part)),
+        complete=not (any(_by_last(config.option)) or ids or dropped),
+        partial=tuple(sorted(_in_part(config, cases, choice=choice, dropped=dropped))),
         cases=tuple(cases),
         trials=(),
-        completes=completes,
+        completes=choice.retry.run.id if choice.retry else None,
         rules=asdict(rules),
     )
+
+
+def _in_part(
+    config: pytest.Config,
+    cases: Sequence[Case],
+    *,
+    choice: Choice,
+    dropped: Collection[pytest.Item],
+) -> set[str]:
+    """Name the functions of which cases were left out openly."""
+    in_part = {_function(path) for path in paths_of(choice.typed) if "[" in path}
+    announced = [item for item in choice.left_out if item in choice.deselected]
+    by_last = _by_last(config.option)
+    if any(option in choice.typed for option in by_last):
+        # pytest drops items of such sessions before anybody sees them
+        in_part |= {case.function for case in cases}
+    elif by_last:  # that announces what it leaves out as any plugin does
+        announced = [item for item in announced if item not in dropped]
+    return in_part | {_function(item.nodeid) for item in announced}
 
 
 def files_used(config: pytest.Config) -> list[Path]:

@@ -47,9 +47,9 @@ def sample_cases(
     ]
 
 
-def is_sampled(id_: str) -> bool:
+def is_sampled(parameters_id: str) -> bool:
     """Whether (a part of) the id of a set of parameters was made by ``sample_cases``."""
-    return SAMPLED.search(id_) is not None
+    return SAMPLED.search(parameters_id) is not None
 
 
 def _check_whole(name: str, value: object, *, at_least: int | None = None) -> None:

@@ -13,6 +13,7 @@ import pytest
 from pytest_llmeval.engine.earlier_runs import RETRY_KEY
 from pytest_llmeval.engine.run_header import TYPED_KEY, files_used
 from pytest_llmeval.engine.schedule.overlap import STEALING
+from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.limits.shared_file import SharedFile
 from pytest_llmeval.models.limits.spending import journal_of, note_end
 from pytest_llmeval.records import Slowdown
@@ -26,7 +27,7 @@ from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.settings import Settings
 
 REPORTS = "llmeval-reports"
-USAGE_ERROR = "llmeval_usage_error"
+_USAGE_ERROR = "llmeval_usage_error"
 _FILES = "llmeval_files"
 _UNREPORTED = "llmeval_unreported"
 Payload = Mapping[str, Any]
@@ -49,10 +50,16 @@ class ReportHooks:
         self.arrived: dict[str, Payload] = {}
 
     def unreported(self) -> Iterator[Payload]:
-        """Give what workers sent and no report told, also at their ends."""
+        """Give payloads that workers sent that no report carried here, also at their ends."""
         yield from list(self.arrived.values())
         for node in self.nodes:
             yield from map(received, output_of(node).get(_UNREPORTED, ()))
+
+    @property
+    def usage_error(self) -> str:
+        """The mistake of the user that ended a worker; "" if none did."""
+        errors = (output_of(node).get(_USAGE_ERROR, "") for node in self.nodes)
+        return next(filter(None, errors), "")
 
     def files(self) -> set[Path]:
         """Name the files of the working tree that workers used."""
@@ -102,10 +109,10 @@ class ReportHooks:
             return "error", "E", "ERROR"
         if not report.passed:
             return None
-        word = payload["score"]
+        score = payload["score"]
         if payload["fell_short"]:
-            return "passed", "m", (word, {"yellow": True})
-        return "passed", ".", word
+            return "passed", "m", (score, {"yellow": True})
+        return "passed", ".", score
 
 
 def tell_worker(node: Any, *, config: pytest.Config, retry: Retry | None) -> None:
@@ -116,8 +123,13 @@ def tell_worker(node: Any, *, config: pytest.Config, retry: Retry | None) -> Non
         node.workerinput[RETRY_KEY] = str(retry.path)
 
 
+def send_usage_error(config: pytest.Config, error: SettingsError) -> None:
+    """Send a mistake of the user: a raise in a worker would end as an INTERNALERROR."""
+    worker_output(config)[_USAGE_ERROR] = str(error)
+
+
 def send_unreported(config: pytest.Config, payloads: Iterable[Payload]) -> None:
-    """Send what no report told at the end of a worker."""
+    """Send at the end of a worker what no report carried."""
     worker_output(config).setdefault(_UNREPORTED, []).extend(map(sendable, payloads))
 
 
@@ -146,7 +158,7 @@ def report_hooks(config: pytest.Config, settings: Settings) -> ReportHooks:
 
 
 def sendable(payload: Payload) -> Any:
-    """Put a payload as what JSON knows: execnet sends no enum and no tuple subclass."""
+    """Write a payload as JSON can: execnet sends no enum and no tuple subclass."""
     lines = dict(payload)
     if "trials" in payload:
         function = payload["function"]

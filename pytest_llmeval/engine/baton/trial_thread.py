@@ -76,7 +76,7 @@ class TrialThread(InlineThread):
     Args:
         body: the trial, from its first fixture to its last.
         threads: where it runs, and where its calls wait.
-        ready: is told, from any thread, that the trial can be resumed.
+        ready: notes, from any thread, that the trial can be resumed.
         may_detach: whether the session may go on without it.
         wait: runs what the test itself waits for.
         around_call: gives, in a turn of the trial, what goes around work for it elsewhere.
@@ -108,7 +108,7 @@ class TrialThread(InlineThread):
         self._around_call = around_call
         self._thread: PooledThread | None = None
         self._pid = getpid()
-        self._was_told = False  # that it is cancelled
+        self._knows_it = False  # that it is cancelled
         self._on_main_thread: Callable[[], None] | None = None  # what the session is to run
         self._hand_over = threading.Lock()  # held while it is decided who has the baton
         self._to_trial = threading.Lock()
@@ -180,7 +180,7 @@ class TrialThread(InlineThread):
         return result.get()
 
     def suspend(self, begin: Callable[[], object]) -> None:
-        """Begin something, and hand the baton back until the trial is said to be ready."""
+        """Begin something, and hand the baton back until the trial is ready."""
         self.check_in()
         self.raise_if_cancelled()
         begin()
@@ -198,10 +198,10 @@ class TrialThread(InlineThread):
         """Raise once what no ``except Exception`` stops, then ordinary exceptions."""
         if not self.cancelled:
             return
-        if self._was_told or self.in_teardown:
+        if self._knows_it or self.in_teardown:
             # pytest would leave the fixtures that are still up at what is no Exception.
             raise ProviderFailed("the trial was cancelled before there was a reply")
-        self._was_told = True
+        self._knows_it = True
         raise TrialCancelled
 
     def _is_entered(self) -> bool:

@@ -18,7 +18,6 @@ from pytest_llmeval.engine.case.fold import (
     shown_score,
     tally,
 )
-from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.schedule.case_trials import CaseTrials
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.trial.trial import Ended
@@ -28,15 +27,15 @@ _HEADLINE = 300  # characters
 
 
 class CaseRunner:
-    """Takes over ``setup``, ``runtest``, ``teardown`` and ``repr_failure`` of one item.
+    """Take over ``setup``, ``runtest``, ``teardown`` and ``repr_failure`` of one item.
 
     pytest's loop, xdist's worker, reruns, ``-x``, ``--lf`` and the JUnit file go on
     seeing one ordinary item with one setup, one call and one teardown.
     """
 
-    def __init__(self, spec: Eval, trials: CaseTrials, *, scheduler: Scheduler) -> None:
-        self.spec = spec
-        self.item = spec.item
+    def __init__(self, trials: CaseTrials, *, scheduler: Scheduler) -> None:
+        self.spec = trials.spec
+        self.item = trials.item
         self.trials = trials
         self.outcome: CaseOutcome | None = None
         self._scheduler = scheduler
@@ -49,7 +48,7 @@ class CaseRunner:
         self.item.repr_failure = self.repr_failure  # type: ignore[method-assign]
 
     def setup(self) -> None:
-        """See the first trial through its fixtures; if they fail, see if they always do."""
+        """Set up the first trial; if its fixtures fail, run all trials to see if they always do."""
         if self.outcome is not None:
             self.trials.forget()  # a rerun starts afresh
             self.outcome = None
@@ -105,7 +104,7 @@ class CaseRunner:
         return shown
 
     def payload(self) -> dict[str, Any]:
-        """Put the case with the trials that have ended, for its report."""
+        """Sum up the case with the trials that have ended, for its report."""
         case, ended = self.spec.case, self.trials.ended
         records = [trial.record for trial in ended]
         headline = next((trial.headline for trial in ended if trial.headline), "")
@@ -159,7 +158,7 @@ class CaseRunner:
         return fold([trial.record for trial in self.trials.ended], self.spec, xfail=expected)
 
     def _expected_by_xfail(self) -> BaseException | None:
-        """The trials' own exception where ``xfail(raises=...)`` must see it."""
+        """Return the exception of the trials where ``xfail(raises=...)`` must see it."""
         xfailed = self.item.stash.get(xfailed_key, None)
         failures = [
             t.exception for t in self.trials.ended if t.exception and not _is_skip(t.exception)
@@ -185,7 +184,7 @@ class CaseRunner:
 
 
 def _doubt(ended: Ended) -> str:
-    """Say why a trial may have come out otherwise because it ran beside others; "" if not."""
+    """Say why running beside others may have changed the outcome of a trial; "" if it did not."""
     if not ended.was_detached:
         return ""
     if ended.record.outcome is not Outcome.PASSED:

@@ -1,4 +1,4 @@
-"""Folding the trials of a case into the outcome of its one item."""
+"""Fold the trials of a case into the outcome of its one item."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Fold:
 
 
 def fold(trials: Sequence[Trial], spec: Eval, *, xfail: bool = False) -> Fold:
-    """Decide what the trials of one case amount to.
+    """Decide the outcome of a case from its trials.
 
     Args:
         trials: every trial of the case.
@@ -72,7 +72,7 @@ def failures(ended: Sequence[Ended]) -> str:
 
 
 def shown_score(trials: Sequence[Trial], case: Case) -> str:
-    """Write what a case came to: ``4/5 passed``, and the mean of a score of its own."""
+    """Write the result of a case: ``4/5 passed``, and the mean of a score of its own."""
     scored = [trial for trial in trials if trial.outcome.is_scored]
     passed = sum(trial.outcome is Outcome.PASSED for trial in scored)
     means = _gated_means(trials, case).items()

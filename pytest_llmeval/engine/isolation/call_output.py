@@ -25,17 +25,22 @@ _CURRENT: ContextVar[CallOutput | None] = ContextVar("llmeval_call_output", defa
 
 
 class CallOutput:
-    """The output of the calls of one trial, as far as it is not yet shown."""
+    """The output of the calls of one trial, as far as it is not yet shown.
+
+    Attributes:
+        filters: of warnings, as the trial had them when it began to wait.
+        printed: name of the stream in ``sys`` and text.
+    """
 
     def __init__(self) -> None:
-        self._filters: Sequence[Any] = ()
-        self._printed: list[tuple[str, str]] = []  # name of the stream in sys, and text
-        self._logged: list[logging.LogRecord] = []
-        self._warned: list[warnings.WarningMessage] = []
+        self.filters: Sequence[Any] = ()
+        self.printed: list[tuple[str, str]] = []
+        self.logged: list[logging.LogRecord] = []
+        self.warned: list[warnings.WarningMessage] = []
 
     def around_call(self) -> AbstractContextManager[None]:
-        """Return what goes around work in another thread for the trial that has its turn now."""
-        self._filters = warnings.filters
+        """Return the context for a call in another thread; the trial must have its turn now."""
+        self.filters = warnings.filters
         return self._kept()
 
     @contextmanager
@@ -52,42 +57,22 @@ class CallOutput:
 
     def show(self, show_warning: Callable[[warnings.WarningMessage], object]) -> None:
         """Print and warn now, as the trial has its turn."""
-        for name, text in self._printed:
+        for name, text in self.printed:
             with suppress(Exception):  # the trial put a stream there that takes nothing
                 getattr(sys, name).write(text)
-        self._printed.clear()
-        for message in self._warned:
+        self.printed.clear()
+        for message in self.warned:
             show_warning(message)
-        self._warned.clear()
+        self.warned.clear()
 
     def show_logs(self, handlers: Sequence[logging.Handler]) -> None:
         """Hand log records to the handlers, as the trial has its turn."""
-        for record in self._logged:
+        for record in self.logged:
             for handler in handlers:
                 if record.levelno >= handler.level:
                     with suppress(Exception):  # it cannot be formatted; the call is over
                         handler.handle(record)
-        self._logged.clear()
-
-    def add_text(self, stream: str, text: str) -> None:
-        """Keep what was printed."""
-        self._printed.append((stream, text))
-
-    def add_record(self, record: logging.LogRecord) -> None:
-        """Keep what was logged."""
-        self._logged.append(record)
-
-    def add_warning(self, warning: Warning, frame: FrameType, source: Any) -> None:
-        """Keep a warning; raise it, or forget it, where the filters of the trial say so."""
-        __tracebackhide__ = True
-        action = _action(self._filters, warning, frame)
-        if action == "error":
-            raise warning
-        if action != "ignore":
-            file, line = frame.f_code.co_filename, frame.f_lineno
-            self._warned.append(
-                warnings.WarningMessage(warning, type(warning), file, line, source=source)
-            )
+        self.logged.clear()
 
 
 @contextmanager
@@ -131,14 +116,14 @@ def _print(show: Callable[..., None], *values: object, file: Any = None, **more:
         return
     text = io.StringIO()
     show(*values, file=text, **more)
-    output.add_text(names[id(file)], text.getvalue())
+    output.printed.append((names[id(file)], text.getvalue()))
 
 
 def _write(name: str, write: Callable[[str], int], text: str) -> int:
     output = _CURRENT.get()
     if output is None:
         return write(text)
-    output.add_text(name, text)
+    output.printed.append((name, text))
     return len(text)
 
 
@@ -156,14 +141,21 @@ def _warn(
         warn(message, category, stacklevel + 1, source, **more)
         return
     warning = message if isinstance(message, Warning) else (category or UserWarning)(message)
-    output.add_warning(warning, _caller(sys._getframe(1), stacklevel), source)
+    frame = _caller(sys._getframe(1), stacklevel)
+    action = _action(output.filters, warning, frame)
+    if action == "error":
+        raise warning
+    if action != "ignore":
+        file, line = frame.f_code.co_filename, frame.f_lineno
+        kept = warnings.WarningMessage(warning, type(warning), file, line, source=source)
+        output.warned.append(kept)
 
 
 def _calling_handlers(
     plain: Callable[[logging.Logger, logging.LogRecord], None],
     handlers: Sequence[logging.Handler],
 ) -> Callable[[logging.Logger, logging.LogRecord], None]:
-    """Stand for ``Logger.callHandlers``, also while pytest's handlers are attached nowhere."""
+    """Replace ``Logger.callHandlers``: between phases pytest's handlers are attached nowhere."""
 
     def call_handlers(logger: logging.Logger, record: logging.LogRecord) -> None:
         output = _CURRENT.get()
@@ -171,7 +163,7 @@ def _calling_handlers(
             plain(logger, record)
             return
         if _reaches(logger, handlers):
-            output.add_record(record)
+            output.logged.append(record)
         if logger.hasHandlers():  # else Python would print it, as the last resort
             plain(logger, record)
 

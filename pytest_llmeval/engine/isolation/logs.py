@@ -44,7 +44,7 @@ class LogState:
 
 
 class Logs:
-    """Take that state away and put it back.
+    """Save and load the state of logging.
 
     Args:
         handlers: pytest's own, none if its logging plugin is off.
@@ -55,7 +55,7 @@ class Logs:
         self._attached: Sequence[tuple[logging.Logger, logging.Handler]] = []
 
     def save(self) -> LogState:
-        """Look at everything."""
+        """Return the state of logging now."""
         self._attached = self._find_attached()
         handlers = tuple([vars(handler) for handler in self.handlers])
         return LogState(handlers, self._attached, logging.root.level, logging.root.manager.disable)
@@ -89,7 +89,7 @@ class Logs:
 
 
 def adopt_caplog(caplog: pytest.LogCaptureFixture, patches: Patches) -> None:
-    """Take the levels that a trial's ``caplog`` sets for what the trial patches."""
+    """Treat the levels that a trial's ``caplog`` sets as patches of the trial."""
 
     def change(method: Any, /, level: int | str, logger: str | None = None) -> Any:
         __tracebackhide__ = True

@@ -57,7 +57,7 @@ class Patches:
 
     @property
     def held_for(self) -> str:
-        """For whose sake the baton is to stay with the trial in its calls; "" if it need not."""
+        """The patch for which the trial keeps the baton in its calls; "" if it need not."""
         if self.outside:
             return f"monkeypatch of {self.outside}"
         return "mock.patch" if self.mocks else ""
@@ -91,7 +91,7 @@ class Patches:
 
     @contextmanager
     def spreading(self) -> Iterator[None]:
-        """Let what changes meanwhile be for all: it is the work of a fixture that outlives us."""
+        """Give changes meanwhile to all trials: a fixture makes them that outlives this one."""
         places = [p for p in self.places.values() if not isinstance(p, ImportPath)]
         before = [place.read() for place in places]
         try:
@@ -145,7 +145,7 @@ class Patches:
 
 @contextmanager
 def watched_patchers(adopt: Callable[[pytest.MonkeyPatch], None]) -> Iterator[None]:
-    """Tell of every ``MonkeyPatch`` that is made, by a fixture, a ``with`` or a test itself."""
+    """Call ``adopt`` for every new ``MonkeyPatch``: of a fixture, a ``with`` or a test itself."""
     plain = pytest.MonkeyPatch.__init__
 
     def init(patcher: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ _PLAIN_SETTERS: tuple[object, ...] = (object.__setattr__, ModuleType.__setattr__
 
 
 class Place:
-    """A place that a trial wants otherwise than all others.
+    """A place where a trial has another value than all others.
 
     Attributes:
         key: what two names of one place have in common.

@@ -16,7 +16,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from os import chdir, environ, getcwd, putenv, rmdir, unsetenv
 from tempfile import mkdtemp
@@ -70,7 +70,7 @@ class Context:
     out: dict[str, str]
 
     def follow(self, before: Surroundings, after: Surroundings) -> None:
-        """Take over what became different in the state of another."""
+        """Apply the changes that a fixture made in the turn of another trial."""
         for name in before.environ.keys() - after.environ.keys():
             self.environ.pop(name, None)
         self.environ.update(after.environ.items() - before.environ.items())
@@ -82,7 +82,7 @@ class Context:
             self.logs = replace(self.logs, disabled=after.disabled)
 
     def looks_like(self, other: Context) -> bool:
-        """Whether other threads, in which calls are made, see the same in either."""
+        """Whether calls, which run in other threads, see no difference between two states."""
         return (
             self.directory == other.directory
             and self.stdout is other.stdout
@@ -103,7 +103,7 @@ class Surroundings:
 
 
 class Switch:
-    """Take the state away and put it back.
+    """Save and load that state.
 
     Args:
         session: pytest's session.
@@ -125,13 +125,12 @@ class Switch:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Give patches to the trial that makes them, and output of calls to their trial."""
-        streams = {id(stream): (name, stream) for name, stream in self._streams()}
-        with following_calls(list(streams.values()), self.logs.handlers):
-            if self._unset is None:
-                yield
-                return
-            with watched_patchers(self._adopt), watched_mocks(lambda: self._patches):
-                yield
+        with ExitStack() as stack:
+            stack.enter_context(following_calls(list(self._streams()), self.logs.handlers))
+            if self._unset is not None:
+                stack.enter_context(watched_patchers(self._adopt))
+                stack.enter_context(watched_mocks(lambda: self._patches))
+            yield
 
     def _streams(self) -> Iterator[tuple[str, Any]]:
         """Give the streams that pytest puts into ``sys``, also while it does not."""
@@ -140,10 +139,11 @@ class Switch:
             captured = getattr(getattr(running, kind, None), "tmpfile", None)
             if captured is not None:  # else nothing is captured, or no trial overlaps another
                 yield name, captured
-                yield name, getattr(sys, name)
+                if getattr(sys, name) is not captured:
+                    yield name, getattr(sys, name)
 
     def save(self) -> Context:
-        """Take the state away, captured output included."""
+        """Return the state of the process, with the output that was captured."""
         if self._patches is not None and self._patches.places:
             self._patches.leave()  # first: what is patched may be what is used here
         context = Context(
@@ -165,7 +165,7 @@ class Switch:
         return context
 
     def load(self, context: Context) -> None:
-        """Put a state back."""
+        """Make a state that of the process."""
         left, self._left = self._left, None  # Ctrl-C may break off what follows
         self._state.stack = context.stack
         _load_environ(context.environ)
@@ -187,7 +187,7 @@ class Switch:
             self._patches.enter()
 
     def give_back(self, context: Context) -> None:
-        """Hand out what was drained when a state was saved that now goes on."""
+        """Write again the captured output that was drained when a state was saved."""
         if context.is_capturing:
             for stream, kind in ((context.stdout, "stdout"), (context.stderr, "stderr")):
                 if context.out[kind] and stream is not None:
@@ -224,13 +224,13 @@ class Switch:
         )
 
     def surroundings(self) -> Surroundings:
-        """Look at what a fixture may change for all."""
+        """Return the state that a fixture may change for all trials."""
         root = logging.root
         return Surroundings(_ENVIRON.copy(), _directory(), root.level, root.manager.disable)
 
     @contextmanager
     def lasting(self) -> Iterator[None]:
-        """Let what is patched meanwhile stay: it is patched by a fixture that outlives a trial."""
+        """Let patches made meanwhile stay: a fixture makes them that outlives the trial."""
         patches, self._patches = self._patches, None
         try:
             if patches is None:
@@ -318,7 +318,7 @@ def _load_environ(wanted: dict[Any, Any]) -> None:
 
 
 def tell_of_new_filters() -> None:
-    """Have ``warnings`` forget what it made of the filters before."""
+    """Clear what ``warnings`` has cached for the filters before."""
     if hasattr(warnings, "_filters_mutated"):
         warnings._filters_mutated()
     else:  # Python 3.14

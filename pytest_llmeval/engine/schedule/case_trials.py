@@ -12,26 +12,25 @@ from pytest_llmeval.records import Call, Outcome, Trial
 
 
 class CaseTrials:
-    """Which trials of a case are to come, which run, and what the others came to.
+    """The trials of a case: those to come, those that run, and what became of the others.
 
     Args:
         spec: the case.
-        serial: see below; ``signature`` likewise.
+        serial, signature: see below.
         standing: trials that an earlier session ran, and that are not run here.
 
     Attributes:
         serial: why the trials must run alone, "" if they may overlap.
         signature: cases of one signature may overlap one another.
-        intercepts: what the application asks by itself belongs to the trial that it does so in.
         running: by index.
     """
 
     def __init__(
         self, spec: Eval, *, serial: str, signature: Hashable, standing: Sequence[Trial] = ()
     ) -> None:
+        self.spec = spec
         self.item = spec.item
         self.repeats = spec.case.repeats
-        self.intercepts = spec.intercept
         self.serial = serial
         self.signature = signature
         self._standing = {trial.index: _stood(trial) for trial in standing}
@@ -53,7 +52,7 @@ class CaseTrials:
 
     @property
     def ended(self) -> list[Ended]:
-        """What has ended, by index."""
+        """The trials that have ended, by index."""
         return [self._ended[index] for index in sorted(self._ended)]
 
     @property
@@ -135,12 +134,12 @@ class CaseTrials:
         trial.release()
 
     def stand_in(self, ended: list[Ended]) -> None:
-        """Put what stands for trials that were never begun."""
+        """Take in records that stand for trials that were never begun."""
         self._ended |= {one.record.index: one for one in ended}
         self._calls = dict.fromkeys(self._ended, (0, 0))
 
     def _as_bought(self, call: Call, index: int) -> Call:
-        """Give a call as this trial made it first, also where only its rerun is recorded."""
+        """Return a call as paid if an earlier run of this trial in this session paid for it."""
         if call.was_paid and call.draw:
             self._bought.add((index, call.draw))
         is_rerun = call.replayed and (index, call.draw) in self._bought

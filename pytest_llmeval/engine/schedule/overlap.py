@@ -14,7 +14,7 @@ from pytest_llmeval.engine.schedule.case_trials import CaseTrials
 from pytest_llmeval.engine.trial.async_plugins import RUNNER_NAMES, own_loop
 from pytest_llmeval.engine.trial.clone import is_own
 
-STEALING = "llmeval_stealing"  # set by the controller: a worker is not told how work is dealt
+STEALING = "llmeval_stealing"  # set by the controller: a worker does not know how work is dealt
 # What these swap or record is the process's own, or they keep a "current test".
 EXCLUSIVE_FIXTURES = frozenset(
     (
@@ -121,7 +121,7 @@ def _wide_parameters(item: pytest.Function) -> tuple[tuple[str, int], ...]:
 
 
 class Lookahead:
-    """Knows the order in which this process will run its items.
+    """Know the order in which this process will run its items.
 
     Args:
         session: after collection.
@@ -139,7 +139,7 @@ class Lookahead:
         self._next: pytest.Item | None = None
 
     def arrive(self, nextitem: pytest.Item | None) -> None:
-        """Hear what comes after the item whose turn it is."""
+        """Note the item that comes after the one whose turn it is."""
         self._next = nextitem
 
     def following(self, head: CaseTrials) -> Iterator[CaseTrials]:

@@ -1,4 +1,4 @@
-"""Shows how far the session is, on the terminal that pytest writes to.
+"""Show how far the session is, on the terminal that pytest writes to.
 
 Reports come in the order of collection, so pytest's own dots come late and in bursts;
 this tells what goes on meanwhile: in a line below them that is redrawn, or where the
@@ -11,9 +11,9 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Generator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -23,32 +23,39 @@ from pytest_llmeval.records import Progress
 _QUIETEST = -1  # -q; nothing is shown under -qq
 
 
-class Wording(Protocol):
-    """Puts progress into a line."""
-
-    def __call__(self, progress: Progress, *, width: int) -> str:
-        """Word it in so many columns."""
+Wording = Callable[..., str]  # puts progress into a line of so many columns
 
 
-class Surface(Protocol):
-    """Where lines are shown."""
+class PlainLines:
+    """Whole lines, for a log."""
 
-    @property
-    def period(self) -> float:
-        """Seconds from one line to the next."""
+    period = 30.0  # seconds from one line to the next
+    width = 120
 
-    @property
-    def width(self) -> int:
-        """Columns there are."""
+    def __init__(self, config: pytest.Config) -> None:
+        self._capture: Any = config.pluginmanager.get_plugin("capturemanager")
+        self._reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+        self._writer: Any = config.get_terminal_writer()
 
     def show(self, text: str) -> None:
-        """Show a line."""
+        """Write the line, on a row of its own."""
+        with self._without_capture():
+            self._reporter.ensure_newline()
+            if self._writer.width_of_current_line:  # dots under -q stand on a line of no file
+                self._writer.line()
+            self._writer.line(text)
+            self._writer.flush()
 
     def close(self) -> None:
-        """Leave the terminal as it would be without."""
+        """Leave what was written."""
+
+    def _without_capture(self) -> AbstractContextManager[None]:
+        """Write to the terminal itself: while trials run, its descriptor is captured."""
+        capture = self._capture
+        return capture.global_and_fixture_disabled() if capture else nullcontext()
 
 
-class LiveLine:
+class LiveLine(PlainLines):
     """A line below the one that pytest is writing, erased before pytest writes on.
 
     It is written *below* so that nothing of pytest's is ever overwritten: one row down,
@@ -61,8 +68,7 @@ class LiveLine:
     _REAPPEAR = 0.05
 
     def __init__(self, config: pytest.Config) -> None:
-        self._capture: Any = config.pluginmanager.get_plugin("capturemanager")
-        self._writer: Any = config.get_terminal_writer()
+        super().__init__(config)
         # What all of its output passes, and puts down what it is given: newer than pytest 8 is
         # a method beneath the one that also counts columns.
         self._passage = "write_raw" if hasattr(self._writer, "write_raw") else "write"
@@ -71,12 +77,12 @@ class LiveLine:
         self._is_shown = False
 
     @property
-    def period(self) -> float:
+    def period(self) -> float:  # type: ignore[override]
         """Seconds until the line is drawn again: fewer when pytest wrote, or it would flicker."""
         return self._REDRAW if self._is_shown else self._REAPPEAR
 
     @property
-    def width(self) -> int:
+    def width(self) -> int:  # type: ignore[override]
         """All columns but the last, where some terminals break the line."""
         return int(self._writer.fullwidth) - 1
 
@@ -106,36 +112,9 @@ class LiveLine:
         self._pass_on(msg, flush=flush, **markup)
 
     def _put(self, text: str) -> None:
-        """Write to the terminal itself: while trials run, its descriptor is captured."""
-        capture = self._capture
-        with capture.global_and_fixture_disabled() if capture else nullcontext():
+        with self._without_capture():
             self._writer._file.write(text)
             self._writer.flush()
-
-
-class PlainLines:
-    """Whole lines, for a log."""
-
-    period = 30.0
-    width = 120
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._capture: Any = config.pluginmanager.get_plugin("capturemanager")
-        self._reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-        self._writer: Any = config.get_terminal_writer()
-
-    def show(self, text: str) -> None:
-        """Write the line, on a row of its own."""
-        capture = self._capture
-        with capture.global_and_fixture_disabled() if capture else nullcontext():
-            self._reporter.ensure_newline()
-            if self._writer.width_of_current_line:  # dots under -q stand on a line of no file
-                self._writer.line()
-            self._writer.line(text)
-            self._writer.flush()
-
-    def close(self) -> None:
-        """Leave what was written."""
 
 
 class Estimate:
@@ -161,46 +140,41 @@ class Estimate:
 
 
 class ProgressDisplay:
-    """Shows progress when it is time to.
+    """Show progress when it is time to.
 
     Args:
-        surface: where.
+        surface: where it is shown.
         look: tells how far the session is; None as long as that is not known.
-        word: puts it into a line.
+        wording: puts it into a line.
         clock: the time in seconds.
     """
 
     def __init__(
         self,
-        surface: Surface,
+        surface: PlainLines,
         *,
         look: Callable[[], Progress | None],
-        word: Wording,
+        wording: Wording,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._surface = surface
+        self.surface = surface
         self._look = look
-        self._word = word
+        self._wording = wording
         self._clock = clock
         self._estimate = Estimate()
         self._last = clock()
 
-    @property
-    def period(self) -> float:
-        """Seconds after which it is time again, if nothing else happens."""
-        return self._surface.period
-
     def turn(self) -> None:
         """Show how far it is, unless that was done a moment ago; called often."""
         now = self._clock()
-        if now - self._last < self.period:
+        if now - self._last < self.surface.period:
             return
         self._last = now
         progress = self._look()
         if progress is not None:
             left = self._estimate.seconds_left(now, done=progress.done, total=progress.total)
-            line = self._word(replace(progress, seconds_left=left), width=self._surface.width)
-            self._surface.show(line)
+            line = self._wording(replace(progress, seconds_left=left), width=self.surface.width)
+            self.surface.show(line)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
@@ -208,7 +182,7 @@ class ProgressDisplay:
         try:
             return (yield)
         finally:
-            self._surface.close()
+            self.surface.close()
 
 
 class WorkersProgress:
@@ -251,23 +225,23 @@ class WorkersProgress:
 
 
 def make_display(
-    config: pytest.Config, *, look: Callable[[], Progress | None], word: Wording
+    config: pytest.Config, *, look: Callable[[], Progress | None], wording: Wording
 ) -> ProgressDisplay | None:
     """Make what fits the output of this session, None where nothing is to be shown."""
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or config.get_verbosity() < _QUIETEST:
         return None
     surface = LiveLine(config) if _has_screen(config, reporter) else PlainLines(config)
-    return ProgressDisplay(surface, look=look, word=word)
+    return ProgressDisplay(surface, look=look, wording=wording)
 
 
-def follow_workers(config: pytest.Config, *, word: Wording) -> None:
+def follow_workers(config: pytest.Config, *, wording: Wording) -> None:
     """Show in the controller how far the workers are."""
     manager = config.pluginmanager
     if manager.has_plugin("llmeval-progress"):
         return
     workers = WorkersProgress()
-    workers.display = make_display(config, look=workers.look, word=word)
+    workers.display = make_display(config, look=workers.look, wording=wording)
     manager.register(workers, "llmeval-progress")
     if workers.display is not None:
         manager.register(workers.display, "llmeval-progress-display")

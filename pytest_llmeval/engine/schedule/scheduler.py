@@ -1,4 +1,4 @@
-"""Which trial runs next: those of the case in turn, and of the cases after it ahead of time.
+"""Run trials: those of the case in turn, and of the cases after it ahead of time.
 
 Reports still come in the order of collection, since each item only ever reports itself.
 """
@@ -6,8 +6,9 @@ Reports still come in the order of collection, since each item only ever reports
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from itertools import chain
 from queue import Empty
 from typing import TYPE_CHECKING, cast
@@ -17,6 +18,7 @@ import pytest
 from pytest_llmeval.engine.baton.trial_thread import TrialThread
 from pytest_llmeval.engine.compat import Abilities
 from pytest_llmeval.engine.schedule.case_trials import CaseTrials
+from pytest_llmeval.engine.schedule.overlap import Lookahead
 from pytest_llmeval.engine.schedule.progress import ProgressDisplay
 from pytest_llmeval.engine.schedule.turns import Turns
 from pytest_llmeval.engine.trial.clone import forget_finalizers
@@ -30,16 +32,17 @@ _GRACE = 1.0  # seconds for a trial to hand the baton back after Ctrl-C
 
 
 class Scheduler:
-    """Runs the trials of a session or worker.
+    """Run the trials of a session or worker.
 
     Args:
         session: pytest's session.
+        cases: the trials of every case, by item.
         abilities: what can be swapped here.
         limit: how many trials may be in flight, 1 for one after the other.
-        following: gives the cases after one, as far as they may be started early.
-        chores: what may be done while the last trials wait, one a time.
+        ahead: modules that the session will need at its end, imported while the last trials wait.
 
     Attributes:
+        lookahead: tells which cases may be started early.
         turns: swaps the state of the process for that of the trial whose turn it is.
         display: shows how far the session is, None where nothing is to be shown.
         alone: the trial that runs in the session's own thread, beside no other.
@@ -48,16 +51,16 @@ class Scheduler:
     def __init__(
         self,
         session: pytest.Session,
+        cases: Mapping[pytest.Item, CaseTrials],
         *,
         abilities: Abilities,
         limit: int,
-        following: Callable[[CaseTrials], Iterator[CaseTrials]],
-        chores: Iterator[Callable[[], object]],
+        ahead: Sequence[str] = (),
     ) -> None:
+        self.lookahead = Lookahead(session, cases)
         self.turns = Turns(session, abilities=abilities, under_way=self._under_way)
         self._limit = limit
-        self._following = following
-        self._chores = chores
+        self._ahead = list(ahead)
         self._flight: dict[TrialThread, tuple[CaseTrials, RunningTrial]] = {}
         self._escaped: dict[pytest.Item, BaseException] = {}  # what is to end the session
         self._ready = Ready(self.turns.turn)
@@ -107,15 +110,15 @@ class Scheduler:
             # stay empty meanwhile, and 64 replies that came together stay together for
             # ever; were all places filled first, one that blocks would hold up the rest.
             has_started = self._start_one(head)
-            if not self._step_ready() and not has_started:
+            if not self._ready.is_empty:
+                self._step(self._ready.get(timeout=0))
+            elif not has_started:
                 self._wait_for_one()
 
     def _wait_for_one(self) -> None:
-        nothing_to_start = len(self._flight) < self._limit
-        chore = next(self._chores, None) if nothing_to_start else None
-        if chore is not None:
+        if self._ahead and len(self._flight) < self._limit:  # nothing is left to start
             self.turns.put_back()
-            chore()
+            import_module(self._ahead.pop(0))
         self._step(self._next_ready())
 
     def _next_ready(self) -> TrialThread:
@@ -124,7 +127,7 @@ class Scheduler:
             self.turns.put_back()  # a loop runs others' callbacks as well
         while self.display is not None:
             try:
-                return self._ready.wait(self.display.period)
+                return self._ready.wait(self.display.surface.period)
             except Empty:
                 self.display.turn()
         return self._ready.wait()
@@ -175,18 +178,11 @@ class Scheduler:
         for thread in unwanted:
             self._flight.pop(thread, None)
 
-    def _step_ready(self) -> bool:
-        try:
-            self._step(self._ready.get(timeout=0))
-        except Empty:
-            return False
-        return True
-
     def _start_one(self, head: CaseTrials) -> bool:
         """Start the next trial of the case in turn, or of one of the cases after it."""
         if len(self._flight) >= self._limit:
             return False
-        following = () if self._escaped else self._following(head)
+        following = () if self._escaped else self.lookahead.following(head)
         for trials in chain((head,), following):
             trial = self._new_trial(trials, overlaps=True)
             if trial is not None:
@@ -207,7 +203,7 @@ class Scheduler:
             overlaps=overlaps,
             ready=self._ready,
             is_shown=trials.is_shown,
-            intercepts=trials.intercepts,
+            intercepts=trials.spec.intercept,
         )
         trials.started(trial)
         return trial

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from pytest_llmeval.engine.compat import Abilities
-from pytest_llmeval.engine.isolation.process_state import Context, Stack, Surroundings, Switch
+from pytest_llmeval.engine.isolation.process_state import Context, Stack, Switch
 from pytest_llmeval.engine.trial.trial import RunningTrial
 
 
@@ -69,7 +69,7 @@ class Turns:
             self.put_back()
 
     def put_back(self) -> None:
-        """Put in place what a turn has taken away, and left away for the next one."""
+        """Put the session's state back, which a turn in a row had left away for the next one."""
         if self._away is not None:
             self.switch.load(self._away)
             self.switch.give_back(self._away)
@@ -99,7 +99,7 @@ class Turns:
 
     @contextmanager
     def widening(self, trial: RunningTrial) -> Iterator[None]:
-        """Set up a fixture that outlives the trial: what it does to the process stays."""
+        """Set up a shared fixture: its changes to the process stay, for all trials."""
         trial.has_widened = True
         if trial.context is None:  # nothing is swapped
             yield
@@ -111,10 +111,14 @@ class Turns:
                 yield
         finally:
             trial.widening -= 1
-            self._spread(before, self.switch.surroundings())
+            after = self.switch.surroundings()
+            contexts = (other.context for other in self._under_way())
+            for context in (*self._beneath, *contexts):
+                if context is not None:
+                    context.follow(before, after)
 
     def restore(self, item: pytest.Item) -> None:
-        """Give the session the collectors back that a trial set up ahead of time."""
+        """Give the session the modules and classes that a trial set up early."""
         for node in item.listchain()[:-1]:
             if node in self._parked:
                 self._state.stack[node] = self._parked.pop(node)
@@ -165,7 +169,7 @@ class Turns:
         return stack
 
     def _keep(self, trial: RunningTrial, beneath: Context) -> None:
-        """Take the state away with a trial that hands the baton back."""
+        """Save the state of a trial that hands the baton back."""
         assert trial.context is not None  # noqa: S101 - it was loaded
         drained = trial.context.out
         trial.context = self.switch.save()
@@ -173,18 +177,6 @@ class Turns:
             trial.context.out[kind] = text + trial.context.out[kind]
             if trial.thread.done:  # hooks printed it after the last phase: it is the case's
                 beneath.out[kind] += trial.context.out[kind]
-        self._park(trial, beneath.stack)
-
-    def _park(self, trial: RunningTrial, active: Stack) -> None:
-        """Keep the collectors that a trial was the first to set up, for the item itself."""
-        assert trial.context is not None  # noqa: S101 - saved just now
         for node, entry in trial.context.stack.items():
-            if node is not trial.clone and node not in active:
-                self._parked[node] = entry
-
-    def _spread(self, before: Surroundings, after: Surroundings) -> None:
-        """Give a change to the session and to every other trial."""
-        contexts = (trial.context for trial in self._under_way())
-        for context in (*self._beneath, *contexts):
-            if context is not None:
-                context.follow(before, after)
+            if node is not trial.clone and node not in beneath.stack:
+                self._parked[node] = entry  # the trial set it up first; it is the item's, too

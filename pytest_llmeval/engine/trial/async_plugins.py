@@ -1,4 +1,4 @@
-"""Who runs the coroutines of an eval: we do, unless pytest-asyncio or anyio has to.
+"""The loop that runs the coroutines of an eval: ours, unless pytest-asyncio or anyio has to.
 
 With pytest-asyncio its session-wide loop is the one on which all async evals wait. Its
 fixtures ask for the runner of their scope by name; trials find ours under these names, so

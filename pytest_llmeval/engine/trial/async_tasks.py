@@ -1,4 +1,4 @@
-"""The tasks that a trial begins: their steps are its turns, their exits its own, its tasks all.
+"""Wrap tasks started by a trial so that each step runs with that trial's process state.
 
 Importing this module imports asyncio.
 """
@@ -20,7 +20,7 @@ RUNNER: ContextVar[TrialRunner] = ContextVar("llmeval_runner")
 
 
 class _InTurns(Coroutine[Any, Any, T]):
-    """A coroutine of a trial: at each of its steps the state of the process is the trial's."""
+    """A coroutine of a trial, each step of which runs with the trial's process state."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, T], runner: TrialRunner) -> None:
         self._coroutine = coroutine
@@ -50,7 +50,7 @@ class _InTurns(Coroutine[Any, Any, T]):
         return self._coroutine.__await__()
 
     def __getattr__(self, name: str) -> Any:
-        """Look like the coroutine to those that inspect tasks."""
+        """Return attributes of the coroutine, for code that inspects tasks."""
         return getattr(self._coroutine, name)
 
 
@@ -71,7 +71,7 @@ _ALL_TASKS = asyncio.all_tasks
 
 
 def _own_tasks(loop: asyncio.AbstractEventLoop | None = None) -> set[asyncio.Task[Any]]:
-    """Stand for ``asyncio.all_tasks``: to a trial those of the others do not exist."""
+    """Replace ``asyncio.all_tasks``: a trial sees its own tasks alone."""
     loop = loop or asyncio.get_running_loop()
     runner = RUNNER.get(None)
     tasks = _ALL_TASKS(loop)
@@ -82,7 +82,7 @@ def _own_tasks(loop: asyncio.AbstractEventLoop | None = None) -> set[asyncio.Tas
 
 @contextlib.contextmanager
 def own_tasks_alone() -> Iterator[None]:
-    """Show code of a trial that asks for all tasks the tasks of that trial."""
+    """Replace ``asyncio.all_tasks`` while the loop runs."""
     places: tuple[Any, ...] = (asyncio, asyncio.tasks)
     for place in places:
         place.all_tasks = _own_tasks

@@ -31,7 +31,7 @@ GRACE = 1.0  # seconds for a coroutine that is cancelled to end
 
 
 class Pump:
-    """Runs the loop between the turns of trials.
+    """Run the loop between the turns of trials.
 
     Args:
         loop: on which all overlapping trials wait.
@@ -56,7 +56,7 @@ class Pump:
             loop.set_task_factory(make_task)
 
     def runner(self, trial: RunningTrial) -> TrialRunner:
-        """Make what runs the coroutines of a trial."""
+        """Return a runner for the coroutines of a trial."""
         return TrialRunner(trial, self)
 
     def run(self, ready: SimpleQueue[TrialThread], *, timeout: float | None) -> None:
@@ -75,7 +75,7 @@ class Pump:
                 alarm.cancel()
 
     def run_loop(self) -> None:
-        """Run the loop until it is stopped; who asks for all tasks is shown the trial's own."""
+        """Run the loop until it is stopped, with each trial seeing its own tasks alone."""
         with own_tasks_alone():
             self.loop.run_forever()
 
@@ -119,19 +119,19 @@ class Pump:
     def start(
         self, trial: RunningTrial, coroutine: Coroutine[Any, Any, None], context: Context
     ) -> asyncio.Task[None]:
-        """Make a task of what a trial waits for."""
+        """Begin a coroutine that a trial waits for."""
         task = self.loop.create_task(coroutine, context=context)
         self._mains[trial] = task
         task.add_done_callback(lambda _: self._mains.pop(trial, None))
         return task
 
     def cancel(self, trial: RunningTrial) -> None:
-        """Cancel what a trial waits for, if it does."""
+        """Cancel the coroutine that a trial waits for, if it waits for one."""
         if trial in self._mains:
             self._mains[trial].cancel()
 
     def withdraw(self, trials: Collection[RunningTrial]) -> None:
-        """Cancel what trials wait for, and give it a moment to end."""
+        """Cancel the coroutines that trials wait for, and give them a moment to end."""
         tasks = [self._mains[trial] for trial in trials if trial in self._mains]
         for task in tasks:
             task.cancel()
@@ -139,7 +139,7 @@ class Pump:
 
 
 class TrialRunner:
-    """Runs the coroutines of one trial; to pytest-asyncio it is an ``asyncio.Runner``."""
+    """Run the coroutines of one trial; to pytest-asyncio it is an ``asyncio.Runner``."""
 
     def __init__(self, trial: RunningTrial, pump: Pump) -> None:
         self._trial = trial

@@ -1,4 +1,4 @@
-"""What one trial asked, drew and scored."""
+"""The ledger of a trial: its calls, its draws and its scores."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Ledger:
 
     @classmethod
     def shared_by_trials(cls) -> Ledger:
-        """Make one for what no single trial asks; nobody else goes on while that waits."""
+        """Make a ledger for calls of no single trial; no trial goes on while they wait."""
         return cls(None, wait=_call, wait_async=_call_elsewhere)
 
     @property
@@ -59,13 +59,8 @@ class Ledger:
         return (*self.shared, *self._calls.values())
 
     @property
-    def lost_a_reply(self) -> bool:
-        """Whether some request never got a reply, for reasons that are not its content."""
-        return bool(self.loss)
-
-    @property
     def loss(self) -> str:
-        """Why the first such request got none; "" if all got one.
+        """Why the first request that got no reply got none, its content apart; "" if all got one.
 
         One that the application cancelled is none of them where another call was answered: of
         two questions at once the first answer was taken.
@@ -81,7 +76,7 @@ class Ledger:
 
     @property
     def unanswered(self) -> str:
-        """Why none of its own calls got a reply or a content refusal; "" if one did, or none is.
+        """Why no call of the trial's own got a reply or a content refusal; "" if one did.
 
         Requests that are not kept count where there are no others: a list of models that came
         is no reply to a question that was lost.
@@ -116,7 +111,7 @@ class Ledger:
                 self._given_back[call.key].append(call.slot.occurrence)
 
     def refuse(self, refusal: LLMEvalError) -> None:
-        """Note that something was not let be asked, which the test may never tell."""
+        """Note that we refused a call: the test may swallow the error."""
         line = printable(str(refusal).partition("\n")[0])
         self.refusal = self.refusal or f"{type(refusal).__name__}: {line}"
 
@@ -129,7 +124,7 @@ class Ledger:
             self._has_unkept_reply = True
 
     def end(self) -> None:
-        """Let go of the trial, which has ended; a thread of the test's own may still ask."""
+        """Forget the trial, which has ended; a thread of the test may still make calls."""
         self.has_ended = True
         self.wait = _call
         self.wait_async = _call_elsewhere

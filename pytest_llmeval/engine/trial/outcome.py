@@ -1,4 +1,4 @@
-"""How one trial ended, and what to say of it."""
+"""The outcome of one trial, and the line that tells why it did not pass."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def outcome(failure: Failure | None, ledger: Ledger, *, in_setup: bool) -> Outco
 
 
 def asked_in_vain(error: BaseException, ledger: Ledger) -> bool:
-    """Whether a trial failed that had no reply, or could ask no model: that is no miss.
+    """Whether a trial failed for want of a reply or a model, which is no miss.
 
     A call that the application cancelled may be one that it waited for until its own deadline.
     """
-    if ledger.refusal or ledger.lost_a_reply or comes_of(error, SettingsError):
+    if ledger.refusal or ledger.loss or comes_of(error, SettingsError):
         return True
     if not ledger.cancelled_a_call:
         return False
@@ -78,12 +78,12 @@ def headline(failure: Failure | None, ledger: Ledger) -> str:
 
 
 def shown(failure: Failure) -> str:
-    """Write an exception as pytest does, without what its URLs hold of secrets."""
+    """Write an exception as pytest does, with secrets in URLs masked."""
     return "\n".join(map(printable, masked_urls(failure.exconly(tryshort=True)).split("\n")))
 
 
 def message(failure: Failure | None, ledger: Ledger, *, root: Path) -> str:
-    """Say it without what may quote a prompt or a reply: the type and a line under ``root``."""
+    """Name the type of a failure and its line under ``root``: no prompt and no reply."""
     if failure is None:
         return ledger.refusal.partition(":")[0]
     inside = str(root) + os.sep  # compared as texts: paths of a deep traceback cost 0.5 ms
@@ -94,7 +94,7 @@ def message(failure: Failure | None, ledger: Ledger, *, root: Path) -> str:
 
 
 def _loss_behind(ledger: Ledger) -> str:
-    """Say why a trial whose body returned is no result; "" if it is one.
+    """Say why a trial is errored though its body returned; "" if it is not.
 
     That the body returned shows that it got by without a reply, by that of another model, say.
     A score does not, nor does a body that got no reply at all.

@@ -35,6 +35,11 @@ class Ready:
         self._queue: SimpleQueue[TrialThread] = SimpleQueue()
 
     @property
+    def is_empty(self) -> bool:
+        """Whether no trial can go on at the moment; only the session takes any away."""
+        return self._queue.empty()
+
+    @property
     def is_looping(self) -> bool:
         """Whether the event loop runs at the moment."""
         return self.pump is not None and self.pump.loop.is_running()
@@ -71,7 +76,7 @@ class Ready:
         return self._queue.get_nowait()
 
     def pump_on(self, loop: AbstractEventLoop) -> Pump:
-        """Return what runs a loop from now on."""
+        """Return the pump that runs a loop from now on."""
         from pytest_llmeval.engine.trial.event_loop import Pump
 
         if self.pump is None or self.pump.loop is not loop:

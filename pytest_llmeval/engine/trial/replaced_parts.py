@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @contextmanager
 def shared_fixtures_in_session() -> Iterator[None]:
-    """Have the session set up what trials share, and end what stands in its place."""
+    """Have the session set up shared fixtures, in its own thread."""
     plain = FixtureDef.execute
 
     def execute(definition: FixtureDef[Any], request: pytest.FixtureRequest) -> Any:
@@ -50,13 +50,13 @@ def shared_fixtures_in_session() -> Iterator[None]:
 
 
 def _is_there(definition: FixtureDef[Any], request: pytest.FixtureRequest) -> bool:
-    """Whether a fixture need not be set up: one with another parameter must end first."""
+    """Whether a fixture is set up, with the same parameter."""
     cached = definition.cached_result
     return cached is not None and cached[1] is definition.cache_key(request)  # type: ignore[arg-type]
 
 
 def _run_in_session(thread: TrialThread, run: Callable[[], T]) -> T:
-    """Run something in the thread and the context of the session; take over what it set."""
+    """Run a function in the session's thread and context; take over context variables it set."""
     __tracebackhide__ = True
     news: dict[ContextVar[Any], object] = {}
 
@@ -78,7 +78,7 @@ def _run_in_session(thread: TrialThread, run: Callable[[], T]) -> T:
 
 @contextmanager
 def capturing_throughout(config: pytest.Config) -> Iterator[None]:
-    """Have the phases of trials read what was captured, and no more."""
+    """Leave the capture on between the phases of trials."""
     manager: Any = config.pluginmanager.getplugin("capturemanager")
     plain = getattr(manager, "item_capture", None)
     if plain is None:  # or it is not as we know it: then no trial overlaps another

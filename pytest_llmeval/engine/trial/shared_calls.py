@@ -38,7 +38,7 @@ class SharedCalls:
         self._of_fixtures: dict[Any, Ledger] = {}
         self._handed_out: set[Ledger] = set()
         self._elsewhere = Ledger.shared_by_trials()
-        self._told = 0
+        self._counted = 0
 
     @contextmanager
     def setting_up(self, fixturedef: Any, trial: RunningTrial) -> Iterator[None]:
@@ -64,14 +64,14 @@ class SharedCalls:
 
     @contextmanager
     def around(self, *, intercepts: bool) -> Iterator[None]:
-        """Run a case: what is asked meanwhile by nobody known belongs to no case."""
+        """Run a case: calls meanwhile that no trial is known to make belong to no case."""
         with asking(self._elsewhere if intercepts else None):
             yield
 
-    def untold(self) -> int:
+    def new_calls(self) -> int:
         """Count the calls that belong to no case, since the last time."""
         count = len(self._elsewhere.calls)
-        new, self._told = count - self._told, count
+        new, self._counted = count - self._counted, count
         return new
 
     def _calls_of(self, ledger: Ledger) -> tuple[Call, ...]:
@@ -82,7 +82,7 @@ class SharedCalls:
 
 
 class ImportHooks:
-    """Intercepts clients while a file is collected, where the ini file wants all intercepted.
+    """Intercept clients while a file is collected, where the ini file wants all intercepted.
 
     Args:
         intercepting: stands between clients and the network, for those whom an asker names.
@@ -104,7 +104,7 @@ class ImportHooks:
             finally:
                 self._calls += len(ledger.calls)
 
-    def untold(self) -> int:
+    def new_calls(self) -> int:
         """Count the calls since the last time."""
         calls, self._calls = self._calls, 0
         return calls

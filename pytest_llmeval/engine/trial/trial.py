@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """What is kept of a trial that has ended; nothing in it holds on to the test.
+    """The result of a trial that has ended; nothing in it holds on to the test.
 
     Attributes:
         exception: what left setup or call, None if the body returned.
@@ -145,17 +145,17 @@ class RunningTrial:
         )
 
     def runner_on(self, loop: AbstractEventLoop) -> TrialRunner:
-        """Make what runs the coroutines of the trial on a loop."""
+        """Return a runner for the coroutines of the trial on a loop."""
         return self._ready.pump_on(loop).runner(self)
 
     def note(self, phase: str, failure: Failure | None) -> None:
-        """Keep what left a phase; pytest's report would show an xfail as skipped."""
+        """Keep the exception of a phase; pytest's report would show an xfail as skipped."""
         if failure is not None:
             explain(failure.value)
             self._raised[phase] = failure
 
     def ended(self) -> Ended:
-        """Sum the trial up; it may be forgotten then."""
+        """Return the result of the trial, which may be forgotten then."""
         failure = self._raised.get("setup") or self._raised.get("call")
         teardown = self._raised.get("teardown")
         return Ended(
@@ -174,7 +174,7 @@ class RunningTrial:
         )
 
     def release(self) -> None:
-        """Cut the circles in which trial and clone hold each other: memory is free at once."""
+        """Cut the cycles between trial and clone, so that their memory is free at once."""
         self.ledger.end()
         del self.clone.stash[TRIAL]
         if not self.has_widened:  # else a fixture that lives on knows the clone
@@ -198,19 +198,16 @@ class RunningTrial:
 
     def _run(self) -> None:
         with asking(self.ledger if self.intercepts else None):
-            self._run_phases()
-
-    def _run_phases(self) -> None:
-        self._started = time.perf_counter()
-        if self._passes("setup") and not self.item.config.getoption("setuponly", False):
+            self._started = time.perf_counter()
+            if self._passes("setup") and not self.item.config.getoption("setuponly", False):
+                self.left_setup = True
+                self._passes("call")
             self.left_setup = True
-            self._passes("call")
-        self.left_setup = True
-        self.thread.in_teardown = True
-        # Not runtestprotocol(): that tears wider fixtures down once the session is to stop.
-        call_and_report(self.clone, "teardown", log=False, nextitem=self.item)
-        self.thread.check_in()
-        _resume_capture(self.item.config)
+            self.thread.in_teardown = True
+            # Not runtestprotocol(): that tears wider fixtures down once the session is to stop.
+            call_and_report(self.clone, "teardown", log=False, nextitem=self.item)
+            self.thread.check_in()
+            _resume_capture(self.item.config)
 
     def _passes(self, phase: Literal["setup", "call"]) -> bool:
         report = call_and_report(self.clone, phase, log=False)
@@ -220,12 +217,12 @@ class RunningTrial:
         return phase not in self._raised
 
     def _wait_for_own(self, function: Callable[[], T]) -> T:
-        """Run what the test itself waits for, where it sees what the trial has patched."""
+        """Run a function that the test itself waits for, with the patches of the trial."""
         is_patching = self.patches is not None and self.patches.are_in_use
         return self._hold(function) if is_patching else self._give_way(function)
 
     def _wait(self, function: Callable[[], T], *, serial: bool = False) -> T:
-        """Run the call of a model, with what was patched where that may matter to any call."""
+        """Run the call of a model; with the patches of the trial where any call may need them."""
         return self._hold(function) if self._must_hold(serial) else self._give_way(function)
 
     def _must_hold(self, serial: bool) -> bool:
@@ -253,7 +250,7 @@ class RunningTrial:
     async def _wait_async(
         self, function: Callable[[], T], *, awaits: bool = False, serial: bool = False
     ) -> T:
-        """Run the call of a model in another thread, unless it might need what was patched.
+        """Run the call of a model in another thread, unless it may need the patches of the trial.
 
         What awaits on the loop itself finds there what was patched.
         """
@@ -278,7 +275,7 @@ class RunningTrial:
 
 
 def _masked(rendered: Any) -> Any:
-    """Mask what URLs hold of secrets where a failure that was rendered tells of its exception."""
+    """Mask secrets in the URLs of a rendered failure."""
     for traceback, crash, _ in getattr(rendered, "chain", ()):
         for entry in traceback.reprentries:
             entry.lines = [masked_urls(line) for line in entry.lines]

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import (
-    OWN_DIRECTIONS,
     PASS_METRIC,
     SCORE_METRIC,
     Better,
@@ -24,7 +22,7 @@ NO_SCORE = "the score is empty"
 
 
 def runs_of(
-    baseline: ScoreTable, candidate: ScoreTable, *, better: Better | None = None
+    baseline: ScoreTable, candidate: ScoreTable, *, better: Better = "higher"
 ) -> tuple[Run, Run]:
     """Make a run of each table: one function for each metric, one case for each id.
 
@@ -34,24 +32,15 @@ def runs_of(
     Args:
         baseline: what is compared with.
         candidate: what is judged.
-        better: which direction of all metrics is good; None for that of each, or higher.
-
-    Raises:
-        SettingsError: ``better`` turns nothing.
+        better: which direction of all metrics is good.
     """
     tables = (baseline, candidate)
-    passes = better != "lower" and all(table.may_be_passes for table in tables)
+    passes = better == "higher" and all(table.may_be_passes for table in tables)
     unnamed = PASS_METRIC if passes else SCORE_METRIC
-    metrics = dict.fromkeys(metric or unnamed for table in tables for metric in table.scores)
-    if better is not None and all(OWN_DIRECTIONS.get(m, better) != better for m in metrics):
-        raise SettingsError(
-            f"--better={better} has nothing to turn: {' and '.join(metrics)} has a direction of "
-            "its own; leave it out"
-        )
+    metrics = {metric or unnamed for table in tables for metric in table.scores}
     is_alone = len(metrics) == 1
     first, second = (
-        _run_of(table, unnamed=unnamed, is_alone=is_alone, better=better or "higher")
-        for table in tables
+        _run_of(table, unnamed=unnamed, is_alone=is_alone, better=better) for table in tables
     )
     return first, second
 

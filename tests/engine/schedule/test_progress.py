@@ -192,7 +192,7 @@ def test_a_line_every_period_at_most() -> None:
     display = ProgressDisplay(
         surface,
         look=lambda: Progress(done=1, total=2),
-        word=lambda progress, width: f"{progress.done}/{progress.total} in {width}",
+        wording=lambda progress, width: f"{progress.done}/{progress.total} in {width}",
         clock=lambda: surface.now,
     )
     for surface.now in (0, 29, 30, 31, 59, 61, 200):
@@ -204,7 +204,7 @@ def test_a_line_every_period_at_most() -> None:
 def test_nothing_is_shown_before_anything_is_known() -> None:
     surface = Recorder(0)
     display = ProgressDisplay(
-        surface, look=lambda: None, word=lambda progress, width: "", clock=lambda: surface.now
+        surface, look=lambda: None, wording=lambda progress, width: "", clock=lambda: surface.now
     )
     display.turn()
 
