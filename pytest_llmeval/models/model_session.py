@@ -124,6 +124,7 @@ class ModelSession:
             ProviderNotInstalled: the SDK cannot be imported.
             SettingsError: the key cannot be sent.
         """
+        from pytest_llmeval.models.http.exchange import Exchange
         from pytest_llmeval.models.http.transports import AsyncCachingTransport, CachingTransport
         from pytest_llmeval.models.providers.vendor import vendor_named
 
@@ -132,9 +133,7 @@ class ModelSession:
         sdk = vendor.import_sdk()
         transport = (AsyncCachingTransport if awaits else CachingTransport)(
             self.connections(),
-            self.calls_of(trial),
-            dialect=vendor,
-            retries=self.retries,
+            Exchange(dialect=vendor, calls=self.calls_of(trial), retries=self.retries),
             library=import_module(vendor.library),
         )
         kind = line.async_client if awaits else line.client

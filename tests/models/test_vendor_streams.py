@@ -10,7 +10,7 @@ import anthropic
 import httpx2
 import pytest
 
-from pytest_llmeval.models.http.exchange import Dialect
+from pytest_llmeval.models.http.exchange import Dialect, Exchange
 from pytest_llmeval.models.http.transports import CachingTransport
 from pytest_llmeval.models.limits.retries import RetryPolicy
 from pytest_llmeval.models.providers.openai import VENDOR
@@ -61,12 +61,12 @@ def transport(session: Session, trial: CountingTrial) -> CachingTransport:
         beta_header="test-beta",
         read_facts=VENDOR.read_facts,
     )
-    return CachingTransport(
-        session.models.connections(),
-        session.calls(trial),
+    exchange = Exchange(
         dialect=dialect,
+        calls=session.calls(trial),
         retries=RetryPolicy(throttle=session.throttle),
     )
+    return CachingTransport(session.models.connections(), exchange)
 
 
 def stream_message(session: Session, trial: CountingTrial, server: OpenAIServer) -> list[Any]:

@@ -71,6 +71,18 @@ class Dialect:
     sampling_in: str = ""
     answers: Mapping[str, AnswerCheck] = field(default_factory=dict)
 
+    def keeps(self, method: str, path: str, headers: Mapping[str, str]) -> bool:
+        """Return whether the reply to such a request is kept, if its body is a JSON object.
+
+        Args:
+            method: in upper case.
+            path: without query.
+            headers: by lower-case name.
+        """
+        content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        is_json = content_type == "application/json"
+        return method == "POST" and path.endswith(self.paths) and is_json
+
     def answer_check(self, path: str) -> AnswerCheck | None:
         """Find the check of the replies to a path; None where no model is asked."""
         for end, check in self.answers.items():
@@ -130,19 +142,6 @@ class HttpFailed(ProviderFailed):
 # Why a request was not answered. An SDK is told by a reply, see ``reply_for_sdk``.
 Unanswered = ReplayMiss | BudgetExceeded | HttpFailed | NetworkFailed
 UNANSWERED = (ReplayMiss, BudgetExceeded, HttpFailed, NetworkFailed)
-
-
-def is_kept(dialect: Dialect, *, method: str, path: str, content_type: str) -> bool:
-    """Return whether the reply to such a request is kept, if its body is a JSON object.
-
-    Args:
-        dialect: whose request it is.
-        method: in upper case.
-        path: without query.
-        content_type: the header, "" for none.
-    """
-    is_json = content_type.partition(";")[0].strip().lower() == "application/json"
-    return method == "POST" and path.endswith(dialect.paths) and is_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

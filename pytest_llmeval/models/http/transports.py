@@ -12,7 +12,6 @@ import httpx2
 
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import ReplayMiss
-from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.http.client_hook import (
     Question,
     json_object,
@@ -22,9 +21,7 @@ from pytest_llmeval.models.http.client_hook import (
 )
 from pytest_llmeval.models.http.exchange import (
     CONNECTION_HEADERS,
-    Dialect,
     Exchange,
-    is_kept,
     reply_for_sdk,
     without_connection_headers,
 )
@@ -32,7 +29,6 @@ from pytest_llmeval.models.http.masking import masked, secrets_of
 from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS
 from pytest_llmeval.models.http_reply import MAX_REPLY_BYTES, HttpReply
 from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS, Deadline
-from pytest_llmeval.models.limits.retries import RetryPolicy
 
 
 class _Transport:
@@ -43,42 +39,23 @@ class _Transport:
 
     Args:
         connections: send a request.
-        calls: the calls of the trial whose client this carries.
-        dialect: the vendor of that client.
-        retries: how to try again.
+        exchange: answers the requests of the client that this carries.
         library: ``httpx`` or ``httpx2``, on which that client is built.
     """
 
-    def __init__(
-        self,
-        connections: Connections,
-        calls: CachedCalls,
-        *,
-        dialect: Dialect,
-        retries: RetryPolicy,
-        library: Any = httpx2,
-    ) -> None:
+    def __init__(self, connections: Connections, exchange: Exchange, library: Any = httpx2) -> None:
         self._connections = connections
-        self._exchange = Exchange(dialect=dialect, calls=calls, retries=retries)
+        self._exchange = exchange
         self._library = library
 
     def _question(self, request: Any) -> Question | None:
         """Look at a request; None if its reply is not kept."""
-        content_type = request.headers.get("content-type", "")
-        if not is_kept(
-            self._exchange.dialect,
-            method=request.method,
-            path=request.url.path,
-            content_type=content_type,
-        ):
+        if not self._exchange.dialect.keeps(request.method, request.url.path, request.headers):
             return None  # unread, as an upload may be large
         body = json_object(request.read())
         if body is None:
             return None
         return Question(self._library, request, body=body, exchange=self._exchange)
-
-    def _receive(self, request: Any) -> HttpReply:
-        return self._connections.receive(self._library, request)
 
     def _pass_on(self, request: Any) -> Any:
         """Send a request whose reply is not kept; a success is handed over unread."""
@@ -112,7 +89,7 @@ class CachingTransport(_Transport, httpx2.BaseTransport):
         question = self._question(request)
         if question is None:
             return self._pass_on(request)
-        return question.answer(lambda: self._receive(request))
+        return question.answer(lambda: self._connections.receive(self._library, request))
 
 
 class AsyncCachingTransport(_Transport, httpx2.AsyncBaseTransport):
@@ -130,7 +107,9 @@ class AsyncCachingTransport(_Transport, httpx2.AsyncBaseTransport):
         if question is None:
             trial = self._exchange.calls.trial
             return await trial.wait_async(lambda: self._read_through(request))
-        return await question.answer_async(lambda: self._receive(request))
+        return await question.answer_async(
+            lambda: self._connections.receive(self._library, request)
+        )
 
     def _read_through(self, request: Any) -> Any:
         """Send a request and read the reply here: its stream belongs to this thread."""

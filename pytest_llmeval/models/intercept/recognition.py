@@ -12,7 +12,6 @@ from urllib.parse import SplitResult, urlsplit
 
 from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.http.exchange import is_kept
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.providers.vendor import Headers, Vendor, vendor_named
 from pytest_llmeval.vendors import VENDORS
@@ -51,9 +50,7 @@ class Recognition:
         """Find the vendor in whose dialect a request may be, by method, path and type."""
         for end, vendor in self._by_path:
             if url.path.endswith(end):
-                content_type = headers.get("content-type", "")
-                is_one = is_kept(vendor, method=method, path=url.path, content_type=content_type)
-                return vendor if is_one else None
+                return vendor if vendor.keeps(method, url.path, headers) else None
         return None
 
     def certainty(self, vendor: Vendor, url: SplitResult, headers: Headers) -> Certainty:

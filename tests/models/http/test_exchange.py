@@ -13,7 +13,6 @@ from pytest_llmeval.models.http.exchange import (
     Exchange,
     HttpFailed,
     HttpRequest,
-    is_kept,
     reply_for_sdk,
 )
 from pytest_llmeval.models.http_reply import HttpReply
@@ -75,9 +74,7 @@ def error_of(reply: HttpReply) -> dict[str, str]:
     ],
 )
 def test_posts_of_json_to_known_paths_are_cached(path: str) -> None:
-    content_type = "Application/JSON; charset=utf-8"
-
-    assert is_kept(VENDOR, method="POST", path=path, content_type=content_type)
+    assert VENDOR.keeps("POST", path, {"content-type": "Application/JSON; charset=utf-8"})
 
 
 @pytest.mark.parametrize(
@@ -91,7 +88,7 @@ def test_posts_of_json_to_known_paths_are_cached(path: str) -> None:
     ],
 )
 def test_other_requests_are_not_cached(method: str, path: str, content_type: str) -> None:
-    assert not is_kept(VENDOR, method=method, path=path, content_type=content_type)
+    assert not VENDOR.keeps(method, path, {"content-type": content_type})
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff"])

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http.transports import AsyncCachingTransport, CachingTransport
 from pytest_llmeval.models.limits.retries import RetryPolicy
 from pytest_llmeval.models.providers.ollama import VENDOR
@@ -17,24 +18,20 @@ from tests.models.conftest import CountingTrial, Session
 from tests.servers.openai_server import OpenAIServer, Scripted
 
 
+def exchange(session: Session) -> Exchange:
+    return Exchange(dialect=VENDOR, calls=session.calls(CountingTrial(0)), retries=RetryPolicy())
+
+
 def blocking(session: Session) -> httpx.Client:
     transport: Any = CachingTransport(
-        session.models.connections(),
-        session.calls(CountingTrial(0)),
-        dialect=VENDOR,
-        retries=RetryPolicy(),
-        library=httpx,
+        session.models.connections(), exchange(session), library=httpx
     )
     return httpx.Client(transport=transport)
 
 
 def awaitable(session: Session) -> httpx.AsyncClient:
     transport: Any = AsyncCachingTransport(
-        session.models.connections(),
-        session.calls(CountingTrial(0)),
-        dialect=VENDOR,
-        retries=RetryPolicy(),
-        library=httpx,
+        session.models.connections(), exchange(session), library=httpx
     )
     return httpx.AsyncClient(transport=transport)
 
