@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.project import Project
+from tests.project import MODEL, Project
 
 EVALS = """
 import pytest
@@ -47,6 +47,12 @@ def test_unchanged(llm, case):
 def test_ordinary():
     assert True
 """
+
+# One trial gets no reply, on either side.
+FAILS_ONCE = """
+    if question.startswith("Say yes to case-7") and draw.trial == 2:
+        raise ConnectionError("the provider is down")
+    rate ="""
 
 MODES = {
     "overlapping": (),
@@ -89,7 +95,8 @@ def without_what_differs(value: Any, folder: str) -> Any:
 @pytest.fixture
 def branches(project: Project, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Copies of a project with a baseline on main and a worse prompt on a branch."""
-    project.write(test_evals=EVALS)
+    model = MODEL.replace("\n    rate =", FAILS_ONCE)
+    project.write(test_evals=EVALS, model=model)
     project.commit("three functions")
     project.run("--llm-concurrency=1").assert_outcomes(passed=30, skipped=1)
     project.git("checkout", "-qb", "worse")
@@ -105,6 +112,7 @@ def test_the_report_of_the_gate_is_the_same_in_every_mode(branches: list[Path]) 
 
     assert (status, expected["verdict"]) == (1, "regressed")
     assert {function["verdict"] for function in expected["functions"]} >= {"unchanged"}
+    assert [function["trials"]["errored"] for function in expected["functions"]] == [1, 1, 0]
     calls = len((inline / "calls.log").read_text().splitlines())
     for folder, (mode, arguments) in zip(others, MODES.items(), strict=True):
         assert judged(folder, *arguments) == (status, expected), mode

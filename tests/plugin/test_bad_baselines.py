@@ -288,16 +288,11 @@ def test_no_file_turns_the_gate_into_a_question(
     assert branch.pytester.runpytest("--llm-baseline=main", question).ret == 0
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
-def test_nor_does_an_ini_file_or_a_file_of_arguments(
-    branch: Project, workers: tuple[str, ...]
-) -> None:
+def test_nor_does_an_ini_file_or_a_file_of_arguments(branch: Project) -> None:
     (branch.path / "ci.args").write_text("--setup-plan")
     for arguments in (("@ci.args",), ("-o", "addopts=--setup-plan")):
-        assert "--setup-plan was set by" in refused(
-            branch, "--llm-baseline=main", *workers, *arguments
-        )
-    assert branch.run("--llm-baseline=main", "--setup-plan", *workers).ret == 0
+        assert "--setup-plan was set by" in refused(branch, "--llm-baseline=main", *arguments)
+    assert branch.run("--llm-baseline=main", "--setup-plan").ret == 0
 
 
 # --- what a pull request could bring along --------------------------------------------------
@@ -327,12 +322,11 @@ def forge(project: Project) -> Path:
     return path
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
-def test_a_committed_run_is_no_baseline(branch: Project, workers: tuple[str, ...]) -> None:
+def test_a_committed_run_is_no_baseline(branch: Project) -> None:
     branch.git("add", "-f", str(forge(branch)))
     branch.git("commit", "-qm", "innocent")
 
-    result = branch.run("--llm-baseline=main", *workers)
+    result = branch.run("--llm-baseline=main")
 
     assert result.ret == USAGE_ERROR
     assert branch.calls() == 0

@@ -115,14 +115,13 @@ def test_trials_wait_for_the_money_that_calls_under_way_give_back(
     result.stdout.fnmatch_lines(["* 40 calls made, 0 replayed * s · $0.0011"])
 
 
-@WORKERS
 def test_replays_are_free_under_a_cap_of_nothing(
-    pytester: pytest.Pytester, server: OpenAIServer, arguments: tuple[str, ...]
+    pytester: pytest.Pytester, server: OpenAIServer
 ) -> None:
     run(pytester)
     assert len(server.requests) == 40
 
-    result = run(pytester, "--llm-max-calls=0", "--llm-max-cost=0", *arguments)
+    result = run(pytester, "--llm-max-calls=0", "--llm-max-cost=0")
 
     assert len(server.requests) == 40
     result.assert_outcomes(passed=10)
@@ -226,13 +225,12 @@ def test_a_retry_is_a_call(pytester: pytest.Pytester, server: OpenAIServer) -> N
     result.stdout.fnmatch_lines(["stopped at --llm-max-calls=40: 1 trial got no reply"])
 
 
-@WORKERS
 def test_what_was_sent_is_told_beside_what_brought_a_reply(
-    pytester: pytest.Pytester, server: OpenAIServer, arguments: tuple[str, ...]
+    pytester: pytest.Pytester, server: OpenAIServer
 ) -> None:
     server.then(*[Scripted(status=500)] * 3, *[Scripted(drop="before")] * 2, Scripted(status=401))
 
-    result = run(pytester, "--llm-max-calls=35", "--llm-concurrency=2", *arguments)
+    result = run(pytester, "--llm-max-calls=35", "--llm-concurrency=2")
 
     asked, calls = len(server.requests), the_run(pytester)["calls"]
     assert (asked, calls["attempts"], calls["made"]) == (35, 35, 29)
@@ -289,13 +287,12 @@ def test_a_worker_that_is_killed_gives_nothing_back_and_locks_nothing(
     assert not (pytester.path / ".llmeval" / "caps").exists()
 
 
-@WORKERS
 def test_a_model_without_a_price_ends_the_session_before_anything_is_spent(
-    pytester: pytest.Pytester, server: OpenAIServer, arguments: tuple[str, ...]
+    pytester: pytest.Pytester, server: OpenAIServer
 ) -> None:
     ini = "[pytest]\nllm_model = openai/no-such-model\n"
 
-    result = run(pytester, "--llm-max-cost=1", *arguments, ini=ini)
+    result = run(pytester, "--llm-max-cost=1", ini=ini)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert server.requests == []

@@ -12,7 +12,6 @@ import pytest
 
 from tests.project import APP, EVALS, INI, Project
 
-WORKERS = pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
 LATE = EVALS.replace("    assert", "    import wording\n    assert")
 
 
@@ -26,15 +25,12 @@ def run(project: Project, *arguments: str) -> pytest.RunResult:
     return project.run("-q", "--llm-repeats=1", *arguments)
 
 
-@WORKERS
-def test_a_module_that_is_imported_late_and_unknown_to_git(
-    project: Project, workers: tuple[str, ...]
-) -> None:
+def test_a_module_that_is_imported_late_and_unknown_to_git(project: Project) -> None:
     project.write(test_evals=LATE)
     project.commit()
     project.write(wording="TONE = 'rude'")
 
-    result = run(project, *workers)
+    result = run(project)
 
     assert header(project)["dirty"] is True
     assert header(project)["unseen"] == ["wording.py"]

@@ -15,7 +15,6 @@ from tests.project import APP, EVALS, Project, made_once, make_project
 
 WORSE = APP.replace("rate=0.8", "rate=0.3")
 BETTER = APP.replace("rate=0.8", "rate=1.0")
-WORKERS = pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
 
 
 def record_main(project: Project) -> None:
@@ -35,12 +34,11 @@ def only_function(report: dict[str, Any]) -> dict[str, Any]:
     return function
 
 
-@WORKERS
-def test_a_comment_edit_is_unchanged_and_free(main: Project, workers: tuple[str, ...]) -> None:
+def test_a_comment_edit_is_unchanged_and_free(main: Project) -> None:
     main.write(app=APP + "# a comment\n")
     main.commit()
 
-    result, report = main.gate("--llm-baseline=main", *workers)
+    result, report = main.gate("--llm-baseline=main")
 
     assert result.ret == 0
     assert main.calls() == 0
@@ -58,12 +56,11 @@ def test_a_comment_edit_is_unchanged_and_free(main: Project, workers: tuple[str,
     )
 
 
-@WORKERS
-def test_a_worse_prompt_fails_the_session(main: Project, workers: tuple[str, ...]) -> None:
+def test_a_worse_prompt_fails_the_session(main: Project) -> None:
     main.write(app=WORSE)
     main.commit()
 
-    result, report = main.gate("--llm-baseline=main", *workers)
+    result, report = main.gate("--llm-baseline=main")
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert main.calls() == 100
@@ -97,35 +94,12 @@ def test_a_better_prompt_is_improved(main: Project) -> None:
     result.stdout.fnmatch_lines(["*test_says_yes rose by 0.*; chance alone would do this in *"])
 
 
-def comparable(report: dict[str, Any]) -> dict[str, Any]:
-    """A report without what differs from session to session."""
-    for side in ("run", "baseline"):
-        del report[side]["id"], report[side]["created"]
-    del report["baseline"]["age"]
-    return report
-
-
-@pytest.mark.parametrize("app", [APP + "#\n", WORSE, BETTER], ids=["same", "worse", "better"])
-def test_workers_change_nothing_in_the_report(main: Project, app: str) -> None:
-    main.write(app=app)
-    main.commit()
-    main.run()  # so that both sessions replay the same draws
-
-    _, alone = main.gate("--llm-baseline=main")
-    _, workers = main.gate("--llm-baseline=main", "-n", "2")
-
-    assert comparable(workers) == comparable(alone)
-
-
-@WORKERS
-def test_a_missing_baseline_stops_before_anything_is_run(
-    project: Project, workers: tuple[str, ...]
-) -> None:
+def test_a_missing_baseline_stops_before_anything_is_run(project: Project) -> None:
     project.git("switch", "-qc", "branch")
     project.write(app=WORSE)
     project.commit()
 
-    result = project.run("--llm-baseline=main", *workers)
+    result = project.run("--llm-baseline=main")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert project.calls() == 0
@@ -311,12 +285,11 @@ answer.llm_version = "{version}"
 """
 
 
-@WORKERS
-def test_a_provider_error_is_never_a_score(main: Project, workers: tuple[str, ...]) -> None:
+def test_a_provider_error_is_never_a_score(main: Project) -> None:
     main.write(model=BROKEN_MODEL.format(every=2, version="broken"))
     main.commit()
 
-    result, report = main.gate("--llm-baseline=main", "-v", *workers)
+    result, report = main.gate("--llm-baseline=main", "-v")
 
     assert result.ret == 1
     function = only_function(report)
@@ -525,11 +498,10 @@ def before_evals(pytester: pytest.Pytester) -> Project:
     return project
 
 
-@WORKERS
 def test_the_session_that_introduces_evals_passes_with_everything_new(
-    before_evals: Project, workers: tuple[str, ...]
+    before_evals: Project,
 ) -> None:
-    result, report = before_evals.gate("--llm-baseline=main", *workers)
+    result, report = before_evals.gate("--llm-baseline=main")
 
     assert result.ret == 0
     assert report["verdict"] == "new"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.test_selection import FLAKY, MARKED, TWO, WORKERS, begin, configure
+from tests.plugin.test_selection import FLAKY, MARKED, TWO, begin, configure
 from tests.project import Project, made_once
 
 TYPED = [
@@ -42,13 +42,12 @@ def test_what_the_user_left_out_is_named_and_fails_a_strict_gate(
     assert main.run("--llm-baseline=main", "--llm-strict", *typed).ret == 1
 
 
-@WORKERS
 def test_the_folder_where_pytest_was_started_counts_as_typed(
-    main: Project, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
+    main: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(main.path / "evals")
 
-    result = main.run("--llm-baseline=main", *workers)
+    result = main.run("--llm-baseline=main")
 
     assert result.ret == 0
     result.stdout.fnmatch_lines(
@@ -68,15 +67,12 @@ LEFT_OUT = {
 }
 
 
-@WORKERS
 @pytest.mark.parametrize("how", LEFT_OUT)
-def test_what_the_branch_left_out_is_not_comparable(
-    main: Project, how: str, workers: tuple[str, ...]
-) -> None:
+def test_what_the_branch_left_out_is_not_comparable(main: Project, how: str) -> None:
     main.write(**LEFT_OUT[how])
     main.commit()
 
-    result, report = main.gate("--llm-baseline=main", *workers)
+    result, report = main.gate("--llm-baseline=main")
 
     assert result.ret == 1
     verdicts = {one["function"]: one["verdict"] for one in report["functions"]}
@@ -302,13 +298,6 @@ def test_cases_that_never_ran_fail_a_session_that_came_to_its_end(main: Project,
     assert main.run("test_evals.py", "evals").ret == 0  # nothing is judged there
 
 
-def test_cases_passed_over_in_workers_fail_the_session_too(main: Project) -> None:
-    main.write(conftest=UNRUN["some"][0])
-    main.commit()
-    result, report = main.gate("--llm-baseline=main", "-n", "2")
-    assert (result.ret, report["why"][:28]) == (1, "not run: 2 cases of test_one")
-
-
 def test_skipped_cases_and_xfailed_ones_have_run(main: Project) -> None:
     marked = TWO.replace('"a",', 'pytest.param("a", marks=pytest.mark.xfail(run=False)),')
     main.write(test_evals=marked.replace('"b",', 'pytest.param("b", marks=pytest.mark.skip),'))
@@ -325,10 +314,7 @@ LEFT_TO_ADDOPTS = {
 
 
 @pytest.mark.parametrize("how", LEFT_TO_ADDOPTS)
-@WORKERS
-def test_what_addopts_choose_by_the_last_session_or_by_id_is_gone(
-    main: Project, how: str, workers: tuple[str, ...]
-) -> None:
+def test_what_addopts_choose_by_the_last_session_or_by_id_is_gone(main: Project, how: str) -> None:
     if how == "--lf":
         main.write(test_evals=FLAKY.replace("repeats=2", "repeats=2, min_score=0.5"))
         main.pytester.runpytest()  # leaves what a branch could commit
@@ -340,7 +326,7 @@ def test_what_addopts_choose_by_the_last_session_or_by_id_is_gone(
         stepwise["last_cache_date_str"] = "2030-01-01T00:00:00"
         (path / "stepwise").write_text(json.dumps(stepwise))
     configure(main, f"addopts = {LEFT_TO_ADDOPTS[how]}")
-    arguments = ("--llm-baseline=main", "--llm-report=out/report.json", *workers)
+    arguments = ("--llm-baseline=main", "--llm-report=out/report.json")
 
     result = main.pytester.runpytest(*arguments)
 

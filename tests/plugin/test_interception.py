@@ -592,20 +592,32 @@ def test_ordinary(): pass
 INI = "[pytest]\nllm_intercept = true\n"
 
 
-@pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["alone", "workers"])
 def test_what_a_module_asks_as_it_is_imported_is_a_draw_like_any_other(
-    pytester: pytest.Pytester, servers: list[OpenAIServer], arguments: tuple[str, ...]
+    pytester: pytest.Pytester, servers: list[OpenAIServer]
 ) -> None:
     pytester.makepyfile(app=APP, test_first=ASKS_AT_IMPORT, test_second=ASKS_AT_IMPORT)
     pytester.makeini(INI)
-    first = pytester.runpytest_subprocess(*OPTIONS, *arguments)
-    again = pytester.runpytest_subprocess(*OPTIONS, *arguments, "--llm-cache=replay")
+    first = pytester.runpytest_subprocess(*OPTIONS)
+    # Each worker imports both modules, and finds what was paid for.
+    again = pytester.runpytest_subprocess(*OPTIONS, "-n", "2", "--llm-cache=replay")
 
     first.assert_outcomes(passed=4)
     again.assert_outcomes(passed=4)
     assert asked(servers) == 5  # three for both modules, and one for each trial index
     assert len({*(pytester.path / "prompts.log").read_text().splitlines()}) == 1
     again.stdout.fnmatch_lines(["*0 calls made, 4 replayed*calls of no case*"])
+
+
+def test_workers_pay_once_for_what_their_modules_ask(
+    pytester: pytest.Pytester, servers: list[OpenAIServer]
+) -> None:
+    pytester.makepyfile(app=APP, test_first=ASKS_AT_IMPORT, test_second=ASKS_AT_IMPORT)
+    pytester.makeini(INI)
+
+    pytester.runpytest_subprocess(*OPTIONS, "-n", "2").assert_outcomes(passed=4)
+
+    assert asked(servers) == 5
+    assert len({*(pytester.path / "prompts.log").read_text().splitlines()}) == 1
 
 
 def test_what_a_module_asked_does_not_depend_on_which_others_are_collected(

@@ -85,18 +85,15 @@ def usage_error(result: pytest.RunResult) -> str:
     return line
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
-def test_only_the_errored_trials_are_run_and_the_run_is_completed(
-    project: Project, workers: tuple[str, ...]
-) -> None:
+def test_only_the_errored_trials_are_run_and_the_run_is_completed(project: Project) -> None:
     (file,) = project.runs()
     before = file.read_bytes()
     old = last_run(project)
     assert outcomes(old) == {"a": "pepm", "b": "pmpm", "c": "eeee"}
 
-    result = project.run("--llm-retry-errors", *workers)
+    result = project.run("--llm-retry-errors")
 
-    result.assert_outcomes(passed=2, deselected=0 if workers else 2)
+    result.assert_outcomes(passed=2, deselected=2)
     lines = (project.path / "calls.log").read_text().splitlines()
     # "first" was answered, so it is replayed: only what failed is asked for.
     assert sorted(lines) == ["a 1", "c 0", "c 1", "c 2", "c 3"]
@@ -215,18 +212,11 @@ def test_with_nothing_errored_there_is_nothing_to_do(project: Project) -> None:
     assert project.runs() == runs
 
 
-def test_with_nothing_errored_workers_have_nothing_to_do_either(project: Project) -> None:
-    project.run("--llm-retry-errors")
-
-    assert project.run("--llm-retry-errors", "-n2").ret == pytest.ExitCode.OK
-
-
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "workers"])
 @pytest.mark.parametrize(
     ("expected", "code", "verdict"), [("yes", 0, "inconclusive"), ("never", 1, "regressed")]
 )
 def test_with_nothing_errored_the_run_is_judged_as_it_stands(
-    project: Project, workers: tuple[str, ...], expected: str, code: int, verdict: str
+    project: Project, expected: str, code: int, verdict: str
 ) -> None:
     project.run("--llm-retry-errors")
     project.git("switch", "-qc", "branch")
@@ -237,7 +227,7 @@ def test_with_nothing_errored_the_run_is_judged_as_it_stands(
     runs, run = project.runs(), last_run(project)
     project.calls()
 
-    result, report = project.gate("--llm-retry-errors", "--llm-baseline=main", *workers)
+    result, report = project.gate("--llm-retry-errors", "--llm-baseline=main")
 
     assert (result.ret, report["verdict"]) == (code, verdict)
     assert (project.calls(), project.runs()) == (0, runs)
@@ -363,10 +353,6 @@ def test_another_selection_is_refused(
     project: Project, arguments: tuple[str, ...], told: str
 ) -> None:
     assert told in refusal(project, *arguments)
-
-
-def test_a_refusal_of_the_workers_is_one_line_too(project: Project) -> None:
-    assert "Say --llm-repeats=4" in refusal(project, "--llm-repeats=6", "-n", "2")
 
 
 def test_cases_that_came_since_are_refused(project: Project) -> None:

@@ -30,7 +30,6 @@ def test_two(llm, case):
 """
 SLOW = TWO.replace("test_one", "test_three").replace("test_two", "test_four")
 MARKED = INI + "markers = slow\n"
-WORKERS = pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
 
 
 def begin(project: Project) -> None:
@@ -79,19 +78,18 @@ def test_what_options_leave_out_is_a_selection_and_the_run_is_complete(
     assert header(bare)["complete"] is True
 
 
-@WORKERS
 @pytest.mark.parametrize("where", ["ini", "environment"])
 def test_the_same_selection_on_both_sides_is_complete_wherever_it_is_set(
-    bare: Project, monkeypatch: pytest.MonkeyPatch, where: str, workers: tuple[str, ...]
+    bare: Project, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     if where == "ini":
         configure(bare, "addopts = -m 'not slow'")
     else:
         monkeypatch.setenv("PYTEST_ADDOPTS", "-m 'not slow'")
-    bare.run(*workers)
+    bare.run()
     bare.git("switch", "-qc", "branch")
 
-    result, report = bare.gate("--llm-baseline=main", *workers)
+    result, report = bare.gate("--llm-baseline=main")
 
     assert result.ret == 0
     assert report["verdict"] == "unchanged"
@@ -167,11 +165,8 @@ def failed(bare: Project) -> Project:
     return bare
 
 
-@WORKERS
-def test_the_cases_that_failed_last_are_judged_like_any_part(
-    failed: Project, workers: tuple[str, ...]
-) -> None:
-    arguments = ("--lf", "--llm-baseline=main", "--llm-report=out/report.json", *workers)
+def test_the_cases_that_failed_last_are_judged_like_any_part(failed: Project) -> None:
+    arguments = ("--lf", "--llm-baseline=main", "--llm-report=out/report.json")
     result = failed.pytester.runpytest(*arguments)
     report = json.loads((failed.path / "out" / "report.json").read_text())
 
@@ -200,9 +195,8 @@ def test_what_goes_by_the_last_session_is_never_a_baseline(failed: Project, opti
 
 
 @pytest.mark.parametrize("announce", [False, True], ids=["silently", "announced"])
-@WORKERS
 def test_items_that_a_plugin_drops_leave_a_partial_run_or_are_gone_if_it_does_not_say_so(
-    bare: Project, workers: tuple[str, ...], announce: bool
+    bare: Project, announce: bool
 ) -> None:
     bare.run()
     bare.git("switch", "-qc", "branch")
@@ -220,7 +214,7 @@ def test_items_that_a_plugin_drops_leave_a_partial_run_or_are_gone_if_it_does_no
     )
     bare.commit()
 
-    result, report = bare.gate("--llm-baseline=main", *workers)
+    result, report = bare.gate("--llm-baseline=main")
 
     assert report["run"]["complete"] is False
     found = {f["function"]: (f["verdict"], f["partial"]) for f in report["functions"]}
@@ -233,11 +227,8 @@ def test_items_that_a_plugin_drops_leave_a_partial_run_or_are_gone_if_it_does_no
 
 
 @pytest.mark.parametrize("option", ["--setup-only", "--setup-plan"])
-@WORKERS
-def test_only_setting_up_records_nothing_and_claims_nothing(
-    bare: Project, option: str, workers: tuple[str, ...]
-) -> None:
-    result = bare.run(option, "-v", "--llm-report=out/report.json", *workers)
+def test_only_setting_up_records_nothing_and_claims_nothing(bare: Project, option: str) -> None:
+    result = bare.run(option, "-v", "--llm-report=out/report.json")
 
     assert result.ret == 0, str(result.stdout)
     assert bare.runs() == []

@@ -1,4 +1,4 @@
-"""A mistake of the user is one ERROR line and exit code 4, with and without workers."""
+"""A mistake of the user is one ERROR line and exit code 4."""
 
 from __future__ import annotations
 
@@ -37,9 +37,8 @@ def error_line(result: pytest.RunResult) -> str:
         ("cluster='doc'", "cluster must name an argument of parametrize (none here), not 'doc'"),
     ],
 )
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
 def test_an_impossible_marker_argument(
-    pytester: pytest.Pytester, arguments: str, expected: str, workers: tuple[str, ...]
+    pytester: pytest.Pytester, arguments: str, expected: str
 ) -> None:
     pytester.makepyfile(
         f"""
@@ -50,7 +49,7 @@ def test_an_impossible_marker_argument(
         """
     )
 
-    result = pytester.runpytest(*workers)
+    result = pytester.runpytest()
 
     assert result.ret == USAGE_ERROR
     line = error_line(result)
@@ -75,13 +74,10 @@ def test_an_impossible_marker_argument(
     ],
     ids=["async-generator", "unittest", "hypothesis"],
 )
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
-def test_what_cannot_be_an_eval(
-    pytester: pytest.Pytester, source: str, expected: str, workers: tuple[str, ...]
-) -> None:
+def test_what_cannot_be_an_eval(pytester: pytest.Pytester, source: str, expected: str) -> None:
     pytester.makepyfile(f"from pytest_llmeval import llm_eval\n{source}\n")
 
-    result = pytester.runpytest(*workers)
+    result = pytester.runpytest()
 
     assert result.ret == USAGE_ERROR
     assert f"@llm_eval does not work on {expected}" in error_line(result)
@@ -175,11 +171,8 @@ def test_an_unknown_ini_value(pytester: pytest.Pytester, line: str, expected: st
         ("function/model:CALLS", "CALLS"),
     ],
 )
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
-def test_a_model_that_cannot_be(
-    project: Project, model: str, expected: str, workers: tuple[str, ...]
-) -> None:
-    result = project.run(f"--llm-model={model}", *workers)
+def test_a_model_that_cannot_be(project: Project, model: str, expected: str) -> None:
+    result = project.run(f"--llm-model={model}")
 
     assert result.ret == USAGE_ERROR
     assert expected in error_line(result)
