@@ -8,14 +8,9 @@ from typing import Any
 import click
 
 from pytest_llmeval import __version__
+from pytest_llmeval.cli import run_commands
 from pytest_llmeval.cli.cache_commands import cache
 from pytest_llmeval.cli.plan_command import plan_command
-from pytest_llmeval.cli.run_commands import (
-    compare_command,
-    list_command,
-    selfcheck_command,
-    show_command,
-)
 from pytest_llmeval.cli.until_command import until_command
 from pytest_llmeval.errors import LLMEvalError
 from pytest_llmeval.printable import printable
@@ -57,12 +52,12 @@ def main() -> None:
 
 
 for command in (
-    compare_command,
-    list_command,
-    show_command,
+    run_commands.compare_command,
+    run_commands.list_command,
+    run_commands.show_command,
     until_command,
     plan_command,
-    selfcheck_command,
+    run_commands.selfcheck_command,
     cache,
 ):
     main.add_command(command)

@@ -12,7 +12,7 @@ import click
 from pytest_llmeval.errors import SettingsError, TableError
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.printable import printable
-from pytest_llmeval.records import OWN_DIRECTIONS, Better, Run
+from pytest_llmeval.records import Better, Run
 from pytest_llmeval.reports.words import short
 from pytest_llmeval.runs.conditions import (
     Selection,
@@ -140,29 +140,10 @@ def find_pair(
         read_table(path, reference=baseline, condition=condition, metric=metric),
         read_table(other_path, reference=candidate, condition=other_condition, metric=metric),
     ]
-    first, second = _as_runs(*tables, better=better)
+    first, second = map(_as_found, tables, runs_of(*tables, better=better))
     if condition == other_condition and path.samefile(other_path):
         first = replace(first, notes=(SAME,))
     return first, second
-
-
-def _as_runs(
-    baseline: ScoreTable, candidate: ScoreTable, *, better: Better | None
-) -> tuple[Baseline, Baseline]:
-    runs = runs_of(baseline, candidate, better=better or "higher")
-    if better is not None:
-        _check_direction(better, runs)
-    return _as_found(baseline, runs[0]), _as_found(candidate, runs[1])
-
-
-def _check_direction(better: Better, runs: Iterable[Run]) -> None:
-    """Refuse to turn tables whose metrics all have a direction of their own, and another one."""
-    metrics = dict.fromkeys(name for run in runs for case in run.cases for name in case.gate)
-    if all(OWN_DIRECTIONS.get(name, better) != better for name in metrics):
-        raise SettingsError(
-            f"--better={better} has nothing to turn: {' and '.join(metrics)} has a direction of "
-            "its own; leave it out"
-        )
 
 
 def _as_found(table: ScoreTable, run: Run) -> Baseline:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,15 +29,6 @@ NOT_HERE = {
     "--llm-dir": "is known here as --dir: name it before the --",
 }
 ANEW = ("off", "refresh")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Goal:
-    """The width that is to be reached."""
-
-    width: float
-    most: int
-    confidence: float
 
 
 @click.command("until")
@@ -69,19 +59,18 @@ def until_command(
     if width is None:
         raise click.UsageError("--width is missing: say how narrow, as in --width=0.05")
     _refuse(arguments)
-    goal = _Goal(width=width, most=most, confidence=confidence)
-    echo([looks.heading(goal.confidence)])
+    echo([looks.heading(confidence)])
     repeats = FIRST
     while True:
         output, run = _look(repeats, arguments, directory=directory)
-        found = list(_expected(run, name=name, confidence=goal.confidence))
+        found = list(_expected(run, name=name, confidence=confidence))
         echo(looks.look(repeats, run, found))
-        wider = [expected for _, expected in found if not _is_narrow(expected, goal)]
-        if not wider or None in wider or repeats == goal.most:
+        wider = [expected for _, expected in found if not _is_narrow(expected, width)]
+        if not wider or None in wider or repeats == most:
             break
-        repeats = _next(repeats, wider, goal)
+        repeats = _next(repeats, wider, width=width, most=most)
     click.echo(f"\n{output}")
-    echo(looks.ending(repeats, found, width=goal.width, most=goal.most))
+    echo(looks.ending(repeats, found, width=width, most=most))
     if wider:
         raise SystemExit(1)
 
@@ -148,18 +137,17 @@ def _expected(
         yield function, expect_mean(samples, confidence=confidence) if samples else None
 
 
-def _is_narrow(expected: ExpectedMean | None, goal: _Goal) -> bool:
-    width = None if expected is None else expected.width
-    return width is not None and width <= goal.width
+def _is_narrow(expected: ExpectedMean | None, width: float) -> bool:
+    return expected is not None and expected.width is not None and expected.width <= width
 
 
-def _next(repeats: int, wider: Sequence[ExpectedMean | None], goal: _Goal) -> int:
+def _next(repeats: int, wider: Sequence[ExpectedMean | None], *, width: float, most: int) -> int:
     """Go by the prediction, but at most double: the first looks know the spread badly."""
     from pytest_llmeval.stats.planning.expected import repeats_for_width
 
     needed = max(
-        repeats_for_width(expected, width=goal.width, limit=goal.most) or goal.most
+        repeats_for_width(expected, width=width, limit=most) or most
         for expected in wider
         if expected is not None
     )
-    return min(max(needed, repeats + 1), 2 * repeats, goal.most)
+    return min(max(needed, repeats + 1), 2 * repeats, most)

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pytest_llmeval.cli import main
-from pytest_llmeval.cli.until_command import _Goal, _next
+from pytest_llmeval.cli.until_command import _next
 from pytest_llmeval.stats.planning.expected import expect_mean
 from tests.project import Project
 
@@ -297,7 +297,7 @@ def test_a_mistake_is_one_line_before_anything_is_run(
 def test_the_next_look_goes_by_the_prediction_and_at_most_doubles() -> None:
     expected = expect_mean([[1.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]] * 10)
 
-    assert _next(3, [expected], _Goal(width=0.01, most=30, confidence=0.95)) == 6
-    assert _next(3, [expected], _Goal(width=0.01, most=5, confidence=0.95)) == 5
-    nearly = _Goal(width=0.95 * (expected.width or 0), most=30, confidence=0.95)
-    assert _next(3, [expected], nearly) == 4
+    assert _next(3, [expected], width=0.01, most=30) == 6
+    assert _next(3, [expected], width=0.01, most=5) == 5
+    nearly = 0.95 * (expected.width or 0)
+    assert _next(3, [expected], width=nearly, most=30) == 4

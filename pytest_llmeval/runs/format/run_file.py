@@ -135,12 +135,10 @@ def _opened(path: Path) -> Iterator[BufferedIOBase]:
             f"{path} was recorded by a newer version: {exc}, this one reads up to {SCHEMA}. "
             "Upgrade: pip install --upgrade pytest-llm-baseline"
         ) from exc
-    except Malformed as exc:
+    except (Malformed, gzip.BadGzipFile, zlib.error) as exc:
         raise BaselineUnreadable(f"{path} is damaged or no run file: {exc}. {_AGAIN}") from exc
     except EOFError as exc:
         raise BaselineUnreadable(f"{path} is cut off before its end. {_AGAIN}") from exc
-    except (gzip.BadGzipFile, zlib.error) as exc:
-        raise BaselineUnreadable(f"{path} is damaged or no run file: {exc}. {_AGAIN}") from exc
     except OSError as exc:
         raise BaselineUnreadable(f"{path} cannot be read: {exc.strerror or exc}. {_AGAIN}") from exc
 

@@ -5,6 +5,7 @@ Whoever looks for a run reads the first line alone; the format is told in docs/r
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -116,6 +117,29 @@ def _model_use(model: str | None, calls: list[Call]) -> ModelUse:
         calls=len(calls),
         made=sum(call.was_paid for call in calls),
     )
+
+
+def parameters_digest(parameters: Mapping[str, object]) -> str | None:
+    """Digest the parameters of a case.
+
+    Args:
+        parameters: value of each argument name, as pytest passes them to the test.
+
+    Returns:
+        sha256 of their canonical JSON (sorted keys, no whitespace, ASCII) in hex;
+        None where a value cannot be put as JSON, such as an object or NaN.
+    """
+    try:
+        canonical = json.dumps(
+            dict(parameters),
+            sort_keys=True,
+            ensure_ascii=True,
+            allow_nan=False,
+            separators=(",", ":"),
+        )
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
 def header_line(run: Run) -> Line:

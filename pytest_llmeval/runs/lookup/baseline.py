@@ -168,7 +168,13 @@ def trail_of(ref: ResolvedRef, *, seen_from: str | None, git: GitState) -> Trail
         return None
     is_tip = ref.commit == base and ref.full_name.startswith("refs/heads/")
     return Trail(
-        commits=(base, *first_parents(base, top=git.top, at_most=NEAREST)),
+        commits=with_ancestors(base, git=git),
         exact=False,
         branch=ref.full_name.removeprefix("refs/heads/") if is_tip else None,
     )
+
+
+def with_ancestors(commit: str, *, git: GitState) -> tuple[str, ...]:
+    """List a commit and its nearest ancestors along first parents."""
+    ancestors = () if git.top is None else first_parents(commit, top=git.top, at_most=NEAREST)
+    return (commit, *ancestors)

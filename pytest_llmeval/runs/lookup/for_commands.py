@@ -7,15 +7,16 @@ from dataclasses import replace
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.git import GitState, ResolvedRef, first_parents, near_names, short_hash
+from pytest_llmeval.runs.git import GitState, ResolvedRef, near_names, short_hash
 from pytest_llmeval.runs.lookup.baseline import (
-    NEAREST,
     Baseline,
     How,
+    Trail,
     find_by_name,
     found_as,
     resolve_ref,
     trail_of,
+    with_ancestors,
 )
 from pytest_llmeval.runs.lookup.search import Search, covers, peculiarities, shortcomings
 from pytest_llmeval.runs.store import ENDING, FoundRun, RunStore, StoredRun, refuse_tracked
@@ -76,8 +77,7 @@ def find_reference(reference: str, *, candidate: Run, store: RunStore, git: GitS
     ref = _resolved(reference, store=store, git=git)
     trail = trail_of(ref, seen_from=candidate.commit, git=git)
     if trail is None:  # unrelated histories
-        trail = trail_of(ref, seen_from=ref.commit, git=git)
-        assert trail is not None  # noqa: S101 - a commit is its own ancestor
+        trail = Trail(commits=with_ancestors(ref.commit, git=git), exact=False)
     models = {call.model for trial in candidate.trials for call in trial.calls if call.model}
     search = Search(
         store,
@@ -193,7 +193,7 @@ def _runs_behind(reference: str, *, store: RunStore, git: GitState) -> list[Run]
     ref = resolve_ref(reference, git=git)
     if ref is None:
         raise BaselineError(f"{reference!r} is no run file, run id, commit, branch or tag here")
-    commits = (ref.commit, *first_parents(ref.commit, top=git.top, at_most=NEAREST))
+    commits = with_ancestors(ref.commit, git=git)
     paths = [path for c in commits for path in sorted((store.folder / c).glob(f"*{ENDING}"))]
     if not paths:
         raise BaselineNotFound(

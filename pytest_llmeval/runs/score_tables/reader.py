@@ -16,8 +16,7 @@ from pathlib import Path
 
 from pytest_llmeval.errors import TableError
 from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC
-from pytest_llmeval.runs.score_tables import cells
-from pytest_llmeval.runs.score_tables.rows import ENDINGS, has_ending, read_columns, read_rows
+from pytest_llmeval.runs.score_tables import rows
 
 NEEDED = 3  # case_id, repeat and the score
 OPTIONAL = ("metric", "cluster", "wording", "condition")
@@ -52,7 +51,7 @@ class ScoreTable:
         """Whether the metric has no name and every score is 0 or 1."""
         trials = self.scores.get(None, {}).values()
         values = {score for of_case in trials for score in of_case.values()}
-        return None in self.scores and values <= {None, *cells.PASSES}
+        return None in self.scores and values <= {None, *rows.PASSES}
 
 
 def table_named(reference: str) -> tuple[Path, str | None] | None:
@@ -71,9 +70,9 @@ def table_named(reference: str) -> tuple[Path, str | None] | None:
     if Path(reference).is_file():
         name, separator = reference, ""
     path = Path(name)
-    if not has_ending(path):
+    if not rows.has_ending(path):
         if path.suffix.lower() in LIKE_TABLES and path.is_file():
-            raise TableError(f"{path}: a score table ends in {', '.join(ENDINGS)}")
+            raise TableError(f"{path}: a score table ends in {', '.join(rows.ENDINGS)}")
         return None
     if not path.is_file():
         what = "it is a directory" if path.is_dir() else "there is no such file"
@@ -87,7 +86,7 @@ def read_table(
     """Read the scores of a table.
 
     Args:
-        path: a file with one of ``ENDINGS``.
+        path: a file with one of ``rows.ENDINGS``.
         reference: what the user typed for it.
         condition: which rows count, by the column ``condition``; None if it has but one.
         metric: which rows count, by the column ``metric``, or without such a column the
@@ -99,7 +98,7 @@ def read_table(
     """
     columns = _columns(path, condition=condition, metric=metric)
     reader = _Reader(path, condition=condition, metric=metric, named=columns[3] is not None)
-    for line, row in read_rows(path, columns, needed=NEEDED):
+    for line, row in rows.read_rows(path, columns, needed=NEEDED):
         reader.take(line, row)
     return ScoreTable(
         reference=reference,
@@ -116,14 +115,14 @@ def _is_run_file(path: Path) -> bool:
     if not path.name.endswith(".jsonl.gz"):
         return False
     try:
-        return "schema" in read_columns(path)
+        return "schema" in rows.read_columns(path)
     except TableError:
         return True  # its reader knows what to say of damage
 
 
 def _columns(path: Path, *, condition: str | None, metric: str | None) -> tuple[str | None, ...]:
     """Choose the columns to read: case, repeat, score, then those that may be missing."""
-    have = read_columns(path)
+    have = rows.read_columns(path)
     score = SCORE_METRIC
     if metric is not None and "metric" not in have and (metric in have or metric != PASS_METRIC):
         score = metric
@@ -186,7 +185,7 @@ class _Reader:
 
     def _take(self, row: Sequence[object]) -> None:
         case_id, repeat, score, metric, cluster, wording, condition = row
-        name = None if condition is None else cells.read_label(condition)
+        name = None if condition is None else rows.read_label(condition)
         self._conditions[name] = None
         chosen = len(self._conditions) == 1 if self._condition is None else name == self._condition
         if not chosen:
@@ -196,17 +195,17 @@ class _Reader:
             self._metrics[str(of_metric)] = None
             if self._metric not in (None, of_metric):
                 return
-        case = self._case(cells.read_case(case_id), wording)
+        case = self._case(rows.read_case(case_id), wording)
         of_case = self._scores.setdefault(of_metric, {}).setdefault(case, {})
-        index = cells.read_repeat(repeat)
+        index = rows.read_repeat(repeat)
         if index in of_case:
             raise ValueError(
                 f"repeat {index} of case {case!r} is there a second time; "
                 "name one condition (FILE::CONDITION) or metric (--metric), or number the repeats"
             )
-        of_case[index] = cells.read_score(score, metric=of_metric)
+        of_case[index] = rows.read_score(score, metric=of_metric)
         if cluster is not None:
-            self._join(case, cells.read_label(cluster))
+            self._join(case, rows.read_label(cluster))
 
     def finished(self) -> Mapping[str | None, Scores]:
         """Return the scores by metric.
@@ -221,12 +220,12 @@ class _Reader:
         return self._scores
 
     def _metric_of(self, value: object) -> str | None:
-        return cells.read_metric(value) if self._named else self._metric
+        return rows.read_metric(value) if self._named else self._metric
 
     def _case(self, name: str, wording: object) -> str:
         if wording is None:
             return name
-        label = cells.read_label(wording)
+        label = rows.read_label(wording)
         case = f"{name}[{label}]"
         self.wordings[case] = name, label
         return case

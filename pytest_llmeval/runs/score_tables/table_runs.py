@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import (
+    OWN_DIRECTIONS,
     PASS_METRIC,
     SCORE_METRIC,
     Better,
@@ -22,7 +24,7 @@ NO_SCORE = "the score is empty"
 
 
 def runs_of(
-    baseline: ScoreTable, candidate: ScoreTable, *, better: Better = "higher"
+    baseline: ScoreTable, candidate: ScoreTable, *, better: Better | None = None
 ) -> tuple[Run, Run]:
     """Make a run of each table: one function for each metric, one case for each id.
 
@@ -32,15 +34,24 @@ def runs_of(
     Args:
         baseline: what is compared with.
         candidate: what is judged.
-        better: which direction of all metrics is good.
+        better: which direction of all metrics is good; None for that of each, or higher.
+
+    Raises:
+        SettingsError: ``better`` turns nothing.
     """
     tables = (baseline, candidate)
-    passes = better == "higher" and all(table.may_be_passes for table in tables)
+    passes = better != "lower" and all(table.may_be_passes for table in tables)
     unnamed = PASS_METRIC if passes else SCORE_METRIC
-    metrics = {metric or unnamed for table in tables for metric in table.scores}
+    metrics = dict.fromkeys(metric or unnamed for table in tables for metric in table.scores)
+    if better is not None and all(OWN_DIRECTIONS.get(m, better) != better for m in metrics):
+        raise SettingsError(
+            f"--better={better} has nothing to turn: {' and '.join(metrics)} has a direction of "
+            "its own; leave it out"
+        )
     is_alone = len(metrics) == 1
     first, second = (
-        _run_of(table, unnamed=unnamed, is_alone=is_alone, better=better) for table in tables
+        _run_of(table, unnamed=unnamed, is_alone=is_alone, better=better or "higher")
+        for table in tables
     )
     return first, second
 

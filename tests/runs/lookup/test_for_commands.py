@@ -13,8 +13,14 @@ from pytest_llmeval.errors import (
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import GitState
 from pytest_llmeval.runs.lookup.baseline import Baseline
-from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
-from tests.runs.builders import COMMIT, make_run
+from pytest_llmeval.runs.lookup.for_commands import (
+    draws_of_baselines,
+    draws_of_every_run,
+    find_candidate,
+    find_reference,
+    run_named,
+)
+from tests.runs.builders import COMMIT, make_call, make_run, make_trials
 
 if TYPE_CHECKING:
     from tests.runs.conftest import Project
@@ -126,6 +132,16 @@ def test_a_branch_leads_to_its_nearest_ancestor_with_a_run(project: Project) -> 
     assert found.notes == ("1 nearer commit(s) of main have no run that will do",)
 
 
+def test_a_branch_of_another_history_is_taken_at_its_own_commit(project: Project) -> None:
+    base = project.record()
+    project.git("switch", "--quiet", "--orphan", "other")
+    project.commit()
+
+    found = against(project, "main", candidate(project, project.record()).run)
+
+    assert (found.run.id, found.how) == (base, "commit")
+
+
 def test_a_candidate_outside_git_takes_the_commit_itself(project: Project) -> None:
     base = project.record()
     assert against(project, "main", make_run(commit=None)).run.id == base
@@ -162,3 +178,89 @@ def test_a_damaged_run_file_is_refused(project: Project) -> None:
     (project.top / "noise.run").write_bytes(b"noise")
     with pytest.raises(BaselineUnreadable, match="no run file"):
         candidate(project, "noise.run")
+
+
+def record(project: Project, draw: int) -> str:
+    trials = make_trials(1, calls=[make_call(draw), make_call(draw + 100, draw=None)])
+    return project.record(trials=trials)
+
+
+def draw(index: int) -> str:
+    return f"{index:032x}"
+
+
+def test_a_run_is_named_by_file_id_and_last(project: Project) -> None:
+    first, last = record(project, 1), record(project, 2)
+    file = project.store.by_id(first)
+    assert run_named(str(file), store=project.store, git=project.state).id == first
+    assert run_named(first, store=project.store, git=project.state).id == first
+    assert run_named("last", store=project.store, git=project.state).id == last
+
+
+@pytest.mark.parametrize("name", ["last", "main", "20261121T084100-000000"])
+def test_a_name_without_a_run_is_refused(project: Project, name: str) -> None:
+    with pytest.raises(BaselineNotFound, match=f"no run '{name}'"):
+        run_named(name, store=project.store, git=project.state)
+
+
+def test_the_draws_of_every_run_are_those_that_got_a_reply(project: Project) -> None:
+    assert draws_of_every_run(project.store) == frozenset()
+    record(project, 1)
+    project.commit()
+    record(project, 2)
+    assert draws_of_every_run(project.store) == {draw(1), draw(2)}
+
+
+def test_a_damaged_run_is_no_run_without_draws(project: Project) -> None:
+    file = project.store.by_id(record(project, 1))
+    assert file is not None
+    file.write_bytes(b"noise")
+    with pytest.raises(BaselineUnreadable):
+        draws_of_every_run(project.store)
+
+
+def test_a_ref_keeps_every_run_of_its_commit_and_of_its_ancestors(project: Project) -> None:
+    record(project, 1)
+    project.commit()
+    record(project, 2)
+    record(project, 3)
+    project.git("switch", "--quiet", "--create", "side")
+    project.commit()
+    record(project, 4)
+    found = draws_of_baselines(["main"], store=project.store, git=project.state)
+    assert found == {draw(1), draw(2), draw(3)}
+
+
+def test_no_file_takes_the_place_of_a_ref(project: Project) -> None:
+    file = project.store.by_id(record(project, 1))
+    assert file is not None
+    file.rename(project.top / "main")
+    record(project, 2)
+    found = draws_of_baselines(["main"], store=project.store, git=project.state)
+    assert found == {draw(2)}
+
+
+def test_several_names_keep_what_each_keeps(project: Project) -> None:
+    first = record(project, 1)
+    project.commit()
+    second = record(project, 2)
+    record(project, 3)
+    found = draws_of_baselines([first, second], store=project.store, git=project.state)
+    assert found == {draw(1), draw(2)}
+
+
+def test_a_ref_without_a_run_is_refused(project: Project) -> None:
+    with pytest.raises(BaselineNotFound, match="nothing would be kept"):
+        draws_of_baselines(["main"], store=project.store, git=project.state)
+
+
+def test_a_name_that_leads_nowhere_is_refused(project: Project) -> None:
+    with pytest.raises(BaselineError, match="'mian' is no run file"):
+        draws_of_baselines(["mian"], store=project.store, git=project.state)
+
+
+def test_a_ref_outside_git_is_refused(project: Project) -> None:
+    with pytest.raises(BaselineError, match="no git here"):
+        draws_of_baselines(
+            ["main"], store=project.store, git=GitState(top=None, absent="no git here")
+        )
