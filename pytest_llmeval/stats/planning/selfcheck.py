@@ -28,6 +28,7 @@ FloatArray = NDArray[np.float64]
 Unit = list[list[float]]
 Test = Literal["paired-t", "exact-within-case", "sign-flip"]
 
+# with the t-test, unless that would deal too many trials
 DEALS = 2000
 # before a suite is called ill; of healthy ones the first look alone calls 1 in 40 so
 DEALS_BEFORE_AN_ALARM = 5000
@@ -76,41 +77,30 @@ class SelfCheck:
 
 
 def self_check(
-    samples: Sequence[Sequence[float]],
-    units: Sequence[int] | None = None,
-    *,
-    alpha: float = 0.05,
-    deals: int = DEALS,
+    samples: Sequence[Sequence[float]], units: Sequence[int] | None = None, *, alpha: float = 0.05
 ) -> SelfCheck | None:
     """Deal two runs from the trials of each case at random, and run the default test.
 
     Nothing differs between the two, so alarms should be as rare as the level says. Cases
     of one unit are dealt alike, so that what their trials of one index share stays shared.
     The deals are seeded by the scores: the same run gives the same answer. Where alarms
-    look more frequent than the level, 5,000 new deals take the place of the first.
+    look more frequent than the level, 5,000 new deals take the place of the first ones.
 
     Args:
         samples: the scores of each case by trial index, finite.
         units: the unit of each case; a case each if not given.
         alpha: one-sided level of the test, in (0, 0.5).
-        deals: how many at most with the t-test, >= 1. Fewer, but 200 at least, where that
-            would deal more than 10 million trials; 200 at most with a permutation test, 100
-            where that must shuffle; 5,000 where those show too many alarms.
 
     Returns:
         The check; None if no case has two trials.
     """
-    labels = range(len(samples)) if units is None else units
-    by_unit: defaultdict[int, Unit] = defaultdict(list)
-    for label, sample in zip(labels, samples, strict=True):
-        if len(sample) >= FEWEST_REPEATS:
-            by_unit[label].append(list(sample))
-    if not by_unit:
+    repeated = _repeated(samples, units)
+    if not repeated:
         return None
-    dealt = sorted(map(_regardless_of_order, by_unit.values()))
+    dealt = sorted(map(_regardless_of_order, repeated))
     random = seeded(score for unit in dealt for sample in unit for score in sample)
     test = _test_of(dealt)
-    deals = min(deals, _affordable(dealt, test))
+    deals = min(DEALS, _affordable(dealt, test))
     alarms = _alarms(dealt, test, random, alpha=alpha, deals=deals)
     if wilson_interval(alarms, deals, alpha=BEYOND)[0] > alpha:
         deals = DEALS_BEFORE_AN_ALARM
@@ -123,8 +113,18 @@ def self_check(
         deals=deals,
         alarms=alarms,
         interval=wilson_interval(alarms, deals, alpha=BEYOND),
-        drift_p=drift_p(_sums_in_step(list(by_unit.values()))),
+        drift_p=drift_p(_sums_in_step(repeated)),
     )
+
+
+def _repeated(samples: Sequence[Sequence[float]], units: Sequence[int] | None) -> list[Unit]:
+    """Return the units of the cases with two trials or more."""
+    labels = range(len(samples)) if units is None else units
+    by_unit: defaultdict[int, Unit] = defaultdict(list)
+    for label, sample in zip(labels, samples, strict=True):
+        if len(sample) >= FEWEST_REPEATS:
+            by_unit[label].append(list(sample))
+    return list(by_unit.values())
 
 
 def _regardless_of_order(unit: Unit) -> Unit:

@@ -57,29 +57,21 @@ def crossed_test(differences: ArrayLike, *, alpha: float = 0.05) -> Significance
         alpha: what may lie beyond each end of the interval, in (0, 0.5).
 
     Returns:
-        The result; its degrees of freedom are not whole, and at least the fewer of cases and
-        wordings less one.
+        The result; its degrees of freedom are not whole.
 
     Source:
         Satterthwaite (1946), Biometrics Bulletin 2, 110-114, for the degrees of freedom.
-        Measured: false alarms .038 to .054 where a test over cases alone has .07 to .24
-        (docs/statistics.md).
+        False alarms: .038 to .054 where a test over cases alone has .07 to .24.
     """
     data = np.asarray(differences, dtype=np.float64)
-    cases, wordings = data.shape
-    of_cases, of_wordings, rest = mean_squares(data)
+    of_cases, of_wordings, rest = squares = mean_squares(data)
     spread = max(of_cases + of_wordings - rest, of_cases, of_wordings)
     mean, error = float(np.mean(data)), math.sqrt(spread / data.size)
     zero = negligible(data)
     if error <= zero:
-        least = 0.5 ** min(cases, wordings)
+        least = 0.5 ** min(data.shape)
         return SignificanceResult(tails=tails_without_spread(mean, negligible=zero, least=least))
-    satterthwaite = spread**2 / (
-        of_cases**2 / (cases - 1)
-        + of_wordings**2 / (wordings - 1)
-        + rest**2 / ((cases - 1) * (wordings - 1))
-    )
-    dof = max(satterthwaite, min(cases, wordings) - 1.0)
+    dof = max(_satterthwaite(spread, squares, data.shape), min(data.shape) - 1.0)
     return SignificanceResult(
         tails=student_tails(mean / error, dof),
         statistic=mean / error,
@@ -87,3 +79,11 @@ def crossed_test(differences: ArrayLike, *, alpha: float = 0.05) -> Significance
         standard_error=error,
         interval=student_interval(mean, error, dof=dof, alpha=alpha),
     )
+
+
+def _satterthwaite(
+    spread: float, squares: tuple[float, float, float], shape: tuple[int, ...]
+) -> float:
+    cases, wordings = shape
+    dofs = cases - 1, wordings - 1, (cases - 1) * (wordings - 1)
+    return spread**2 / sum(square**2 / dof for square, dof in zip(squares, dofs, strict=True))

@@ -122,13 +122,12 @@ def paired_test(
 ) -> SignificanceResult:
     """Test whether paired differences lie below ``-margin`` on average, or above 0.
 
-    The t-test on residuals summed within units; with one case a unit it is Student's
-    paired t-test. Without any spread there is no t: then all units moved alike, and
-    the p is that of so many signs falling the same way, .5 ** units.
+    With one case a unit this is Student's paired t-test. Without any spread there is no t:
+    then the p is that of so many signs falling the same way, .5 ** units.
 
     Args:
-        differences: shape (n_cases,), current minus baseline, negative is worse, one entry
-            a case, already averaged over its trials.
+        differences: shape (n_cases,), current minus baseline, negative is worse, each
+            averaged over the trials of its case.
         units: the unit of each case, >= 2 effective units; a case each if not given.
         margin: >= 0, in the units of the differences.
         alpha: one-sided level of the interval, in (0, 0.5).
@@ -137,16 +136,12 @@ def paired_test(
         The result; its statistic is (mean + margin) / standard error.
 
     Source:
-        Student (1908), Biometrika 6, 1-25. Same estimator as scipy.stats.ttest_1samp
-        where each case is a unit.
+        Student (1908), Biometrika 6, 1-25. Same as scipy.stats.ttest_1samp for one case a unit.
     """
     found = unit_mean(differences, units)
     mean, error = found.mean, found.standard_error
     if not error:
-        zero, least = negligible(differences), 0.5**found.units
-        below = tails_without_spread(mean + margin, negligible=zero, least=least)
-        above = tails_without_spread(mean, negligible=zero, least=least)
-        return SignificanceResult(tails=Tails(worse=below.worse, better=above.better))
+        return _same_shift(found, margin=margin, zero=negligible(differences))
     t = (mean + margin) / error
     return SignificanceResult(
         tails=Tails(
@@ -158,3 +153,10 @@ def paired_test(
         standard_error=error,
         interval=student_interval(mean, error, dof=found.dof, alpha=alpha),
     )
+
+
+def _same_shift(found: UnitMean, *, margin: float, zero: float) -> SignificanceResult:
+    least = 0.5**found.units
+    below = tails_without_spread(found.mean + margin, negligible=zero, least=least)
+    above = tails_without_spread(found.mean, negligible=zero, least=least)
+    return SignificanceResult(tails=Tails(worse=below.worse, better=above.better))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from pytest_llmeval.stats.planning import selfcheck
 from pytest_llmeval.stats.planning.selfcheck import _differences, _t_alarms, self_check
 from pytest_llmeval.stats.significance.paired import paired_test
 
@@ -22,8 +23,9 @@ def test_a_steady_suite_cries_wolf_as_rarely_as_the_level_says() -> None:
     assert 0.03 < found.rate < 0.07
 
 
-def test_the_error_bar_is_that_of_so_many_deals() -> None:
-    found = self_check(suite(30, 6), deals=500)
+def test_the_error_bar_is_that_of_so_many_deals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selfcheck, "DEALS", 500)
+    found = self_check(suite(30, 6))
     assert found is not None
     ends = stats.binomtest(found.alarms, found.deals).proportion_ci(0.95, method="wilson")
     assert found.interval == pytest.approx((ends.low, ends.high))
@@ -94,9 +96,12 @@ def test_a_healthy_suite_that_looks_ill_is_dealt_again_5000_times() -> None:
         assert found.interval[0] <= 0.05
 
 
-def test_a_suite_that_is_ill_stays_ill_when_it_is_dealt_again() -> None:
+def test_a_suite_that_is_ill_stays_ill_when_it_is_dealt_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     # 8 cases of two draws each: so few outcomes that the t-test has .013 for .01
-    found = self_check([[1.0, 0.0]] * 8, alpha=0.01, deals=20_000)
+    monkeypatch.setattr(selfcheck, "DEALS", 20_000)
+    found = self_check([[1.0, 0.0]] * 8, alpha=0.01)
     assert found is not None
     assert (found.deals, found.interval[0] > 0.01) == (5000, True)
 
