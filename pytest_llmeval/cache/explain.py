@@ -88,11 +88,8 @@ def _cause(call: Call, store: Store, requests: Sequence[StoredRequest]) -> str:
 
 
 def _session_of(call: Call, store: Store) -> str | None:
-    for stored in store.rows(f"{call.key}/{call.slot}/*"):
-        reply = decode_or_none(stored.value)
-        if reply is not None and reply.draw == call.draw:
-            return reply.session
-    return None
+    replies = (decode_or_none(row.value) for row in store.rows(f"{call.key}/{call.slot}/*"))
+    return next((reply.session for reply in replies if reply and reply.draw == call.draw), None)
 
 
 class _Difference(NamedTuple):

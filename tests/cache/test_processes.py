@@ -345,6 +345,13 @@ def test_a_lock_that_a_thread_of_the_parent_held_is_free_in_a_forked_child(start
     assert start(FORK_WHILE_HELD).communicate(timeout=100)[0].strip() == "3 True False"
 
 
+def test_the_locks_of_a_forked_child_are_given_back_if_they_are_held() -> None:
+    held, free = locks.fork_safe_lock(), locks.fork_safe_lock()
+    held.acquire()
+    locks._free_locks()
+    assert (held.locked(), free.locked()) == (False, False)
+
+
 def test_a_lock_that_nobody_uses_any_more_is_forgotten() -> None:
     before = len(locks._freed_in_children)
     for _ in range(100):
