@@ -172,7 +172,7 @@ class Throttle:
     shared: SharedPace | None = None
     clock: Clock = field(default_factory=Clock)
     _providers: dict[tuple[str, str], ProviderThrottle] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=fork_safe_lock)
 
     def of(self, provider: str, origin: str) -> ProviderThrottle:
         """Return that of a provider."""

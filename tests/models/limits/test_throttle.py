@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_llmeval.cache import locks
 from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.limits.pace import PATIENCE
 from pytest_llmeval.models.limits.shared_pace import SharedPace
@@ -65,6 +66,16 @@ def test_providers_and_origins_do_not_wait_for_one_another(clock: Time) -> None:
     assert throttle.of("anthropic", "https://api.example").enter() == 0
     assert clock.slept == []
     assert provider_of(throttle).enter() == 60
+
+
+def test_a_forked_child_finds_a_provider_though_a_thread_of_the_parent_looks_for_one(
+    clock: Time,
+) -> None:
+    throttle = throttle_of(clock)
+    throttle._lock.acquire()  # by a thread of the parent
+    locks._free_locks()  # as a fork does in the child
+
+    assert provider_of(throttle).enter() == 0
 
 
 def test_all_who_come_wait_for_the_same_pause(clock: Time) -> None:
