@@ -62,7 +62,7 @@ def _llm_interception(pytestconfig: pytest.Config, _llm_models: ModelSession) ->
 
     engine = pytestconfig.pluginmanager.get_plugin("llmeval-engine")
     assert engine is not None  # noqa: S101 - it is what asked for this fixture
-    with inherited_by_threads(), _llm_models.intercepting(engine.asker):
+    with inherited_by_threads(), _llm_models.intercepting(engine.trial_to_charge):
         yield
 
 

@@ -29,7 +29,7 @@ from pytest_llmeval.engine.trial.replaced_parts import (
 from pytest_llmeval.engine.trial.shared_calls import IMPORTS, SharedCalls
 from pytest_llmeval.engine.trial.trial import TRIAL, RunningTrial
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.attribution import current_asker
+from pytest_llmeval.models.attribution import trial_to_charge
 from pytest_llmeval.models.base import CurrentTrial
 from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.records import Run
@@ -70,13 +70,13 @@ class EngineHooks:
         self._scheduler = scheduler
         self._shared = SharedCalls()
 
-    def asker(self) -> CurrentTrial | None:
+    def trial_to_charge(self) -> CurrentTrial | None:
         """Return the trial to charge for the current call, or None.
 
         A plugin may run all its coroutines in a context of long ago (anyio does); but a
         trial that such a plugin runs is alone.
         """
-        found, alone = current_asker(), self._scheduler.alone
+        found, alone = trial_to_charge(), self._scheduler.alone
         if alone is not None and isinstance(found, Ledger) and found.has_ended:
             return alone.ledger if alone.intercepts else None
         return found

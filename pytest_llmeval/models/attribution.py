@@ -1,7 +1,7 @@
-"""The trial on whose behalf the code asks that runs at the moment.
+"""Attribution of calls to the trial that makes them.
 
-It is not handed down, as an application's own clients know nothing of trials.
-What a trial starts asks for it too: tasks by their context, and threads and the work of a
+The trial is not handed down, as an application's own clients know nothing of trials. It is known
+to the tasks that a trial starts by their context, and to its threads and the work that it gives a
 ``ThreadPoolExecutor`` while ``inherited_by_threads`` lasts.
 """
 
@@ -21,41 +21,41 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_ASKER: ContextVar[CurrentTrial | None] = ContextVar("llmeval_asker", default=None)
+_TRIAL: ContextVar[CurrentTrial | None] = ContextVar("llmeval_trial_to_charge", default=None)
 
 
-def current_asker() -> CurrentTrial | None:
-    """Return who asks; None where what is asked is nobody's business."""
-    return _ASKER.get()
+def trial_to_charge() -> CurrentTrial | None:
+    """Return the trial to charge for the current call, or None."""
+    return _TRIAL.get()
 
 
 @contextmanager
-def asking(asker: CurrentTrial | None) -> Iterator[None]:
-    """Let what runs in here, in this thread or task, ask on this behalf."""
-    token = _ASKER.set(asker)
+def charging(trial: CurrentTrial | None) -> Iterator[None]:
+    """Charge a trial, or none, for the calls made in here, in this thread or task."""
+    token = _TRIAL.set(trial)
     try:
         yield
     finally:
-        _ASKER.reset(token)
+        _TRIAL.reset(token)
 
 
 @contextmanager
 def inherited_by_threads() -> Iterator[None]:
-    """Have a thread ask for whoever started it, and the work of a pool for who gave it."""
+    """Charge the calls of a thread, or of work for a pool, to the trial that began it."""
     from concurrent.futures import ThreadPoolExecutor
 
     start, submit = threading.Thread.start, ThreadPoolExecutor.submit
 
     def start_owned(thread: threading.Thread) -> None:
-        asker = current_asker()
-        if asker is not None:
-            thread.run = partial(_run, thread, thread.run, asker)  # type: ignore[method-assign]
+        trial = trial_to_charge()
+        if trial is not None:
+            thread.run = partial(_run, thread, thread.run, trial)  # type: ignore[method-assign]
         start(thread)
 
     def submit_owned(
         pool: ThreadPoolExecutor, function: Callable[..., T], /, *args: Any, **kwargs: Any
     ) -> Future[T]:
-        return submit(pool, _work, current_asker(), function, *args, **kwargs)
+        return submit(pool, _work, trial_to_charge(), function, *args, **kwargs)
 
     threading.Thread.start = start_owned  # type: ignore[method-assign,assignment]
     ThreadPoolExecutor.submit = submit_owned  # type: ignore[method-assign,assignment]
@@ -66,14 +66,14 @@ def inherited_by_threads() -> Iterator[None]:
         ThreadPoolExecutor.submit = submit  # type: ignore[method-assign]
 
 
-def _run(thread: threading.Thread, run: Callable[[], None], asker: CurrentTrial) -> None:
+def _run(thread: threading.Thread, run: Callable[[], None], trial: CurrentTrial) -> None:
     del thread.run  # a circle, once it runs
-    with asking(asker):
+    with charging(trial):
         run()
 
 
 def _work(
-    asker: CurrentTrial | None, function: Callable[..., T], /, *args: Any, **kwargs: Any
+    trial: CurrentTrial | None, function: Callable[..., T], /, *args: Any, **kwargs: Any
 ) -> T:
-    with asking(asker):
+    with charging(trial):
         return function(*args, **kwargs)

@@ -131,7 +131,7 @@ class CurrentTrial(Protocol):
         """Note that we did not let it ask: whatever it makes of that is no result."""
         ...
 
-    def note_unkept(self, request: str, /, *, lost: str) -> None:
+    def note_uncached(self, request: str, /, *, lost: str) -> None:
         """Note whether a request that is not kept got no reply, and why; "" if it got one."""
         ...
 

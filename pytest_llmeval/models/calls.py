@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytest_llmeval.cache.reply import Accepts, accept_any
 from pytest_llmeval.errors import BudgetExceeded, LLMEvalError, ProviderFailed
-from pytest_llmeval.models.attribution import asking
+from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.base import CurrentTrial
 from pytest_llmeval.models.reply_facts import sensible
 from pytest_llmeval.records import Call, Parameter, Slot
@@ -136,7 +136,7 @@ class CachedCalls:
         *,
         awaits: bool = False,
     ) -> StoredReply:
-        with asking(None):  # a model is not intercepted while it answers
+        with charging(None):  # a model is not intercepted while it answers
             return self._replies.pay(
                 request.key,
                 slot,

@@ -156,13 +156,17 @@ class ModelSession:
         return CachedCalls(trial, self.replies, aliases=self._settings.origin_aliases)
 
     @contextmanager
-    def intercepting(self, asker: Callable[[], CurrentTrial | None]) -> Iterator[None]:
-        """Keep what clients of the application ask on behalf of whom ``asker`` returns."""
+    def intercepting(self, trial_to_charge: Callable[[], CurrentTrial | None]) -> Iterator[None]:
+        """Keep what clients of the application ask.
+
+        Args:
+            trial_to_charge: returns the trial that asks; None where it is to be left alone.
+        """
         from pytest_llmeval.models.intercept import patch
         from pytest_llmeval.models.intercept.recognition import Recognition
 
         interception = patch.Interception(
-            asker,
+            trial_to_charge,
             calls_of=self.calls_of,
             retries=self.retries,
             recognition=Recognition(self._settings.intercept_hosts),

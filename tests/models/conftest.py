@@ -39,7 +39,7 @@ class CountingTrial:
         self.calls: list[Call] = []
         self.refusals: list[LLMEvalError] = []
         self.waits = 0
-        self.unkept: dict[str, str] = {}
+        self.uncached: dict[str, str] = {}
         self._taken: defaultdict[str, set[int]] = defaultdict(set)
 
     def slot(self, key: str) -> Slot:
@@ -55,8 +55,8 @@ class CountingTrial:
     def refuse(self, refusal: LLMEvalError) -> None:
         self.refusals.append(refusal)
 
-    def note_unkept(self, request: str, *, lost: str) -> None:
-        self.unkept[request] = lost
+    def note_uncached(self, request: str, *, lost: str) -> None:
+        self.uncached[request] = lost
 
     def wait(self, fn: Callable[[], T], *, serial: bool = False) -> T:
         self.waits += 1

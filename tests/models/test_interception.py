@@ -22,7 +22,7 @@ import pytest
 
 from pytest_llmeval.cache.replies import Answer
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.attribution import asking, current_asker, inherited_by_threads
+from pytest_llmeval.models.attribution import charging, inherited_by_threads, trial_to_charge
 from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.intercept import patch as intercept
 from pytest_llmeval.models.intercept.patch import Interception, intercepting
@@ -43,7 +43,7 @@ class Place:
     def __init__(self, session: Session, *, hosts: tuple[str, ...] = ()) -> None:
         self.notes: list[str] = []
         self.interception = Interception(
-            current_asker,
+            trial_to_charge,
             calls_of=session.calls,  # type: ignore[arg-type]  # of the one kind of trial that is here
             retries=session.models.retries,
             recognition=Recognition(hosts),
@@ -53,7 +53,7 @@ class Place:
     @contextmanager
     def trial(self, index: int = 0) -> Iterator[CountingTrial]:
         trial = CountingTrial(index)
-        with intercepting(self.interception), asking(trial):
+        with intercepting(self.interception), charging(trial):
             yield trial
 
 
@@ -403,7 +403,7 @@ def test_a_provider_that_fails_at_what_is_no_question_is_a_loss(
     with place.trial() as trial, contextlib.suppress(openai.APIError):
         asyncio.run(ask_async()) if is_async else ask()
 
-    assert trial.unkept == {"GET /v1/models": f"GET /v1/models: {reason}" if reason else ""}
+    assert trial.uncached == {"GET /v1/models": f"GET /v1/models: {reason}" if reason else ""}
 
 
 def test_an_sdk_does_not_try_again_what_took_too_long(
@@ -633,9 +633,9 @@ def test_identical_questions_at_once_are_different_draws(
 def askers_of(begin: Callable[[Callable[[], object]], object]) -> list[object]:
     """Who asked in what was begun for trial 0, then for 1, then for nobody."""
     seen: list[object] = []
-    for asker in (CountingTrial(0), CountingTrial(1), None):
-        with asking(asker):
-            begin(lambda: seen.append(getattr(current_asker(), "index", None)))
+    for trial in (CountingTrial(0), CountingTrial(1), None):
+        with charging(trial):
+            begin(lambda: seen.append(getattr(trial_to_charge(), "index", None)))
     return seen
 
 
@@ -669,7 +669,7 @@ def test_tasks_and_their_threads_ask_for_who_began_them() -> None:
 def test_a_loop_in_another_thread_asks_for_who_gave_it_the_work() -> None:
     loop = asyncio.new_event_loop()
     with inherited_by_threads():
-        with asking(CountingTrial(9)):
+        with charging(CountingTrial(9)):
             thread = threading.Thread(target=loop.run_forever)
             thread.start()
 

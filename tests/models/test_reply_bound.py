@@ -16,7 +16,7 @@ import httpx
 import httpx2
 import pytest
 
-from pytest_llmeval.models.attribution import asking, current_asker
+from pytest_llmeval.models.attribution import charging, trial_to_charge
 from pytest_llmeval.models.intercept.patch import Interception, intercepting
 from pytest_llmeval.models.intercept.recognition import Recognition
 from tests.models.conftest import CountingTrial, Session
@@ -58,7 +58,7 @@ def intercepted(
     library: Any, session: Session, trial: CountingTrial, server: OpenAIServer, *, is_async: bool
 ) -> object:
     interception = Interception(
-        current_asker,
+        trial_to_charge,
         calls_of=session.calls,  # type: ignore[arg-type]  # of the one kind of trial that is here
         retries=session.models.retries,
         recognition=Recognition(),
@@ -70,7 +70,7 @@ def intercepted(
         async with library.AsyncClient() as client:
             return await client.post(url, json=ASKED)
 
-    with intercepting(interception), asking(trial):
+    with intercepting(interception), charging(trial):
         if is_async:
             reply = asyncio.run(post())
         else:

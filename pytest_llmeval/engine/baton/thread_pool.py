@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from time import clock_gettime, monotonic  # by name: a test may mock those of the module
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from pytest_llmeval.models.attribution import asking
+from pytest_llmeval.models.attribution import charging
 
 if TYPE_CHECKING:
     from pytest_llmeval.engine.baton.trial_thread import TrialThread
@@ -97,7 +97,7 @@ class Threads:
             thread = self._idle.pop()
         except IndexError:
             thread = PooledThread(self._idle)
-            with asking(None):  # the thread is not for the trial that happens to need it first
+            with charging(None):  # the thread is not for the trial that happens to need it first
                 thread.start()
         thread.trial_thread = trial_thread
         thread.jobs.put(job)

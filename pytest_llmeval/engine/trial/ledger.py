@@ -42,8 +42,8 @@ class Ledger:
         self.wait = wait  # runs a function that waits for the outside
         self.wait_async = wait_async  # awaits it, or a coroutine of the loop
         self._calls: dict[tuple[str, Slot], Call] = {}
-        self._unkept: dict[str, str] = {}  # requests that got no reply, and why
-        self._has_unkept_reply = False
+        self._uncached: dict[str, str] = {}  # requests that got no reply, and why
+        self._has_uncached_reply = False
         self._taken: defaultdict[str, int] = defaultdict(int)
         self._given_back: defaultdict[str, list[int]] = defaultdict(list)
         self._lock = fork_safe_lock()  # an application may ask from threads of its own
@@ -66,8 +66,8 @@ class Ledger:
         two questions at once the first answer was taken.
         """
         lost = (*_lost(self.shared), *_lost(tuple(self._calls.values())))
-        unkept = next(iter(self._unkept.values()), "")
-        return next((call.reason or "no reply" for call in lost), unkept)
+        uncached = next(iter(self._uncached.values()), "")
+        return next((call.reason or "no reply" for call in lost), uncached)
 
     @property
     def cancelled_a_call(self) -> bool:
@@ -86,7 +86,7 @@ class Ledger:
             return ""
         if own:
             return own[0].reason or "no reply"
-        return "" if self._has_unkept_reply else next(iter(self._unkept.values()), "")
+        return "" if self._has_uncached_reply else next(iter(self._uncached.values()), "")
 
     def slot(self, key: str) -> Slot:
         """Take the next occurrence of a request in this trial."""
@@ -115,13 +115,13 @@ class Ledger:
         line = printable(str(refusal).partition("\n")[0])
         self.refusal = self.refusal or f"{type(refusal).__name__}: {line}"
 
-    def note_unkept(self, request: str, *, lost: str) -> None:
+    def note_uncached(self, request: str, *, lost: str) -> None:
         """Note that a request which is not kept got no reply; or that it did, asked again."""
-        self._unkept.pop(request, None)
+        self._uncached.pop(request, None)
         if lost:
-            self._unkept[request] = lost
+            self._uncached[request] = lost
         else:
-            self._has_unkept_reply = True
+            self._has_uncached_reply = True
 
     def end(self) -> None:
         """Forget the trial, which has ended; a thread of the test may still make calls."""

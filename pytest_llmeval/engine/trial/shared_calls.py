@@ -20,7 +20,7 @@ import pytest
 
 from pytest_llmeval.engine.trial.ledger import Ledger
 from pytest_llmeval.engine.trial.trial import RunningTrial
-from pytest_llmeval.models.attribution import asking, current_asker
+from pytest_llmeval.models.attribution import charging, trial_to_charge
 from pytest_llmeval.models.base import CurrentTrial
 from pytest_llmeval.records import Call
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.models.model_session import ModelSession
 
 IMPORTS = "llmeval-imports"
-Asker = Callable[[], CurrentTrial | None]
+Charged = Callable[[], CurrentTrial | None]
 
 
 class SharedCalls:
@@ -48,7 +48,7 @@ class SharedCalls:
             return
         ledger = self._of_fixtures[fixturedef] = Ledger.shared_by_trials()
         try:
-            with asking(ledger):
+            with charging(ledger):
                 yield
         finally:
             ledger.end()
@@ -65,7 +65,7 @@ class SharedCalls:
     @contextmanager
     def around(self, *, intercepts: bool) -> Iterator[None]:
         """Run a case: calls meanwhile that no trial is known to make belong to no case."""
-        with asking(self._elsewhere if intercepts else None):
+        with charging(self._elsewhere if intercepts else None):
             yield
 
     def new_calls(self) -> int:
@@ -85,10 +85,10 @@ class ImportHooks:
     """Intercept clients while a file is collected, where the ini file wants all intercepted.
 
     Args:
-        intercepting: stands between clients and the network, for those whom an asker names.
+        intercepting: stands between clients and the network, on behalf of the trial to charge.
     """
 
-    def __init__(self, intercepting: Callable[[Asker], AbstractContextManager[None]]) -> None:
+    def __init__(self, intercepting: Callable[[Charged], AbstractContextManager[None]]) -> None:
         self._intercepting = intercepting
         self._calls = 0
 
@@ -98,7 +98,7 @@ class ImportHooks:
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
         """Keep what is asked; counted anew for each file, as which others there are may change."""
         ledger = Ledger.shared_by_trials()
-        with self._intercepting(current_asker), asking(ledger):
+        with self._intercepting(trial_to_charge), charging(ledger):
             try:
                 return (yield)
             finally:
@@ -117,5 +117,5 @@ def intercept_imports(
     from pytest_llmeval.models.intercept.patch import check_seams
 
     check_seams()
-    hooks = ImportHooks(lambda asker: models(config).intercepting(asker))
+    hooks = ImportHooks(lambda charged: models(config).intercepting(charged))
     config.pluginmanager.register(hooks, IMPORTS)

@@ -28,7 +28,7 @@ from pytest_llmeval.engine.trial.outcome import (
     outcome,
     shown,
 )
-from pytest_llmeval.models.attribution import asking
+from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.http.masking import masked_urls
 from pytest_llmeval.records import PASS_METRIC, Outcome, Trial
 
@@ -197,7 +197,7 @@ class RunningTrial:
         )
 
     def _run(self) -> None:
-        with asking(self.ledger if self.intercepts else None):
+        with charging(self.ledger if self.intercepts else None):
             self._started = time.perf_counter()
             if self._passes("setup") and not self.item.config.getoption("setuponly", False):
                 self.left_setup = True

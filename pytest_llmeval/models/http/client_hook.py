@@ -190,14 +190,14 @@ def uncached(trial: CurrentTrial | None, request: Any) -> Iterator[Callable[...,
             status = response.status_code
             is_answer = status < HTTPStatus.BAD_REQUEST or status in ANSWERING_STATUSES
             is_lost = not is_answer and failure_of(status, read_error(body)) == "infrastructure"
-            trial.note_unkept(name, lost=f"{name}: HTTP {status}" if is_lost else "")
+            trial.note_uncached(name, lost=f"{name}: HTTP {status}" if is_lost else "")
         return response
 
     try:
         yield came
     except Exception as exc:
         if trial is not None:
-            trial.note_unkept(name, lost=f"{name}: {type(exc).__name__}")
+            trial.note_uncached(name, lost=f"{name}: {type(exc).__name__}")
         raise
 
 

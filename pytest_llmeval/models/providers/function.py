@@ -21,7 +21,7 @@ from typing import Any
 from pytest_llmeval.cache.key import canonical_request
 from pytest_llmeval.cache.replies import Answer, StoredReply
 from pytest_llmeval.errors import BudgetExceeded, ProviderFailed, SettingsError
-from pytest_llmeval.models.attribution import asking
+from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.base import Messages, Reply, Usage
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
 from pytest_llmeval.models.limits.budget import Bill
@@ -221,7 +221,7 @@ def _runner_on_this_loop() -> Run:
     import asyncio
 
     loop = asyncio.get_running_loop()
-    with asking(None):  # what it asks is the model's own affair
+    with charging(None):  # what it asks is the model's own affair
         context = copy_context()
     return lambda answer: context.run(asyncio.run_coroutine_threadsafe, answer, loop).result()
 

@@ -36,7 +36,7 @@ def test_a_success_is_handed_over_and_nothing_is_recorded(
 ) -> None:
     assert ask(session, trial) == []
     assert trial.calls == []
-    assert trial.unkept == {LIST: ""}
+    assert trial.uncached == {LIST: ""}
 
 
 @both
@@ -50,7 +50,7 @@ def test_a_provider_that_fails_is_a_loss_of_the_trial(
         ask(session, trial)
 
     assert caught.value.status_code == status
-    assert trial.unkept == {LIST: f"{LIST}: HTTP {status}"}
+    assert trial.uncached == {LIST: f"{LIST}: HTTP {status}"}
 
 
 @both
@@ -62,7 +62,7 @@ def test_a_lost_connection_is_a_loss_of_the_trial(
     with pytest.raises(openai.APIConnectionError):
         ask(session, trial)
 
-    assert trial.unkept == {LIST: f"{LIST}: RemoteProtocolError"}
+    assert trial.uncached == {LIST: f"{LIST}: RemoteProtocolError"}
 
 
 @pytest.mark.parametrize("status", [400, 404, 409])
@@ -74,7 +74,7 @@ def test_a_no_is_an_answer(
     with pytest.raises(openai.APIStatusError):
         ask(session, trial)
 
-    assert trial.unkept == {LIST: ""}
+    assert trial.uncached == {LIST: ""}
 
 
 def test_what_was_lost_and_then_came_is_no_loss(
@@ -86,7 +86,7 @@ def test_what_was_lost_and_then_came_is_no_loss(
 
     ask(session, trial)
 
-    assert trial.unkept == {LIST: ""}
+    assert trial.uncached == {LIST: ""}
 
 
 @both
