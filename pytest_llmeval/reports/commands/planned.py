@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_llmeval.gate.scoring import FunctionScores
@@ -23,19 +24,11 @@ def name_of(function: FunctionScores) -> str:
     return name if function.is_pass else f"{name} ({function.metric})"
 
 
-def plan_lines(
-    made: Plan,
-    *,
-    name: str,
-    mean: float,
-    calls: float,
-    sign: int,
-    log: bool = False,
-    alike: bool = True,
-) -> list[str]:
-    """Word a plan.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFunction:
+    """A plan for one test function, and what its words need beside it.
 
-    Args:
+    Attributes:
         made: the plan.
         name: of what was planned for.
         mean: of it now.
@@ -44,108 +37,106 @@ def plan_lines(
         log: the drops are of logarithms, where lower is better: they are told as factors.
         alike: the change is taken to act alike on all cases; else as unlike as one did.
     """
-    return [
-        *_now(made, name=name, mean=mean, sign=sign, log=log, alike=alike),
-        *_needed(made, calls),
-        *_curves(made, calls, log=log),
-    ]
 
+    made: Plan
+    name: str
+    mean: float
+    calls: float
+    sign: int
+    log: bool = False
+    alike: bool = True
 
-def _now(made: Plan, *, name: str, mean: float, sign: int, log: bool, alike: bool) -> Iterator[str]:
-    design = made.design
-    worse, share = f"a drop of {made.drop:g}", "loses the same share of its score"
-    after = mean + sign * made.drop
-    if log:
-        worse, share = f"a rise by a factor of {math.exp(made.drop):.3g}", "rises by one factor"
-        after = mean * math.exp(made.drop)
-    texts = [f"{each:.3g}" if log else f"{each:.3f}" for each in (mean, after)]
-    yield (
-        f"{name}: {words.counted(int(design.cases), 'case')} x "
-        f"{words.counted(int(design.current), 'repeat')}, baseline "
-        f"{words.counted(int(design.baseline), 'repeat')}, mean {texts[0]}"
-    )
-    if alike:
-        yield f"  if every case is asked anew, and each {share}:"
-    else:
-        spread = f"standard deviation {math.sqrt(design.components.between):.3f}"
-        spread += " of logarithms" if log else ""
-        yield f"  if every case is asked anew, and falls as unlike others as --like did ({spread}):"
-    yield f"  {worse} ({texts[0]} -> {texts[1]}) is found in {_percent(made.power)} of builds"
-    if made.smallest_drop is not None:
-        what = "factor" if log else "drop"
-        smallest = _drop(made.smallest_drop, log=log)
-        yield f"  the smallest {what} found in 80 % of builds is {smallest}"
-    if alike:
-        yield "  (holds if the change acts alike on all cases)"
-    if design.cases < FEWEST_FOR_T:
-        yield "  (with fewer than 6 cases the gate's test is an exact one, which finds less)"
+    def lines(self) -> list[str]:
+        """Word the plan."""
+        return [*self._now(), *self._needed(), *self._curves()]
 
-
-def _needed(made: Plan, calls: float) -> Iterator[str]:
-    design = made.design
-    yield f"  to find it in {_percent(made.wanted)} of builds:"
-    if made.power >= made.wanted:
-        yield "    this is enough"
-        return
-    if made.cases is None:
-        yield f"    more than a million cases of {words.counted(int(design.current), 'repeat')}"
-    else:
-        paid = _paid(made.cases * design.current, calls)
+    def _now(self) -> Iterator[str]:
+        made, design = self.made, self.made.design
+        worse, share = f"a drop of {made.drop:g}", "loses the same share of its score"
+        after = self.mean + self.sign * made.drop
+        if self.log:
+            worse, share = f"a rise by a factor of {math.exp(made.drop):.3g}", "rises by one factor"
+            after = self.mean * math.exp(made.drop)
+        texts = [f"{each:.3g}" if self.log else f"{each:.3f}" for each in (self.mean, after)]
         yield (
-            f"    {made.cases} cases of {words.counted(int(design.current), 'repeat')} "
-            f"({made.cases - int(design.cases)} more): {paid}"
+            f"{self.name}: {words.counted(int(design.cases), 'case')} x "
+            f"{words.counted(int(design.current), 'repeat')}, baseline "
+            f"{words.counted(int(design.baseline), 'repeat')}, mean {texts[0]}"
         )
-    yield _needed_repeats(made.repeats, made, calls=calls, where="here alone")
-    yield _needed_repeats(
-        made.repeats_on_both_sides, made, calls=calls, where="in the baseline too"
-    )
+        if self.alike:
+            yield f"  if every case is asked anew, and each {share}:"
+        else:
+            spread = f"standard deviation {math.sqrt(design.components.between):.3f}"
+            spread += " of logarithms" if self.log else ""
+            yield (
+                "  if every case is asked anew, and falls as unlike others as --like did "
+                f"({spread}):"
+            )
+        yield f"  {worse} ({texts[0]} -> {texts[1]}) is found in {_percent(made.power)} of builds"
+        if made.smallest_drop is not None:
+            what = "factor" if self.log else "drop"
+            smallest = self._drop(made.smallest_drop)
+            yield f"  the smallest {what} found in 80 % of builds is {smallest}"
+        if self.alike:
+            yield "  (holds if the change acts alike on all cases)"
+        if design.cases < FEWEST_FOR_T:
+            yield "  (with fewer than 6 cases the gate's test is an exact one, which finds less)"
 
+    def _needed(self) -> Iterator[str]:
+        made, design = self.made, self.made.design
+        yield f"  to find it in {_percent(made.wanted)} of builds:"
+        if made.power >= made.wanted:
+            yield "    this is enough"
+            return
+        if made.cases is None:
+            yield f"    more than a million cases of {words.counted(int(design.current), 'repeat')}"
+        else:
+            paid = self._paid(made.cases * design.current)
+            yield (
+                f"    {made.cases} cases of {words.counted(int(design.current), 'repeat')} "
+                f"({made.cases - int(design.cases)} more): {paid}"
+            )
+        yield self._needed_repeats(made.repeats, where="here alone")
+        yield self._needed_repeats(made.repeats_on_both_sides, where="in the baseline too")
 
-def _needed_repeats(repeats: int | None, made: Plan, *, calls: float, where: str) -> str:
-    cases = words.counted(int(made.design.cases), "case")
-    if repeats is None:
-        return f"    no number of repeats of {cases} does, {where}"
-    paid = _paid(repeats * made.design.cases, calls)
-    return f"    {words.counted(repeats, 'repeat')} of {cases}, {where}: {paid}"
+    def _needed_repeats(self, repeats: int | None, *, where: str) -> str:
+        cases = words.counted(int(self.made.design.cases), "case")
+        if repeats is None:
+            return f"    no number of repeats of {cases} does, {where}"
+        paid = self._paid(repeats * self.made.design.cases)
+        return f"    {words.counted(repeats, 'repeat')} of {cases}, {where}: {paid}"
 
+    def _drop(self, drop: float) -> str:
+        return words.factor(math.exp(drop)) if self.log else f"{drop:.3f}"
 
-def _drop(drop: float, *, log: bool) -> str:
-    return words.factor(math.exp(drop)) if log else f"{drop:.3f}"
+    def _curves(self) -> Iterator[str]:
+        unit = "calls" if self.calls else "trials"
+        made, design = self.made, self.made.design
+        for heading, rows, now in (
+            ("repeats", [(point.repeats, point) for point in made.by_repeats], design.current),
+            ("cases", [(int(point.cases), point) for point in made.by_cases], design.cases),
+        ):
+            marked = [self._row(number, point, now=now) for number, point in rows]
+            yield ""
+            smallest = "smallest factor" if self.log else "smallest drop"
+            shown = aligned([[heading, unit, "found", smallest, ""], *marked], left=0)
+            yield from (f"  {line}" for line in shown)
 
+    def _row(self, number: int, point: Point, *, now: float) -> list[str]:
+        bar = "#" * round(BAR * point.power)
+        return [
+            str(number),
+            str(round(point.calls * (self.calls or 1))),
+            _percent(point.power),
+            "" if point.smallest_drop is None else self._drop(point.smallest_drop),
+            f"{bar} <- now" if number == now else bar,
+        ]
 
-def _curves(made: Plan, calls: float, *, log: bool) -> Iterator[str]:
-    unit = "calls" if calls else "trials"
-    design = made.design
-    for heading, rows, now in (
-        ("repeats", [(point.repeats, point) for point in made.by_repeats], design.current),
-        ("cases", [(int(point.cases), point) for point in made.by_cases], design.cases),
-    ):
-        marked = [_row(number, point, calls=calls, now=now, log=log) for number, point in rows]
-        yield ""
-        smallest = "smallest factor" if log else "smallest drop"
-        yield from _indented([[heading, unit, "found", smallest, ""], *marked])
-
-
-def _indented(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield from (f"  {text}" for text in aligned(rows, left=0))
-
-
-def _row(number: int, point: Point, *, calls: float, now: float, log: bool) -> list[str]:
-    bar = "#" * round(BAR * point.power)
-    return [
-        str(number),
-        str(round(point.calls * (calls or 1))),
-        _percent(point.power),
-        "" if point.smallest_drop is None else _drop(point.smallest_drop, log=log),
-        f"{bar} <- now" if number == now else bar,
-    ]
-
-
-def _paid(trials: float, calls: float) -> str:
-    """Say what a run costs: in calls, or in trials where it is not known what they ask."""
-    if calls:
-        return words.counted(round(trials * calls), "call") + " a run"
-    return words.counted(round(trials), "trial") + " a run"
+    def _paid(self, trials: float) -> str:
+        """Say what a run costs: in calls, or in trials where it is not known what they ask."""
+        if self.calls:
+            return words.counted(round(trials * self.calls), "call") + " a run"
+        return words.counted(round(trials), "trial") + " a run"
 
 
 def _percent(chance: float) -> str:
