@@ -14,7 +14,7 @@ from pytest_llmeval.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """Everything that the section and the report files are made of.
+    """All the facts of which the section and the report files are made.
 
     Attributes:
         run: what was recorded; None if no eval trial finished.

@@ -65,12 +65,12 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def asks_only(config: pytest.Config) -> bool:
-    """Whether pytest was only asked to list or set something up, and will run no test."""
+    """Tell whether pytest was only asked to list or set something up, and will run no test."""
     return any(config.getoption(name, False) for name in _QUESTIONS)
 
 
 def check_questions(config: pytest.Config) -> None:
-    """Let no file and no variable turn a session that is to be judged into a mere question.
+    """Refuse an option that runs no test, if a file or a variable set it in a gated session.
 
     Raises:
         SettingsError: an option with which no test is run was set, but not typed.
@@ -168,7 +168,7 @@ def _checked(value: Any, source: str, option: Option) -> Any:
 
 
 def _directory(config: pytest.Config, named: str | None) -> Path:
-    """Tell where cache and runs live: where the user says, else see ``default_directory``."""
+    """Return the folder of cache and runs: the one that the user names, or the default."""
     if named is None:
         return default_directory(config.rootpath, has_ini=config.inipath is not None)
     is_typed = config.getoption("llm_dir", None) is not None

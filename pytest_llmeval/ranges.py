@@ -231,7 +231,7 @@ def hosts(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def check_margin(margin: float, *, target: float, given: bool, prefix: str) -> None:
-    """Refuse a margin that leaves nothing to be ruled out.
+    """Refuse a margin that is not below the target.
 
     Args:
         margin: the drop that is allowed.
@@ -279,7 +279,7 @@ def any_test(value: object) -> AnyTest:
 
 
 def check_test(test: AnyTest, *, margin: float, prefix: str) -> None:
-    """Refuse a margin beside a test that knows none.
+    """Refuse a margin together with a test that takes none.
 
     Args:
         test: the test that was chosen.

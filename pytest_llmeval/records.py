@@ -1,4 +1,4 @@
-"""The words that every room of the house shares: slots, calls, trials, runs.
+"""The records that all rooms share: slots, calls, trials, cases, runs.
 
 Plain frozen records without behaviour of their own, so that they can cross any
 border (a worker process, a file, a report) unharmed.
@@ -36,7 +36,7 @@ MOST_ERRORED = 0.05  # of the trials that ran; a single one is never too many
 
 
 class Outcome(StrEnum):
-    """How one trial ended."""
+    """The way one trial ended."""
 
     PASSED = "passed"
     MISSED = "missed"
@@ -52,7 +52,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Which draw of a request is meant.
+    """The place of a draw among all draws of a request.
 
     Attributes:
         trial: index of the trial that asks, from 0; None for a call made outside
@@ -70,7 +70,7 @@ class Slot:
 
     @classmethod
     def parse(cls, text: str) -> Slot:
-        """Read what ``str`` wrote.
+        """Read a slot that ``str`` wrote.
 
         Raises:
             ValueError: the text is no slot.
@@ -81,7 +81,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request of a trial and what became of it: one entry a slot.
+    """One request of a trial, and its outcome: one entry a slot.
 
     Attributes:
         key: sha256 of the canonical request, 64 hex digits.
@@ -123,7 +123,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slowdown:
-    """A provider asked us to slow down, and we did.
+    """A provider asked for fewer calls, and got them.
 
     Attributes:
         provider: first half of a model name.
@@ -172,7 +172,7 @@ def too_many_errored(errored: int, *, ran: int) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a session is.
+    """The progress of a session.
 
     Attributes:
         done: trials that ended, of ``total``.

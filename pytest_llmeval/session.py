@@ -1,7 +1,7 @@
-"""One session: what was collected, what ran, and the judgement at its end.
+"""One session: gather the trials that ran, record them as a run, and judge it at the end.
 
-Knows no pytest. The plugin hands in what the reports carried, whether they came from
-this process or from workers.
+Nothing of pytest is imported here. The plugin hands in the payloads of the reports, whether they
+came from this process or from workers.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ class EvalSession:
         self._taken_in: set[str] = set()  # ids of payloads
 
     def add(self, payload: Mapping[str, Any]) -> None:
-        """Take in what rode on the report of a case; a rerun replaces what was there.
+        """Take in the payload of a report; the trials of a rerun replace the earlier ones.
 
-        What came after the last report comes without a case. What was interrupted on its way
-        may come twice.
+        A payload that came after the last report has no case. After an interruption one may
+        come twice.
         """
         if payload["id"] in self._taken_in:
             return
@@ -92,7 +92,7 @@ class EvalSession:
         self._attempts += payload.get("attempts", 0)
 
     def _add_case(self, case: str, payload: Mapping[str, Any]) -> None:
-        # What was to be run again and did not end stays what it was.
+        # A trial that was to run again and did not end keeps its earlier outcome.
         trials = (*self._recorded.get(case, ()), *payload["trials"])
         known = {trial.index: trial for trial in trials}
         self._trials[case] = tuple(known[index] for index in sorted(known))
@@ -100,7 +100,7 @@ class EvalSession:
         self._serial[case] = payload["serial"]
 
     def record(self) -> None:
-        """Record what has ended, where nobody waits for a judgement."""
+        """Record the trials that have ended, without a judgement."""
         run = self._run()
         if run is not None:
             RunStore(self.settings.directory).save(run)

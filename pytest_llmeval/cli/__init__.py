@@ -1,4 +1,4 @@
-"""The command ``llmeval``: what can be done without a test session."""
+"""The command ``llmeval``, for all that needs no test session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ USAGE_ERROR = 4  # as pytest exits
 
 
 class _Door(click.Group):
-    """A group whose mistakes end as one line and the exit code that pytest has for them."""
+    """A group of commands: a mistake is one line and pytest's exit code for usage errors."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run a command and exit."""

@@ -43,7 +43,7 @@ def ranged(
     *,
     default_shown: str | None = None,
 ) -> Callable[[Any], Any]:
-    """Declare an option with a range, which pytest's own of that name may have too.
+    """Declare an option of a command whose value is checked.
 
     Args:
         name: without dashes.
@@ -180,7 +180,7 @@ def _recorded(
 
 
 def _split(reference: str) -> tuple[str, Selection | None]:
-    """Tell a run from the condition that is meant of it."""
+    """Split what was typed into the name of a run and a condition of it, if one is named."""
     name, separator, test = reference.partition("::")
     if not separator or Path(reference).is_file():
         return reference, None
@@ -195,6 +195,6 @@ def _position_notes(baseline: Run, candidate: Run) -> tuple[str, ...]:
 
 
 def echo(lines: Iterable[str]) -> None:
-    """Write lines to standard output; a file of others may have had a hand in them."""
+    """Write lines to standard output, made printable: they may quote files of others."""
     for line in lines:
         click.echo(printable(line))

@@ -60,7 +60,7 @@ def home_of(given: Path | None) -> Path:
 
 
 def _root(start: Path) -> tuple[Path, Path | None]:
-    """Find rootdir and ini file as a session without arguments does."""
+    """Find rootdir and ini file as a pytest session without arguments does."""
     folders = (start, *start.parents)
     files = [folder / name for folder in folders for name in INI_FILES]
     files = [file for file in files if file.is_file()]
@@ -76,7 +76,7 @@ def _is_ini(file: Path) -> bool:
 
 
 def _settings_of(file: Path) -> Mapping[str, object] | None:
-    """Read what an ini file says to pytest; None if nothing, or nothing that can be read."""
+    """Read pytest's part of an ini file; None if it has none, or cannot be read."""
     keys = INI_FILES[file.name] or ("pytest",)
     try:
         content = file.read_text(encoding="utf-8")

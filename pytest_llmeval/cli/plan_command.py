@@ -102,7 +102,7 @@ def plan_command(
 
 
 def _runs(reference: str | None, *, like: str | None, home: Path) -> tuple[Run, Run | None]:
-    """Find the run to plan with, and the one that tells how a change acts."""
+    """Find the run to plan with, and the one that shows the effect of a change."""
     store = RunStore(home)
     if reference is None and not store.files():
         raise click.UsageError(
@@ -170,7 +170,7 @@ def _recorded(function: FunctionScores, wanted: _Wanted, acted: ChangedCases | N
 def _components(
     function: FunctionScores, drop: float, acted: ChangedCases | None
 ) -> Components | str:
-    """Estimate how the scores vary; a text says why that cannot be done."""
+    """Estimate the variance of the scores; return a text that says why, if that is impossible."""
     from pytest_llmeval.stats.planning.suite_size import estimated_components, recorded_components
 
     if not function.samples:

@@ -109,7 +109,7 @@ def _look(repeats: int, arguments: Sequence[str], *, directory: Path | None) -> 
 
 
 def _run_to_its_end(command: Sequence[str]) -> tuple[int, str]:
-    """Run a command; Ctrl-C, which it gets too, leaves it the time to record its run."""
+    """Run a command to its end, also after Ctrl-C: it gets the signal too, and records its run."""
     with subprocess.Popen(  # noqa: S603 - the user's own pytest arguments
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
@@ -142,7 +142,7 @@ def _is_narrow(expected: ExpectedMean | None, width: float) -> bool:
 
 
 def _next(repeats: int, wider: Sequence[ExpectedMean | None], *, width: float, most: int) -> int:
-    """Go by the prediction, but at most double: the first looks know the spread badly."""
+    """Choose the next number of repeats: the predicted one, but at most twice as many."""
     from pytest_llmeval.stats.planning.expected import repeats_for_width
 
     needed = max(

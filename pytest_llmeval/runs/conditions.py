@@ -107,7 +107,7 @@ def gated_on(run: Run, *, metric: str | None, better: Better | None) -> Run:
 
 
 def recording(metric: str, baseline: Run, candidate: Run) -> tuple[Run, Run]:
-    """Leave out the functions of two runs that recorded a metric on neither side.
+    """Drop from two runs the functions that recorded a metric in neither.
 
     Args:
         metric: any; ``pass`` is one of every function.
@@ -127,7 +127,7 @@ def recording(metric: str, baseline: Run, candidate: Run) -> tuple[Run, Run]:
 
 
 def _function(run: Run, selection: Selection) -> str:
-    """Find the one function that is meant."""
+    """Find the one function of a run that a selection names."""
     functions = dict.fromkeys(case.function for case in run.cases)
     wanted = selection.function
     found = [name for name in functions if name == wanted or name.endswith(f"::{wanted}")]
@@ -144,7 +144,7 @@ def _function(run: Run, selection: Selection) -> str:
 
 
 def _rest_of(run: Run, function: str, selection: Selection) -> Mapping[str, str]:
-    """Tell what is left of the parameters of each case of a condition, by the case's id."""
+    """Return the remaining parameters of each case of a condition, by the case's id."""
     ids = [case.id for case in run.cases if case.function == function]
     rests: dict[str, str] = {}
     owners: dict[str, str] = {}
@@ -169,7 +169,7 @@ def _rest_of(run: Run, function: str, selection: Selection) -> Mapping[str, str]
 
 
 def _without(parameters: str, part: str) -> str | None:
-    """Take a condition out of joined ids, None if it is not in them."""
+    """Remove a condition from joined ids of parameters; None if it is not in them."""
     if "*" in part:
         before, _, after = part.partition("*")
         fits = parameters.startswith(before) and parameters.endswith(after)

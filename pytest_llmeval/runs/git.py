@@ -1,4 +1,4 @@
-"""Git, asked in a process of its own: which commit this is, and which one a name means.
+"""Questions to git, which runs as a process: the current commit, and the commit of a name.
 
 Nothing here changes a repository, takes a lock, or lets a name become an option.
 """
@@ -106,7 +106,7 @@ def read_state(folder: Path) -> GitState:
 
 
 def _hidden(top: Path) -> tuple[str, ...]:
-    """List the tracked files of which status says nothing, whatever is in them."""
+    """List the tracked files whose changes ``git status`` does not show."""
     # "S name" is skip-worktree, lower case assume-unchanged
     tagged = _names(top, "ls-files", "-v", "--recurse-submodules")
     return tuple(
@@ -249,7 +249,7 @@ def unknown_files(files: Iterable[Path], *, top: Path | None) -> tuple[str, ...]
 
 
 def _places_of(folder: Path, *, top: Path) -> Iterator[Path]:
-    """Give the links on the way to a folder, then where it lies: itself, or a repository within."""
+    """Yield the links on the way to a folder, then its place: itself, or a repository around it."""
     seen: set[Path] = set()
     todo = [folder]
     while todo:
@@ -301,7 +301,7 @@ def _names(top: Path, command: str, *arguments: str, given: str | None = None) -
 
 
 def _git(folder: Path, *arguments: str, given: str | None = None) -> _Answer:
-    """Run git in a folder, on what is given to it; raises OSError if it cannot be run."""
+    """Run git in a folder with some standard input; raise OSError if it cannot be run."""
     program = shutil.which("git")
     if program is None:
         raise FileNotFoundError("not installed, or not on the PATH")

@@ -1,4 +1,4 @@
-"""Baselines under the names that their tests have now, as ``llm_renamed`` tells them."""
+"""Rename the cases of a baseline to their names of today, as ``llm_renamed`` says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Completing the last run: which of its trials stand, and which are run again."""
+"""Complete the last run: keep its good trials and run the errored ones again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Retry:
     def recorded(self) -> dict[str, tuple[Trial, ...]]:
         """Every trial of the run, by case.
 
-        What they paid was paid in their own session, so here it counts as replayed.
+        Their calls were paid for in an earlier session, so in this one they count as replayed.
         """
         found: dict[str, list[Trial]] = {}
         for trial in self.run.trials:
@@ -49,7 +49,7 @@ class Retry:
 
     @property
     def taken_over(self) -> Run:
-        """The run as it stands: nothing of it was paid for here."""
+        """The whole run, its calls as replayed ones: this session paid for none of them."""
         trials = (trial for case in self.run.cases for trial in self.recorded.get(case.id, ()))
         return replace(self.run, trials=tuple(trials), attempts=0)
 
@@ -70,7 +70,7 @@ class Retry:
         return sum(case.repeats for case in self.run.cases) - standing
 
     def check_cases(self, cases: Sequence[Case]) -> None:
-        """Hold the cases that were collected against those of the run.
+        """Check that the collected cases are those of the run.
 
         Raises:
             SettingsError: they are not the same ones.
@@ -108,7 +108,7 @@ class Retry:
 def find_retry(
     store: RunStore, *, git: GitState, root: str, selection: Sequence[str], model: str | None
 ) -> Retry:
-    """Find the newest run, and make sure that its trials fit what stands here.
+    """Find the newest run, and check that it has this commit, selection and model.
 
     Args:
         store: where runs are kept.

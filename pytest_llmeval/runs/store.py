@@ -35,17 +35,17 @@ def new_run_id(now: datetime) -> str:
 
 
 def is_run_id(text: str) -> bool:
-    """Whether the text is of the form of a run id."""
+    """Tell whether a text has the form of a run id."""
     return re.fullmatch(RUN_ID, text) is not None
 
 
 def dated_ahead(run_id: str) -> bool:
-    """Whether a run id tells a time that is still to come, by more than clocks differ."""
+    """Tell whether the time in a run id lies in the future by more than clocks differ."""
     return run_id[:15] > f"{datetime.now(UTC) + CLOCKS_DIFFER:%Y%m%dT%H%M%S}"
 
 
 def ahead(run_id: str) -> str:
-    """Say of a run that its time is still to come."""
+    """Write that the time of a run lies in the future."""
     return f"dated {run_id[:4]}-{run_id[4:6]}-{run_id[6:8]}, ahead of this machine's clock"
 
 
@@ -55,7 +55,7 @@ def first_of(names: Sequence[str]) -> str:
 
 
 def refuse_tracked(directory: Path, *, git: GitState) -> None:
-    """Take nothing from a store that a commit can write to.
+    """Refuse a store whose files are tracked by git, since a commit could have made them.
 
     Args:
         directory: ``.llmeval``.
@@ -117,7 +117,7 @@ class RunStore:
         self.folder = directory / "runs"
 
     def save(self, run: Run) -> Path:
-        """Record a run, durably and under a name of its own.
+        """Write a run to a file of its own, durably.
 
         Returns:
             The run file.
@@ -181,7 +181,7 @@ class RunStore:
         return self.files().get(run_id)
 
     def newest(self, *, excluding: Collection[str] = ()) -> FoundRun | None:
-        """Read the newest run of whatever commit and kind.
+        """Read the newest run of any commit and kind.
 
         Args:
             excluding: ids of runs that do not count, such as the session's own.

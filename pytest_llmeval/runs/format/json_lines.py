@@ -23,7 +23,7 @@ Line = Mapping[str, object]
 
 
 class Malformed(ValueError):
-    """A line, or a file of lines, is not what the format says."""
+    """A line, or a file of lines, that does not fit the format."""
 
 
 def dump_line(line: Line) -> bytes:
@@ -230,7 +230,7 @@ def record(
 
 
 def _of_type(hint: Any, *, may_be_null: bool) -> Converter[Any]:
-    """Choose the converter of a type; one that is left out where it is None is never null."""
+    """Choose the converter of a type; an optional field is left out of a file, and never null."""
     if hint in _OF_TYPE:
         return _OF_TYPE[hint]
     origin, arguments = get_origin(hint), get_args(hint)

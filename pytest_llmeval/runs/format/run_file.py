@@ -1,4 +1,4 @@
-"""Run files: gzip JSONL, written whole or not at all, read back exactly or refused in words."""
+"""Run files: gzip JSONL, written completely or not at all, and checked when they are read."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def read_run_header(path: Path) -> RunHeader:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BufferedIOBase]:
-    """Open a run file; whatever is wrong with it ends as one sentence."""
+    """Open a run file; turn every fault of it into an error of one sentence."""
     try:
         with gzip.open(path) as file:
             yield file

@@ -1,6 +1,6 @@
-"""The lines of a run file: the first tells everything about a run but its trials, then one a trial.
+"""The lines of a run file: a header with all of a run but its trials, then a line a trial.
 
-Whoever looks for a run reads the first line alone; the format is told in docs/run-format.md.
+A lookup reads the header alone. docs/run-format.md describes the format.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FULL_HASH = r"[0-9a-f]{40}(?:[0-9a-f]{24})?"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUse:
-    """What the calls of a run that asked for one model sum up to.
+    """The calls of a run to one model, summed up.
 
     Attributes:
         model: the model asked for; None where a request named none.
@@ -55,7 +55,7 @@ class ModelUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHeader:
-    """What the first line tells.
+    """The first line of a run file.
 
     Attributes:
         run: the run without its trials.
@@ -77,7 +77,7 @@ class RunHeader:
 
     @property
     def ran(self) -> int:
-        """How many trials were not skipped."""
+        """The number of trials that were not skipped."""
         return self.trials - self.skipped
 
     @property
@@ -87,11 +87,11 @@ class RunHeader:
 
 
 class NewerSchema(Malformed):
-    """The file is in a format that came after this version."""
+    """The file was written by a later version, in another format."""
 
 
 def model_uses(trials: Iterable[Trial]) -> tuple[ModelUse, ...]:
-    """Sum up which models were asked, who answered, where, and with which parameters."""
+    """Sum up the calls of trials by the model that was asked."""
     calls_of: dict[str | None, list[Call]] = {}
     for trial in trials:
         for call in trial.calls:

@@ -1,1 +1,1 @@
-"""From a name to a recorded run."""
+"""Find recorded runs by what a user names."""

@@ -87,7 +87,7 @@ class Trail:
 def find_by_name(
     reference: str, *, store: RunStore, git: GitState, excluding: Collection[str] = ()
 ) -> Baseline | None:
-    """Find the run that a name means by itself; None if it may be a commit's name.
+    """Find a run by its own name: a file, ``last`` or a run id; None for all other names.
 
     A file is meant by a name that looks like a path. By any other it is meant only where
     nothing else has that name, since a file of a commit must not take a branch's place.
@@ -122,7 +122,7 @@ def find_by_name(
 
 
 def found_as(run: FoundRun, reference: str, *, how: How, distance: int = 0) -> Baseline:
-    """Say of a run by which name, and how, it was found."""
+    """Note of a run by which name, and how, it was found."""
     return Baseline(
         run=run.run,
         path=run.path,

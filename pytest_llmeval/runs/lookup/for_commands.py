@@ -1,4 +1,4 @@
-"""Recorded runs for the command: there is no session, so a run stands for itself."""
+"""Find the runs that a command names, without a session to compare them with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recorded run that a session is held against."""
+"""Find the recorded run that a session is compared with."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def _option(reference: str) -> str:
 
 
 def _leads_nowhere(reference: str, what: str, *, todo: str) -> BaselineError:
-    """Word the error for a name that is no use, now or ever.
+    """Make the error for a name that leads to no commit.
 
     Not ``BaselineNotFound``: ``--llm-on-missing=warn`` is for a first run without a
     baseline. It must not let a mistyped name or a cut-off history pass ungated.
@@ -38,13 +38,13 @@ def _not_found(reference: str, what: str, *, todo: str) -> BaselineNotFound:
 
 
 def no_run(folder: Path) -> BaselineNotFound:
-    """Say that ``last`` names nothing."""
+    """Make the error for ``last`` without any run."""
     what = f"no run is recorded in {_shown(folder)}."
     return _not_found("last", what, todo="Record one:  pytest")
 
 
 def no_repository(reference: str, *, git: GitState) -> BaselineError:
-    """Say that no ref can be looked up here."""
+    """Make the error for a ref without a repository to look it up in."""
     return _leads_nowhere(
         reference,
         f"no file and no recorded run has that name, and no git ref can be looked up: "
@@ -54,7 +54,7 @@ def no_repository(reference: str, *, git: GitState) -> BaselineError:
 
 
 def unknown(reference: str, *, top: Path, shallow: bool) -> BaselineError:
-    """Say that nothing has the name, and which names are like it."""
+    """Make the error for an unknown name, with the names that are like it."""
     what = "no file, run id, commit, branch or tag has that name, here or at origin."
     if shallow:
         return _leads_nowhere(reference, f"{what} This clone is shallow.", todo=DEEPEN)
@@ -66,7 +66,7 @@ def unknown(reference: str, *, top: Path, shallow: bool) -> BaselineError:
 
 
 def unrelated(reference: str, *, shallow: bool) -> BaselineError:
-    """Say that the name leads to another history than HEAD's."""
+    """Make the error for a history that is not HEAD's."""
     what = "it has no common ancestor with HEAD"
     if shallow:
         return _leads_nowhere(reference, f"{what} in this shallow clone.", todo=DEEPEN)
@@ -75,14 +75,14 @@ def unrelated(reference: str, *, shallow: bool) -> BaselineError:
 
 
 def unlike(reference: str, what: str) -> BaselineUnlike:
-    """Say what makes the run one of something else."""
+    """Make the error for a run of another folder or of other tests."""
     return BaselineUnlike(f"{_option(reference)}: {what}.\n       Record one that fits:  pytest")
 
 
 def nothing_recorded(
     reference: str, trail: Trail, *, search: Search, git: GitState, folder: Path
 ) -> BaselineError:
-    """Say that no commit on the trail has a run that will do, and how to record one."""
+    """Make the error for commits without a suitable run; it says how to record one."""
     wanted, ancestors = trail.commits[0], len(trail.commits) - 1
     what = f"no complete run recorded for {reference}"
     if not trail.exact:
@@ -103,7 +103,7 @@ def nothing_recorded(
 
 
 def _to_be_seen(unseen: Sequence[str], *, git: GitState) -> str:
-    """Say what to do before a run is recorded, or that will be passed over for the same files."""
+    """List what to do before recording, so that the new run is not passed over likewise."""
     hidden = [name for name in dict.fromkeys(unseen) if name in git.hidden]
     untracked = [name for name in dict.fromkeys(unseen) if name not in git.hidden]
     steps = []

@@ -1,4 +1,4 @@
-"""The runs of one commit after another, until one will do as a baseline; and if not, why not."""
+"""Search commits, one after the other, for a run that suits as a baseline."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MENTIONED = 3
 
 
 class _Rank(NamedTuple):
-    """How well a run stands for its commit, the most important first; the lowest is best.
+    """The rank of a run among those of its commit; the lowest is best.
 
     Attributes:
         models: 0 if it asked the same ones, 1 these and others, 2 other ones.
@@ -39,7 +39,7 @@ class _Rank(NamedTuple):
 
 
 class Search:
-    """One look through the store for a run that fits, and what it had to leave aside.
+    """A search for a suitable run, with notes of the runs that it passed over.
 
     Attributes:
         passed_over: sentences about runs that would not do, of commits that have no run that will.
@@ -56,7 +56,7 @@ class Search:
         models: frozenset[str] | None = None,
         excluding: Collection[str] = (),
     ) -> None:
-        """Say what a run has to fit.
+        """Take the properties that a run must have.
 
         Args:
             store: where runs are kept.
@@ -75,13 +75,13 @@ class Search:
         self.unlike: str | None = None
 
     def mentioned(self) -> list[str]:
-        """Return the first sentences about what was passed over, and how many there are more."""
+        """Return the first notes of runs that were passed over, and the number of the others."""
         more = len(self.passed_over) - MENTIONED
         shown = self.passed_over[:MENTIONED]
         return [*shown, f"passed over: {more} more"] if more > 0 else shown
 
     def unlikeness(self, run: Run) -> str | None:
-        """Say what makes a run one of something else, None if it is alike."""
+        """Name the property by which a run does not fit this session; None if it fits."""
         if run.root != self._root:
             return f"it was recorded with rootdir {run.root!r}, this session has {self._root!r}"
         if not covers(run.selection, narrow=self._selection):
@@ -91,7 +91,7 @@ class Search:
         return None
 
     def best_at(self, commit: str) -> FoundRun | None:
-        """Read the best run of a commit that is complete, clean and alike, if it has one."""
+        """Read the best run of a commit that is complete, clean and fits, if it has one."""
         listing = self._store.at_commit(commit)
         self.passed_over += listing.notes
         runs = tuple(r for r in listing.runs if r.header.run.id not in self._excluding)
@@ -155,7 +155,7 @@ class Search:
 
 
 def shortcomings(run: Run, *, trials: int) -> tuple[str, ...]:
-    """List what bars a run, of which the header will do, from standing for its commit."""
+    """List the reasons why a run, of which the header is enough, cannot stand for its commit."""
     found = []
     if run.unseen:
         found.append(f"dirty: git did not look at {first_of(run.unseen)}")
@@ -173,13 +173,13 @@ def shortcomings(run: Run, *, trials: int) -> tuple[str, ...]:
 
 
 def peculiarities(run: Run, *, trials: int) -> tuple[str, ...]:
-    """List what is to be said of a run that was named: its shortcomings, and what it covers."""
+    """List the shortcomings of a run that was named, and the part of the tests that it covers."""
     found = shortcomings(run, trials=trials)
     return (*found, f"of {_selected(run.selection)} alone") if run.selection else found
 
 
 def covers(wide: Sequence[str], *, narrow: Sequence[str]) -> bool:
-    """Tell whether a selection has all that another one has; the empty one has everything.
+    """Tell whether a selection contains another one; the empty one contains everything.
 
     Each path of the narrow one must lie below one of the wide one. As options only leave
     tests out, those of the wide one must all be in the narrow one too.

@@ -156,7 +156,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 class _Reader:
-    """Gathers the rows of one condition, and refuses what is no score.
+    """Gathers the rows of one condition; a value that is no score is an error.
 
     Attributes:
         clusters: label of each case that has one.

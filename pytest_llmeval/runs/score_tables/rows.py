@@ -33,7 +33,7 @@ Row = tuple[int, Sequence[object]]
 
 
 def has_ending(path: Path, endings: Sequence[str] = ENDINGS) -> bool:
-    """Whether a file is named like a table."""
+    """Tell whether a file has the name of a table."""
     return path.name.lower().endswith(tuple(endings))
 
 
@@ -51,7 +51,7 @@ def read_columns(path: Path) -> tuple[str, ...]:
 
 
 def read_rows(path: Path, columns: Sequence[str | None], *, needed: int) -> Iterator[Row]:
-    """Read some columns of every row, keeping none.
+    """Yield some columns of every row.
 
     Args:
         path: a file with one of ``ENDINGS``.
@@ -116,7 +116,7 @@ def _objects(path: Path, file: IO[str]) -> Iterator[tuple[int, dict[str, object]
 
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[str]]:
-    """Open a table; whatever is wrong with the file ends as one sentence."""
+    """Open a table; turn every fault of the file into an error of one sentence."""
     try:
         with _text_of(path) as file:
             yield file

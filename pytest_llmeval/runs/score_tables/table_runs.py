@@ -1,4 +1,4 @@
-"""From score tables to the runs that the gate takes."""
+"""Make runs of score tables, for the gate."""
 
 from __future__ import annotations
 
