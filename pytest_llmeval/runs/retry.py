@@ -50,8 +50,7 @@ class Retry:
     @property
     def taken_over(self) -> Run:
         """The whole run, its calls as replayed ones: this session paid for none of them."""
-        trials = (trial for case in self.run.cases for trial in self.recorded.get(case.id, ()))
-        return replace(self.run, trials=tuple(trials), attempts=0)
+        return replace(self.run, trials=tuple(map(_taken_over, self.run.trials)), attempts=0)
 
     @property
     def unfinished(self) -> tuple[Case, ...]:
