@@ -28,6 +28,7 @@ from pytest_llmeval.options import (
 if TYPE_CHECKING:
     from pytest_llmeval.engine.workers import ReportHooks
     from pytest_llmeval.judgement import Judgement
+    from pytest_llmeval.records import Run
     from pytest_llmeval.runs.retry import Retry
     from pytest_llmeval.session import EvalSession
     from pytest_llmeval.settings import Settings
@@ -266,21 +267,15 @@ class SessionHooks:
         items: list[pytest.Item],
         left_out: Sequence[pytest.Item],
     ) -> None:
-        from pytest_llmeval.engine.earlier_runs import (
-            refuse_foreign_runs,
-            refuse_tracked_runs,
-            source_of_forecast,
-        )
+        from pytest_llmeval.engine.earlier_runs import refuse_untrusted_runs
         from pytest_llmeval.engine.install import install
         from pytest_llmeval.engine.run_header import Choice
         from pytest_llmeval.engine.workers import report_hooks
-        from pytest_llmeval.reports.forecast import forecast
         from pytest_llmeval.reports.progress_line import progress_line
 
         config, settings = self._config, self._settings
         if not self._asks_only:
-            refuse_foreign_runs(config, settings)
-            refuse_tracked_runs(config, settings)
+            refuse_untrusted_runs(config, settings)
         opening = install(
             session,
             items,
@@ -296,11 +291,15 @@ class SessionHooks:
         )
         self._reports = report_hooks(config, settings)
         if self._retry is None and not self._is_worker and not self._asks_only:
-            baseline = None if self._session is None else self._session.baseline
-            source, is_known = source_of_forecast(self._settings, baseline)
-            self._forecast = forecast(
-                opening, source, settings=self._settings, is_baseline=is_known
-            )
+            self._foretell(opening)
+
+    def _foretell(self, opening: Run) -> None:
+        from pytest_llmeval.engine.earlier_runs import source_of_forecast
+        from pytest_llmeval.reports.forecast import forecast
+
+        baseline = None if self._session is None else self._session.baseline
+        run, is_known = source_of_forecast(self._settings, baseline)
+        self._forecast = forecast(opening, run, settings=self._settings, is_baseline=is_known)
 
     def _set_status(self, session: pytest.Session, judgement: Judgement) -> None:
         """Turn a green session red; pytest's own verdicts 1 to 5 stand.

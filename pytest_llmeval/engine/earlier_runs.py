@@ -33,12 +33,13 @@ def refuse_foreign_runs(config: pytest.Config, settings: Settings) -> None:
         refuse_foreign(settings.directory, rootpath=config.rootpath)
 
 
-def refuse_tracked_runs(config: pytest.Config, settings: Settings) -> None:
-    """Take nothing from a store that a commit can write to.
+def refuse_untrusted_runs(config: pytest.Config, settings: Settings) -> None:
+    """Take nothing from a store that a stranger, or a commit, can write to.
 
     Raises:
-        SettingsError: git tracks runs or replies.
+        SettingsError: the folder is a stranger's, or git tracks runs or replies.
     """
+    refuse_foreign_runs(config, settings)
     refuse_tracked(settings.directory, git=git_state(config))
 
 

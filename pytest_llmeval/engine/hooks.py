@@ -52,9 +52,9 @@ class EngineHooks:
     def __init__(
         self,
         opening: Run,
-        *,
         runners: Sequence[CaseRunner],
         scheduler: Scheduler,
+        *,
         models: ModelSession,
         exclusive: Collection[str],
     ) -> None:

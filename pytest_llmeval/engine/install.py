@@ -27,7 +27,8 @@ from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.http.masking import masked_logs
 from pytest_llmeval.models.model_session import ModelSession
-from pytest_llmeval.records import Progress, Run, Trial
+from pytest_llmeval.records import Progress, Run
+from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.settings import Settings
 
 INTERCEPTION = "_llm_interception"
@@ -48,13 +49,7 @@ def install(
 ) -> Run:
     """Make every item under the marker run its trials; return the run that begins.
 
-    Args:
-        session: the session, after collection.
-        items: its items; those that are not run again are taken out where a run is completed.
-        settings: of the session.
-        models: all that the session holds of models.
-        choice: how the items were chosen.
-        wording: puts progress into a line.
+    Items that are not run again are taken out of ``items`` where a run is completed.
 
     Raises:
         SettingsError: an item or a setting is impossible, or this pytest lacks a private part
@@ -66,37 +61,40 @@ def install(
     session.config.add_cleanup(masking.close)
     evals = [read_marker(item, settings) for item in items if MARKER in item.keywords]
     if any(spec.intercept for spec in evals):
-        from pytest_llmeval.models.intercept.patch import check_seams
-        from pytest_llmeval.models.intercept.recognition import check_keys
-
-        check_seams()
-        check_keys()
+        _check_interception()
     cases = [spec.case for spec in evals]
     opening = open_run(session.config, cases, rules=settings.gate, choice=choice)
     if choice.retry is not None:
         evals = unfinished(session.config, items, evals, retry=choice.retry)
     if evals:
-        missing = missing_parts(session, evals[0].item)
-        if missing:
-            raise SettingsError(
-                f"pytest {pytest.__version__} is not supported: {', '.join(missing)} moved. "
-                f"Install a supported one: {SUPPORTED}"
-            )
+        _require_parts(session, evals[0].item)
         abilities = find_abilities(session)
-        standing = choice.retry.standing if choice.retry else {}
-        trials = _trials_of(evals, settings, abilities, standing=standing)
+        trials = _trials_of(evals, settings, abilities, retry=choice.retry)
         scheduler = _scheduler(session, trials, settings, abilities)
         _show_progress(session.config, scheduler, list(trials.values()), wording=wording)
-        hooks = EngineHooks(
-            opening,
-            runners=_runners(trials, scheduler),
-            scheduler=scheduler,
-            models=models,
-            exclusive=EXCLUSIVE_FIXTURES.union(abilities.exclusive, settings.serial_fixtures),
-        )
         models.notes += _notes(session.config, trials, abilities)
+        exclusive = EXCLUSIVE_FIXTURES.union(abilities.exclusive, settings.serial_fixtures)
+        runners = _runners(trials, scheduler)
+        hooks = EngineHooks(opening, runners, scheduler, models=models, exclusive=exclusive)
         session.config.pluginmanager.register(hooks, "llmeval-engine")
     return opening
+
+
+def _check_interception() -> None:
+    from pytest_llmeval.models.intercept.patch import check_seams
+    from pytest_llmeval.models.intercept.recognition import check_keys
+
+    check_seams()
+    check_keys()
+
+
+def _require_parts(session: pytest.Session, item: pytest.Function) -> None:
+    missing = missing_parts(session, item)
+    if missing:
+        raise SettingsError(
+            f"pytest {pytest.__version__} is not supported: {', '.join(missing)} moved. "
+            f"Install a supported one: {SUPPORTED}"
+        )
 
 
 def _trials_of(
@@ -104,9 +102,10 @@ def _trials_of(
     settings: Settings,
     abilities: Abilities,
     *,
-    standing: Mapping[str, Sequence[Trial]],
+    retry: Retry | None,
 ) -> dict[pytest.Item, CaseTrials]:
     session = evals[0].item.session
+    standing = {} if retry is None else retry.standing
     one = "concurrency 1" if settings.concurrency == 1 else ""
     everywhere = serial_session(session.config) or one or abilities.serial
     alone = (*settings.serial_fixtures, *abilities.exclusive)

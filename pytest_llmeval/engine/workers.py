@@ -53,7 +53,7 @@ class ReportHooks:
         """Give payloads that workers sent that no report carried here, also at their ends."""
         yield from list(self.arrived.values())
         for node in self.nodes:
-            yield from map(received, output_of(node).get(_UNREPORTED, ()))
+            yield from map(read_payload, output_of(node).get(_UNREPORTED, ()))
 
     @property
     def usage_error(self) -> str:
@@ -88,7 +88,7 @@ class ReportHooks:
         """Write a report as what a worker, or a plugin that keeps a log, can send."""
         data = yield
         if hasattr(report, "llm_eval"):
-            data["llm_eval"] = sendable(report.llm_eval)
+            data["llm_eval"] = payload_lines(report.llm_eval)
         return data
 
     @pytest.hookimpl(wrapper=True)
@@ -96,7 +96,7 @@ class ReportHooks:
         """Read what a worker sent."""
         report = yield
         if hasattr(report, "llm_eval"):
-            payload = received(report.llm_eval)
+            payload = read_payload(report.llm_eval)
             report.llm_eval = self.arrived[payload["id"]] = payload
         return report
 
@@ -130,7 +130,7 @@ def send_usage_error(config: pytest.Config, error: SettingsError) -> None:
 
 def send_unreported(config: pytest.Config, payloads: Iterable[Payload]) -> None:
     """Send at the end of a worker what no report carried."""
-    worker_output(config).setdefault(_UNREPORTED, []).extend(map(sendable, payloads))
+    worker_output(config).setdefault(_UNREPORTED, []).extend(map(payload_lines, payloads))
 
 
 def send_files(config: pytest.Config) -> None:
@@ -157,7 +157,7 @@ def report_hooks(config: pytest.Config, settings: Settings) -> ReportHooks:
     return hooks
 
 
-def sendable(payload: Payload) -> Any:
+def payload_lines(payload: Payload) -> Any:
     """Write a payload as JSON can: execnet sends no enum and no tuple subclass."""
     lines = dict(payload)
     if "trials" in payload:
@@ -169,8 +169,8 @@ def sendable(payload: Payload) -> Any:
     return json.loads(json.dumps(lines))
 
 
-def received(lines: Payload) -> Payload:
-    """Read what ``sendable`` put."""
+def read_payload(lines: Payload) -> Payload:
+    """Read what ``payload_lines`` put."""
     payload = dict(lines)
     if "trials" in lines:
         functions = {lines["case"]: lines["function"]}
