@@ -24,7 +24,7 @@ from pytest_llmeval.models.limits.budget import Budget
 from pytest_llmeval.models.limits.deadline import Deadline, TimeLimit
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.models.limits.retries import RetryPolicy
-from pytest_llmeval.models.limits.shared_pace import SharedPace
+from pytest_llmeval.models.limits.shared_file import SharedFile
 from pytest_llmeval.models.limits.spending import journal_of
 from pytest_llmeval.models.limits.throttle import Clock, Throttle
 from pytest_llmeval.models.providers.trial_models import AsyncTrialModel, TrialModel
@@ -247,7 +247,7 @@ def _retry_policy(settings: Settings, processes: int, worker: str, clock: Clock)
     throttle = Throttle(
         ceiling=settings.concurrency,
         processes=processes,
-        shared=SharedPace(directory, session) if processes > 1 else None,
+        shared=SharedFile(directory, "pace", session) if processes > 1 else None,
         clock=clock,
     )
     # A worker goes by its name, not by its number: the only one may be killed, and another

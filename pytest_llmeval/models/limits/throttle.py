@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.limits.pace import Pace
-from pytest_llmeval.models.limits.shared_pace import Refusal, SharedPace
+from pytest_llmeval.models.limits.shared_file import SharedFile
 from pytest_llmeval.records import Slowdown
 
 DEFAULT_CEILING = 32
@@ -114,25 +116,14 @@ class ProviderThrottle:
             self._times += halved
             self._lowest = min(self._lowest, self._pace.limit)
             self._seconds += pause - before
-        shared = self._throttle.shared
-        if shared is not None and (halved or pause > before):
-            shared.post(
-                Refusal(
-                    provider=self.provider,
-                    origin=self._origin,
-                    started=started,
-                    now=now,
-                    pause=pause,
-                )
-            )
+        if halved or pause > before:
+            self._throttle.tell(self.provider, self._origin, started, now, pause)
 
-    def hear(self, refusal: Refusal) -> None:
-        """Take in what another worker was told."""
+    def hear(self, started: float, now: float, pause: float) -> None:
+        """Take in that a worker's call which set off then was refused then, and for how long."""
         with self._changed:
-            if refusal.now <= self._clock.now():  # else of a session before the machine started
-                self._pace.on_throttled(
-                    refusal.now, started=refusal.started, retry_after=refusal.pause
-                )
+            if now <= self._clock.now():  # else of a session before the machine started
+                self._pace.on_throttled(now, started=started, retry_after=pause)
                 self._lowest = min(self._lowest, self._pace.limit)
 
     def take_slowdown(self) -> Slowdown | None:
@@ -163,13 +154,14 @@ class Throttle:
     Attributes:
         ceiling: the most calls in flight to one provider, over all processes.
         processes: how many share that.
-        shared: by which they hear of one another, None if there is but one.
+        shared: the file by which they hear of one another, None if there is but one. Whatever
+            goes wrong with it, each still has its own pace.
         clock: how to pass the time.
     """
 
     ceiling: int = DEFAULT_CEILING
     processes: int = 1
-    shared: SharedPace | None = None
+    shared: SharedFile | None = None
     clock: Clock = field(default_factory=Clock)
     _providers: dict[tuple[str, str], ProviderThrottle] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=fork_safe_lock)
@@ -179,11 +171,17 @@ class Throttle:
         with self._lock:
             return self._of(provider, origin)
 
-    def listen(self, shared: SharedPace) -> None:
+    def tell(self, *refusal: str | float) -> None:
+        """Tell the other workers; on a disk that cannot be written they find out themselves."""
+        if self.shared is not None:
+            with contextlib.suppress(OSError):
+                self.shared.append(*refusal)
+
+    def listen(self, shared: SharedFile) -> None:
         """Have every provider's hear what other workers were told."""
-        with self._lock:
-            for refusal in shared.news():
-                self._of(refusal.provider, refusal.origin).hear(refusal)
+        with self._lock, contextlib.suppress(OSError):
+            for provider, origin, started, now, pause in _refusals(shared.unread()):
+                self._of(provider, origin).hear(started, now, pause)
 
     def take_slowdowns(self) -> list[Slowdown]:
         """Sum up how providers slowed us down since the last time."""
@@ -204,3 +202,11 @@ class Throttle:
         if key not in self._providers:
             self._providers[key] = ProviderThrottle(self, provider, origin)
         return self._providers[key]
+
+
+def _refusals(entries: list[list[Any]]) -> Iterator[tuple[str, str, float, float, float]]:
+    """Yield provider, origin, and the moments and the pause of what workers were told."""
+    for entry in entries:
+        with contextlib.suppress(ValueError, TypeError):  # not one of ours
+            provider, origin, started, now, pause = entry
+            yield str(provider), str(origin), float(started), float(now), float(pause)

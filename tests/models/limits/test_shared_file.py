@@ -1,13 +1,107 @@
 from __future__ import annotations
 
+import multiprocessing
 import os
 import time
 from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.models.limits.shared_file import DAY
+from pytest_llmeval.models.limits.shared_file import DAY, SharedFile
 from pytest_llmeval.models.limits.spending import journal_of, note_end
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "not yet made"
+
+
+@pytest.fixture
+def path(directory: Path) -> Path:
+    return directory / "pace" / "session.jsonl"
+
+
+def shared_file(directory: Path) -> SharedFile:
+    return SharedFile(directory, "pace", "session")
+
+
+def test_others_read_each_entry_once(directory: Path) -> None:
+    reader, writer = shared_file(directory), shared_file(directory)
+    writer.append(1)
+    writer.append(2)
+
+    assert reader.unread() == [[1], [2]]
+    assert reader.unread() == []
+    writer.append(3)
+    assert reader.unread() == [[3]]
+
+
+def test_without_a_file_there_is_no_entry(directory: Path) -> None:
+    assert shared_file(directory).unread() == []
+    assert not directory.exists()
+
+
+def test_a_line_in_the_making_is_read_when_it_is_whole(directory: Path, path: Path) -> None:
+    reader = shared_file(directory)
+    shared_file(directory).append(1)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-2])
+    assert reader.unread() == []
+
+    path.write_bytes(whole)
+    assert reader.unread() == [[1]]
+
+
+def test_a_file_that_was_removed_begins_anew(directory: Path) -> None:
+    reader, writer = shared_file(directory), shared_file(directory)
+    for number in range(3):
+        writer.append(number)
+    reader.unread()
+    writer.remove()
+    writer.remove()
+    writer.append(4)
+
+    assert reader.unread() == [[4]]
+
+
+def test_it_keeps_out_of_git_and_leaves_no_folder(directory: Path, path: Path) -> None:
+    shared_file(directory).append("entry")
+    assert (directory / ".gitignore").read_text() == "*\n"
+    assert path.exists()
+
+    shared_file(directory).remove()
+    assert [entry.name for entry in directory.iterdir()] == [".gitignore"]
+
+
+def test_only_its_owner_may_read_it(directory: Path, path: Path) -> None:
+    shared_file(directory).append("entry")
+
+    assert os.stat(path).st_mode & 0o077 == 0  # noqa: PTH116
+
+
+@pytest.mark.parametrize("line", [b"", b"{", b'{"a": 1}', b"\xff", b"1"])
+def test_a_line_that_is_no_list_is_skipped(directory: Path, path: Path, line: bytes) -> None:
+    shared_file(directory).append(1)
+    path.write_bytes(line + b"\n" + path.read_bytes())
+
+    assert shared_file(directory).unread() == [[1]]
+
+
+def append_many(directory: Path) -> None:
+    writer = shared_file(directory)
+    for number in range(200):
+        writer.append(number)
+
+
+def test_processes_that_write_at_once_lose_no_line(directory: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=append_many, args=(directory,)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+
+    assert len(shared_file(directory).unread()) == 400
 
 
 def test_the_processes_of_a_session_read_the_same(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from pytest_llmeval.cache import locks
 from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.limits.pace import PATIENCE
-from pytest_llmeval.models.limits.shared_pace import SharedPace
+from pytest_llmeval.models.limits.shared_file import SharedFile
 from pytest_llmeval.models.limits.throttle import Clock, ProviderThrottle, Throttle
 from pytest_llmeval.records import Slowdown
 from tests.models.conftest import Time
@@ -180,7 +180,9 @@ class TestWorkers:
     @pytest.fixture
     def pair(self, clock: Time, tmp_path: Path) -> tuple[Throttle, Throttle]:
         first, second = (
-            throttle_of(clock, ceiling=16, processes=2, shared=SharedPace(tmp_path, "session"))
+            throttle_of(
+                clock, ceiling=16, processes=2, shared=SharedFile(tmp_path, "pace", "session")
+            )
             for _ in range(2)
         )
         return first, second
@@ -229,6 +231,29 @@ class TestWorkers:
         clock.slept.clear()
 
         assert provider_of(pair[1]).enter() == 0
+
+    @pytest.mark.parametrize("entry", [[1], ["a", "b", "c", "d", "e"], [1, 2, 3, 4, 5, 6]])
+    def test_an_entry_that_is_not_ours_is_skipped(
+        self, tmp_path: Path, pair: tuple[Throttle, Throttle], entry: list[object]
+    ) -> None:
+        SharedFile(tmp_path, "pace", "session").append(*entry)
+        provider_of(pair[0]).throttled(0, retry_after=30)
+
+        assert provider_of(pair[1]).enter() == 30
+
+    def test_an_endless_pause_can_be_told(self, pair: tuple[Throttle, Throttle]) -> None:
+        provider_of(pair[0]).throttled(0, retry_after=float("inf"))
+
+        assert provider_of(pair[1]).enter() is None
+
+    def test_a_disk_that_cannot_be_written_is_no_failure(self, clock: Time, path: Path) -> None:
+        path.parent.write_text("")
+        nowhere = SharedFile(path.parents[1], "pace", "session")
+        alone = throttle_of(clock, ceiling=16, processes=2, shared=nowhere)
+
+        provider_of(alone).throttled(0, retry_after=30)
+        assert provider_of(alone).enter() == 30
+        alone.close()
 
     def test_nothing_is_left_behind(self, path: Path, pair: tuple[Throttle, Throttle]) -> None:
         provider_of(pair[0]).throttled(0, retry_after=30)
