@@ -10,12 +10,12 @@ from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Fact, RuledOutBy, Verdict, Why
 from pytest_llmeval.gate.scoring import FunctionScores, Side, records, score
 from pytest_llmeval.gate.significance import (
-    BY_SPREAD,
     FEWEST_UNITS_FOR_T,
     Significance,
     are_enough,
     sample_of,
 )
+from pytest_llmeval.ranges import MARGIN_TESTS
 from pytest_llmeval.records import (
     MEASURED_METRICS,
     Outcome,
@@ -126,7 +126,7 @@ def cannot_test(
         if repeats is None:
             return Decision(7, Fact(Why.ONE_UNIT, (cases,)))
         return Decision(7, Fact(Why.ONE_UNIT_FEW_REPEATS, (cases, fewest)))
-    if pairing.test not in BY_SPREAD:
+    if pairing.test not in MARGIN_TESTS:
         unfit = TESTS[pairing.test].why_not(sample_of(pairing))
         return Decision(4, Fact(Why.DOES_NOT_FIT, (pairing.test, unfit))) if unfit else None
     return None

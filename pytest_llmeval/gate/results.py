@@ -10,27 +10,11 @@ from typing import Literal
 
 from pytest_llmeval.gate.draws import ChangeKind
 from pytest_llmeval.gate.scoring import Scale, Scored, TrialCounts
+from pytest_llmeval.ranges import AnyTest
 from pytest_llmeval.records import Better
 
 Interval = tuple[float, float]
-Method = Literal[
-    "paired-t",
-    "log-ratio",
-    "crossed",
-    "sign-flip",
-    "mcnemar",
-    "mcnemar-exact",
-    "mcnemar-mid-p",
-    "same-shift",
-    "exact-within-case",
-    "whole-repeats",
-    "welch",
-    "cmh",
-    "chi-square",
-    "chi-square-plain",
-    "two-proportion-z",
-    "none",
-]
+Method = Literal[AnyTest, "crossed", "same-shift", "whole-repeats", "none"]
 RuledOutBy = Literal["interval", "smallest_drop", "share"]
 # the rows of the decision table in which something was compared
 COMPARED = range(6, 12)

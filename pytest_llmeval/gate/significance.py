@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Interval, Method
-from pytest_llmeval.ranges import FixedTest, GateTest
+from pytest_llmeval.ranges import MARGIN_TESTS, FixedTest
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.significance.crossed import FEWEST_WORDINGS, crossed_test
 from pytest_llmeval.stats.significance.exact import (
@@ -30,8 +30,6 @@ FEWEST_UNITS_FOR_T = 6
 FEWEST_TOPICS = 2
 # of scores that are no hits and misses, just for show: 9999 shuffles of a case take .2 ms
 MOST_CASES_SPLIT = 200
-# those that look at means and their spread, which is what an interval has
-BY_SPREAD: tuple[GateTest, ...] = ("paired-t", "log-ratio")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +78,7 @@ def tied_repeats(pairing: Pairing) -> CaseScores | None:
     """
     if pairing.are_units or pairing.whole_units >= FEWEST_UNITS_FOR_T:
         return None
-    if pairing.test not in BY_SPREAD and not pairing.is_one_unit:
+    if pairing.test not in MARGIN_TESTS and not pairing.is_one_unit:
         return None
     return None if pairing.identical_repeats else pairing.whole_repeats
 
@@ -106,7 +104,7 @@ def significance(pairing: Pairing, *, repeats: CaseScores | None, rules: GateRul
     if pairing.are_units and (fewer or _is_worth_showing(pairing)):
         within = exact_within_case(pairing.samples, sign=pairing.sign)
     test = pairing.test
-    table = wording_table(pairing) if test in BY_SPREAD else None
+    table = wording_table(pairing) if test in MARGIN_TESTS else None
     if table is not None:
         found = _by_wordings(table, pairing, rules=rules)
     elif test in get_args(FixedTest):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_llmeval.gate.results import Comparison, FunctionComparison, Method, Verdict
 from pytest_llmeval.gate.scoring import bare
@@ -16,7 +16,13 @@ from pytest_llmeval.reports.reasons import why_failed, worded
 from pytest_llmeval.reports.table import aligned
 from pytest_llmeval.reports.words import mean_cell
 from pytest_llmeval.runs.lookup.baseline import Baseline
+from pytest_llmeval.settings import GateRules
 
+_COLUMNS = (
+    *("test function", "asked anew", "baseline", "here", "difference", "interval", "p"),
+    *("could catch", "verdict"),
+)
+_COLUMNS_OF_ANCHOR = ("test function", "baseline", "here", "difference", "p", "verdict")
 _LISTED_CASES = 3
 _LISTED_LOST = 20
 _NAME_WIDTH = 12
@@ -47,9 +53,11 @@ _WHY_REDRAWN: Mapping[CacheMode, str] = {
 
 def gated_lines(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
     """Word a comparison."""
+    assert judgement.baseline is not None  # noqa: S101 - a comparison has one
+    rules = judgement.settings.gate
     yield Line()
-    yield from _table(judgement, comparison)
-    yield from _scope(judgement, comparison)
+    yield from _table(judgement.baseline, comparison, _COLUMNS, rules)
+    yield from _scope(comparison, rules)
     for function in comparison.functions:
         yield from _about(judgement, function)
     yield from _ungated(comparison)
@@ -60,28 +68,18 @@ def gated_lines(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
             "no request matched the baseline's: does the prompt contain a date or a random id?",
             YELLOW,
         )
-    why = why_failed(comparison, strict=judgement.settings.gate.strict)
+    why = why_failed(comparison, rules)
     if why:
         yield Line(why, RED)
 
 
-def anchored_lines(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
+def anchored_lines(anchor: Baseline, comparison: Comparison, rules: GateRules) -> Iterator[Line]:
     """Word the comparison with the anchor: a shorter table, and what fails in it."""
-    assert judgement.anchor is not None  # noqa: S101 - a comparison has one
-    heading = ["test function", _column(judgement.anchor), "here", "difference", "p", ""]
-    rows = [_row(function) for function in comparison.functions]
-    short = [[row[0], *row[2:5], row[6], row[8]] for row in rows]
-    texts = aligned([heading, *short])
-    yield Line(texts[0], BOLD)
-    for text, function in zip(texts[1:], comparison.functions, strict=True):
-        yield Line(text, _style(function.verdict))
-    for function in comparison.functions:
-        if function.fails:
-            rules = judgement.settings.gate
-            yield Line(f"against the anchor: {words.sentence(function, rules)}", RED)
-    why = why_failed(comparison, strict=judgement.settings.gate.strict)
-    if why:
-        yield Line(f"against the anchor: {why}", RED)
+    yield from _table(anchor, comparison, _COLUMNS_OF_ANCHOR, rules)
+    failing = [one for one in comparison.functions if one.fails]
+    for text in (*(words.sentence(one, rules) for one in failing), why_failed(comparison, rules)):
+        if text:
+            yield Line(f"against the anchor: {text}", RED)
 
 
 def _column(baseline: Baseline) -> str:
@@ -103,71 +101,72 @@ def _is_one_run(judgement: Judgement) -> bool:
     return run is not None and baseline is not None and run.id == baseline.run.id
 
 
-def _table(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
-    assert judgement.baseline is not None  # noqa: S101 - a comparison has one
-    level = 1 - 2 * judgement.settings.gate.alpha
-    heading = ["test function", "asked anew", _column(judgement.baseline)]
-    heading += ["here", "difference", f"{level:.0%} CI", "p", "could catch", ""]
-    texts = aligned([heading, *map(_row, comparison.functions)])
+def _table(
+    baseline: Baseline, comparison: Comparison, columns: Sequence[str], rules: GateRules
+) -> Iterator[Line]:
+    titles = {
+        "verdict": "",
+        "baseline": _column(baseline),
+        "interval": f"{1 - 2 * rules.alpha:.0%} CI",
+    }
+    heading = [titles.get(column, column) for column in columns]
+    cells = [_cells(function) for function in comparison.functions]
+    texts = aligned([heading, *([row[column] for column in columns] for row in cells)])
     yield Line(texts[0], BOLD)
     for text, function in zip(texts[1:], comparison.functions, strict=True):
         yield Line(text, _style(function.verdict))
 
 
-def _row(function: FunctionComparison) -> list[str]:
+def _cells(function: FunctionComparison) -> dict[str, str]:
+    """Write the cells of a row, by column."""
+    effect, evidence = function.effect, function.evidence
     log = function.scale == "log" or function.metric in MEASURED_METRICS
-    same_replies = words.scored_otherwise(function)  # chance has no part in it
 
     def cell(value: float | None, *, signed: bool = False) -> str:
         if value is None:
             return ""
         return f"{value:.3g}" if log else words.number(value, signed=signed)
 
-    same = function.effect.changed_kinds.get("score", 0)
-    improved = function.verdict is Verdict.IMPROVED
-    p = function.evidence.p_improved_adjusted if improved else function.evidence.p_adjusted
-    interval = ""
-    if (
-        function.evidence.interval is not None
-        and function.effect.method != "none"
-        and not same_replies
-    ):
-        interval = words.interval(function.evidence.interval, function.evidence.ratio_interval)
-    difference = cell(function.effect.difference, signed=True)
-    drop = cell(function.evidence.smallest_detectable_drop)
-    if function.effect.method != "none" and not drop:
-        drop = "none"
-    if log and function.evidence.ratio is not None:
-        difference = words.factor(function.evidence.ratio)
-        drop = words.detectable_factor(function) or drop
-    return [
-        words.label(function),
-        f"{function.effect.changed - same}/{function.effect.cases}"
-        if function.effect.cases
-        else "",
-        mean_cell(function.effect.baseline_mean, function.effect.baseline_mean_interval, log=log),
-        mean_cell(function.effect.mean, function.effect.mean_interval, log=log),
-        difference,
-        interval,
-        "" if p is None or same_replies else words.p_value(p),
-        "" if same_replies else drop,
-        words.VERDICTS[function.verdict],
-    ]
+    difference = cell(effect.difference, signed=True)
+    interval, p, drop = "", "", cell(evidence.smallest_detectable_drop)
+    if log and evidence.ratio is not None:
+        difference = words.factor(evidence.ratio)
+        drop = words.detectable_factor(function)
+    if words.scored_otherwise(function):  # chance has no part in it
+        drop = ""
+    elif effect.method != "none":
+        drop = drop or "none"
+        if evidence.interval is not None:
+            interval = words.interval(evidence.interval, evidence.ratio_interval)
+        p = words.p_value(words.p_adjusted(function))
+    asked_anew = effect.changed - effect.changed_kinds.get("score", 0)
+    return {
+        "test function": words.label(function),
+        "asked anew": f"{asked_anew}/{effect.cases}" if effect.cases else "",
+        "baseline": mean_cell(effect.baseline_mean, effect.baseline_mean_interval, log=log),
+        "here": mean_cell(effect.mean, effect.mean_interval, log=log),
+        "difference": difference,
+        "interval": interval,
+        "p": p,
+        "could catch": drop,
+        "verdict": words.VERDICTS[function.verdict],
+    }
 
 
-def _scope(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
-    rules = judgement.settings.gate
-    family = max((function.evidence.family_size for function in comparison.functions), default=0)
+def _scope(comparison: Comparison, rules: GateRules) -> Iterator[Line]:
+    functions = comparison.functions
+    family = max((function.evidence.family_size for function in functions), default=0)
     parts = []
     if family > 1:
         parts.append(f"p: {words.shared(family, rules)}, the intervals are not corrected")
     parts += words.scope(comparison)
-    if any(function.effect.mean_interval for function in comparison.functions):
+    if any(function.effect.mean_interval for function in functions):
         parts.append(f"beside a mean: its own {1 - 2 * rules.alpha:.0%} CI, which tests nothing")
-    for function in comparison.functions:
-        if function.partial:
-            have = f"{function.effect.cases} of {function.effect.baseline_cases}"
-            parts.append(f"partial: {have} cases of {words.label(function)}")
+    parts += [
+        f"partial: {one.effect.cases} of {one.effect.baseline_cases} cases of {words.label(one)}"
+        for one in functions
+        if one.partial
+    ]
     if parts:
         yield Line(" · ".join(parts))
     yield from (Line(f"note: {worded(note)}", YELLOW) for note in comparison.notes)

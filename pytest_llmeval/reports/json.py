@@ -12,7 +12,6 @@ from typing import Any
 from pytest_llmeval.errors import CAP_REASON
 from pytest_llmeval.gate.results import (
     CaseComparison,
-    Comparison,
     FunctionComparison,
     FunctionDescription,
 )
@@ -52,15 +51,17 @@ def _document(judgement: Judgement) -> dict[str, Any]:
     comparison = judgement.comparison
     prices = Prices(judgement.settings.prices)
     verdict = "could_not_judge" if judgement.could_not_judge else "not_gated"
+    why = unjudgeable(judgement.could_not_judge)
     functions: list[dict[str, Any]] = [_description(d) for d in judgement.descriptions]
     if comparison is not None:
         verdict = str(comparison.verdict)
+        why = why or why_failed(comparison, judgement.settings.gate)
         functions = [_function(function) for function in comparison.functions]
     return {
         "schema_version": SCHEMA_VERSION,
         "verdict": verdict,
         "fails": judgement.fails,
-        "why": unjudgeable(judgement.could_not_judge) or _why(judgement, comparison),
+        "why": why,
         "settings": asdict(judgement.settings.gate),
         "run": None if judgement.run is None else _run(judgement.run, prices),
         "baseline": _baseline(judgement.baseline, judgement.run, prices=prices),
@@ -73,11 +74,6 @@ def _document(judgement: Judgement) -> dict[str, Any]:
     }
 
 
-def _why(judgement: Judgement, comparison: Comparison | None) -> str:
-    strict = judgement.settings.gate.strict
-    return "" if comparison is None else why_failed(comparison, strict=strict)
-
-
 def _anchor(judgement: Judgement, prices: Prices) -> dict[str, Any] | None:
     """Tell of the second comparison what is told of the first."""
     anchored = judgement.anchored
@@ -86,7 +82,7 @@ def _anchor(judgement: Judgement, prices: Prices) -> dict[str, Any] | None:
     return {
         "verdict": str(anchored.verdict),
         "fails": anchored.fails,
-        "why": _why(judgement, anchored),
+        "why": why_failed(anchored, judgement.settings.gate),
         "baseline": _baseline(judgement.anchor, judgement.run, prices=prices),
         "functions": [_function(function) for function in anchored.functions],
     }

@@ -6,12 +6,8 @@ from collections.abc import Mapping
 
 from pytest_llmeval.gate.results import Comparison, Fact, Verdict, Why
 from pytest_llmeval.gate.scoring import bare
-from pytest_llmeval.records import (
-    COST_METRIC,
-    MEASURED_METRICS,
-    SECONDS_METRIC,
-    TOKENS_METRIC,
-)
+from pytest_llmeval.records import COST_METRIC, MEASURED_METRICS, SECONDS_METRIC, TOKENS_METRIC
+from pytest_llmeval.settings import GateRules
 
 _AGAIN = "run again, only what got no reply is asked anew"
 _UNIT = (
@@ -108,7 +104,7 @@ def _how_to_have(metric: str) -> str:
     return f"{_NEEDS[metric]}, and trials that did not crash"
 
 
-def why_failed(comparison: Comparison, *, strict: bool) -> str:
+def why_failed(comparison: Comparison, rules: GateRules) -> str:
     """Say why a whole comparison fails, whatever its functions say; "" if it does not."""
     if comparison.compared_nothing:
         verdicts = [one.verdict for one in comparison.functions]
@@ -127,7 +123,7 @@ def why_failed(comparison: Comparison, *, strict: bool) -> str:
     }
     if partial:
         missing.append(f"partial: {', '.join(partial.values())}")
-    if missing and strict:
+    if missing and rules.strict:
         return f"{'; '.join(missing)} (--llm-strict)"
     if not comparison.not_run:
         return ""

@@ -52,7 +52,7 @@ def section(judgement: Judgement) -> list[Line]:
         lines.append(Line(f"could not judge: {unjudgeable(judgement.could_not_judge)}", RED))
     if judgement.anchor is not None and judgement.anchored is not None:
         lines += [Line(), *map(Line, baseline_lines(judgement.anchor, side="anchor"))]
-        lines += anchored_lines(judgement, judgement.anchored)
+        lines += anchored_lines(judgement.anchor, judgement.anchored, judgement.settings.gate)
     if judgement.path is not None and judgement.run is not None:
         lines.append(Line(_recorded(judgement.run)))
     return lines
@@ -117,8 +117,7 @@ def failure_line(judgement: Judgement) -> str:
         return f"llm evals: {judgement.unsaved}"
     failing = [function for function in comparison.functions if function.fails]
     if not failing:
-        why = why_failed(comparison, strict=judgement.settings.gate.strict)
-        return f"llm evals: {against}{why}"
+        return f"llm evals: {against}{why_failed(comparison, judgement.settings.gate)}"
     first = words.sentence(failing[0], judgement.settings.gate)
     if failing[0].verdict is not Verdict.REGRESSED:
         first = f"{words.label(failing[0])}: {first}"

@@ -264,16 +264,22 @@ def _beyond(rules: GateRules) -> str:
     return f", more than the margin of {rules.margin:g}" if rules.margin > 0 else ""
 
 
-def _odds(comparison: FunctionComparison) -> str:
+def p_adjusted(comparison: FunctionComparison) -> float:
+    """Return the adjusted p of a tested comparison, for the direction that its verdict has."""
+    evidence = comparison.evidence
     improved = comparison.verdict is Verdict.IMPROVED
-    p = comparison.evidence.p_improved_adjusted if improved else comparison.evidence.p_adjusted
-    assert p is not None  # noqa: S101 - rows 8 and 9 are decided by it
+    p = evidence.p_improved_adjusted if improved else evidence.p_adjusted
+    assert p is not None  # noqa: S101 - whatever was tested has one
+    return p
+
+
+def _odds(comparison: FunctionComparison) -> str:
     scope = ""
     if comparison.effect.method in {"exact-within-case", "whole-repeats", "welch", "cmh"}:
         scope = f" ({_these(comparison.effect.changed)} only)"
     elif comparison.effect.method in {"chi-square", "chi-square-plain", "two-proportion-z"}:
         scope = " (if all trials were independent)"
-    return f"chance alone would do this in {chance(p)}{scope}"
+    return f"chance alone would do this in {chance(p_adjusted(comparison))}{scope}"
 
 
 def _uncompared(comparison: FunctionComparison) -> str:

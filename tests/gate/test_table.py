@@ -364,8 +364,7 @@ def test_row_2_what_is_not_judged_fails_a_strict_gate() -> None:
     found = compare(baseline, run, STRICT, typed=run.selection)
     assert (found.fails, found.verdict) == (True, "unchanged")
     assert (
-        why_failed(found, strict=True)
-        == "test functions of the baseline not judged: 1 (--llm-strict)"
+        why_failed(found, STRICT) == "test functions of the baseline not judged: 1 (--llm-strict)"
     )
 
 
@@ -378,7 +377,7 @@ def test_what_is_judged_in_part_fails_a_strict_gate() -> None:
     ):
         part = dataclasses.replace(run, selection=selection)
         found = compare(baseline, part, dataclasses.replace(STRICT, max_gone=1), typed=selection)
-        assert (why_failed(found, strict=True), found.fails) == (why, bool(why))
+        assert (why_failed(found, STRICT), found.fails) == (why, bool(why))
     whole = dataclasses.replace(baseline, complete=False, partial=run.partial)  # --lf, and all ran
     assert not compare(baseline, whole, STRICT, typed=("--lf",)).fails
 
@@ -389,7 +388,7 @@ def test_collected_cases_without_trials_are_named_by_function() -> None:
     assert cases_not_run(a_run(a_case("a", ""), a_case("b", ""))) == {"test_suite.py::test_f": 2}
     assert cases_not_run(a_run(a_case("a", "s"))) == {}
     found = dataclasses.replace(compare(run, run, GateRules()), not_run=cases_not_run(run))
-    assert why_failed(found, strict=False) == (
+    assert why_failed(found, GateRules()) == (
         "not run: 1 case of test_f, 1 case of test_old: a conftest or a plugin passed over them, "
         "or ended the session"
     )
@@ -953,7 +952,7 @@ def test_no_significant_change_stands_between_improved_and_unchanged() -> None:
 
 def test_one_failing_function_fails_the_comparison() -> None:
     found = verdicts(test_a=UNCHANGED, test_b=REGRESSED)
-    assert (found.fails, why_failed(found, strict=False)) == (True, "")
+    assert (found.fails, why_failed(found, GateRules())) == (True, "")
     assert not verdicts(test_a=UNCHANGED, test_b=INCONCLUSIVE).fails
 
 
@@ -966,18 +965,18 @@ def test_functions_stand_in_order_of_collection_and_those_gone_come_last() -> No
 def test_nothing_compared_fails() -> None:
     found = verdicts(test_a=NOT_COMPARABLE, test_b=NEW)
     assert found.fails
-    assert why_failed(found, strict=False) == "nothing was compared: 1 not comparable, 1 new"
+    assert why_failed(found, GateRules()) == "nothing was compared: 1 not comparable, 1 new"
 
 
 def test_only_new_functions_beside_one_that_is_gone_fail() -> None:
     found = verdicts(test_a=NEW, test_gone=GONE)
     assert (found.fails, found.verdict) == (True, Verdict.GONE)
-    assert why_failed(found, strict=False) == "nothing was compared: 1 new, 1 gone"
+    assert why_failed(found, GateRules()) == "nothing was compared: 1 new, 1 gone"
 
 
 def test_only_new_functions_pass() -> None:
     found = verdicts(test_a=NEW)
-    assert (found.fails, why_failed(found, strict=False)) == (False, "")
+    assert (found.fails, why_failed(found, GateRules())) == (False, "")
     assert found.verdict is Verdict.NEW
 
 
@@ -992,7 +991,7 @@ def test_session_without_any_case_fails(rules: GateRules) -> None:
     found = compare(a_run(a_case("a", "pp")), a_run(complete=False), rules)
     assert (found.fails, found.verdict, found.functions) == (True, Verdict.NOT_COMPARABLE, ())
     assert (
-        why_failed(found, strict=False)
+        why_failed(found, GateRules())
         == "nothing was compared: no test function of the baseline was run"
     )
 
