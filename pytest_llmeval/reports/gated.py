@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_llmeval.gate.results import Comparison, FunctionComparison, Method, Verdict
+from pytest_llmeval.gate.results import Comparison, Evidence, FunctionComparison, Method, Verdict
 from pytest_llmeval.gate.scoring import bare
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.ranges import CacheMode
 from pytest_llmeval.records import MEASURED_METRICS
 from pytest_llmeval.reports import words
 from pytest_llmeval.reports.errored import first_reason
-from pytest_llmeval.reports.lines import BOLD, GREEN, RED, YELLOW, Line
+from pytest_llmeval.reports.lines import BOLD, GREEN, RED, YELLOW, Line, aligned
 from pytest_llmeval.reports.reasons import why_failed, worded
-from pytest_llmeval.reports.table import aligned
 from pytest_llmeval.reports.words import mean_cell
 from pytest_llmeval.runs.lookup.baseline import Baseline
 from pytest_llmeval.settings import GateRules
@@ -173,12 +172,10 @@ def _scope(comparison: Comparison, rules: GateRules) -> Iterator[Line]:
 
 
 def _about(judgement: Judgement, function: FunctionComparison) -> Iterator[Line]:
-    rules = judgement.settings.gate
-    name = words.label(function)
-    text = words.sentence(function, rules)
-    prefix = "" if text.startswith(name) else f"{name}: "
+    name, text = words.label(function), words.sentence(function, judgement.settings.gate)
     if text not in words.VERDICTS.values():  # the table has said that much
         yield Line()
+        prefix = "" if text.startswith(name) else f"{name}: "
         yield Line(prefix + text, _style(function.verdict))
     for remark in _remarks(judgement, function):
         yield Line(f"  {remark}")
@@ -195,28 +192,27 @@ def _ungated(comparison: Comparison) -> Iterator[Line]:
 
 
 def _remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
-    if function.effect.changed and function.effect.changed < function.effect.cases:
+    effect, kinds = function.effect, function.effect.changed_kinds
+    if 0 < effect.changed < effect.cases:
         yield _changed_part(function)
-    if function.effect.units and function.effect.units < function.effect.changed:
-        yield f"{function.effect.changed} changed cases, {function.effect.units} independent"
-    redrawn = function.effect.changed_kinds.get("redrawn", 0)
-    if redrawn:
+    if 0 < effect.units < effect.changed:
+        yield f"{effect.changed} changed cases, {effect.units} independent"
+    if "redrawn" in kinds:
         yield (
-            f"{redrawn} cases sent the same requests but got new replies "
+            f"{kinds['redrawn']} cases sent the same requests but got new replies "
             f"({_WHY_REDRAWN[judgement.settings.cache]})"
         )
-    if function.effect.changed_kinds.get("unseen", 0) and not _is_table(judgement):
-        yield f"{function.effect.changed_kinds['unseen']} cases made no call that was seen here"
-    if 0 < function.effect.changed_kinds.get("score", 0) < function.effect.changed:
+    if "unseen" in kinds and not _is_table(judgement):
+        yield f"{kinds['unseen']} cases made no call that was seen here"
+    if 0 < kinds.get("score", 0) < effect.changed:
         yield (
-            f"{words.counted(function.effect.changed_kinds['score'], 'case')} of the same replies, "
-            "scored "
-            f"otherwise: there {words.NOT_THE_MODEL}"
+            f"{words.counted(kinds['score'], 'case')} of the same replies, scored otherwise: "
+            f"there {words.NOT_THE_MODEL}"
         )
     if function.evidence.identical_repeats:
         yield "all repeats are identical: they are one draw"
-    if function.effect.method == judgement.settings.gate.test in _STATISTICS:
-        yield _chosen_test(function)
+    if effect.method == judgement.settings.gate.test in _STATISTICS:
+        yield _chosen_test(effect.method, function.evidence)
     remark = words.within_case_remark(function, judgement.settings.gate)
     if remark:
         yield remark
@@ -236,33 +232,25 @@ def _changed_part(function: FunctionComparison) -> str:
     return f"the {len(changed)} changed cases: {before:.2f} -> {after:.2f}"
 
 
-def _chosen_test(function: FunctionComparison) -> str:
+def _chosen_test(method: Method, evidence: Evidence) -> str:
     """Write the statistic of a test that was chosen; the interval beside it is the t-test's."""
-    name = _STATISTICS[function.effect.method]
-    if function.evidence.statistic is None:
-        return f"{function.effect.method}: no {name}, as nothing varies"
-    text = f"{function.effect.method}: {name} = {function.evidence.statistic:.4g}"
-    return (
-        text
-        if function.evidence.dof is None
-        else f"{text}, degrees of freedom = {function.evidence.dof:.4g}"
-    )
+    if evidence.statistic is None:
+        return f"{method}: no {_STATISTICS[method]}, as nothing varies"
+    text = f"{method}: {_STATISTICS[method]} = {evidence.statistic:.4g}"
+    return text if evidence.dof is None else f"{text}, degrees of freedom = {evidence.dof:.4g}"
 
 
 def _moved_cases(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
     improved = function.verdict is Verdict.IMPROVED
-    pick = words.most_risen if improved else words.most_fallen
-    lost = words.all_lost(function)
-    shown = lost if function.verdict is Verdict.NO_SIGNIFICANT_CHANGE else []
-    if function.verdict in (*_BAD, *_UNSURE, Verdict.IMPROVED):
-        shown = pick(function, _LISTED_CASES)
+    shown = []
+    if function.verdict is Verdict.NO_SIGNIFICANT_CHANGE:
+        shown = words.all_lost(function)
+    elif improved or function.verdict in (*_BAD, *_UNSURE):
+        shown = words.most_moved(function, _LISTED_CASES, improved=improved)
+    word = words.verb(function, improved=improved)
     for case in shown[:_LISTED_LOST]:
         headline = "" if improved else judgement.headlines.get(case.case, "")
-        word = "rose" if improved else "fell"
-        if function.better == "lower":
-            word = "improved" if improved else "worsened"
-        change = words.moved(case, metric=function.metric)
-        yield f"{word} most  {change}  {headline}".rstrip()
+        yield f"{word} most  {words.moved(case, metric=function.metric)}  {headline}".rstrip()
     if len(shown) > _LISTED_LOST:
         yield f"and {len(shown) - _LISTED_LOST} more that fell from all passed to all missed"
 

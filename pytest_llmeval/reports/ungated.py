@@ -10,8 +10,7 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import MEASURED_METRICS
 from pytest_llmeval.reports import words
 from pytest_llmeval.reports.errored import first_reason
-from pytest_llmeval.reports.lines import BOLD, YELLOW, Line
-from pytest_llmeval.reports.table import aligned
+from pytest_llmeval.reports.lines import BOLD, YELLOW, Line, aligned
 
 _LISTED_CASES = 3
 

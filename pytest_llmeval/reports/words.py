@@ -193,7 +193,7 @@ def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
         return ""
     if scored_otherwise(comparison):
         return ""
-    worst = most_fallen(comparison, 1)
+    worst = most_moved(comparison, 1)
     mostly = f", mostly {moved(worst[0], metric=comparison.metric)}" if worst else ""
     return (
         f"these very cases fell beyond chance (p = {p_value(p)}){mostly}; "
@@ -201,16 +201,13 @@ def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
     )
 
 
-def most_fallen(comparison: FunctionComparison, count: int) -> list[CaseComparison]:
-    """Return the cases that fell most, the worst first."""
-    fallen = [case for case in comparison.compared if case.difference < 0]
-    return sorted(fallen, key=lambda case: (case.difference, case.case))[:count]
-
-
-def most_risen(comparison: FunctionComparison, count: int) -> list[CaseComparison]:
-    """Return the cases that rose most, the best first."""
-    risen = [case for case in comparison.compared if case.difference > 0]
-    return sorted(risen, key=lambda case: (-case.difference, case.case))[:count]
+def most_moved(
+    comparison: FunctionComparison, count: int, *, improved: bool = False
+) -> list[CaseComparison]:
+    """Return the cases that fell most, or rose most, the one that moved most first."""
+    sign = -1 if improved else 1
+    moved_so = [case for case in comparison.compared if sign * case.difference < 0]
+    return sorted(moved_so, key=lambda case: (sign * case.difference, case.case))[:count]
 
 
 def all_lost(comparison: FunctionComparison) -> list[CaseComparison]:
@@ -247,17 +244,22 @@ def short(case: str) -> str:
     return case.partition("::")[2] or case
 
 
+def verb(comparison: FunctionComparison, *, improved: bool) -> str:
+    """Return the word for a move: scores fall and rise, what should be low worsens."""
+    if comparison.better == "higher":
+        return "rose" if improved else "fell"
+    return "improved" if improved else "worsened"
+
+
 def _moved(comparison: FunctionComparison) -> str:
-    assert comparison.effect.difference is not None  # noqa: S101 - every judged function has one
-    assert comparison.effect.baseline_mean is not None  # noqa: S101
-    assert comparison.effect.mean is not None  # noqa: S101
-    worse, better = ("fell", "rose") if comparison.better == "higher" else ("worsened", "improved")
-    verb = worse if comparison.effect.difference < 0 else better
-    if comparison.evidence.ratio is not None:
-        change = f"{comparison.effect.baseline_mean:.3g} -> {comparison.effect.mean:.3g}"
-        return f"{verb} by a factor of {comparison.evidence.ratio:.3g} ({change})"
-    change = f"{comparison.effect.baseline_mean:.3f} -> {comparison.effect.mean:.3f}"
-    return f"{verb} by {abs(comparison.effect.difference):.3f} ({change})"
+    effect, ratio = comparison.effect, comparison.evidence.ratio
+    assert effect.difference is not None  # noqa: S101 - every judged function has one
+    moved = verb(comparison, improved=effect.difference >= 0)
+    if ratio is not None:
+        change = f"{effect.baseline_mean:.3g} -> {effect.mean:.3g}"
+        return f"{moved} by a factor of {ratio:.3g} ({change})"
+    change = f"{effect.baseline_mean:.3f} -> {effect.mean:.3f}"
+    return f"{moved} by {abs(effect.difference):.3f} ({change})"
 
 
 def _beyond(rules: GateRules) -> str:

@@ -9,7 +9,7 @@ from pytest_llmeval.cache.admin.contents import Contents
 from pytest_llmeval.cache.admin.prune import Pruning
 from pytest_llmeval.cache.admin.transfer import Exported, Merging
 from pytest_llmeval.records import Call
-from pytest_llmeval.reports.table import aligned
+from pytest_llmeval.reports.lines import aligned
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 STEP = 1024

@@ -8,9 +8,8 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports import words
 from pytest_llmeval.reports.gated import gated_lines
-from pytest_llmeval.reports.lines import RED, YELLOW, Line
+from pytest_llmeval.reports.lines import RED, YELLOW, Line, aligned
 from pytest_llmeval.reports.provenance import differences
-from pytest_llmeval.reports.table import aligned
 from pytest_llmeval.reports.terminal import failure_line, side_line
 from pytest_llmeval.reports.ungated import ungated_lines
 from pytest_llmeval.runs.format.run_lines import RunHeader

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.reports import words
-from pytest_llmeval.reports.table import aligned
+from pytest_llmeval.reports.lines import aligned
 
 if TYPE_CHECKING:
     from pytest_llmeval.stats.planning.suite_size import Plan, Point

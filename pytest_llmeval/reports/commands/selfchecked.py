@@ -10,7 +10,7 @@ from pytest_llmeval.gate.results import FunctionComparison, Verdict
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.reports import words
 from pytest_llmeval.reports.commands.planned import name_of
-from pytest_llmeval.reports.table import aligned
+from pytest_llmeval.reports.lines import aligned
 
 if TYPE_CHECKING:
     from pytest_llmeval.stats.planning.selfcheck import SelfCheck
