@@ -295,7 +295,7 @@ class SessionHooks:
 
     def _foretell(self, opening: Run) -> None:
         from pytest_llmeval.engine.earlier_runs import source_of_forecast
-        from pytest_llmeval.reports.forecast import forecast
+        from pytest_llmeval.reports.cost import forecast
 
         baseline = None if self._session is None else self._session.baseline
         run, is_known = source_of_forecast(self._settings, baseline)

@@ -10,7 +10,6 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.ranges import CacheMode
 from pytest_llmeval.records import MEASURED_METRICS
 from pytest_llmeval.reports import words
-from pytest_llmeval.reports.errored import first_reason
 from pytest_llmeval.reports.lines import BOLD, GREEN, RED, YELLOW, Line, aligned
 from pytest_llmeval.reports.reasons import why_failed, worded
 from pytest_llmeval.reports.words import mean_cell
@@ -270,7 +269,7 @@ def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[st
     errored = function.trials.errored, function.baseline_trials.errored
     if any(errored):
         yield f"errored trials, not scored: {errored[0]} here, {errored[1]} in the baseline"
-        yield from first_reason(judgement, function.function)
+        yield from words.first_reason(judgement, function.function)
 
 
 def _style(verdict: Verdict) -> Mapping[str, bool]:

@@ -9,7 +9,6 @@ from pytest_llmeval.gate.results import FunctionDescription
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import MEASURED_METRICS
 from pytest_llmeval.reports import words
-from pytest_llmeval.reports.errored import first_reason
 from pytest_llmeval.reports.lines import BOLD, YELLOW, Line, aligned
 
 _LISTED_CASES = 3
@@ -32,7 +31,7 @@ def ungated_lines(judgement: Judgement) -> Iterator[Line]:
             ends = _ends(case.interval, described.metric)
             yield Line(f"worst  {name}  {scores} {ends}  {headline}".rstrip())
         if described.trials.errored:
-            yield from map(Line, first_reason(judgement, described.function))
+            yield from map(Line, words.first_reason(judgement, described.function))
     yield Line(f"not gated: {judgement.not_gated or 'no --llm-baseline'}", YELLOW)
 
 

@@ -6,7 +6,7 @@ Never "equal", "stable" or "safe": no suite can show that.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pytest_llmeval.gate.results import (
     CaseComparison,
@@ -16,7 +16,8 @@ from pytest_llmeval.gate.results import (
     Verdict,
 )
 from pytest_llmeval.gate.scoring import bare
-from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Outcome
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.settings import GateRules
 
@@ -234,9 +235,21 @@ def moved(case: CaseComparison, *, metric: str) -> str:
     return f"{short(case.case)}  {before} -> {here}"
 
 
-def counted(count: int, noun: str) -> str:
-    """Write ``1 case``, ``3 cases``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def first_reason(judgement: Judgement, function: str) -> Iterator[str]:
+    """Say why the first errored trial of a function got no reply."""
+    assert judgement.run is not None  # noqa: S101 - whatever is worded ran
+    functions = {case.id: case.function for case in judgement.run.cases}
+    for trial in judgement.run.trials:
+        if functions[trial.case] == function and trial.outcome is Outcome.ERRORED:
+            reasons = [call.reason for call in trial.calls if call.reason]
+            seen = judgement.headlines.get(trial.case) or ", ".join(reasons) or trial.message
+            yield f"first of them  {short(trial.case)}  {seen}"
+            return
+
+
+def counted(count: int, noun: str, nouns: str | None = None) -> str:
+    """Write ``1 case``, ``3 cases``, ``2 replies``."""
+    return f"{count} {noun if count == 1 else nouns or f'{noun}s'}"
 
 
 def short(case: str) -> str:

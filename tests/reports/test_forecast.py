@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.records import Case, Outcome, Run, TokenPrice
-from pytest_llmeval.reports.forecast import forecast
+from pytest_llmeval.reports.cost import forecast
 from pytest_llmeval.settings import Settings
 from tests.runs.builders import make_call, make_run
 

@@ -10,6 +10,7 @@ from pytest_llmeval.cache.admin.prune import Pruning
 from pytest_llmeval.cache.admin.transfer import Exported, Merging
 from pytest_llmeval.records import Call
 from pytest_llmeval.reports.lines import aligned
+from pytest_llmeval.reports.words import counted
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 STEP = 1024
@@ -20,15 +21,15 @@ def contents(found: Contents, folder: Path) -> Iterator[str]:
     older = found.places.total() - len(found.places)
     yield f"{folder}: {size(found.size)}"
     yield (
-        f"{plural(len(found.requests), 'request')}, {plural(len(found.places), 'draw')} to replay, "
-        f"{plural(older, 'older generation')}, {plural(found.spares, 'spare')}"
+        f"{counted(len(found.requests), 'request')}, {counted(len(found.places), 'draw')} to "
+        f"replay, {counted(older, 'older generation')}, {counted(found.spares, 'spare')}"
     )
     if found.oldest:
         yield f"paid for from {found.oldest} to {found.newest}"
     if found.refused:
         yield (
-            f"{plural(found.refused, 'row')} were not written by this plugin and count as missing; "
-            "see SECURITY.md"
+            f"{counted(found.refused, 'row')} were not written by this plugin and count as "
+            "missing; see SECURITY.md"
         )
     rows = [
         (model, host, str(replies), size(found.sizes[model, host]))
@@ -41,21 +42,23 @@ def pruning(planned: Pruning, *, before: str) -> Iterator[str]:
     """Say what would be deleted."""
     yield (
         f"paid for before {before} and needed by no run that is kept: "
-        f"{plural(planned.replies, 'reply', 'replies')}, {size(planned.size)}; "
-        f"{plural(planned.requests, 'request')} would have none left"
+        f"{counted(planned.replies, 'reply', 'replies')}, {size(planned.size)}; "
+        f"{counted(planned.requests, 'request')} would have none left"
     )
     yield (
-        f"{plural(planned.left, 'reply', 'replies')} stay, "
+        f"{counted(planned.left, 'reply', 'replies')} stay, "
         f"{planned.spared} of them as old but needed"
     )
 
 
 def exported(done: Exported, path: Path) -> str:
     """Say what was written."""
-    text = f"{path}: {plural(done.draws, 'reply', 'replies')} of {plural(done.requests, 'request')}"
+    text = (
+        f"{path}: {counted(done.draws, 'reply', 'replies')} of {counted(done.requests, 'request')}"
+    )
     if not done.left_out:
         return text
-    return f"{text}; {plural(done.left_out, 'row')} that this plugin did not write left out"
+    return f"{text}; {counted(done.left_out, 'row')} that this plugin did not write left out"
 
 
 def merged(done: Merging, path: Path) -> str:
@@ -72,7 +75,7 @@ def explanation(calls: Iterable[tuple[Call, str]]) -> Iterator[str]:
     for call, cause in calls:
         causes.setdefault((call.key, cause), []).append(str(call.slot))
     for (key, cause), slots in causes.items():
-        yield f"request {key[:12]}  {plural(len(slots), 'draw')} {', '.join(slots)}"
+        yield f"request {key[:12]}  {counted(len(slots), 'draw')} {', '.join(slots)}"
         yield f"  {cause}"
 
 
@@ -84,8 +87,3 @@ def size(number: int) -> str:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
         value /= STEP
     return f"{value:.1f} {UNITS[-1]}"
-
-
-def plural(number: int, one: str, many: str | None = None) -> str:
-    """Write a count with its noun."""
-    return f"{number} {one if number == 1 else many or f'{one}s'}"
