@@ -66,8 +66,8 @@ MODES = {
 _OF_ITS_OWN = {"id", "created", "seconds", "age", "path", "draw", "concurrency", "serial"}
 
 
-def judged(folder: Path, *arguments: str) -> tuple[int, Any]:
-    """Run the branch against main; give the status and the report."""
+def judged(folder: Path, *arguments: str) -> tuple[int, str]:
+    """Run the branch against main; give the status and the report, its fields in their order."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly"]
     options = ["--llm-baseline=main", "--llm-report=out/report.json", *arguments]
     done = subprocess.run(
@@ -75,7 +75,7 @@ def judged(folder: Path, *arguments: str) -> tuple[int, Any]:
     )
     report = json.loads((folder / "out" / "report.json").read_text())
     report["ungated"] = [one for one in report["ungated"] if one["metric"] != "seconds"]
-    return done.returncode, without_what_differs(report, str(folder))
+    return done.returncode, json.dumps(without_what_differs(report, str(folder)), indent=1)
 
 
 def without_what_differs(value: Any, folder: str) -> Any:
@@ -108,12 +108,13 @@ def branches(project: Project, tmp_path_factory: pytest.TempPathFactory) -> list
 
 def test_the_report_of_the_gate_is_the_same_in_every_mode(branches: list[Path]) -> None:
     inline, *others = branches
-    status, expected = judged(inline, "--llm-concurrency=1")
+    status, written = judged(inline, "--llm-concurrency=1")
+    expected = json.loads(written)
 
     assert (status, expected["verdict"]) == (1, "regressed")
     assert {function["verdict"] for function in expected["functions"]} >= {"unchanged"}
     assert [function["trials"]["errored"] for function in expected["functions"]] == [1, 1, 0]
     calls = len((inline / "calls.log").read_text().splitlines())
     for folder, (mode, arguments) in zip(others, MODES.items(), strict=True):
-        assert judged(folder, *arguments) == (status, expected), mode
+        assert judged(folder, *arguments) == (status, written), mode
         assert len((folder / "calls.log").read_text().splitlines()) == calls, mode
