@@ -53,7 +53,8 @@ class ProcessLocks:
         self._warn = warn
         self._path = directory / FILE
         self._lock = fork_safe_lock()
-        self._descriptors: list[int] = []  # the last is the one in use
+        self._descriptor: int | None = None
+        self._retired: list[int] = []
         self._is_usable = fcntl is not None
 
     @contextlib.contextmanager
@@ -75,17 +76,23 @@ class ProcessLocks:
     def close(self) -> None:
         """Release everything, and remove the file unless another process has a lock in it."""
         with self._lock:
-            if self._descriptors:
+            if self._descriptor is not None:
                 with contextlib.suppress(OSError):
-                    fcntl.lockf(self._descriptors[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if self._is_in_place(self._descriptors[-1]):
+                    fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if self._is_in_place(self._descriptor):
                         self._path.unlink()
-            while self._descriptors:
-                os.close(self._descriptors.pop())
+                self._retired.append(self._descriptor)
+                self._descriptor = None
+            while self._retired:
+                os.close(self._retired.pop())
 
     def _take(self, place: int) -> int | None:
         pause, end = SHORTEST_PAUSE, time.monotonic() + self._patience
-        while (descriptor := self._opened()) is not None:
+        while self._is_usable:
+            descriptor = self._descriptor
+            if descriptor is None:
+                self._open_first()
+                continue
             try:
                 fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
             except (BlockingIOError, PermissionError):  # another process has it
@@ -109,14 +116,13 @@ class ProcessLocks:
             pause = min(2 * pause, LONGEST_PAUSE)
         return None
 
-    def _opened(self) -> int | None:
+    def _open_first(self) -> None:
         with self._lock:
-            if self._is_usable and not self._descriptors:
+            if self._descriptor is None:
                 try:
-                    self._descriptors.append(self._open())
+                    self._descriptor = self._open()
                 except OSError:
                     self._is_usable = False
-            return self._descriptors[-1] if self._is_usable else None
 
     def _open(self) -> int:
         prepare_directory(self._directory)
@@ -135,9 +141,10 @@ class ProcessLocks:
         The removed file stays open: other threads may have locks in it.
         """
         with self._lock:
-            if self._descriptors and self._descriptors[-1] == descriptor:
+            if self._descriptor == descriptor:
                 with contextlib.suppress(OSError):
-                    self._descriptors.append(self._open())
+                    self._descriptor = self._open()
+                    self._retired.append(descriptor)
 
 
 def _holder(descriptor: int, place: int) -> str:
@@ -172,12 +179,11 @@ class SingleFlight:
 
     def __init__(self, locks: ProcessLocks) -> None:
         self._locks = locks
-        self._begin()
+        self._forget()
         # In a forked child the calls of the parent never end.
-        call_in_forked_children(self._begin)
+        call_in_forked_children(self._forget)
 
-    def _begin(self) -> None:
-        self._lock = threading.Lock()
+    def _forget(self) -> None:
         self._flights: dict[str, _Flight] = {}
 
     def share(self, name: str, pay: Callable[[], StoredReply]) -> StoredReply:
@@ -190,34 +196,25 @@ class SingleFlight:
         Raises:
             Exception: what ``pay`` raised, here or in the other thread.
         """
-        while True:
-            with self._lock:
-                flight = self._flights.get(name)
-                is_first = flight is None
-                if flight is None:
-                    flight = self._flights[name] = _Flight()
-                    flight.under_way.acquire()
-            if is_first:
-                return self._lead(name, flight, pay)
+        own = _Flight()
+        own.under_way.acquire()
+        while (flight := self._flights.setdefault(name, own)) is not own:
             with flight.under_way:
                 pass
             if flight.failure is not None:
                 raise flight.failure
             if flight.reply is not None:
                 return replace(flight.reply, replayed=True)
-
-    def _lead(self, name: str, flight: _Flight, pay: Callable[[], StoredReply]) -> StoredReply:
         try:
             with self._locks.locked(name):
-                flight.reply = pay()
+                own.reply = pay()
         except CallAbandoned:
             raise
         except Exception as exc:
-            flight.failure = exc
+            own.failure = exc
             raise
         else:
-            return flight.reply
+            return own.reply
         finally:
-            with self._lock:
-                self._flights.pop(name, None)  # gone in a child that this very call has forked
-            flight.under_way.release()
+            self._flights.pop(name, None)  # gone in a child that this very call has forked
+            own.under_way.release()

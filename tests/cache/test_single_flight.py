@@ -63,9 +63,9 @@ def all_at_once(
     has_come = threading.Semaphore(0)
 
     class Flights(dict[str, Any]):
-        def get(self, name: str, default: Any = None) -> Any:
+        def setdefault(self, name: str, flight: Any) -> Any:
             has_come.release()
-            return super().get(name, default)
+            return super().setdefault(name, flight)
 
     replies._flights._flights = Flights(replies._flights._flights)
     others = [pool.submit(replies.pay, KEY, SLOT, call) for _ in range(followers)]
