@@ -89,7 +89,9 @@ class CachedCalls:
         """
         slot = self.trial.slot(request.key)
         try:
-            reply = self._stored(request, slot)
+            reply = self._replies.lookup(
+                request.key, slot, request=request.canonical, accepts=request.accepts
+            )
             if reply is None:  # wait for the reply, and until it is on disk
                 pay = partial(self._pay, request, slot, perform)
                 reply = self.trial.wait(pay, serial=request.serial)
@@ -105,7 +107,9 @@ class CachedCalls:
         """Answer a request of a coroutine; if it gives up, the reply is lost to it but kept."""
         slot = self.trial.slot(request.key)
         try:
-            reply = self._stored(request, slot)
+            reply = self._replies.lookup(
+                request.key, slot, request=request.canonical, accepts=request.accepts
+            )
             if reply is None:
                 pay = partial(self._pay, request, slot, perform, awaits=awaits)
                 reply = await self.trial.wait_async(pay, awaits=awaits, serial=request.serial)
@@ -116,11 +120,6 @@ class CachedCalls:
             raise
         self.trial.record(_answered_call(request, slot, reply))
         return reply
-
-    def _stored(self, request: Request, slot: Slot) -> StoredReply | None:
-        return self._replies.lookup(
-            request.key, slot, request=request.canonical, accepts=request.accepts
-        )
 
     def _note_loss(self, request: Request, slot: Slot, exc: BaseException) -> None:
         self.trial.record(_failed_call(request, slot, exc))

@@ -38,7 +38,7 @@ class Pace:
 
     Attributes:
         limit: how many calls may be in flight now.
-        in_flight: how many are.
+        in_flight: how many are, counted by whoever lets them start.
     """
 
     def __init__(self, ceiling: int, *, processes: int = 1) -> None:
@@ -57,21 +57,13 @@ class Pace:
         return max(0.0, self._resumes - now)
 
     def may_start(self, now: float) -> bool:
-        """Whether a call may start; if so, ``start`` it."""
+        """Whether a call may start; if it does, count it among those in flight."""
         return self.in_flight < self.limit and now >= self._resumes
 
     def has_given_up(self, now: float) -> bool:
         """Whether waiting is no use: nothing came through for long, or will for long."""
         since = now if self._refused_since is None else self._refused_since
         return now - since >= PATIENCE or self.delay(now) > LONGEST_RETRY_AFTER
-
-    def start(self) -> None:
-        """Count a call that sets off."""
-        self.in_flight += 1
-
-    def end(self) -> None:
-        """Count a call that came back, whatever it brought."""
-        self.in_flight -= 1
 
     def on_success(self, *, started: float) -> None:
         """Learn that a call brought what was asked for.

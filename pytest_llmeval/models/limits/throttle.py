@@ -78,7 +78,7 @@ class ProviderThrottle:
                     raise ProviderFailed("the session ended before this call was made")
                 now = self._clock.now()
                 if self._pace.may_start(now):
-                    self._pace.start()
+                    self._pace.in_flight += 1
                     return now
                 if self._pace.has_given_up(now):
                     return None
@@ -91,7 +91,7 @@ class ProviderThrottle:
     def leave(self) -> None:
         """Make room for another call."""
         with self._changed:
-            self._pace.end()
+            self._pace.in_flight -= 1
             self._changed.notify_all()
 
     def succeeded(self, started: float) -> None:
@@ -168,6 +168,9 @@ class Throttle:
 
     def of(self, provider: str, origin: str) -> ProviderThrottle:
         """Return that of a provider."""
+        found = self._providers.get((provider, origin))
+        if found is not None:  # as nearly always
+            return found
         with self._lock:
             return self._of(provider, origin)
 

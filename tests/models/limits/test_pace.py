@@ -16,13 +16,13 @@ def refuse(pace: Pace, now: float, *, retry_after: float | None = None) -> None:
 
 def test_without_refusals_the_ceiling_is_the_limit() -> None:
     pace = Pace(2)
-    pace.start()
+    pace.in_flight += 1
     pace.on_success(started=0)
 
     assert pace.may_start(0)
-    pace.start()
+    pace.in_flight += 1
     assert not pace.may_start(0)
-    pace.end()
+    pace.in_flight -= 1
     assert pace.may_start(0)
     assert pace.limit == 2
 
