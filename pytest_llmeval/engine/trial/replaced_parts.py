@@ -97,11 +97,13 @@ def capturing_throughout(config: pytest.Config) -> Iterator[None]:
             yield
         finally:
             manager.deactivate_fixture()
-            # Before what was captured since comes what was drained while the trial waited.
-            drained = {} if trial.context is None else trial.context.out
             out, err = manager.read_global_capture()
-            item.add_report_section(when, "stdout", drained.pop("stdout", "") + out)
-            item.add_report_section(when, "stderr", drained.pop("stderr", "") + err)
+            if trial.context is not None:  # what was drained while the trial waited comes first
+                drained = trial.context.out
+                out, err = drained["stdout"] + out, drained["stderr"] + err
+                drained["stdout"] = drained["stderr"] = ""
+            item.add_report_section(when, "stdout", out)
+            item.add_report_section(when, "stderr", err)
 
     manager.item_capture = item_capture
     try:
