@@ -68,7 +68,7 @@ def _llm_interception(pytestconfig: pytest.Config, _llm_models: ModelSession) ->
 
 @pytest.fixture(scope="session")
 def _llm_loop() -> Iterator[AbstractEventLoop]:
-    """The event loop of async evals where pytest-asyncio has none for them."""
+    """Give async evals an event loop where pytest-asyncio has none for them."""
     import asyncio
 
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
@@ -77,7 +77,7 @@ def _llm_loop() -> Iterator[AbstractEventLoop]:
 
 @pytest.fixture
 def _llm_runner(request: pytest.FixtureRequest) -> Iterator[TrialRunner]:
-    """What runs the coroutines of this trial: its body, and pytest-asyncio's fixtures."""
+    """Give the runner of this trial's coroutines: its body, and pytest-asyncio's fixtures."""
     from pytest_llmeval.engine.trial.async_plugins import find_loop
     from pytest_llmeval.engine.trial.trial import TRIAL
 

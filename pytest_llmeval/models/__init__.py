@@ -1,1 +1,1 @@
-"""What a test can ask: providers behind one cached call."""
+"""Models that a test can ask: many providers behind one cached call."""

@@ -39,7 +39,7 @@ class Usage:
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What a model answered.
+    """The answer of a model.
 
     Attributes:
         text: the answer; "" if the model gave none (it called a tool, say).
@@ -65,7 +65,7 @@ class Reply:
 
 
 class Model(Protocol):
-    """What the fixture ``llm`` gives a test.
+    """The model that the fixture ``llm`` gives a test.
 
     ``model`` is ``provider/model``, by default the one of the session. ``params`` go
     into the request as they are.
@@ -83,7 +83,7 @@ class Model(Protocol):
 
 
 class AsyncModel(Protocol):
-    """What the fixture ``async_llm`` gives a test: ``Model``, to be awaited."""
+    """The model that the fixture ``async_llm`` gives a test: ``Model``, to be awaited."""
 
     async def ask(
         self, prompt: str, *, system: str | None = None, model: str | None = None, **params: object
@@ -120,7 +120,7 @@ class CurrentTrial(Protocol):
         ...
 
     def record(self, call: Call, /) -> None:
-        """Note what became of a slot.
+        """Note how the call for a slot ended.
 
         The slot of a failed call is free again, so that the application's own retry of
         the same request asks for the same draw.
@@ -128,7 +128,7 @@ class CurrentTrial(Protocol):
         ...
 
     def refuse(self, refusal: LLMEvalError, /) -> None:
-        """Note that we did not let it ask: whatever it makes of that is no result."""
+        """Note that a request of the trial was not made: how the trial ends is then no result."""
         ...
 
     def note_uncached(self, request: str, /, *, lost: str) -> None:
@@ -136,9 +136,9 @@ class CurrentTrial(Protocol):
         ...
 
     def wait(self, fn: Callable[[], T], /, *, serial: bool = False) -> T:
-        """Run what only waits for the outside world, so that other trials can go on.
+        """Run a function that waits for the outside world, so that other trials can go on.
 
-        One that is ``serial`` must have nothing run beside it.
+        Nothing may run beside one that is ``serial``.
         """
         ...
 

@@ -1,7 +1,7 @@
 """The one road every request takes.
 
-A request becomes a key, the trial gives the key its slot, the stored replies give the
-slot its reply or have it called for, and the trial is told what became of it.
+The request has a key, and the trial gives the key a slot. The reply of that slot is replayed
+if it is stored; else the call is made and its reply stored. Then the trial records the call.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def is_on_asyncio() -> bool:
 
 
 async def _way_for_a_cancellation() -> None:
-    """Let a replay be cancelled where a call that is paid for can be."""
+    """Let the loop cancel a replay as it can cancel a call that is paid for."""
     import asyncio
 
     if is_on_asyncio():

@@ -33,7 +33,7 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.002, 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """What became of an attempt.
+    """The outcome of an attempt, as far as it costs something.
 
     Attributes:
         counts: it was a call; False if the provider turned it away untouched.
@@ -56,7 +56,7 @@ class Bill:
 
 
 class Budget:
-    """Lets calls through while they fit under the caps. Safe for threads.
+    """Let calls through while they fit under the caps. Safe for threads.
 
     Args:
         max_calls: the most calls, None for any number.
@@ -109,7 +109,7 @@ class Budget:
         return sent
 
     def close(self) -> None:
-        """Send those who wait away."""
+        """Refuse the calls that wait for room."""
         self._is_closed.set()
 
     def most(self, model: str | None, body: Mapping[str, Any]) -> tuple[Decimal, Tariff | None]:
@@ -164,7 +164,7 @@ class Budget:
                 return
 
     def _try(self, most: Decimal) -> tuple[str, Room]:
-        """Enter a call in the journal if it seems to fit, and see whether it was granted."""
+        """Note a call in the journal if it seems to fit, and see whether it was granted."""
         name = f"{self._process}:{next(self._numbers)}"
         try:
             self._catch_up()
@@ -245,7 +245,7 @@ class Meter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Count what is still open."""
+        """Count an attempt that has not ended at its most."""
         self._is_over = True
         if self._open is not None:
             self._budget.end(self._open, calls=1, cost=self._most)
@@ -253,7 +253,7 @@ class Meter:
     def metered(
         self, send: Callable[[Deadline], T], bill: Callable[[T], Bill]
     ) -> Callable[[Deadline], T]:
-        """Return what sends under the caps, where to wait for room takes of the time as well."""
+        """Return a function that sends under the caps; waiting for room uses up its time."""
         if not self._budget.is_limited:
             return partial(self._sent, send)
         return lambda deadline: deadline.run(lambda: self.attempt(lambda: send(Watched()), bill))

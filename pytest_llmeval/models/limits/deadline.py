@@ -55,7 +55,7 @@ class TimeLimit:
 
 
 class Deadline:
-    """What is left of the time of one call. Time between its parts is not counted.
+    """The time that is left for one call. Time between its parts is not counted.
 
     Args:
         seconds: for all parts together.
@@ -96,18 +96,18 @@ class Deadline:
 
 
 class Watched(Deadline):
-    """That of what runs inside a part of a call: its time is watched already."""
+    """The deadline inside a part of a call that runs under a deadline already."""
 
     def __init__(self) -> None:
         self.left = math.inf
 
     def run(self, part: Callable[[], T]) -> T:
-        """Run it here."""
+        """Run the part in this thread."""
         return part()
 
 
 class _Job(Generic[T]):
-    """Something to run elsewhere, and what came of it once ``ended`` can be acquired."""
+    """A function to run in a worker, and its outcome once ``ended`` can be acquired."""
 
     def __init__(self, run: Callable[[Callable[[], T]], T], part: Callable[[], T]) -> None:
         self.ended = threading.Lock()
@@ -125,7 +125,7 @@ class _Job(Generic[T]):
 
 
 class _Worker(threading.Thread):
-    """Does one job after the other."""
+    """A thread that does one job after the other."""
 
     def __init__(self, idle: SimpleQueue[_Worker]) -> None:
         super().__init__(daemon=True)

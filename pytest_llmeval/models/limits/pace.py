@@ -26,7 +26,7 @@ def growing_pause(count: int, *, jitter: float) -> float:
 
 
 class Pace:
-    """Halves when the provider says "slow down", creeps back while it answers.
+    """The number of calls in flight: halved when the provider says "slow down", then raised again.
 
     The replies to calls that were on their way already when it halved say nothing new:
     64 refusals at once halve once.

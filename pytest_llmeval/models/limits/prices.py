@@ -1,4 +1,4 @@
-"""What calls cost: the user's own prices first, then the tables of genai-prices.
+"""Prices of calls: the user's own first, then those of genai-prices.
 
 A price is never guessed. Where there is none the cost is not known, which is not 0.
 """
@@ -23,7 +23,7 @@ Counting = Callable[[int, int], Decimal]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tariff:
-    """What one model costs.
+    """The prices of one model.
 
     Attributes:
         price: of its tokens.

@@ -1,4 +1,4 @@
-"""A file by which the worker processes of a session tell one another something.
+"""Files by which the worker processes of a session tell one another something.
 
 It is only ever appended to, so no worker waits for another, and one that is killed leaves
 nothing locked.

@@ -65,7 +65,7 @@ class Spending:
         return name in self._open
 
     def add(self, entry: list[Any]) -> None:
-        """Take in the next entry; what is none of ours says nothing."""
+        """Add the next entry; one that is not ours is passed over."""
         with contextlib.suppress(ValueError, TypeError, DecimalException):
             kind, *fields = entry
             if kind == "take":

@@ -21,7 +21,7 @@ DEFAULT_CEILING = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """How the throttle tells and passes the time.
+    """The clock by which the throttle tells and passes the time.
 
     Attributes:
         now: seconds on a clock that all processes of the machine share.
@@ -35,7 +35,7 @@ class Clock:
 
 
 class ProviderThrottle:
-    """Lets as many calls to one provider through as its pace allows. Safe for threads.
+    """Let as many calls to one provider through as its pace allows. Safe for threads.
 
     Args:
         throttle: of all providers.
@@ -120,7 +120,13 @@ class ProviderThrottle:
             self._throttle.tell(self.provider, self._origin, started, now, pause)
 
     def hear(self, started: float, now: float, pause: float) -> None:
-        """Take in that a worker's call which set off then was refused then, and for how long."""
+        """Slow down as another worker was told to.
+
+        Args:
+            started: when its call set off.
+            now: when that was refused.
+            pause: seconds during which no call is to start.
+        """
         with self._changed:
             if now <= self._clock.now():  # else of a session before the machine started
                 self._pace.on_throttled(now, started=started, retry_after=pause)
@@ -141,7 +147,7 @@ class ProviderThrottle:
             return taken
 
     def close(self) -> None:
-        """Send those who wait away."""
+        """Have the calls that wait fail: the session ends."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -149,7 +155,7 @@ class ProviderThrottle:
 
 @dataclass(slots=True, kw_only=True)
 class Throttle:
-    """Holds back the calls of a session in this process, for each provider and origin by itself.
+    """Hold back the calls of a session in this process, for each provider and origin by itself.
 
     Attributes:
         ceiling: the most calls in flight to one provider, over all processes.
@@ -167,7 +173,7 @@ class Throttle:
     _lock: threading.Lock = field(default_factory=fork_safe_lock)
 
     def of(self, provider: str, origin: str) -> ProviderThrottle:
-        """Return that of a provider."""
+        """Return the throttle of one provider."""
         found = self._providers.get((provider, origin))
         if found is not None:  # as nearly always
             return found
@@ -181,7 +187,7 @@ class Throttle:
                 self.shared.append(*refusal)
 
     def listen(self, shared: SharedFile) -> None:
-        """Have every provider's hear what other workers were told."""
+        """Read what providers told other workers, and slow down for each of them."""
         with self._lock, contextlib.suppress(OSError):
             for provider, origin, started, now, pause in _refusals(shared.unread()):
                 self._of(provider, origin).hear(started, now, pause)
@@ -193,7 +199,7 @@ class Throttle:
         return [replace(one, lowest=one.lowest * self.processes) for one in taken if one]
 
     def close(self) -> None:
-        """Send those who wait away and leave no file behind."""
+        """Have the calls that wait fail, and leave no file behind."""
         with self._lock:
             for one in self._providers.values():
                 one.close()
@@ -208,7 +214,7 @@ class Throttle:
 
 
 def _refusals(entries: list[list[Any]]) -> Iterator[tuple[str, str, float, float, float]]:
-    """Yield provider, origin, and the moments and the pause of what workers were told."""
+    """Yield provider, origin, start, moment and pause of each refusal."""
     for entry in entries:
         with contextlib.suppress(ValueError, TypeError):  # not one of ours
             provider, origin, started, now, pause = entry

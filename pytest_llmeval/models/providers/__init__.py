@@ -1,1 +1,1 @@
-"""Vendors and function models, and the registry that names them."""
+"""Vendors and function models."""

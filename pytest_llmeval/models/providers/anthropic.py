@@ -1,4 +1,4 @@
-"""Anthropic."""
+"""Anthropic as a vendor."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _token() -> str:
 
 
 def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
-    """Word a question; the API takes what the system says beside the messages."""
+    """Word a question; the API takes system messages apart from the others."""
     told = [params["system"]] if "system" in params else []
     told += [message["content"] for message in messages if message.get("role") == "system"]
     return {

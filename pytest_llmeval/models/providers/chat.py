@@ -33,7 +33,7 @@ from pytest_llmeval.printable import printable
 
 
 class ChatProvider:
-    """Words questions to one vendor and reads its replies.
+    """Word questions to one vendor and read its replies.
 
     Args:
         vendor: that is asked.

@@ -1,4 +1,4 @@
-"""Any callable ``(messages, **params) -> str`` as a model."""
+"""Function models: any callable ``(messages, **params) -> str``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Run = Callable[[Coroutine[Any, Any, object]], object]
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Which draw of a request a function model is to make.
+    """The draw of a request that a function model is to make.
 
     Attributes:
         trial: index of the trial, from 0; None outside any trial.
@@ -98,7 +98,7 @@ def load_function(target: str) -> LoadedFunction:
 
 
 class FunctionProvider:
-    """Asks one function model.
+    """Ask one function model.
 
     Args:
         calls: the calls of the trial.

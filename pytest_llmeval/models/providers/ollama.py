@@ -1,4 +1,4 @@
-"""Ollama."""
+"""Ollama as a vendor."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _key() -> str:
 
 
 def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
-    """Word a question. What every vendor calls the same goes where this one looks for it."""
+    """Word a question; sampling parameters go into ``options``, where the server looks for them."""
     sampling = {name: params[name] for name in SAMPLING_PARAMETERS if name in params}
     others = {name: value for name, value in params.items() if name not in sampling}
     body = {"model": model, "messages": messages, "stream": False, **others}

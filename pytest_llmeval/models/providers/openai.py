@@ -1,4 +1,4 @@
-"""OpenAI and every server that speaks its language."""
+"""OpenAI as a vendor, and every server that speaks its language."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class PendingReply(Coroutine[Any, Any, Reply]):
         return self._coroutine.__await__()
 
     def send(self, value: object) -> Any:
-        """Go on, as any coroutine."""
+        """Continue, as any coroutine."""
         return self._coroutine.send(value)
 
     def throw(self, *error: Any) -> Any:
@@ -126,7 +126,7 @@ class PendingReply(Coroutine[Any, Any, Reply]):
         self._coroutine.close()
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Explain.
+        """Say what to type where the reply was not awaited.
 
         Raises:
             AttributeError: always.

@@ -1,4 +1,4 @@
-"""A vendor: all that sets it apart from the others, in one object."""
+"""The form of a vendor: all that sets it apart from the others, in one object."""
 
 from __future__ import annotations
 
