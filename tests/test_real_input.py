@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from scipy.special import stdtr
 from pytest_llmeval.cli import main
 from pytest_llmeval.runs.score_tables.reader import read_table
 from pytest_llmeval.stats.significance.paired import paired_test
-from tests.project import Project
+from tests.project import Project, made_once
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -95,8 +97,8 @@ def data() -> Path:
     return DATA
 
 
-def gated(project: Project, data: Path, name: str, wording: str) -> tuple[int, dict[str, Any]]:
-    """Record chain_of_thought as main, gate another wording; return exit code and figures."""
+def record(project: Project, data: Path, name: str) -> None:
+    """Record chain_of_thought as main."""
     project.write(
         model=MODEL.format(data=str(data), name=name),
         test_evals=EVALS.format(data=str(data), name=name),
@@ -104,16 +106,30 @@ def gated(project: Project, data: Path, name: str, wording: str) -> tuple[int, d
     (project.path / "wording.txt").write_text("chain_of_thought\n")
     project.commit("main")
     project.run("-q")
-    project.git("switch", "-qc", wording)
-    (project.path / "wording.txt").write_text(f"{wording}\n")
-    project.commit(wording)
-    result, report = project.gate("-q", "--llm-baseline=main")
-    (function,) = report["functions"]
-    return int(result.ret), function
 
 
-def test_a_concise_prompt_made_gpt_35_worse(project: Project, data: Path) -> None:
-    status, function = gated(project, data, "gpt-35-turbo", "concise")
+Gate = Callable[[str, str], tuple[int, dict[str, Any]]]
+
+
+@pytest.fixture
+def gated(pytester: pytest.Pytester, originals: Path, data: Path) -> Gate:
+    """Compare another wording with main, of one model; returns exit code and figures."""
+
+    def run(name: str, wording: str) -> tuple[int, dict[str, Any]]:
+        make = partial(record, data=data, name=name)
+        project = made_once(originals / f"real-{name}", pytester, make)
+        project.git("switch", "-qc", wording)
+        (project.path / "wording.txt").write_text(f"{wording}\n")
+        project.commit(wording)
+        result, report = project.gate("-q", "--llm-baseline=main")
+        (function,) = report["functions"]
+        return int(result.ret), function
+
+    return run
+
+
+def test_a_concise_prompt_made_gpt_35_worse(gated: Gate, data: Path) -> None:
+    status, function = gated("gpt-35-turbo", "concise")
 
     assert status == 1
     assert function["verdict"] == "regressed"
@@ -132,8 +148,8 @@ def test_a_concise_prompt_made_gpt_35_worse(project: Project, data: Path) -> Non
         assert table[figure] == pytest.approx(function[figure])
 
 
-def test_a_composite_prompt_is_no_regression_of_gpt_35(project: Project, data: Path) -> None:
-    status, function = gated(project, data, "gpt-35-turbo", "composite")
+def test_a_composite_prompt_is_no_regression_of_gpt_35(gated: Gate) -> None:
+    status, function = gated("gpt-35-turbo", "composite")
 
     assert status == 0
     assert function["verdict"] != "regressed"
@@ -141,8 +157,8 @@ def test_a_composite_prompt_is_no_regression_of_gpt_35(project: Project, data: P
     assert function["t"] == pytest.approx(-1.231042, abs=5e-7)
 
 
-def test_a_concise_prompt_is_no_regression_of_gpt_4(project: Project, data: Path) -> None:
-    status, function = gated(project, data, "gpt-4", "concise")
+def test_a_concise_prompt_is_no_regression_of_gpt_4(gated: Gate) -> None:
+    status, function = gated("gpt-4", "concise")
 
     assert status == 0
     assert function["verdict"] != "regressed"
