@@ -60,20 +60,25 @@ def recorded(pytester: pytest.Pytester) -> Run:
 
 
 @pytest.mark.parametrize("function", ["answer", "answer_async"])
-@pytest.mark.parametrize("kind", EVALS)
 def test_a_function_that_hangs_errs_its_trial_and_no_other(
-    pytester: pytest.Pytester, kind: str, function: str
+    pytester: pytest.Pytester, function: str
 ) -> None:
-    pytester.makepyfile(model=MODEL, test_it=EVALS[kind])
+    files = {f"test_{kind}": evals.replace("Hello", kind) for kind, evals in EVALS.items()}
+    pytester.makepyfile(model=MODEL, **files)
     pytester.makeini(f"[pytest]\nllm_model = function/model:{function}\npythonpath = .\n")
 
     pytester.runpytest_subprocess("-p", "no:cacheprovider", "--llm-timeout=0.5", timeout=60)
 
-    trials = recorded(pytester).trials
-    assert [trial.outcome for trial in trials] == [Outcome.PASSED, Outcome.ERRORED, Outcome.PASSED]
-    (call,) = trials[1].calls
-    assert call.failure == "infrastructure"
-    assert call.reason == f"function/model:{function} gave no reply within 0.5 s (--llm-timeout)"
+    run = recorded(pytester)
+    assert len(run.cases) == len(EVALS)
+    for case in run.cases:
+        trials = [trial for trial in run.trials if trial.case == case.id]
+        outcomes = [trial.outcome for trial in trials]
+        assert outcomes == [Outcome.PASSED, Outcome.ERRORED, Outcome.PASSED], case.id
+        (call,) = trials[1].calls
+        assert call.failure == "infrastructure"
+        reason = f"function/model:{function} gave no reply within 0.5 s (--llm-timeout)"
+        assert call.reason == reason
 
 
 def test_what_a_model_logs_stays_with_its_trial(pytester: pytest.Pytester) -> None:

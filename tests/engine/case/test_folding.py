@@ -337,13 +337,6 @@ def test_lf_runs_the_failed_case(evals) -> None:
     pytester.runpytest("--lf").assert_outcomes(failed=1)
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_workers_report_the_same_outcomes(evals, workers: str) -> None:
-    result = evals(CRASH_THEN_GOOD).runpytest("-n", workers)
-
-    result.assert_outcomes(failed=1, passed=2)
-
-
 def test_reruns_run_fresh_trials_and_the_last_attempt_counts(evals) -> None:
     body = """
 @llm_eval(repeats=2, min_score=1)

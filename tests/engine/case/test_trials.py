@@ -184,10 +184,9 @@ def correctness(pytester: pytest.Pytester) -> pytest.Pytester:
         ("-s",),
         ("--capture=sys",),
         ("-p", "no:logging", "--deselect", "test_correctness.py::test_caplog_sees_its_own_trial"),
-        ("-n", "1"),
         ("-W", "error"),
     ],
-    ids=["plain", "no-capture", "capture-sys", "no-logging", "worker", "warnings-as-errors"],
+    ids=["plain", "no-capture", "capture-sys", "no-logging", "warnings-as-errors"],
 )
 def test_trials_behave_like_tests_of_their_own(
     correctness: pytest.Pytester, arguments: tuple[str, ...]

@@ -22,7 +22,6 @@ MODES = {
     "overlapping": (),
     "inline": ("--llm-concurrency=1",),
     "three": ("--llm-concurrency=3",),
-    "worker": ("-n", "1"),
     "captured-by-sys": ("--capture=sys",),
 }
 

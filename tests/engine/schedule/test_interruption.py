@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,28 +63,35 @@ def test_it(llm, narrow, kind):
 Session = Callable[..., subprocess.Popen[str]]
 
 
+def begin(
+    folder: Path, *arguments: str, evals: str = EVALS, at_the_end: str = "", calls: int = 12
+) -> subprocess.Popen[str]:
+    """Start a session, and return when its slow calls are on their way."""
+    (folder / "slow.py").write_text(MODEL)
+    (folder / "test_it.py").write_text(evals.replace("{at_the_end}", at_the_end))
+    ini = "[pytest]\nllm_model = function/slow:answer\npythonpath = .\n"
+    (folder / "pytest.ini").write_text(ini)
+    options = ["-p", "no:cacheprovider", "--llm-concurrency=8", *arguments]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", *options],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    log = folder / "calls.log"
+    deadline = time.monotonic() + 60
+    while len(lines(log)) < calls and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return process
+
+
 @pytest.fixture
 def start(pytester: pytest.Pytester) -> Iterator[Session]:
-    """Start a session, and return when its slow calls are on their way."""
+    """Start sessions, and end those that still run."""
     started: list[subprocess.Popen[str]] = []
 
-    def run(
-        *arguments: str, evals: str = EVALS, at_the_end: str = "", calls: int = 12
-    ) -> subprocess.Popen[str]:
-        pytester.makepyfile(slow=MODEL, test_it=evals.replace("{at_the_end}", at_the_end))
-        pytester.makeini("[pytest]\nllm_model = function/slow:answer\npythonpath = .\n")
-        options = ["-p", "no:cacheprovider", "--llm-concurrency=8", *arguments]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *options],
-            cwd=pytester.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            start_new_session=True,
-        )  # fmt: skip
-        started.append(process)
-        log = pytester.path / "calls.log"
-        deadline = time.monotonic() + 60
-        while len(lines(log)) < calls and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return process
+    def run(*arguments: str, **more: Any) -> subprocess.Popen[str]:
+        started.append(begin(pytester.path, *arguments, **more))
+        return started[-1]
 
     yield run
     for process in started:
@@ -114,30 +123,45 @@ def recorded(folder: Path) -> Run:
     return read_run(path)
 
 
-def test_ctrl_c_ends_the_session_in_order(pytester: pytest.Pytester, start: Session) -> None:
-    process = start()
+@dataclass(frozen=True)
+class Stopped:
+    """A session that Ctrl-C ended."""
+
+    folder: Path
+    status: int
+    seconds: float
+    output: str
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
+    folder = tmp_path_factory.mktemp("stopped")
+    process = begin(folder)
     process.send_signal(signal.SIGINT)
     seconds, output = ended(process)
+    return Stopped(folder, process.returncode, seconds, output)
 
-    assert process.returncode == 2, output
-    assert seconds < 5  # the calls take 30
-    assert "Traceback" not in output
-    log = lines(pytester.path / "order.log")
+
+def test_ctrl_c_ends_the_session_in_order(stopped: Stopped) -> None:
+    assert stopped.status == 2, stopped.output
+    assert stopped.seconds < 5  # the calls take 30
+    assert "Traceback" not in stopped.output
+    log = lines(stopped.folder / "order.log")
     assert log.count("up narrow") == log.count("down narrow") == 12
     assert log.count("up module") == log.count("up session") == 1
     assert log[-2:] == ["down module", "down session"]
 
 
-def test_finished_trials_are_kept_and_the_run_is_incomplete(
-    pytester: pytest.Pytester, start: Session
-) -> None:
-    process = start()
-    process.send_signal(signal.SIGINT)
-    ended(process)
-
-    run = recorded(pytester.path)
+def test_finished_trials_are_kept_and_the_run_is_incomplete(stopped: Stopped) -> None:
+    run = recorded(stopped.folder)
     assert not run.complete
     assert [trial.case for trial in run.trials] == ["test_it.py::test_it[fast]"] * 4
+
+
+def test_the_account_has_the_calls_of_trials_that_did_not_end(stopped: Stopped) -> None:
+    assert "4 calls made, 0 replayed · 12 attempts sent" in stopped.output
+    made = lines(stopped.folder / "calls.log")
+    assert recorded(stopped.folder).attempts == len(made) == 12
 
 
 def test_ctrl_c_twice_skips_what_still_runs(pytester: pytest.Pytester, start: Session) -> None:
@@ -156,17 +180,6 @@ def test_ctrl_c_twice_skips_what_still_runs(pytester: pytest.Pytester, start: Se
     assert process.returncode == 2, output
     assert seconds < 20
     assert len(recorded(pytester.path).trials) == 4
-
-
-def test_the_account_has_the_calls_of_trials_that_did_not_end(
-    pytester: pytest.Pytester, start: Session
-) -> None:
-    process = start()
-    process.send_signal(signal.SIGINT)
-    _, output = ended(process)
-
-    assert "4 calls made, 0 replayed · 12 attempts sent" in output
-    assert recorded(pytester.path).attempts == len(lines(pytester.path / "calls.log")) == 12
 
 
 def test_a_teardown_that_blocks_does_not_hold_up_the_end(

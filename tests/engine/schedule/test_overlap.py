@@ -176,14 +176,8 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
-MODES = {
-    "overlapping": (),
-    "inline": ("--llm-concurrency=1",),
-    "two": ("--llm-concurrency=2",),
-    "worker": ("-n", "1"),
-    "no-capture-manager-fd": ("--capture=sys",),
-    "maxfail": ("--maxfail=9",),
-}
+# tests/correctness has the others.
+MODES = {"overlapping": (), "inline": ("--llm-concurrency=1",), "maxfail": ("--maxfail=9",)}
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
@@ -372,28 +366,6 @@ def test_wide_fixtures_go_last_however_the_session_ends(
     assert log.count("narrow up") == log.count("narrow down")
     assert (log[0], log[-1]) == ("wide up", "wide down")
     assert log.count("wide up") == 1
-
-
-def test_calls_are_made_once_whatever_the_distribution(pytester: pytest.Pytester) -> None:
-    for dist in ("load", "loadscope", "worksteal"):
-        pytester.makepyfile(
-            slow=MODEL,
-            test_it=f"""
-            import pytest
-            from pytest_llmeval import llm_eval
-
-            @pytest.mark.parametrize("n", range(20))
-            @llm_eval(repeats=5)
-            def test_it(llm, n):
-                llm.ask(f"{dist} {{n}}")
-            """,
-        )
-        pytester.makeini(INI)
-        result = pytester.runpytest("-p", "no:cacheprovider", "-n", "2", f"--dist={dist}")
-        result.assert_outcomes(passed=20)
-        log = pytester.path / "calls.log"
-        assert len(log.read_text().splitlines()) == 100, dist
-        log.unlink()
 
 
 def test_a_lock_held_across_a_call_delays_but_does_not_hang(pytester: pytest.Pytester) -> None:

@@ -146,8 +146,6 @@ def test_all_had_one_loop():
 MODES = {
     "overlapping": (),
     "inline": ("--llm-concurrency=1",),
-    "two": ("--llm-concurrency=2",),
-    "worker": ("-n", "1"),
     "no-capture": ("-s",),
 }
 
@@ -346,7 +344,7 @@ def test_a_replay_makes_no_call(pytester: pytest.Pytester) -> None:
     pytester.runpytest(*ALONE).assert_outcomes(passed=5)
     log = pytester.path / "calls.log"
     assert len(log.read_text().splitlines()) == 30
-    pytester.runpytest(*ALONE, "--llm-cache=replay", "-n", "2").assert_outcomes(passed=5)
+    pytester.runpytest(*ALONE, "--llm-cache=replay").assert_outcomes(passed=5)
     assert len(log.read_text().splitlines()) == 30
 
 
