@@ -121,10 +121,7 @@ class FunctionProvider:
             ReplayMiss: only replays are wanted and there is none.
         """
         request = self._request(model, messages, params)
-
-        def perform(slot: Slot) -> Answer:
-            return self._perform(request.key, slot, messages, params, _run_alone)
-
+        perform = partial(self._perform, request.key, messages, params, _run_alone)
         return _reply(self._calls.call(request, perform))
 
     async def chat_async(
@@ -137,10 +134,7 @@ class FunctionProvider:
         """
         run = _runner_on_this_loop()
         request = self._request(model, messages, params)
-
-        def perform(slot: Slot) -> Answer:
-            return self._perform(request.key, slot, messages, params, run)
-
+        perform = partial(self._perform, request.key, messages, params, run)
         awaits = _is_async(self._loaded.function)
         return _reply(await self._calls.call_async(request, perform, awaits=awaits))
 
@@ -162,7 +156,7 @@ class FunctionProvider:
         )
 
     def _perform(
-        self, key: str, slot: Slot, messages: Messages, params: Mapping[str, object], run: Run
+        self, key: str, messages: Messages, params: Mapping[str, object], run: Run, slot: Slot
     ) -> Answer:
         loaded, limit = self._loaded, self._retries.limit
         name = f"function/{loaded.target}"
