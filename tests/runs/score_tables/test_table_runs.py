@@ -3,6 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Outcome
 from pytest_llmeval.runs.score_tables.reader import ScoreTable
 from pytest_llmeval.runs.score_tables.table_runs import runs_of
@@ -64,3 +67,11 @@ def test_a_case_knows_its_wording_and_what_it_asks() -> None:
 def test_a_direction_holds_for_every_case() -> None:
     first, _ = runs_of(table({"s": {"x": {0: 1.0}}}), table({"s": {"x": {0: 1.0}}}), better="lower")
     assert first.cases[0].better == "lower"
+
+
+def test_a_direction_that_turns_no_metric_is_refused() -> None:
+    costs = table({"cost": {"x": {0: 1.0}}})
+
+    with pytest.raises(SettingsError, match="--better=higher has nothing to turn: cost has"):
+        runs_of(costs, costs, better="higher")
+    assert runs_of(costs, costs)[0].cases[0].gate == ("cost",)
