@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from pytest_llmeval.gate.conclusion import (
@@ -14,9 +14,16 @@ from pytest_llmeval.gate.conclusion import (
 )
 from pytest_llmeval.gate.draws import CallsOfBoth
 from pytest_llmeval.gate.family import Name, adjusted_together, bears
-from pytest_llmeval.gate.missing import Missing, Sides, not_judged
+from pytest_llmeval.gate.gone import Missing, left_out
 from pytest_llmeval.gate.pairing import Pairing, pair_up
-from pytest_llmeval.gate.results import Comparison, Fact, FunctionComparison, Verdict, Why
+from pytest_llmeval.gate.results import (
+    Comparison,
+    Fact,
+    FunctionComparison,
+    NotJudged,
+    Verdict,
+    Why,
+)
 from pytest_llmeval.gate.scoring import (
     CostOf,
     Side,
@@ -63,49 +70,46 @@ def compare(
     Returns:
         A comparison for each test function and gated metric, and the verdict on all.
     """
-    sides = sides_of(measured(baseline, cost_of=cost_of))
-    current = sides_of(measured(run, cost_of=cost_of))
-    left_out = not_judged(sides, current, baseline=baseline, run=run, typed=typed, lost=lost)
+    both = _BothRuns(measured(baseline, cost_of=cost_of), measured(run, cost_of=cost_of), rules)
+    not_judged = left_out(
+        both.sides, both.current, baseline=baseline, run=run, typed=typed, lost=lost
+    )
     missing = Missing(
-        sides,
-        current,
-        left_out=left_out,
+        both.sides,
+        both.current,
+        not_judged=not_judged,
         entries=rules.accept_gone,
         baseline=baseline,
         main=main,
     )
-    calls = {
-        name: CallsOfBoth(sides[name].trials, current[name].trials)
-        for name in current
-        if name in sides
-    }
-    entries = [
-        *_collected(
-            sides,
-            current,
-            calls,
-            given_up=missing.given_up,
-            in_part=_in_part(baseline, run, typed=typed),
-            rules=rules,
-        ),
-        *_gone(sides, missing),
-    ]
-    functions = _concluded(entries, rules)
+    in_part = _in_part(baseline, run, typed=typed)
+    functions = _concluded([*both.collected(missing, in_part), *both.gone(missing)], rules)
+    notes = (
+        *missing.notes_on_metrics(),
+        *both.notes_on_markers(),
+        *missing.notes_on_entries(),
+        *_notes_on_order(functions, rules),
+    )
+    return _overall(functions, tuple(both.ungated(functions)), not_judged, notes, rules)
+
+
+def _overall(
+    functions: tuple[FunctionComparison, ...],
+    ungated: tuple[FunctionComparison, ...],
+    not_judged: tuple[NotJudged, ...],
+    notes: tuple[Fact, ...],
+    rules: GateRules,
+) -> Comparison:
     verdicts = {one.verdict for one in functions}
     found = Comparison(
         verdict=next((v for v in Verdict if v in verdicts), Verdict.NOT_COMPARABLE),
         fails=any(one.fails for one in functions),
         functions=functions,
-        ungated=tuple(_ungated(sides, current, calls, functions=functions, rules=rules)),
-        not_judged=left_out,
-        notes=(
-            *missing.notes_on_metrics(),
-            *_notes_on_markers(sides, current),
-            *missing.notes_on_entries(),
-            *_notes_on_order(functions, rules),
-        ),
+        ungated=ungated,
+        not_judged=not_judged,
+        notes=notes,
     )
-    lacks_parts = rules.strict and bool(found.not_judged or found.judged_in_part)
+    lacks_parts = rules.strict and bool(not_judged or found.judged_in_part)
     return replace(found, fails=found.fails or found.compared_nothing or lacks_parts)
 
 
@@ -116,50 +120,83 @@ def _in_part(baseline: Run, run: Run, *, typed: Sequence[str] | None) -> Collect
     return () if run.complete and not meant else run.partial
 
 
-def _collected(
-    sides: Sides,
-    current: Sides,
-    calls: Mapping[str, CallsOfBoth],
-    *,
-    given_up: Collection[Name],
-    in_part: Collection[str],
-    rules: GateRules,
-) -> Iterator[Entry]:
-    """Examine every gated metric of every function that this run came to."""
-    for function, side in current.items():
-        if not side.every_trial():
-            continue  # the session was stopped before it came to this one
-        in_full, baseline = function not in in_part, sides.get(function)
-        main_gates = () if baseline is None else gated_metrics(baseline)
-        for metric in dict.fromkeys((*gated_metrics(side), *main_gates)):
-            if (function, metric) in given_up:
-                continue
-            kept = metric in main_gates
-            if baseline is None or not (kept or records(baseline.every_trial(), metric)):
-                partial = not (in_full and side.ran_in_full)
-                yield conclude_new(side, metric, partial=partial, rules=rules)
-                continue
-            pairing = pair_up(
-                baseline,
-                side,
-                metric,
-                calls=calls[function],
-                better=(baseline if kept else side).better(metric),
-                test=_test_of(metric, rules.test),
-                in_full=in_full,
-            )
-            found = examine(pairing, rules)
-            yield (pairing, found) if isinstance(found, Significance) else found
+class _BothRuns:
+    """The functions of both runs, and the calls of those that both have.
+
+    Attributes:
+        sides: the functions of the baseline; ``current`` those of this run.
+    """
+
+    def __init__(self, baseline: Run, run: Run, rules: GateRules) -> None:
+        self.sides, self.current = sides_of(baseline), sides_of(run)
+        self._rules = rules
+        self._calls = {
+            name: CallsOfBoth(self.sides[name].trials, side.trials)
+            for name, side in self.current.items()
+            if name in self.sides
+        }
+
+    def collected(self, missing: Missing, in_part: Collection[str]) -> Iterator[Entry]:
+        """Examine every gated metric of every function that this run came to."""
+        for function, side in self.current.items():
+            if not side.every_trial():
+                continue  # the session was stopped before it came to this one
+            baseline, in_full = self.sides.get(function), function not in in_part
+            main_gates = () if baseline is None else gated_metrics(baseline)
+            for metric in dict.fromkeys((*gated_metrics(side), *main_gates)):
+                if (function, metric) in missing.given_up:
+                    continue
+                kept = metric in main_gates
+                if baseline is None or not (kept or records(baseline.every_trial(), metric)):
+                    partial = not (in_full and side.ran_in_full)
+                    yield conclude_new(side, metric, partial=partial, rules=self._rules)
+                    continue
+                pairing = pair_up(
+                    baseline,
+                    side,
+                    metric,
+                    calls=self._calls[function],
+                    better=(baseline if kept else side).better(metric),
+                    test=_test_of(metric, self._rules.test),
+                    in_full=in_full,
+                )
+                found = examine(pairing, self._rules)
+                yield (pairing, found) if isinstance(found, Significance) else found
+
+    def gone(self, missing: Missing) -> Iterator[FunctionComparison]:
+        """Write down the functions that only the baseline has."""
+        for function in missing.functions:
+            for metric in gated_metrics(self.sides[function]):
+                yield conclude_gone(self.sides[function], metric, why=missing.why(function))
+
+    def ungated(self, functions: Sequence[FunctionComparison]) -> Iterator[FunctionComparison]:
+        """Describe whatever else the functions of both runs have."""
+        for function, calls in self._calls.items():
+            baseline, side = self.sides[function], self.current[function]
+            gated = [one.metric for one in functions if one.function == function]
+            trials = [*baseline.every_trial(), *side.every_trial()]
+            for metric in ungated_metrics(trials, gated):
+                better, test = side.better(metric), _test_of(metric, "paired-t")
+                pairing = pair_up(baseline, side, metric, calls=calls, better=better, test=test)
+                if pairing.pairs:
+                    yield describe_ungated(pairing, alpha=self._rules.alpha)
+
+    def notes_on_markers(self) -> Iterator[Fact]:
+        """Tell where the markers of the two runs disagree."""
+        names = [name for name in self.sides if name in self.current]
+        both = [(self.sides[name], self.current[name]) for name in names]
+        for side, other in both:
+            for metric in gated_metrics(side):
+                better, wanted = side.better(metric), other.better(metric)
+                if better != wanted:
+                    yield Fact(Why.OTHER_DIRECTION, (f"{side.function}:{metric}", better, wanted))
+        for side, other in both:
+            if _tied_otherwise(side, other):
+                yield Fact(Why.TIED_OTHERWISE, (side.function,))
 
 
 def _test_of(metric: str, chosen: AnyTest) -> AnyTest:
     return "log-ratio" if metric in MEASURED_METRICS else chosen
-
-
-def _gone(sides: Sides, missing: Missing) -> Iterator[FunctionComparison]:
-    for function in missing.functions:
-        for metric in gated_metrics(sides[function]):
-            yield conclude_gone(sides[function], metric, why=missing.why(function))
 
 
 def _concluded(entries: Sequence[Entry], rules: GateRules) -> tuple[FunctionComparison, ...]:
@@ -172,45 +209,6 @@ def _concluded(entries: Sequence[Entry], rules: GateRules) -> tuple[FunctionComp
         else conclude(entry[0], tests[entry[0].name], rules)
         for entry in entries
     )
-
-
-def _ungated(
-    sides: Sides,
-    current: Sides,
-    calls: Mapping[str, CallsOfBoth],
-    *,
-    functions: Sequence[FunctionComparison],
-    rules: GateRules,
-) -> Iterator[FunctionComparison]:
-    """Describe whatever else the functions of both runs have."""
-    for function in calls:
-        baseline, side = sides[function], current[function]
-        gated = [one.metric for one in functions if one.function == function]
-        trials = [*baseline.every_trial(), *side.every_trial()]
-        for metric in ungated_metrics(trials, gated):
-            pairing = pair_up(
-                baseline,
-                side,
-                metric,
-                calls=calls[function],
-                better=side.better(metric),
-                test=_test_of(metric, "paired-t"),
-            )
-            if pairing.pairs:
-                yield describe_ungated(pairing, alpha=rules.alpha)
-
-
-def _notes_on_markers(sides: Sides, current: Sides) -> Iterator[Fact]:
-    """Tell where the markers of the two runs disagree."""
-    both = [(side, current[name]) for name, side in sides.items() if name in current]
-    for side, other in both:
-        for metric in gated_metrics(side):
-            better, wanted = side.better(metric), other.better(metric)
-            if better != wanted:
-                yield Fact(Why.OTHER_DIRECTION, (f"{side.function}:{metric}", better, wanted))
-    for side, other in both:
-        if _tied_otherwise(side, other):
-            yield Fact(Why.TIED_OTHERWISE, (side.function,))
 
 
 def _tied_otherwise(baseline: Side, current: Side) -> bool:

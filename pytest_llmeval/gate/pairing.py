@@ -230,14 +230,8 @@ def pair_up(
 ) -> Pairing:
     """Match the cases of two runs of a function and say how they differ on a metric.
 
-    Args:
-        baseline: the function in the baseline.
-        current: the function in this run, every case that was collected.
-        metric: what is compared.
-        calls: see ``Pairing``; ``test`` and ``in_full`` likewise.
-        better: the direction that is good.
-        test: see ``calls``.
-        in_full: see ``calls``.
+    The function in this run is given with every case that was collected, ``better`` is the
+    direction that is good, and the rest is told at ``Pairing``.
     """
     scale: Scale = "log" if test == "log-ratio" else "linear"
     before = score(baseline, metric, better=better, scale=scale)

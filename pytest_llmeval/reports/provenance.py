@@ -1,4 +1,4 @@
-"""What differs between the runs besides the application: models, parameters, hosts, versions."""
+"""Differences of two runs beside the application: models, parameters, hosts, versions."""
 
 from __future__ import annotations
 

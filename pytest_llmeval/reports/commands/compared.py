@@ -1,4 +1,4 @@
-"""What `llmeval compare`, `list` and `show` say; the figures are worded as in a session."""
+"""Lines of `llmeval compare`, `list` and `show`; the figures are worded as in a session."""
 
 from __future__ import annotations
 

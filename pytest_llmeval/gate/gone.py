@@ -17,7 +17,7 @@ _BY_NAME = ("-k ", "-m ", "--deselect=")
 Sides = Mapping[str, Side]
 
 
-def not_judged(
+def left_out(
     sides: Sides,
     current: Sides,
     *,
@@ -60,7 +60,7 @@ class Missing:
         sides: Sides,
         current: Sides,
         *,
-        left_out: Iterable[NotJudged],
+        not_judged: Iterable[NotJudged],
         entries: Sequence[str],
         baseline: Run,
         main: Run | None,
@@ -70,21 +70,15 @@ class Missing:
         Args:
             sides: the functions of the baseline; ``current`` those of the run.
             current: see ``sides``.
-            left_out: the functions that were left out by hand.
+            not_judged: the functions that were left out by hand.
             entries: functions, or ``function:metric``, that are given up; or patterns of them.
             baseline: the run that is compared with.
             main: where the baseline is an anchor, the baseline proper: what is gone from that
                 as well was given up before.
         """
-        unknown = {one.function for one in left_out}
+        unknown = {one.function for one in not_judged}
         self.functions = tuple(name for name in sides if name not in {*current, *unknown})
-        self._metrics = tuple(
-            (name, metric)
-            for name in sides
-            if name in current
-            for metric in gated_metrics(sides[name])
-            if metric not in gated_metrics(current[name])
-        )
+        self._metrics = _metrics_gone(sides, current)
         gone = {*self._metrics, *((name, "") for name in self.functions)}
         settled = gone - _gated(sides_of(main)) if main else set()
         recorded = (main or baseline).rules.get("accept_gone")
@@ -143,6 +137,17 @@ class Missing:
         end = f":{metric}" if metric else ""
         forms = [f"{spelling}{end}" for spelling in _spellings(function)[1:]]
         return next((one for one in forms if one not in self._known), forms[0])
+
+
+def _metrics_gone(sides: Sides, current: Sides) -> list[tuple[str, str]]:
+    """Return the gated metrics of common functions that this run does not gate."""
+    return [
+        (name, metric)
+        for name in sides
+        if name in current
+        for metric in gated_metrics(sides[name])
+        if metric not in gated_metrics(current[name])
+    ]
 
 
 def _gated(sides: Sides) -> set[tuple[str, str]]:
@@ -210,7 +215,7 @@ def _parting(old: str, new: str) -> tuple[str, str]:
 
 def _brackets(sides: Sides, function: str) -> set[str]:
     """Return what tells the cases of a function apart."""
-    return {id_.removeprefix(function) for id_ in sides[function].cases}
+    return {case.removeprefix(function) for case in sides[function].cases}
 
 
 def _reaches(path: str, function: str) -> bool:
