@@ -181,3 +181,15 @@ def test_workers_tell_once_what_is_missing(pytester: pytest.Pytester) -> None:
     result = run(pytester, ESSENTIAL["environment"][0], "-n", "2")
 
     assert str(result.stdout).count("not as expected") == 1
+
+
+@pytest.mark.parametrize("part", ["stack", "teardown_exact"])
+def test_without_a_part_that_every_trial_needs_the_session_ends_with_a_sentence(
+    pytester: pytest.Pytester, part: str
+) -> None:
+    result = run(pytester, f'hide(get("session")._setupstate, "{part}")')
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [f"ERROR: pytest * is not supported: Session._setupstate.{part} moved. Install *"]
+    )
