@@ -177,7 +177,10 @@ class EngineHooks:
             if isinstance(value, pytest.LogCaptureFixture) and trial.patches is not None:
                 adopt_caplog(value, trial.patches)
             return value
-        with self._shared.setting_up(fixturedef, trial), self._scheduler.turns.widening(trial):
+        with (
+            self._shared.setting_up(fixturedef, trial),
+            self._scheduler.turns.setting_up_shared(trial),
+        ):
             return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)

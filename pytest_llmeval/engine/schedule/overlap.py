@@ -24,7 +24,7 @@ EXCLUSIVE_FIXTURES = frozenset(
         "db", "transactional_db", "page",
     )
 )  # fmt: skip
-_WIDE: dict[str, Any] = {"class": pytest.Class, "module": pytest.Module, "package": pytest.Package}
+_NODES: dict[str, Any] = {"class": pytest.Class, "module": pytest.Module, "package": pytest.Package}
 
 
 def serial_session(config: pytest.Config) -> str:
@@ -86,16 +86,16 @@ def signature(item: pytest.Function, askable: Collection[str]) -> Hashable:
     marks = (
         (mark.args, tuple(mark.kwargs.items())) for mark in item.iter_markers("filterwarnings")
     )
-    return (_wide_nodes(item, askable), _wide_parameters(item), tuple(marks))
+    return (_shared_nodes(item, askable), _shared_parameters(item), tuple(marks))
 
 
-def _wide_nodes(item: pytest.Function, askable: Collection[str]) -> tuple[int, ...]:
+def _shared_nodes(item: pytest.Function, askable: Collection[str]) -> tuple[int, ...]:
     """The collectors to which a fixture of the item is or may be bound, and its packages."""
     bound = {id(node) for node in item.listchain() if isinstance(node, pytest.Package)}
     names = {*item._fixtureinfo.name2fixturedefs, *item.fixturenames, *askable}
     scopes = {definition.scope for name in names for definition in _definitions(item, name)}
-    for scope in scopes & _WIDE.keys():
-        node = item.getparent(_WIDE[scope])
+    for scope in scopes & _NODES.keys():
+        node = item.getparent(_NODES[scope])
         if node is not None:
             bound.add(id(node))
     return tuple(sorted(bound))
@@ -107,7 +107,7 @@ def _definitions(item: pytest.Function, name: str) -> Sequence[FixtureDef[Any]]:
     return known or item.session._fixturemanager.getfixturedefs(name, item) or ()
 
 
-def _wide_parameters(item: pytest.Function) -> tuple[tuple[str, int], ...]:
+def _shared_parameters(item: pytest.Function) -> tuple[tuple[str, int], ...]:
     callspec = getattr(item, "callspec", None)
     if callspec is None:
         return ()

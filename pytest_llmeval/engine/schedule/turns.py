@@ -98,19 +98,19 @@ class Turns:
                 self.put_back()
 
     @contextmanager
-    def widening(self, trial: RunningTrial) -> Iterator[None]:
+    def setting_up_shared(self, trial: RunningTrial) -> Iterator[None]:
         """Set up a shared fixture: its changes to the process stay, for all trials."""
-        trial.has_widened = True
+        trial.set_up_shared = True
         if trial.context is None:  # nothing is swapped
             yield
             return
         before = self.switch.surroundings()
-        trial.widening += 1
+        trial.shared_setups += 1
         try:
             with self.switch.lasting():
                 yield
         finally:
-            trial.widening -= 1
+            trial.shared_setups -= 1
             after = self.switch.surroundings()
             contexts = (other.context for other in self._under_way())
             for context in (*self._beneath, *contexts):

@@ -95,9 +95,9 @@ class RunningTrial:
         patches: what it patches while it has its turn; None if nothing is ever swapped.
         call_output: of its calls, as far as it is not shown.
         left_setup: its fixtures are set up, or failed to be.
-        widening: how many fixtures that others share are being set up; the baton stays
+        shared_setups: how many fixtures that others share are being set up; the baton stays
             here meanwhile, or a second trial would set them up too.
-        has_widened: it set some up.
+        set_up_shared: it set some up.
         holding: how many functions run that must see what the trial patched; the same.
     """
 
@@ -124,8 +124,8 @@ class RunningTrial:
         self.patches: Patches | None = None
         self.warned: list[warnings.WarningMessage] = []
         self.left_setup = False
-        self.widening = 0
-        self.has_widened = False
+        self.shared_setups = 0
+        self.set_up_shared = False
         self.holding = 0
         self._ready = ready
         self._is_shown = is_shown
@@ -139,7 +139,7 @@ class RunningTrial:
             self._run,
             threads=ready.threads,
             ready=ready.put,
-            may_detach=lambda: not (self.widening or self.holding or ready.is_looping),
+            may_detach=lambda: not (self.shared_setups or self.holding or ready.is_looping),
             wait=self._wait_for_own,
             around_call=self.call_output.around_call,
         )
@@ -177,7 +177,7 @@ class RunningTrial:
         """Cut the cycles between trial and clone, so that their memory is free at once."""
         self.ledger.end()
         del self.clone.stash[TRIAL]
-        if not self.has_widened:  # else a fixture that lives on knows the clone
+        if not self.set_up_shared:  # else a fixture that lives on knows the clone
             vars(self.clone).clear()
         vars(self).clear()
 
@@ -233,7 +233,7 @@ class RunningTrial:
         return bool(held_for)
 
     def _give_way(self, function: Callable[[], T]) -> T:
-        if self.widening or self.holding:
+        if self.shared_setups or self.holding:
             return function()
         if self.thread.holds_up_loop():
             self._held_for = self._held_for or BLOCKING_IN_ASYNC
