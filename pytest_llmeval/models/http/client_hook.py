@@ -117,7 +117,7 @@ def json_object(content: bytes) -> JsonObject | None:
     return body if isinstance(body, dict) else None
 
 
-def received(library: Any, send: Callable[[Any], Any], request: Any, *, most: int) -> HttpReply:
+def send_once(library: Any, send: Callable[[Any], Any], request: Any, *, most: int) -> HttpReply:
     """Send a request once and read the whole reply.
 
     Args:
@@ -143,10 +143,10 @@ def received(library: Any, send: Callable[[Any], Any], request: Any, *, most: in
         raise NetworkFailed(exc) from exc
 
 
-async def received_async(
+async def send_once_async(
     library: Any, send: Callable[[Any], Awaitable[Any]], request: Any, *, most: int
 ) -> HttpReply:
-    """Send a request once and read the whole reply, as ``received``, on this event loop."""
+    """Send a request once and read the whole reply, as ``send_once``, on this event loop."""
     reading = Reading(most=most)
     try:
         response = await send(request)

@@ -172,7 +172,7 @@ class Exchange:
             NetworkFailed: no attempt got a reply.
             CacheError: the store cannot be used.
         """
-        described = describe(request, self.dialect, self.calls.aliases)
+        described = describe_request(request, self.dialect, self.calls.aliases)
         return self.calls.call(
             described, lambda _slot: self._perform(request, attempt, described.model)
         )
@@ -187,7 +187,7 @@ class Exchange:
             attempt: sends it once.
             awaits: an attempt goes on only while this event loop runs.
         """
-        described = describe(request, self.dialect, self.calls.aliases)
+        described = describe_request(request, self.dialect, self.calls.aliases)
         return await self.calls.call_async(
             described,
             lambda _slot: self._perform(request, attempt, described.model),
@@ -238,7 +238,7 @@ def without_connection_headers(reply: HttpReply) -> HttpReply:
     return replace(reply, headers=kept)
 
 
-def describe(
+def describe_request(
     request: HttpRequest, dialect: Dialect, aliases: tuple[tuple[str, str], ...]
 ) -> Request:
     """Describe a request as the cache and the run know it."""

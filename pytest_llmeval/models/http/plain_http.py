@@ -1,9 +1,8 @@
-"""Posting our own questions: the shortest way from bytes to bytes.
+"""Plain HTTP for our own questions, by ``http.client`` of the standard library.
 
-``http.client`` of the standard library, because a question through it takes half the CPU
-time of the next fastest library (docs/decisions/http.md), and the interpreter's one lock is what
-bounds how many calls can be in flight. What it leaves to others is left to others: behind
-a proxy, ``transport`` sends.
+A question through it takes half the CPU time of the next fastest library (docs/decisions/http.md),
+and the interpreter's one lock bounds how many calls can be in flight. It knows no proxies: behind
+one, ``transports.Connections`` sends.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from pytest_llmeval.errors import ReplayMiss
 from pytest_llmeval.models.http.client_hook import (
     Question,
     json_object,
-    received,
     response,
+    send_once,
     uncached,
 )
 from pytest_llmeval.models.http.exchange import (
@@ -169,7 +169,7 @@ class Connections:
         except IndexError:
             client = self._open(library)
         try:
-            return received(library, partial(_send, client), request, most=self._most)
+            return send_once(library, partial(_send, client), request, most=self._most)
         finally:
             self._idle[library].append(client)
             if self._is_closed:  # meanwhile: after Ctrl-C nobody waits for calls under way

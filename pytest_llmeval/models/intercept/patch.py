@@ -29,8 +29,8 @@ from pytest_llmeval.models.calls import CachedCalls, is_on_asyncio
 from pytest_llmeval.models.http.client_hook import (
     Question,
     json_object,
-    received,
-    received_async,
+    send_once,
+    send_once_async,
     uncached,
 )
 from pytest_llmeval.models.http.exchange import Exchange
@@ -196,7 +196,7 @@ def _blocking(
             if question is not None:
                 send = partial(plain, transport)
                 return question.answer(
-                    lambda: received(library, send, request, most=interception.most)
+                    lambda: send_once(library, send, request, most=interception.most)
                 )
         with uncached(interception.sdk_trial(request), request) as came:
             return came(plain(transport, request))
@@ -223,13 +223,9 @@ def _awaitable(
                 if loops.may_change():
                     request.headers["connection"] = "close"
                 send = partial(plain, transport)
+                attempt = partial(send_once_async, library, send, request, most=interception.most)
                 with _this_loop() as run:
-                    return await question.answer_async(
-                        lambda: run(
-                            lambda: received_async(library, send, request, most=interception.most)
-                        ),
-                        awaits=True,
-                    )
+                    return await question.answer_async(lambda: run(attempt), awaits=True)
         with uncached(interception.sdk_trial(request), request) as came:
             return came(await plain(transport, request))
 
