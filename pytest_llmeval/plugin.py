@@ -204,14 +204,15 @@ class SessionHooks:
 
             send_files(self._config)  # at the end: modules may be imported to the last
         elif self._session is not None:
-            from pytest_llmeval.reports.json import write_reports
-
             seconds = time.perf_counter() - self._started
             self._session.untracked = self._untracked()
             self._session.saw_collection_error = self._collection_failed
             ended = session.exitstatus == pytest.ExitCode.OK
             self._judgement = self._session.judge(seconds=seconds, ended=ended)
-            self._report_problems = write_reports(self._judgement)
+            if self._settings.reports:
+                from pytest_llmeval.reports.json import write_reports
+
+                self._report_problems = write_reports(self._judgement)
             self._set_status(session, self._judgement)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
