@@ -111,7 +111,7 @@ class ChatProvider:
         try:
             yield
         except HttpFailed as exc:
-            message = f"{name} gave no reply: {_status(exc.reply)}"
+            message = f"{name} gave no reply: {_status(exc.reply, key=self._vendor.key())}"
             raise ProviderFailed(message, failure=exc.failure, reason=exc.reason) from exc
         except NetworkFailed as exc:
             raise ProviderFailed(f"{name} gave no reply: {exc}", reason=exc.reason) from exc
@@ -146,10 +146,12 @@ def plain(value: Any) -> Any:
     return value if dump is None else dump(mode="json", exclude_unset=True)
 
 
-def _status(reply: HttpReply) -> str:
+def _status(reply: HttpReply, *, key: str) -> str:
     try:
         phrase = HTTPStatus(reply.status).phrase
     except ValueError:
         phrase = ""
     status = f"HTTP {reply.status} {phrase}".rstrip()
-    return f"{status}: {printable(reply.error.message)}"
+    message = reply.error.message
+    told = message.replace(key, "***") if key else message  # however short; others are masked
+    return f"{status}: {printable(told)}"

@@ -597,6 +597,19 @@ def test_the_raw_reply_is_one_object(session: Session, trial: CountingTrial) -> 
     assert reply.raw is reply.raw
 
 
+def test_a_key_that_is_quoted_is_masked_however_short(
+    session: Session,
+    server: OpenAIServer,
+    trial: CountingTrial,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k-123")
+    server.then(Scripted(status=401, body={"error": {"message": "wrong key k-123"}}))
+
+    with pytest.raises(ProviderFailed, match=r"wrong key \*\*\*$"):
+        session.model(NAME, trial).ask("Hello")
+
+
 def test_a_replay_imports_neither_sdk_nor_http_library(
     begin: Callable[..., Session], server: OpenAIServer, directory: Path
 ) -> None:
