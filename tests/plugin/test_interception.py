@@ -590,6 +590,27 @@ def test_it(llm):
 def test_ordinary(): pass
 """
 INI = "[pytest]\nllm_intercept = true\n"
+# The same questions without the SDK, whose import takes a second and whose client stays open.
+LIGHT_APP = """
+import os
+import httpx
+
+ASKED = {"model": "gpt", "messages": [{"role": "user", "content": "Hello"}]}
+URL = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+
+
+def text_of(reply):
+    return reply.raise_for_status().json()["choices"][0]["message"]["content"]
+
+
+def by_sdk():
+    return text_of(httpx.post(URL, json=ASKED))
+
+
+async def by_async_sdk():
+    async with httpx.AsyncClient() as client:
+        return text_of(await client.post(URL, json=ASKED))
+"""
 
 
 def test_what_a_module_asks_as_it_is_imported_is_a_draw_like_any_other(
@@ -611,7 +632,7 @@ def test_what_a_module_asks_as_it_is_imported_is_a_draw_like_any_other(
 def test_workers_pay_once_for_what_their_modules_ask(
     pytester: pytest.Pytester, servers: list[OpenAIServer]
 ) -> None:
-    pytester.makepyfile(app=APP, test_first=ASKS_AT_IMPORT, test_second=ASKS_AT_IMPORT)
+    pytester.makepyfile(app=LIGHT_APP, test_first=ASKS_AT_IMPORT, test_second=ASKS_AT_IMPORT)
     pytester.makeini(INI)
 
     pytester.runpytest_subprocess(*OPTIONS, "-n", "2").assert_outcomes(passed=4)
@@ -623,14 +644,14 @@ def test_workers_pay_once_for_what_their_modules_ask(
 def test_what_a_module_asked_does_not_depend_on_which_others_are_collected(
     pytester: pytest.Pytester, servers: list[OpenAIServer]
 ) -> None:
-    pytester.makepyfile(app=APP, test_first=ASKS_AT_IMPORT, test_second=ASKS_AT_IMPORT)
+    pytester.makepyfile(app=LIGHT_APP, test_first=ASKS_AT_IMPORT, test_second=ASKS_AT_IMPORT)
     pytester.makeini(INI)
-    pytester.runpytest_subprocess(*OPTIONS)
+    pytester.runpytest(*OPTIONS)
     before = asked(servers)
     assert before
 
-    pytester.runpytest_subprocess(*OPTIONS, "--collect-only")
-    result = pytester.runpytest_subprocess(*OPTIONS, "test_second.py", "--llm-max-calls=0")
+    pytester.runpytest(*OPTIONS, "--collect-only")
+    result = pytester.runpytest(*OPTIONS, "test_second.py", "--llm-max-calls=0")
 
     result.assert_outcomes(passed=2)
     assert asked(servers) == before
@@ -654,8 +675,8 @@ def test_what_a_module_asks_is_left_alone_where_only_marks_want_interception(
     pytester: pytest.Pytester, servers: list[OpenAIServer]
 ) -> None:
     evals = ASKS_AT_IMPORT.replace("repeats=2", "repeats=2, intercept=True")
-    pytester.makepyfile(app=APP, test_first=evals)
+    pytester.makepyfile(app=LIGHT_APP, test_first=evals)
     for _ in range(2):
-        pytester.runpytest_subprocess(*OPTIONS).assert_outcomes(passed=2)
+        pytester.runpytest(*OPTIONS).assert_outcomes(passed=2)
 
     assert asked(servers) == 2 * 3 + 2
