@@ -77,37 +77,35 @@ def compare(
     missing = Missing(
         both.sides,
         both.current,
-        not_judged=not_judged,
+        not_judged,
         entries=rules.accept_gone,
         baseline=baseline,
         main=main,
     )
-    in_part = _in_part(baseline, run, typed=typed)
-    functions = _concluded([*both.collected(missing, in_part), *both.gone(missing)], rules)
-    notes = (
-        *missing.notes_on_metrics(),
-        *both.notes_on_markers(),
-        *missing.notes_on_entries(),
-        *_notes_on_order(functions, rules),
-    )
-    return _overall(functions, tuple(both.ungated(functions)), not_judged, notes, rules)
+    return _overall(both, missing, not_judged, _in_part(baseline, run, typed=typed), rules)
 
 
 def _overall(
-    functions: tuple[FunctionComparison, ...],
-    ungated: tuple[FunctionComparison, ...],
+    both: _BothRuns,
+    missing: Missing,
     not_judged: tuple[NotJudged, ...],
-    notes: tuple[Fact, ...],
+    in_part: Collection[str],
     rules: GateRules,
 ) -> Comparison:
+    functions = _concluded([*both.collected(missing, in_part), *both.gone(missing)], rules)
     verdicts = {one.verdict for one in functions}
     found = Comparison(
         verdict=next((v for v in Verdict if v in verdicts), Verdict.NOT_COMPARABLE),
         fails=any(one.fails for one in functions),
         functions=functions,
-        ungated=ungated,
+        ungated=tuple(both.ungated(functions)),
         not_judged=not_judged,
-        notes=notes,
+        notes=(
+            *missing.notes_on_metrics(),
+            *both.notes_on_markers(),
+            *missing.notes_on_entries(),
+            *_notes_on_order(functions, rules),
+        ),
     )
     lacks_parts = rules.strict and bool(not_judged or found.judged_in_part)
     return replace(found, fails=found.fails or found.compared_nothing or lacks_parts)

@@ -230,16 +230,14 @@ def pair_up(
 ) -> Pairing:
     """Match the cases of two runs of a function and say how they differ on a metric.
 
-    The function in this run is given with every case that was collected, ``better`` is the
-    direction that is good, and the rest is told at ``Pairing``.
+    ``current`` has every case that was collected; what the others are is told at ``Pairing``.
     """
     scale: Scale = "log" if test == "log-ratio" else "linear"
     before = score(baseline, metric, better=better, scale=scale)
     after = score(current.as_far_as_run(), metric, better=better, scale=scale)
     matched = [name for name in sorted(baseline.cases) if name in current.cases]
     unlike = [name for name in matched if _unlike(baseline.cases[name], current.cases[name])]
-    scored = set(before.scored_cases)
-    known = scored.intersection(matched).difference(unlike)
+    known = set(before.scored_cases).intersection(matched).difference(unlike)
     present = known.intersection(after.side.cases)
     skipped = {name for name in present if _all_skipped(after.side.trials[name])}
     common = [name for name in after.scored_cases if name in present]
@@ -257,7 +255,7 @@ def pair_up(
         test=test,
         pairs=pairs,
         touched=frozenset(present - skipped - replays),
-        lost=frozenset(scored - known | skipped),
+        lost=frozenset(set(before.scored_cases) - known | skipped),
         mismatched=tuple(unlike),
     )
 
