@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 MODEL = """
@@ -119,17 +124,36 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("trial", BODIES.values(), ids=BODIES)
-def test_what_a_trial_does_to_the_process_reaches_no_other(
-    pytester: pytest.Pytester, trial: str
-) -> None:
-    pytester.makepyfile(bot=MODEL, test_it=SUITE.replace("{trial}", trial))
-    pytester.makeini("[pytest]\nllm_model = function/bot:answer\npythonpath = .\n")
+@pytest.fixture(scope="module")
+def bodies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A session with a file for each of the bodies; what it printed is in output.log."""
+    folder = tmp_path_factory.mktemp("bodies")
+    (folder / "bot.py").write_text(MODEL)
+    (folder / "pytest.ini").write_text(
+        "[pytest]\nllm_model = function/bot:answer\npythonpath = .\n"
+    )
+    for number, trial in enumerate(BODIES.values()):
+        suite = SUITE.replace("{trial}", trial).replace("order.log", f"order{number}.log")
+        # Each asks anew: a replay would not let the others go on.
+        suite = suite.replace("ask('q')", f"ask('q{number}')")
+        suite = suite.replace('f"{n}"', f'f"{number} {{n}}"')
+        (folder / f"test_{number}.py").write_text(suite)
+    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
+    (folder / "output.log").write_text(done.stdout + done.stderr)
+    return folder
 
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
 
-    result.assert_outcomes(passed=5)
-    log = (pytester.path / "order.log").read_text().splitlines()
+@pytest.mark.parametrize("body", BODIES)
+def test_what_a_trial_does_to_the_process_reaches_no_other(bodies: Path, body: str) -> None:
+    number = [*BODIES].index(body)
+
+    output = (bodies / "output.log").read_text()
+    ended = re.findall(rf"^test_{number}\.py::(\S+) (?:PASSED|3/3 passed|2/2 passed)", output, re.M)
+    assert len({*ended}) == 5, output
+    log = (bodies / f"order{number}.log").read_text().splitlines()
     assert log.count("down narrow") in (9, 12)  # 3 more of a case that was run again
     assert log[-1] == "down wide"
 
