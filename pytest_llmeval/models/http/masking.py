@@ -34,7 +34,10 @@ def secrets_of(headers: Iterable[tuple[str, str]], *, query: str) -> tuple[str, 
         headers: names and values, as sent.
         query: of the URL.
     """
-    secrets = {text for name, text in parse_qsl(query) if is_secret_name(name)}
+    secrets: set[str] = set()
+    for name, text in parse_qsl(query):
+        if is_secret_name(name):
+            secrets.add(text)
     for name, text in headers:
         if name.lower().endswith(_ENDINGS):
             secrets.update((text, text.rpartition(" ")[2]))  # also without "Bearer"

@@ -60,17 +60,13 @@ class Recognition:
             "if it names a model" where the body has the last word.
         """
         host = url.hostname or ""
-        if host in self._hosts or f"{host}:{_port(url)}" in self._hosts:
+        if self._hosts and (host in self._hosts or f"{host}:{_port(url)}" in self._hosts):
             return "known"
-        if _is_vendors(host, vendor) or _is_below_base_url(url, vendor):
+        if host in vendor.hosts or host.endswith(vendor.domains):
             return "known"
-        if vendor.is_marked(headers):
+        if _is_below_base_url(url, vendor) or vendor.is_marked(headers):
             return "known"
         return "if it names a model" if vendor.may_be_meant(url, headers) else "no"
-
-
-def _is_vendors(host: str, vendor: Vendor) -> bool:
-    return any(host.endswith(one) if one.startswith(".") else host == one for one in vendor.hosts)
 
 
 def _is_below_base_url(url: SplitResult, vendor: Vendor) -> bool:

@@ -164,6 +164,7 @@ VENDOR = Vendor(
     rebuild=_rebuild,
     client_options=_client_options,
     more_keys=("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
-    hosts=("api.openai.com", ".api.openai.com", ".openai.azure.com"),
+    hosts=("api.openai.com",),
+    domains=(".api.openai.com", ".openai.azure.com"),
     may_be_meant=_may_be_meant,
 )

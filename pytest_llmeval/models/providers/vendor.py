@@ -42,7 +42,8 @@ class Vendor(Dialect):
         library: the HTTP library of the SDK.
         client_options: arguments of the SDK's clients, given the transport that sends.
         more_keys: further environment variables from which an application's client takes a key.
-        hosts: of the vendor; one that begins with a dot stands for all below it.
+        hosts: of the vendor.
+        domains: each with a dot before it, all whose hosts are the vendor's.
         is_marked: whether headers say by themselves that a request is in this dialect.
         may_be_meant: whether a request to somebody else, by its URL and headers, is in this
             dialect if it names a model.
@@ -61,6 +62,7 @@ class Vendor(Dialect):
     client_options: Callable[[Transport], dict[str, Any]]
     more_keys: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
     is_marked: Callable[[Headers], bool] = _never
     may_be_meant: Callable[[SplitResult, Headers], bool] = _never
 
