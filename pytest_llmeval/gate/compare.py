@@ -20,7 +20,6 @@ from pytest_llmeval.gate.results import (
     Comparison,
     Fact,
     FunctionComparison,
-    NotJudged,
     Verdict,
     Why,
 )
@@ -88,7 +87,7 @@ def compare(
 def _overall(
     both: _BothRuns,
     missing: Missing,
-    not_judged: tuple[NotJudged, ...],
+    not_judged: tuple[Fact, ...],
     in_part: Collection[str],
     rules: GateRules,
 ) -> Comparison:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from pytest_llmeval.gate.results import Fact, NotJudged, Why
+from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.gate.scoring import Side, bare, gated_metrics, sides_of
 from pytest_llmeval.records import Run, filters_of, is_below, paths_of
 
@@ -25,7 +25,7 @@ def left_out(
     run: Run,
     typed: Sequence[str] | None,
     lost: Collection[str],
-) -> tuple[NotJudged, ...]:
+) -> tuple[Fact, ...]:
     """Name the functions of the baseline that the user left out, or that were not reached.
 
     Args:
@@ -41,9 +41,9 @@ def left_out(
         if function not in current:
             is_lost = function.partition("::")[0] in lost
             if not is_lost and _was_meant(function, baseline=baseline, run=run, typed=typed):
-                found.append(NotJudged(function=function, cases=len(side.cases), why="deselected"))
+                found.append(Fact(Why.DESELECTED, (function, len(side.cases))))
         elif not current[function].every_trial():
-            found.append(NotJudged(function=function, cases=len(side.cases), why="not run"))
+            found.append(Fact(Why.NOT_RUN, (function, len(side.cases))))
     return tuple(found)
 
 
@@ -59,7 +59,7 @@ class Missing:
         self,
         sides: Sides,
         current: Sides,
-        not_judged: Iterable[NotJudged],
+        not_judged: Iterable[Fact],
         *,
         entries: Sequence[str],
         baseline: Run,
@@ -76,7 +76,7 @@ class Missing:
             main: where the baseline is an anchor, the baseline proper: what is gone from that
                 as well was given up before.
         """
-        unknown = {one.function for one in not_judged}
+        unknown = {one.figures[0] for one in not_judged}
         self.functions = tuple(name for name in sides if name not in {*current, *unknown})
         self._metrics = _metrics_gone(sides, current)
         gone = {*self._metrics, *((name, "") for name in self.functions)}

@@ -68,6 +68,9 @@ class Why(StrEnum):
     ENTRY_FOR_A_CASE = "an entry for a case"
     UNKNOWN_IN_ORDER = "unknown in the order"
     TURNS_NOTHING = "turns nothing"
+    # of a function: by what the user typed, and before the session ended
+    DESELECTED = "deselected"
+    NOT_RUN = "not run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,20 +240,6 @@ class FunctionComparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotJudged:
-    """A test function of the baseline of which nothing was run here.
-
-    Attributes:
-        cases: how many the baseline has.
-        why: ``deselected`` by what the user typed; ``not run`` before the session ended.
-    """
-
-    function: str
-    cases: int
-    why: Literal["deselected", "not run"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """A run held against a baseline.
 
@@ -260,7 +249,8 @@ class Comparison:
         functions: in the order of collection, those only in the baseline last.
         ungated: the metrics that are described beside them, in the same order. Their interval
             is not adjusted, and None with fewer than 6 independent changed cases.
-        not_judged: the functions of the baseline that did not run, in its order.
+        not_judged: the functions of the baseline that did not run, in its order: each with
+            how many cases it has there.
         notes: what is odd about the rules.
         not_run: how many collected cases of a function have no trial, where all should.
     """
@@ -269,7 +259,7 @@ class Comparison:
     fails: bool
     functions: tuple[FunctionComparison, ...] = ()
     ungated: tuple[FunctionComparison, ...] = ()
-    not_judged: tuple[NotJudged, ...] = ()
+    not_judged: tuple[Fact, ...] = ()
     notes: tuple[Fact, ...] = ()
     not_run: Mapping[str, int] = field(default_factory=dict)
 

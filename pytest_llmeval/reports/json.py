@@ -12,6 +12,7 @@ from typing import Any
 from pytest_llmeval.errors import CAP_REASON
 from pytest_llmeval.gate.results import (
     CaseComparison,
+    Fact,
     FunctionComparison,
     FunctionDescription,
 )
@@ -68,7 +69,7 @@ def _document(judgement: Judgement) -> dict[str, Any]:
         "differences": _differences(judgement),
         "functions": functions,
         "ungated": [_ungated(one) for one in comparison.ungated] if comparison else [],
-        "not_judged": [asdict(one) for one in comparison.not_judged] if comparison else [],
+        "not_judged": [_not_judged(one) for one in comparison.not_judged] if comparison else [],
         "anchor": _anchor(judgement, prices),
         "notes": list(map(worded, (*judgement.notes, *(comparison.notes if comparison else ())))),
     }
@@ -86,6 +87,11 @@ def _anchor(judgement: Judgement, prices: Prices) -> dict[str, Any] | None:
         "baseline": _baseline(judgement.anchor, judgement.run, prices=prices),
         "functions": [_function(function) for function in anchored.functions],
     }
+
+
+def _not_judged(fact: Fact) -> dict[str, Any]:
+    function, cases = fact.figures
+    return {"function": function, "cases": cases, "why": str(fact.why)}
 
 
 def _differences(judgement: Judgement) -> list[dict[str, Any]]:

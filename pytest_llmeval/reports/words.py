@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from pytest_llmeval.gate.results import (
     CaseComparison,
     Comparison,
+    Fact,
     FunctionComparison,
-    NotJudged,
     Verdict,
 )
 from pytest_llmeval.gate.scoring import bare
@@ -177,12 +177,12 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:  # noqa: 
             return "gone: the baseline has it, and it was given up by llm_accept_gone"
 
 
-def not_judged(functions: Sequence[NotJudged]) -> str:
+def not_judged(functions: Sequence[Fact]) -> str:
     """Name the functions of the baseline that did not run."""
-    told = [
-        f"{bare(one.function)} ({counted(one.cases, 'case')}, {one.why})"
-        for one in functions[:_LISTED]
-    ]
+    told = []
+    for one in functions[:_LISTED]:
+        function, cases = one.figures
+        told.append(f"{bare(str(function))} ({counted(int(cases), 'case')}, {one.why})")
     more = len(functions) - len(told)
     return f"not judged: {', '.join(told)}" + (f" and {more} more" if more else "")
 

@@ -267,12 +267,13 @@ def test_row_2_names_what_became_of_a_function(
 
 def not_judged(
     run: Run, typed: Sequence[str] | None, *, selection: tuple[str, ...] = ()
-) -> list[tuple[str, int, str]]:
+) -> list[tuple[str, str | float, str]]:
     """What is not judged of a baseline with test_f and test_old."""
     baseline = a_run(SAME, OLD, selection=selection)
     found = compare(baseline, run, GateRules(), typed=typed)
     assert found.fails is (not found.not_judged)
-    return [(bare(one.function), one.cases, one.why) for one in found.not_judged]
+    told = [(*one.figures, one.why) for one in found.not_judged]
+    return [(bare(str(name)), cases, why) for name, cases, why in told]
 
 
 DESELECTED = [("test_old", 1, "deselected")]

@@ -10,9 +10,10 @@ from pytest_llmeval.gate.results import (
     Comparison,
     Effect,
     Evidence,
+    Fact,
     FunctionComparison,
-    NotJudged,
     Verdict,
+    Why,
 )
 from pytest_llmeval.reports import words
 from pytest_llmeval.reports.words import mean_cell
@@ -240,7 +241,7 @@ def test_one_case_that_was_asked_anew_brings_chance_back() -> None:
 
 
 def test_functions_that_were_not_judged_are_counted_from_the_sixth_on() -> None:
-    functions = [NotJudged(function=f"t.py::t{n}", cases=n, why="not run") for n in range(1, 8)]
+    functions = [Fact(Why.NOT_RUN, (f"t.py::t{n}", n)) for n in range(1, 8)]
     assert words.not_judged(functions[:1]) == "not judged: t1 (1 case, not run)"
     assert words.not_judged(functions).endswith("t5 (5 cases, not run) and 2 more")
 
