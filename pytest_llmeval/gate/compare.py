@@ -15,7 +15,7 @@ from pytest_llmeval.gate.conclusion import (
 from pytest_llmeval.gate.draws import CallsOfBoth
 from pytest_llmeval.gate.family import Name, adjusted_together, bears
 from pytest_llmeval.gate.gone import Missing, left_out
-from pytest_llmeval.gate.pairing import Pairing, pair_up
+from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import (
     Comparison,
     Fact,
@@ -148,7 +148,7 @@ class _BothRuns:
                     partial = not (in_full and side.ran_in_full)
                     yield conclude_new(side, metric, partial=partial, rules=self._rules)
                     continue
-                pairing = pair_up(
+                pairing = Pairing(
                     baseline,
                     side,
                     metric,
@@ -174,7 +174,7 @@ class _BothRuns:
             trials = [*baseline.every_trial(), *side.every_trial()]
             for metric in ungated_metrics(trials, gated):
                 better, test = side.better(metric), _test_of(metric, "paired-t")
-                pairing = pair_up(baseline, side, metric, calls=calls, better=better, test=test)
+                pairing = Pairing(baseline, side, metric, calls=calls, better=better, test=test)
                 if pairing.pairs:
                     yield describe_ungated(pairing, alpha=self._rules.alpha)
 

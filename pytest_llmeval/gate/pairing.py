@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -28,7 +28,6 @@ from pytest_llmeval.stats.significance.repeats import totals_of_repeats
 from pytest_llmeval.stats.significance.sample import CaseScores
 
 
-@dataclass(frozen=True, kw_only=True)
 class Pairing:
     """One metric of a test function that both runs have, case by case.
 
@@ -44,21 +43,40 @@ class Pairing:
         mismatched: ids made from positions under which the two sides hold unlike cases.
     """
 
-    baseline: FunctionScores
-    current: FunctionScores
-    collected: Side
-    in_full: bool
-    calls: CallsOfBoth
-    test: AnyTest
-    pairs: tuple[CaseComparison, ...]
-    touched: frozenset[str]
-    lost: frozenset[str]
-    mismatched: tuple[str, ...]
+    def __init__(
+        self,
+        baseline: Side,
+        current: Side,
+        metric: str,
+        *,
+        calls: CallsOfBoth,
+        better: Better,
+        test: AnyTest = "paired-t",
+        in_full: bool = True,
+    ) -> None:
+        """Match the cases of two runs of a function and say how they differ on a metric.
 
-    @property
-    def metric(self) -> str:
-        """The metric that is compared."""
-        return self.baseline.metric
+        ``current`` has every case that was collected; the others are told at the class.
+        """
+        scale: Scale = "log" if test == "log-ratio" else "linear"
+        before = score(baseline, metric, better=better, scale=scale)
+        after = score(current.as_far_as_run(), metric, better=better, scale=scale)
+        self.baseline, self.current, self.collected = before, after, current
+        self.metric, self.calls, self.test, self.in_full = metric, calls, test, in_full
+        matched = [name for name in sorted(baseline.cases) if name in current.cases]
+        unlike = [name for name in matched if _unlike(baseline.cases[name], current.cases[name])]
+        known = set(before.scored_cases).intersection(matched).difference(unlike)
+        present = known.intersection(after.side.cases)
+        skipped = {name for name in present if _all_skipped(after.side.trials[name])}
+        common = [name for name in after.scored_cases if name in present]
+        in_step = _sharing_replayed_draws(common, before, after) if calls.shared else frozenset()
+        self.pairs = tuple(
+            _pair(name, before, after, calls=calls, in_step=name in in_step) for name in common
+        )
+        replays = {pair.case for pair in self.pairs if pair.kind is None}
+        self.touched = frozenset(present - skipped - replays)
+        self.lost = frozenset(set(before.scored_cases) - known | skipped)
+        self.mismatched = tuple(unlike)
 
     @property
     def name(self) -> tuple[str, str]:
@@ -216,48 +234,6 @@ def _table(side: Sequence[Scored]) -> NDArray[np.float64]:
     indices = sorted({index for scored in side for index in scored.indices})
     values = [dict(zip(scored.indices, scored.values, strict=True)) for scored in side]
     return np.array([[of_case.get(index, math.nan) for index in indices] for of_case in values])
-
-
-def pair_up(
-    baseline: Side,
-    current: Side,
-    metric: str,
-    *,
-    calls: CallsOfBoth,
-    better: Better,
-    test: AnyTest = "paired-t",
-    in_full: bool = True,
-) -> Pairing:
-    """Match the cases of two runs of a function and say how they differ on a metric.
-
-    ``current`` has every case that was collected; what the others are is told at ``Pairing``.
-    """
-    scale: Scale = "log" if test == "log-ratio" else "linear"
-    before = score(baseline, metric, better=better, scale=scale)
-    after = score(current.as_far_as_run(), metric, better=better, scale=scale)
-    matched = [name for name in sorted(baseline.cases) if name in current.cases]
-    unlike = [name for name in matched if _unlike(baseline.cases[name], current.cases[name])]
-    known = set(before.scored_cases).intersection(matched).difference(unlike)
-    present = known.intersection(after.side.cases)
-    skipped = {name for name in present if _all_skipped(after.side.trials[name])}
-    common = [name for name in after.scored_cases if name in present]
-    in_step = _sharing_replayed_draws(common, before, after) if calls.shared else frozenset()
-    pairs = tuple(
-        _pair(name, before, after, calls=calls, in_step=name in in_step) for name in common
-    )
-    replays = {pair.case for pair in pairs if pair.kind is None}
-    return Pairing(
-        baseline=before,
-        current=after,
-        collected=current,
-        in_full=in_full,
-        calls=calls,
-        test=test,
-        pairs=pairs,
-        touched=frozenset(present - skipped - replays),
-        lost=frozenset(set(before.scored_cases) - known | skipped),
-        mismatched=tuple(unlike),
-    )
 
 
 def _unlike(one: Case, other: Case) -> bool:

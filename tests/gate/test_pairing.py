@@ -7,16 +7,16 @@ from collections.abc import Iterable
 import pytest
 
 from pytest_llmeval.gate.draws import CallsOfBoth
-from pytest_llmeval.gate.pairing import Pairing, pair_up
+from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.scoring import sides_of
 from pytest_llmeval.records import Call, Run
 from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run, compared, one_call
 
 
 def paired(baseline: Run, run: Run, *, metric: str = "pass") -> Pairing:
-    (there,), (here,) = sides_of(baseline).values(), sides_of(run).values()
-    calls = CallsOfBoth(there.trials, here.trials)
-    return pair_up(there, here, metric, calls=calls, better=here.better(metric))
+    (before,), (after,) = sides_of(baseline).values(), sides_of(run).values()
+    calls = CallsOfBoth(before.trials, after.trials)
+    return Pairing(before, after, metric, calls=calls, better=after.better(metric))
 
 
 def difference(baseline: Run, run: Run, **given: str) -> float:
