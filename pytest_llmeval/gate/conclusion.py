@@ -35,7 +35,7 @@ from pytest_llmeval.gate.results import (
     ends_off_scale,
     off_scale,
 )
-from pytest_llmeval.gate.scoring import Side, score
+from pytest_llmeval.gate.scoring import FunctionScores, Side
 from pytest_llmeval.gate.significance import (
     FEWEST_UNITS_FOR_T,
     Significance,
@@ -53,7 +53,7 @@ CHANGE_KINDS: tuple[ChangeKind, ...] = ("request", "redrawn", "score", "unseen")
 
 def conclude_new(side: Side, metric: str, *, partial: bool, rules: GateRules) -> FunctionComparison:
     """Write down a function, or a gated metric of it, that the baseline does not have."""
-    scores = score(side, metric, better=side.better(metric))
+    scores = FunctionScores(side, metric)
     found = mean_of_cases(scores, side.cases, alpha=rules.alpha)
     decision = never_recorded([side], metric) or Decision(1)
     return FunctionComparison(
@@ -82,7 +82,7 @@ def conclude_gone(side: Side, metric: str, *, why: Fact | None) -> FunctionCompa
         metric: that the baseline gates.
         why: the reason to miss it; None if it was given up.
     """
-    scores = score(side, metric, better=side.better(metric))
+    scores = FunctionScores(side, metric)
     return FunctionComparison(
         function=side.function,
         metric=metric,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Fact, RuledOutBy, Verdict, Why
-from pytest_llmeval.gate.scoring import FunctionScores, Side, records, score
+from pytest_llmeval.gate.scoring import FunctionScores, Side, records
 from pytest_llmeval.gate.significance import (
     FEWEST_UNITS_FOR_T,
     Significance,
@@ -214,7 +214,9 @@ def _without_logarithm(pairing: Pairing) -> int:
     if pairing.scale == "linear" or pairing.metric in MEASURED_METRICS:
         return 0
     sides = (pairing.baseline.side, pairing.collected)
-    scores = (score(side, pairing.metric, better=pairing.baseline.better) for side in sides)
+    scores = (
+        FunctionScores(side, pairing.metric, better=pairing.baseline.better) for side in sides
+    )
     return sum(value <= 0 for one in scores for sample in one.samples for value in sample)
 
 

@@ -19,7 +19,7 @@ from pytest_llmeval.gate.draws import (
     kind_of_change,
 )
 from pytest_llmeval.gate.results import CaseComparison
-from pytest_llmeval.gate.scoring import FunctionScores, Scale, Scored, Side, TrialCounts, score
+from pytest_llmeval.gate.scoring import FunctionScores, Scale, Scored, Side, TrialCounts
 from pytest_llmeval.ranges import AnyTest
 from pytest_llmeval.records import SECONDS_METRIC, Better, Case, Outcome, Trial
 from pytest_llmeval.settings import GateRules
@@ -59,8 +59,8 @@ class Pairing:
         ``current`` has every case that was collected; the others are told at the class.
         """
         scale: Scale = "log" if test == "log-ratio" else "linear"
-        before = score(baseline, metric, better=better, scale=scale)
-        after = score(current.as_far_as_run(), metric, better=better, scale=scale)
+        before = FunctionScores(baseline, metric, better=better, scale=scale)
+        after = FunctionScores(current.as_far_as_run(), metric, better=better, scale=scale)
         self.baseline, self.current, self.collected = before, after, current
         self.metric, self.calls, self.test, self.in_full = metric, calls, test, in_full
         matched = [name for name in sorted(baseline.cases) if name in current.cases]

@@ -123,7 +123,6 @@ class TrialCounts:
     without_value: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionScores:
     """The scores of one test function on one metric, in one run.
 
@@ -133,11 +132,37 @@ class FunctionScores:
         of_case: the trials of each case that have a value, for every collected case.
     """
 
-    side: Side
-    metric: str
-    better: Better
-    scale: Scale
-    of_case: Mapping[str, Scored]
+    def __init__(
+        self, side: Side, metric: str, *, better: Better | None = None, scale: Scale = "linear"
+    ) -> None:
+        """Look up the trials that have a value, by case, index ascending.
+
+        A crashed trial is worth nothing, whatever it recorded before. So is a missed one that
+        ended before it could record the metric, if others of its run did, or if none passed.
+        Where lower is better 0 would be praise: there such a trial has no value instead.
+
+        Args:
+            side: the function in one run; what others of the run recorded matters.
+            metric: ``pass`` or what the tests record.
+            better: which direction is good, of ``pass`` always higher; None for what the side
+                says.
+            scale: ``log`` for the logarithm of each value; one that is not above 0 has none.
+        """
+        self.side, self.metric, self.scale = side, metric, scale
+        self.better = better or side.better(metric)
+        trials = side.every_trial()
+        worthless = 0.0 if self.better == "higher" else None
+        passed = any(trial.outcome is Outcome.PASSED for trial in trials)
+        unrecorded = worthless if records(trials, metric) or not passed else None
+        worth = {Outcome.MISSED: unrecorded, Outcome.CRASHED: worthless}
+        if metric == PASS_METRIC:
+            worth = {Outcome.PASSED: 1.0, Outcome.MISSED: 0.0, Outcome.CRASHED: 0.0}
+        self.of_case: dict[str, Scored] = {}
+        for case, of_this in side.trials.items():
+            values = _values(of_this, metric, worth)
+            if scale == "log":
+                values = [math.log(value) if value and value > 0 else None for value in values]
+            self.of_case[case] = _with_value(of_this, values)
 
     @property
     def function(self) -> str:
@@ -246,7 +271,7 @@ def scores_of(run: Run, *, cost_of: CostOf | None = None) -> tuple[FunctionScore
         cost_of: dollars of a call, for the metric ``cost``; None for no prices.
     """
     return tuple(
-        score(side, metric, better=side.better(metric))
+        FunctionScores(side, metric)
         for side in sides_of(measured(run, cost_of=cost_of)).values()
         for metric in gated_metrics(side)
     )
@@ -279,35 +304,6 @@ def cases_not_run(run: Run) -> dict[str, int]:
     """Count the collected cases of each function that have no trial, where there are any."""
     counts = {name: list(side.trials.values()).count(()) for name, side in sides_of(run).items()}
     return {function: count for function, count in counts.items() if count}
-
-
-def score(side: Side, metric: str, *, better: Better, scale: Scale = "linear") -> FunctionScores:
-    """Return the trials that have a value, by case, index ascending.
-
-    A crashed trial is worth nothing, whatever it recorded before. So is a missed one that
-    ended before it could record the metric, if others of its run did, or if none passed.
-    Where lower is better 0 would be praise: there such a trial has no value instead.
-
-    Args:
-        side: the function in one run; what others of the run recorded matters.
-        metric: ``pass`` or what the tests record.
-        better: which direction is good; of ``pass`` that is always higher.
-        scale: ``log`` for the logarithm of each value; one that is not above 0 has none.
-    """
-    trials = side.every_trial()
-    worthless = 0.0 if better == "higher" else None
-    passed = any(trial.outcome is Outcome.PASSED for trial in trials)
-    unrecorded = worthless if records(trials, metric) or not passed else None
-    worth = {Outcome.MISSED: unrecorded, Outcome.CRASHED: worthless}
-    if metric == PASS_METRIC:
-        worth = {Outcome.PASSED: 1.0, Outcome.MISSED: 0.0, Outcome.CRASHED: 0.0}
-    of_case: dict[str, Scored] = {}
-    for case, of_this in side.trials.items():
-        values = _values(of_this, metric, worth)
-        if scale == "log":
-            values = [math.log(value) if value and value > 0 else None for value in values]
-        of_case[case] = _with_value(of_this, values)
-    return FunctionScores(side=side, metric=metric, better=better, scale=scale, of_case=of_case)
 
 
 def _values(

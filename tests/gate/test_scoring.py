@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.describe import describe, oddities
-from pytest_llmeval.gate.scoring import score, sides_of
+from pytest_llmeval.gate.scoring import FunctionScores, sides_of
 from pytest_llmeval.records import Better
 from pytest_llmeval.reports.reasons import unjudgeable, worded
 from pytest_llmeval.settings import GateRules
@@ -23,7 +23,7 @@ def values(
 ) -> Mapping[int, float]:
     """The values of the trials of the first case, by index."""
     (side,) = sides_of(a_run(*cases)).values()
-    scored = score(side, metric, better=better).of_case[cases[0].case.id]
+    scored = FunctionScores(side, metric, better=better).of_case[cases[0].case.id]
     return dict(zip(scored.indices, scored.values, strict=True))
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.trial.trial import Ended
-from pytest_llmeval.gate.scoring import Side, gated_metrics, score
+from pytest_llmeval.gate.scoring import FunctionScores, Side, gated_metrics
 from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Case, Outcome, Trial
 
 _TOLERANCE = 1e-9  # on min_score: 0.7 + 0.1 is not quite 0.8
@@ -101,6 +101,6 @@ def _gated_means(trials: Sequence[Trial], case: Case) -> dict[str, float | None]
     for metric in gated_metrics(side):
         if metric in MEASURED_METRICS:
             continue  # no score of the test's
-        scored = score(side, metric, better=side.better(metric)).of_case[case.id]
+        scored = FunctionScores(side, metric).of_case[case.id]
         means[metric] = scored.mean if scored else None
     return means
