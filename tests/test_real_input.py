@@ -283,7 +283,7 @@ def share_found(before: dict[str, list[float]], after: dict[str, list[float]], c
             - random.choice(before[case], 5, replace=False).mean()
             for case in random.choice(ids, cases)
         ]
-        found += paired_test(differences).p_worse < 0.05
+        found += paired_test(differences).tails.worse < 0.05
     return found / 1000
 
 
