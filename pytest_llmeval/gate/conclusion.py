@@ -18,10 +18,7 @@ from pytest_llmeval.gate.describe import intervals_of_sides, mean_of_cases
 from pytest_llmeval.gate.draws import ChangeKind
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.power import (
-    Sensitivity,
     sensitivity,
-    settling_cases,
-    settling_repeats,
     too_few_draws,
 )
 from pytest_llmeval.gate.results import (
@@ -37,14 +34,18 @@ from pytest_llmeval.gate.results import (
 )
 from pytest_llmeval.gate.scoring import FunctionScores, Side
 from pytest_llmeval.gate.significance import (
-    FEWEST_UNITS_FOR_T,
     Significance,
     shrunk,
     significance,
     tied_repeats,
 )
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.significance.paired import paired_test
+from pytest_llmeval.stats.planning.sensitivity import (
+    Sensitivity,
+    settling_cases,
+    settling_repeats,
+)
+from pytest_llmeval.stats.significance.paired import FEWEST_UNITS_FOR_T, paired_test
 
 # independent units, repeats or wordings are lacking, which neither remedy adds
 WITHOUT_REMEDY: tuple[Method, ...] = ("sign-flip", "crossed", "whole-repeats")
@@ -158,11 +159,13 @@ def with_remedies(
     evidence: Evidence, pairing: Pairing, seen: Sensitivity, rules: GateRules
 ) -> Evidence:
     """Add about how many more cases, or repeats instead, would settle a comparison."""
-    difference, cases = pairing.difference, len(pairing.pairs)
-    found = settling_cases(seen, cases=cases, difference=difference, rules=rules)
+    difference, margin, target = pairing.difference, rules.margin, rules.target
+    found = settling_cases(
+        seen, cases=len(pairing.pairs), difference=difference, margin=margin, target=target
+    )
     repeats = None
     if not pairing.identical_repeats:
-        repeats = settling_repeats(seen, difference=difference, rules=rules)
+        repeats = settling_repeats(seen, difference=difference, margin=margin, target=target)
     return replace(evidence, settle_cases=found, settle_repeats=repeats)
 
 

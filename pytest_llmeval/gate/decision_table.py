@@ -10,7 +10,6 @@ from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Fact, RuledOutBy, Verdict, Why
 from pytest_llmeval.gate.scoring import FunctionScores, Side, records
 from pytest_llmeval.gate.significance import (
-    FEWEST_UNITS_FOR_T,
     Significance,
     are_enough,
     sample_of,
@@ -24,6 +23,7 @@ from pytest_llmeval.records import (
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.planning.detection import chance_of_so_few
 from pytest_llmeval.stats.significance.methods import TESTS
+from pytest_llmeval.stats.significance.paired import FEWEST_UNITS_FOR_T
 from pytest_llmeval.stats.significance.repeats import fewest_repeats
 from pytest_llmeval.stats.significance.sample import CaseScores
 

@@ -20,13 +20,16 @@ from pytest_llmeval.stats.significance.exact import (
     sign_flip,
 )
 from pytest_llmeval.stats.significance.methods import TESTS
-from pytest_llmeval.stats.significance.paired import negligible, paired_test, unit_sums
+from pytest_llmeval.stats.significance.paired import (
+    FEWEST_UNITS_FOR_T,
+    negligible,
+    paired_test,
+    unit_sums,
+)
 from pytest_llmeval.stats.significance.repeats import error_of_totals
 from pytest_llmeval.stats.significance.sample import CaseScores, Sample, are_binary
 from pytest_llmeval.stats.significance.tails import SignificanceResult, Tails
 
-# a t-test over fewer effective units is valid but nearly powerless
-FEWEST_UNITS_FOR_T = 6
 FEWEST_TOPICS = 2
 # of scores that are no hits and misses, just for show: 9999 shuffles of a case take .2 ms
 MOST_CASES_SPLIT = 200

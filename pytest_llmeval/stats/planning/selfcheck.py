@@ -19,7 +19,12 @@ from scipy import special
 
 from pytest_llmeval.stats.intervals import wilson_interval
 from pytest_llmeval.stats.significance.exact import exact_within_case, seeded, sign_flip
-from pytest_llmeval.stats.significance.paired import dof_of_units, jackknife_errors, negligible
+from pytest_llmeval.stats.significance.paired import (
+    FEWEST_UNITS_FOR_T,
+    dof_of_units,
+    jackknife_errors,
+    negligible,
+)
 from pytest_llmeval.stats.significance.repeats import DRIFT_LEVEL, drift_p
 from pytest_llmeval.stats.significance.sample import FEWEST_REPEATS, HITS, CaseScores
 
@@ -37,8 +42,6 @@ EXACT_DEALS = 200
 SHUFFLED_DEALS = 100
 # a large suite is dealt less often: 20,000 trials take a second
 MOST_DEALT = 10_000_000
-# where the gate changes from the exact test to the t-test
-FEWEST_UNITS_FOR_T = 6
 # of the Monte-Carlo error bar, beyond each end
 BEYOND = 0.025
 

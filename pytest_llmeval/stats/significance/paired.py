@@ -17,6 +17,8 @@ from pytest_llmeval.stats.significance.tails import (
 )
 
 FloatArray = NDArray[np.float64]
+# a t-test over fewer effective units is valid but nearly powerless
+FEWEST_UNITS_FOR_T = 6
 
 
 def negligible(values: ArrayLike) -> float:
