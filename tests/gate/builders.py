@@ -154,19 +154,19 @@ def a_run(
 
 
 def runs(changed: Sequence[tuple[str, str]], *, replayed: int = 0) -> tuple[Run, Run]:
-    """A baseline and a run: changed cases, each by its outcomes there and here, and replays."""
-    there = [a_case(f"c{at}", one) for at, (one, _) in enumerate(changed)]
-    here = [a_case(f"c{at}", other, request="v2") for at, (_, other) in enumerate(changed)]
+    """A baseline and a run: changed cases, each by its outcomes before and after, and replays."""
+    baseline = [a_case(f"c{at}", one) for at, (one, _) in enumerate(changed)]
+    current = [a_case(f"c{at}", other, request="v2") for at, (_, other) in enumerate(changed)]
     replays = [a_case(f"r{at}", "ppppp") for at in range(replayed)]
-    return a_run(*there, *replays), a_run(*here, *replays)
+    return a_run(*baseline, *replays), a_run(*current, *replays)
 
 
 def scored_runs(
-    there: Sequence[Sequence[float]], here: Sequence[Sequence[float]]
+    before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]
 ) -> tuple[Run, Run]:
-    """A baseline and a run: the scores of each changed case, there and here."""
-    baseline = a_run(*(a_case(f"c{at}", scores=one) for at, one in enumerate(there)))
-    run = a_run(*(a_case(f"c{at}", scores=one, request="v2") for at, one in enumerate(here)))
+    """A baseline and a run: the scores of each changed case, before and after."""
+    baseline = a_run(*(a_case(f"c{at}", scores=one) for at, one in enumerate(before)))
+    run = a_run(*(a_case(f"c{at}", scores=one, request="v2") for at, one in enumerate(after)))
     return baseline, run
 
 

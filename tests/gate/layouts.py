@@ -17,8 +17,8 @@ def asked_anew(cases: int, *, changed: int | None = None) -> Layout:
     """The first cases ask a new request, or all do; the others replay the baseline's draws."""
     changed = cases if changed is None else changed
     return Layout(
-        there=[((OLD, at),) for at in range(cases)],
-        here=[((NEW if at < changed else OLD, at),) for at in range(cases)],
+        baseline=[((OLD, at),) for at in range(cases)],
+        current=[((NEW if at < changed else OLD, at),) for at in range(cases)],
     )
 
 
@@ -26,15 +26,16 @@ def sharing(sizes: Sequence[int]) -> Layout:
     """The cases of a group all ask the very same request: one draw, one luck."""
     topics = np.repeat(np.arange(len(sizes)), sizes).tolist()
     return Layout(
-        there=[((OLD, topic),) for topic in topics], here=[((NEW, topic),) for topic in topics]
+        baseline=[((OLD, topic),) for topic in topics],
+        current=[((NEW, topic),) for topic in topics],
     )
 
 
 def one_of_each_pair_replayed(pairs: int) -> Layout:
     """Two cases shared a draw; here one of them asks anew and the other replays it."""
     return Layout(
-        there=[((OLD, pair),) for pair in range(pairs) for _ in range(2)],
-        here=[((wording, pair),) for pair in range(pairs) for wording in (NEW, OLD)],
+        baseline=[((OLD, pair),) for pair in range(pairs) for _ in range(2)],
+        current=[((wording, pair),) for pair in range(pairs) for wording in (NEW, OLD)],
     )
 
 
@@ -43,8 +44,8 @@ def sharing_first_calls(groups: int, size: int, *, replayed: bool) -> Layout:
     own = [(group, groups + group * size + at) for group in range(groups) for at in range(size)]
     first = OLD if replayed else NEW
     return Layout(
-        there=[((OLD, shared), (OLD, topic)) for shared, topic in own],
-        here=[((first, shared), (NEW, topic)) for shared, topic in own],
+        baseline=[((OLD, shared), (OLD, topic)) for shared, topic in own],
+        current=[((first, shared), (NEW, topic)) for shared, topic in own],
     )
 
 
@@ -53,7 +54,7 @@ def in_clusters(clusters: int, size: int) -> Layout:
     cases = clusters * size
     labels = [f"document {at // size}" for at in range(cases)]
     plain = asked_anew(cases)
-    return Layout(there=plain.there, here=plain.here, clusters=labels)
+    return Layout(baseline=plain.baseline, current=plain.current, clusters=labels)
 
 
 def everywhere(rate: float) -> Rates:

@@ -6,7 +6,7 @@ topic has a rate at which replies are right; a trial passes if all of its replie
 Whoever asks the same request in the same trial gets the same draw, be it another case or
 the other run: so replays and shared draws need no words of their own.
 
->>> rewritten = Layout(there=[((OLD, 0),), ((OLD, 1),)], here=[((NEW, 0),), ((OLD, 1),)])
+>>> rewritten = Layout(baseline=[((OLD, 0),), ((OLD, 1),)], current=[((NEW, 0),), ((OLD, 1),)])
 
 Replies are two labels, so that their digests collide all the time: deciding by texts what
 is a replay raised false alarms from .05 to .93.
@@ -45,19 +45,19 @@ class Layout:
     """Who asks what.
 
     Attributes:
-        there: the requests that a trial of each case makes in the baseline.
-        here: likewise, in the run that is judged.
+        baseline: the requests that a trial of each case makes in the baseline.
+        current: likewise, in the run that is judged.
         clusters: the label of each case; none if not given.
     """
 
-    there: Sequence[Requests]
-    here: Sequence[Requests]
+    baseline: Sequence[Requests]
+    current: Sequence[Requests]
     clusters: Sequence[str | None] = ()
 
     @property
     def topics(self) -> int:
         """How many topics there are; they count from 0."""
-        return 1 + max(topic for asked in (*self.there, *self.here) for _, topic in asked)
+        return 1 + max(topic for asked in (*self.baseline, *self.current) for _, topic in asked)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ class Function:
     Args:
         layout: who asks what.
         rates: of right replies, drawn for each build.
-        repeats: there and here.
+        repeats: in the baseline and in the run that is judged.
         name: of the function.
     """
 
@@ -133,15 +133,15 @@ class Function:
         self, layout: Layout, rates: Rates, *, repeats: tuple[int, int], name: str = "test_f"
     ) -> None:
         id_ = f"test_suite.py::{name}"
-        self.there = Side(id_, layout.there, layout.clusters, repeats=repeats[0])
-        self.here = Side(id_, layout.here, layout.clusters, repeats=repeats[1])
+        self.baseline = Side(id_, layout.baseline, layout.clusters, repeats=repeats[0])
+        self.current = Side(id_, layout.current, layout.clusters, repeats=repeats[1])
         self._rates, self._topics, self._draws = rates, layout.topics, max(repeats)
 
     def draw(self, random: np.random.Generator) -> tuple[tuple[Trial, ...], tuple[Trial, ...]]:
         """Return the trials of the baseline and of the run that is judged."""
         rates = self._rates(random, self._topics)
         right = random.random((*rates.shape, self._draws)) < rates[..., np.newaxis]
-        return self.there.trials(right), self.here.trials(right)
+        return self.baseline.trials(right), self.current.trials(right)
 
 
 class Suite:
@@ -149,16 +149,16 @@ class Suite:
 
     def __init__(self, *functions: Function) -> None:
         self._functions = functions
-        self._there = _run(function.there for function in functions)
-        self._here = _run(function.here for function in functions)
+        self._baseline = _run(function.baseline for function in functions)
+        self._current = _run(function.current for function in functions)
 
     def comparison(self, seed: int) -> Comparison:
         """Draw a build and judge it as it would be judged by default."""
         random = np.random.default_rng(seed)
-        there, here = zip(*(one.draw(random) for one in self._functions), strict=True)
+        baseline, current = zip(*(one.draw(random) for one in self._functions), strict=True)
         return compare(
-            dataclasses.replace(self._there, trials=tuple(itertools.chain(*there))),
-            dataclasses.replace(self._here, trials=tuple(itertools.chain(*here))),
+            dataclasses.replace(self._baseline, trials=tuple(itertools.chain(*baseline))),
+            dataclasses.replace(self._current, trials=tuple(itertools.chain(*current))),
             GateRules(),
         )
 

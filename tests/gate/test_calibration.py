@@ -99,7 +99,7 @@ def are_at_least(bound: float, share: Share) -> bool:
 
 
 def by_repeats(*repeats: tuple[int, int]) -> pytest.MarkDecorator:
-    ids = [f"{there} v {here}" for there, here in repeats]
+    ids = [f"{baseline} v {current}" for baseline, current in repeats]
     return pytest.mark.parametrize("repeats", repeats, ids=ids)
 
 
@@ -295,10 +295,10 @@ def rare_scores(cases: int, *, builds: int) -> Share:
     found = 0
     for seed in range(builds):
         random = np.random.default_rng(seed)
-        there, here = (
+        baseline, current = (
             (0.5 * (random.random((cases, repeats)) < 0.004)).tolist() for repeats in (10, 1)
         )
-        found += compared(*scored_runs(there, here)).verdict is Verdict.REGRESSED
+        found += compared(*scored_runs(baseline, current)).verdict is Verdict.REGRESSED
     share = Share(found=found, builds=builds)
     print(f"{cases} cases: {share}")
     return share

@@ -50,9 +50,9 @@ def test_the_chosen_test_decides_and_the_interval_stays(test: GateTest) -> None:
 
 
 def test_a_ratio_can_be_chosen_for_scores_above_0() -> None:
-    there = [[one, one] for one in SPREAD]
-    here = [[one * 0.8 * (1 + 0.01 * at)] * 2 for at, one in enumerate(SPREAD)]
-    found = compared(*scored_runs(there, here), rules("log-ratio"))
+    baseline = [[one, one] for one in SPREAD]
+    current = [[one * 0.8 * (1 + 0.01 * at)] * 2 for at, one in enumerate(SPREAD)]
+    found = compared(*scored_runs(baseline, current), rules("log-ratio"))
     assert (found.effect.method, found.scale, found.better) == ("log-ratio", "log", "higher")
     assert found.verdict is Verdict.REGRESSED
     assert found.evidence.ratio is not None
@@ -62,9 +62,9 @@ def test_a_ratio_can_be_chosen_for_scores_above_0() -> None:
 
 
 def test_a_ratio_of_a_score_of_0_is_refused() -> None:
-    there = [[one, one] for one in SPREAD]
-    here = [[0.0, one] for one in SPREAD]
-    found = compared(*scored_runs(there, here), rules("log-ratio"))
+    baseline = [[one, one] for one in SPREAD]
+    current = [[0.0, one] for one in SPREAD]
+    found = compared(*scored_runs(baseline, current), rules("log-ratio"))
     assert (found.verdict, found.row) == (Verdict.NOT_COMPARABLE, 4)
     assert worded(found.why) == (
         "the test log-ratio does not fit: it compares ratios, and 8 scores of score are not "
@@ -105,8 +105,8 @@ def test_so_few_signs_cannot_show_a_drop_among_many_functions() -> None:
 
 
 def test_a_drop_that_would_show_is_not_enough_where_the_interval_reaches_further() -> None:
-    here = [[0.5 - 0.05 + 0.229 * (-1) ** at] * 2 for at in range(40)]
-    found = compared(*scored_runs([[0.5, 0.5]] * 40, here), rules("sign-flip"))
+    current = [[0.5 - 0.05 + 0.229 * (-1) ** at] * 2 for at in range(40)]
+    found = compared(*scored_runs([[0.5, 0.5]] * 40, current), rules("sign-flip"))
     assert found.evidence.smallest_detectable_drop is not None
     assert found.evidence.smallest_detectable_drop < 0.1
     assert found.verdict is Verdict.INCONCLUSIVE
@@ -135,10 +135,10 @@ def test_a_test_of_these_cases_is_run_at_any_number_of_them(test: FixedTest, cas
     some = DRIFTED[:cases]
     found = compared(*runs(some), GateRules(test=test))
     letters = {"p": 1.0, "m": 0.0}
-    there, here = (
+    before, after = (
         [tuple(map(letters.__getitem__, one)) for one in side] for side in zip(*some, strict=True)
     )
-    sample = [CaseScores(baseline=a, current=b) for a, b in zip(there, here, strict=True)]
+    sample = [CaseScores(baseline=a, current=b) for a, b in zip(before, after, strict=True)]
     expected = TESTS[test].run(Sample(cases=sample))
 
     default = compared(*runs(some))
@@ -161,8 +161,8 @@ def test_every_test_can_be_chosen_by_hand() -> None:
 
 
 def test_a_single_case_of_many_trials_is_a_table_of_hits() -> None:
-    there, here = "p" * 400 + "m" * 100, "p" * 347 + "m" * 153
-    found = compared(*runs([(there, here)]), GateRules(test="chi-square-plain"))
+    baseline, current = "p" * 400 + "m" * 100, "p" * 347 + "m" * 153
+    found = compared(*runs([(baseline, current)]), GateRules(test="chi-square-plain"))
     assert found.evidence.p == pytest.approx(0.000115 / 2, abs=1e-6)
     assert found.verdict is Verdict.REGRESSED
     assert found.evidence.interval is None

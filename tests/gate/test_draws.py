@@ -28,12 +28,12 @@ def of(trials: Sequence[OneTrial]) -> Scored:
     return Scored(tuple(trial for trial, _ in trials), tuple(value for _, value in trials))
 
 
-def kind_of_change(there: Sequence[OneTrial], here: Sequence[OneTrial]) -> ChangeKind | None:
-    return draws.kind_of_change(of(there), of(here), CallsOfBoth({}, {}))
+def kind_of_change(baseline: Sequence[OneTrial], current: Sequence[OneTrial]) -> ChangeKind | None:
+    return draws.kind_of_change(of(baseline), of(current), CallsOfBoth({}, {}))
 
 
-def kind(there: Sequence[Call], here: Sequence[Call]) -> str | None:
-    return kind_of_change([scored(0, *there)], [scored(0, *here)])
+def kind(baseline: Sequence[Call], current: Sequence[Call]) -> str | None:
+    return kind_of_change([scored(0, *baseline)], [scored(0, *current)])
 
 
 def test_same_draws_and_scores_are_an_unchanged_case() -> None:
@@ -85,16 +85,16 @@ def test_the_first_call_that_differs_gives_the_kind() -> None:
 
 
 def test_the_first_trial_that_differs_gives_the_kind() -> None:
-    there = [scored(0, A), scored(1, A), scored(2, A)]
-    assert kind_of_change(there, [scored(0, A), scored(1, NEW_A), scored(2, B)]) == "redrawn"
-    assert kind_of_change(there, [scored(0, A), scored(1, B), scored(2, NEW_A)]) == "request"
+    baseline = [scored(0, A), scored(1, A), scored(2, A)]
+    assert kind_of_change(baseline, [scored(0, A), scored(1, NEW_A), scored(2, B)]) == "redrawn"
+    assert kind_of_change(baseline, [scored(0, A), scored(1, B), scored(2, NEW_A)]) == "request"
 
 
 def test_trials_that_one_metric_lacks_do_not_count_for_it_though_they_do_for_another() -> None:
     calls = CallsOfBoth({}, {})
-    there, here = of([scored(0, A), scored(1, A)]), of([scored(0, A), scored(1, NEW_A)])
-    assert draws.kind_of_change(there, here, calls) == "redrawn"
-    assert draws.kind_of_change(there.first(1), here.first(1), calls) is None
+    baseline, current = of([scored(0, A), scored(1, A)]), of([scored(0, A), scored(1, NEW_A)])
+    assert draws.kind_of_change(baseline, current, calls) == "redrawn"
+    assert draws.kind_of_change(baseline.first(1), current.first(1), calls) is None
 
 
 def test_an_equal_reply_of_another_draw_is_redrawn_all_the_same() -> None:
@@ -107,8 +107,8 @@ def test_another_score_of_the_same_draws_is_a_changed_score() -> None:
 
 
 def test_a_call_that_differs_goes_before_a_score_that_does() -> None:
-    there = [scored(0, A), scored(1, A)]
-    assert kind_of_change(there, [scored(0, A, value=0.0), scored(1, NEW_A)]) == "redrawn"
+    baseline = [scored(0, A), scored(1, A)]
+    assert kind_of_change(baseline, [scored(0, A, value=0.0), scored(1, NEW_A)]) == "redrawn"
 
 
 def test_trials_without_calls_are_unseen_even_with_equal_scores() -> None:
@@ -121,25 +121,25 @@ def test_one_trial_without_calls_makes_a_case_unseen() -> None:
 
 
 def test_score_must_differ_in_a_trial_with_calls_to_be_the_kind() -> None:
-    there = [scored(0, A), scored(1)]
-    assert kind_of_change(there, [scored(0, A), scored(1, value=0.0)]) == "unseen"
-    assert kind_of_change(there, [scored(0, A, value=0.0), scored(1)]) == "score"
+    baseline = [scored(0, A), scored(1)]
+    assert kind_of_change(baseline, [scored(0, A), scored(1, value=0.0)]) == "unseen"
+    assert kind_of_change(baseline, [scored(0, A, value=0.0), scored(1)]) == "score"
 
 
 def test_only_trials_scored_on_both_sides_are_looked_at() -> None:
-    there = [scored(0, A), scored(1, A), scored(2, A)]
-    assert kind_of_change(there, [scored(1, A)]) is None
-    assert kind_of_change([scored(1, A)], there) is None
+    baseline = [scored(0, A), scored(1, A), scored(2, A)]
+    assert kind_of_change(baseline, [scored(1, A)]) is None
+    assert kind_of_change([scored(1, A)], baseline) is None
 
 
 @pytest.mark.parametrize(
-    ("there", "here", "expected"),
+    ("baseline", "current", "expected"),
     [([], [], "unseen"), ([A], [B], "request"), ([A], [], "request"), ([A], [A], "redrawn")],
 )
 def test_without_common_trials_the_keys_give_the_kind(
-    there: list[Call], here: list[Call], expected: str
+    baseline: list[Call], current: list[Call], expected: str
 ) -> None:
-    assert kind_of_change([scored(0, *there)], [scored(1, *here)]) == expected
+    assert kind_of_change([scored(0, *baseline)], [scored(1, *current)]) == expected
 
 
 def test_keys_of_all_scored_trials_count_without_common_ones() -> None:

@@ -47,7 +47,7 @@ def test_drop_is_on_the_scale_of_the_suite() -> None:
 
 def test_drop_near_the_ceiling_is_not_trusted_to_the_spread_alone() -> None:
     found = compared(*runs([("p" * 10, "ppppp")] * 11 + [("p" * 10, "ppppm")]))
-    formula = by_formula([10] * 12, [10] * 12, here=[5] * 12, baseline=(120, 120), dof=11)
+    formula = by_formula([10] * 12, [10] * 12, after=[5] * 12, baseline=(120, 120), dof=11)
     assert formula > by_spread(found)
     assert drop_of(found) == pytest.approx(formula)
 
@@ -79,14 +79,14 @@ def test_same_shift_takes_the_formula_with_quantiles_of_t(units: int) -> None:
     found = compared(*runs([("ppppp", "ppppm")] * units, replayed=units))
     baseline = (10 * units, 10 * units)
     five = [5] * units
-    formula = by_formula(five, five, here=five, baseline=baseline, dof=units - 1)
+    formula = by_formula(five, five, after=five, baseline=baseline, dof=units - 1)
     assert found.effect.method == "same-shift"
     assert drop_of(found) == pytest.approx(formula / 2)
 
 
 def test_exact_test_takes_the_formula_with_normal_quantiles() -> None:
     found = compared(*runs([("pppmp", "pppmp"), ("ppppp", "ppppm")]))
-    formula = by_formula([4, 5], [5, 5], here=[5, 5], baseline=(9, 10))
+    formula = by_formula([4, 5], [5, 5], after=[5, 5], baseline=(9, 10))
     assert found.effect.method == "exact-within-case"
     assert drop_of(found) == pytest.approx(formula)
 
@@ -96,13 +96,13 @@ def test_overall_rate_is_that_of_the_whole_baseline() -> None:
     baseline = a_run(a_case("a", "ppppp"), a_case("b", "ppppm"), *both, a_case("gone", "mm"))
     run = a_run(a_case("a", "pppmm", request="v2"), a_case("b", "ppppp", request="v2"), *both)
     found = compared(baseline, run, GateRules(max_gone=1.0))
-    formula = by_formula([5, 4], [5, 5], here=[5, 5], baseline=(9, 22))
+    formula = by_formula([5, 4], [5, 5], after=[5, 5], baseline=(9, 22))
     assert drop_of(found) == pytest.approx(formula * 2 / 3)
 
 
 def test_formula_counts_the_trials_that_enter_the_difference() -> None:
     found = compared(*runs([("ppppp", "p" * 9), ("ppppp", "p" * 9)]))
-    formula = by_formula([5, 5], [5, 5], here=[5, 5], baseline=(10, 10))
+    formula = by_formula([5, 5], [5, 5], after=[5, 5], baseline=(10, 10))
     assert drop_of(found) == pytest.approx(formula)
 
 
@@ -111,7 +111,7 @@ def test_identical_repeats_are_one_draw_in_the_formula() -> None:
     baseline = a_run(*(a_case(name, "ppppp", replies="yes") for name in names))
     run = a_run(*(a_case(name, "ppp", replies="yes", request="v2") for name in names))
     found = compared(baseline, run)
-    formula = by_formula([1] * 5, [1] * 5, here=[1] * 5, baseline=(5, 5))
+    formula = by_formula([1] * 5, [1] * 5, after=[1] * 5, baseline=(5, 5))
     assert found.evidence.identical_repeats
     assert drop_of(found) == pytest.approx(formula)
 

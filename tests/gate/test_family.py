@@ -21,13 +21,13 @@ def cases(function: str, outcomes: list[str], request: str) -> list[CaseAndTrial
 
 def three_functions() -> tuple[Run, Run]:
     """Of ten cases of one trial each, some fell: p of .031, .016 and .008."""
-    there: list[CaseAndTrials] = []
-    here: list[CaseAndTrials] = []
+    baseline: list[CaseAndTrials] = []
+    current: list[CaseAndTrials] = []
     for function, fell in FELL.items():
-        there += cases(function, ["p"] * 10, "v1")
-        here += cases(function, ["m"] * fell, "v2")
-        here += [a_case(f"c{at}", "p", function=function) for at in range(fell, 10)]
-    return a_run(*there), a_run(*here)
+        baseline += cases(function, ["p"] * 10, "v1")
+        current += cases(function, ["m"] * fell, "v2")
+        current += [a_case(f"c{at}", "p", function=function) for at in range(fell, 10)]
+    return a_run(*baseline), a_run(*current)
 
 
 def judged(**rules: object) -> Comparison:
@@ -75,14 +75,14 @@ def test_a_declared_order_gives_each_the_full_level_until_one_holds() -> None:
 
 
 def test_the_first_that_held_ends_the_order() -> None:
-    there, here = three_functions()
+    baseline, current = three_functions()
     held = [a_case("x", "pppp", function="test_safe"), a_case("y", "pppp", function="test_safe")]
     moved = [a_case("x", "pppm", function="test_safe", request="v2"), held[1]]
-    there, here = (
-        a_run(*held, *_of(there)),
-        a_run(*moved, *_of(here)),
+    baseline, current = (
+        a_run(*held, *_of(baseline)),
+        a_run(*moved, *_of(current)),
     )
-    found = compare(there, here, GateRules(order=("test_safe", "test_c")))
+    found = compare(baseline, current, GateRules(order=("test_safe", "test_c")))
     by_name: dict[str, FunctionComparison] = {
         one.function.rpartition("::")[2]: one for one in found.functions
     }
@@ -120,9 +120,11 @@ def test_a_name_that_nothing_bears_is_noted(name: str) -> None:
 
 def test_metrics_of_one_function_are_members_each() -> None:
     gate = ("pass", "score")
-    there = a_run(*(a_case(f"c{at}", scores=[1.0], gate=gate) for at in range(5)))
-    here = a_run(*(a_case(f"c{at}", "m", scores=[0.2], gate=gate, request="v2") for at in range(5)))
-    one, other = compare(there, here, GateRules()).functions
+    baseline = a_run(*(a_case(f"c{at}", scores=[1.0], gate=gate) for at in range(5)))
+    current = a_run(
+        *(a_case(f"c{at}", "m", scores=[0.2], gate=gate, request="v2") for at in range(5))
+    )
+    one, other = compare(baseline, current, GateRules()).functions
     assert (one.metric, other.metric) == ("pass", "score")
     assert (one.evidence.family_size, other.evidence.family_size) == (2, 2)
     assert one.evidence.p_adjusted == pytest.approx(2 * 0.5**5)
@@ -130,10 +132,12 @@ def test_metrics_of_one_function_are_members_each() -> None:
 
 def test_a_named_comparison_pays_no_penalty_for_the_others() -> None:
     gate = ("pass", "score")
-    there = a_run(*(a_case(f"c{at}", scores=[1.0], gate=gate) for at in range(5)))
-    here = a_run(*(a_case(f"c{at}", "p", scores=[0.9], gate=gate, request="v2") for at in range(5)))
-    blunt = compare(there, here, GateRules()).functions[0]
-    named = compare(there, here, GateRules(order=("test_f:pass",))).functions[0]
+    baseline = a_run(*(a_case(f"c{at}", scores=[1.0], gate=gate) for at in range(5)))
+    current = a_run(
+        *(a_case(f"c{at}", "p", scores=[0.9], gate=gate, request="v2") for at in range(5))
+    )
+    blunt = compare(baseline, current, GateRules()).functions[0]
+    named = compare(baseline, current, GateRules(order=("test_f:pass",))).functions[0]
     assert (
         blunt.evidence.smallest_detectable_drop is None
     )  # the least p is .031, twice that too much

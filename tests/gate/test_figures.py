@@ -18,14 +18,14 @@ from tests.stats.reference import vector
 
 def in_clusters(sizes: Sequence[int], falls: Sequence[str]) -> FunctionComparison:
     """A cluster of each size, all of whose cases fall to the same outcomes."""
-    there: list[CaseAndTrials] = []
-    here: list[CaseAndTrials] = []
+    baseline: list[CaseAndTrials] = []
+    current: list[CaseAndTrials] = []
     for label, (size, outcomes) in enumerate(zip(sizes, falls, strict=True)):
         for at in range(size):
             name = f"{label}-{at}"
-            there.append(a_case(name, "ppppp", cluster=str(label)))
-            here.append(a_case(name, outcomes, request="v2", cluster=str(label)))
-    return compared(a_run(*there), a_run(*here))
+            baseline.append(a_case(name, "ppppp", cluster=str(label)))
+            current.append(a_case(name, outcomes, request="v2", cluster=str(label)))
+    return compared(a_run(*baseline), a_run(*current))
 
 
 EIGHT = [
@@ -69,15 +69,15 @@ def test_means_and_difference_add_up() -> None:
 
 
 def test_means_add_up_where_lower_is_better() -> None:
-    there = [
+    baseline = [
         a_case("a", scores=[0.2, 0.4], better="lower"),
         a_case("b", scores=[0.3, 0.3], better="lower"),
     ]
-    here = [
+    current = [
         a_case("a", scores=[0.6, 0.6], request="v2", better="lower"),
         a_case("b", scores=[0.3, 0.3], better="lower"),
     ]
-    found = compared(a_run(*there), a_run(*here))
+    found = compared(a_run(*baseline), a_run(*current))
     assert found.effect.difference == pytest.approx(-0.15)
     assert (found.effect.baseline_mean, found.effect.mean) == (
         pytest.approx(0.3),
@@ -416,8 +416,8 @@ def test_mismatched_cases_are_named_and_are_on_both_sides() -> None:
 
 def test_with_fewer_trials_here_a_t_test_needs_the_consent_of_the_exact_one() -> None:
     # rare passes, ten draws against one: the t-test alone is sure
-    there = ["pmmmmmmmmm", "mmmmmmmmmm", "pmmmmmmmmm", "mmmmmmmmmm"] * 2
-    found = compared(*runs([(outcomes, "m") for outcomes in there]))
+    baseline = ["pmmmmmmmmm", "mmmmmmmmmm", "pmmmmmmmmm", "mmmmmmmmmm"] * 2
+    found = compared(*runs([(outcomes, "m") for outcomes in baseline]))
     assert found.evidence.t is not None
     assert found.evidence.dof == 7
     alone = stats.t.cdf(found.evidence.t, found.evidence.dof)
@@ -443,14 +443,14 @@ def test_means_stay_within_the_range_of_scores_where_draws_are_replayed_in_part(
 
 def test_scores_of_many_cases_are_not_split_just_for_show() -> None:
     pairs = [([0.1, 0.5], [0.2, 0.6])] * 201
-    there = [a_case(str(at), scores=old) for at, (old, _) in enumerate(pairs)]
-    here = [a_case(str(at), scores=new, request="v2") for at, (_, new) in enumerate(pairs)]
-    assert compared(a_run(*there), a_run(*here)).evidence.p_within_case is None
+    baseline = [a_case(str(at), scores=old) for at, (old, _) in enumerate(pairs)]
+    current = [a_case(str(at), scores=new, request="v2") for at, (_, new) in enumerate(pairs)]
+    assert compared(a_run(*baseline), a_run(*current)).evidence.p_within_case is None
 
 
 def test_a_t_test_on_many_scores_with_fewer_repeats_here_asks_the_exact_test_too() -> None:
-    there = [[0.0] * 9 + [0.5 if at < 8 else 0.0] for at in range(201)]
-    found = compared(*scored_runs(there, [[0.0]] * 201))
+    baseline = [[0.0] * 9 + [0.5 if at < 8 else 0.0] for at in range(201)]
+    found = compared(*scored_runs(baseline, [[0.0]] * 201))
     assert found.evidence.t is not None
     assert found.evidence.dof is not None
     assert stats.t.cdf(found.evidence.t, found.evidence.dof) < 0.01

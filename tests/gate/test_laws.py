@@ -280,7 +280,7 @@ def test_one_case_a_unit_is_the_paired_t_test_of_scipy(
 ) -> None:
     found = compared(*scored(cases, shift=0, scale=1))
     if found.effect.method == "paired-t":
-        differences = [sum(here) / 2 - sum(there) / 2 for there, here in cases]
+        differences = [sum(current) / 2 - sum(baseline) / 2 for baseline, current in cases]
         expected = stats.ttest_1samp(differences, 0, alternative="less")
         assert found.evidence.t == pytest.approx(expected.statistic)
         assert found.evidence.p == pytest.approx(expected.pvalue)

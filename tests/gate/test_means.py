@@ -16,16 +16,16 @@ MIXED = ["ppppm", "pmpmm", "ppppp", "mmmmm", "ppmpm", "pppmp", "mmmpm"]
 def test_each_mean_has_the_interval_of_a_run_by_itself() -> None:
     baseline, run = runs(list(zip(MIXED, reversed(MIXED), strict=True)))
     found = compared(baseline, run)
-    (there,), (here,) = describe(baseline), describe(run)
-    assert found.effect.baseline_mean_interval == pytest.approx(there.interval)
-    assert found.effect.mean_interval == pytest.approx(here.interval)
+    (before,), (after,) = describe(baseline), describe(run)
+    assert found.effect.baseline_mean_interval == pytest.approx(before.interval)
+    assert found.effect.mean_interval == pytest.approx(after.interval)
 
 
 def test_the_level_is_that_of_the_gate() -> None:
     baseline, run = runs(list(zip(MIXED, MIXED, strict=True)))
     found = compared(baseline, run, GateRules(alpha=0.2))
-    (here,) = describe(run, alpha=0.2)
-    assert found.effect.mean_interval == pytest.approx(here.interval)
+    (after,) = describe(run, alpha=0.2)
+    assert found.effect.mean_interval == pytest.approx(after.interval)
 
 
 def test_a_replay_has_the_interval_of_its_baseline() -> None:
@@ -45,9 +45,9 @@ def test_other_scores_have_a_t_interval_and_one_case_has_none() -> None:
 
 
 def test_ratios_have_geometric_means_in_theirs() -> None:
-    there = [[1.0, 2.0], [2.0, 4.0], [3.0, 5.0], [1.5, 2.5], [0.5, 1.0], [2.0, 2.0]]
-    here = [[2 * score for score in scores] for scores in there]
-    found = compared(*scored_runs(there, here), GateRules(test="log-ratio"))
+    baseline = [[1.0, 2.0], [2.0, 4.0], [3.0, 5.0], [1.5, 2.5], [0.5, 1.0], [2.0, 2.0]]
+    current = [[2 * score for score in scores] for scores in baseline]
+    found = compared(*scored_runs(baseline, current), GateRules(test="log-ratio"))
     assert found.effect.baseline_mean_interval is not None
     assert found.effect.mean_interval == pytest.approx(
         tuple(2 * end for end in found.effect.baseline_mean_interval)

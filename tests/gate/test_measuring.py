@@ -61,8 +61,8 @@ def slower(factor: float, spread: float = 0.1) -> list[list[float]]:
 BEFORE = [[one, one] for one in SEEN]
 
 
-def judged(there: Run, here: Run, rules: GateRules | None = None) -> FunctionComparison:
-    (function,) = compare(there, here, rules or GateRules()).functions
+def judged(baseline: Run, current: Run, rules: GateRules | None = None) -> FunctionComparison:
+    (function,) = compare(baseline, current, rules or GateRules()).functions
     return function
 
 
@@ -96,11 +96,11 @@ def test_a_slower_function_regresses_and_the_ratio_says_by_how_much() -> None:
 
 
 def test_the_figures_are_those_of_the_log_ratio_test() -> None:
-    here = slower(1.07)
-    found = judged(timed(BEFORE), timed(here, request="v2"))
+    after = slower(1.07)
+    found = judged(timed(BEFORE), timed(after, request="v2"))
     cases = [
         CaseScores(baseline=tuple(one), current=tuple(other))
-        for one, other in zip(BEFORE, here, strict=True)
+        for one, other in zip(BEFORE, after, strict=True)
     ]
     expected = TESTS["log-ratio"].run(Sample(cases=cases, sign=-1))
 
@@ -151,18 +151,18 @@ def with_one_reply(run: Run) -> Run:
 
 
 def test_a_reply_that_is_the_same_again_took_time_of_its_own() -> None:
-    there, here = (
+    baseline, current = (
         with_one_reply(timed(one, request=request, gate=("pass", "seconds")))
         for one, request in ((BEFORE, "v1"), (slower(1.1), "v2"))
     )
-    passes, seconds = compare(there, here, GateRules()).functions
+    passes, seconds = compare(baseline, current, GateRules()).functions
     assert passes.evidence.identical_repeats
     assert not seconds.evidence.identical_repeats
 
 
 def test_the_target_is_a_factor_where_nothing_is_found() -> None:
-    there, here = timed(BEFORE), timed(slower(1.2, spread=0.6), request="v2")
-    found = judged(there, here, GateRules(target=0.5))
+    baseline, current = timed(BEFORE), timed(slower(1.2, spread=0.6), request="v2")
+    found = judged(baseline, current, GateRules(target=0.5))
     assert found.evidence.interval is not None
     assert -0.5 < found.evidence.interval[0] < -math.log(1.5)
     assert found.verdict is Verdict.INCONCLUSIVE
@@ -177,15 +177,18 @@ def test_missing_seconds_leave_the_trial_without_value() -> None:
 
 
 def test_a_metric_that_no_trial_has_says_what_it_takes() -> None:
-    there, here = timed(BEFORE, gate=("cost",)), timed(BEFORE, request="v2", gate=("cost",))
-    found = judged(there, here)
+    baseline, current = timed(BEFORE, gate=("cost",)), timed(BEFORE, request="v2", gate=("cost",))
+    found = judged(baseline, current)
     assert (found.row, found.verdict) == (3, Verdict.NOT_COMPARABLE)
     assert "a price above 0" in worded(found.why)
 
 
 def test_cost_is_what_the_calls_cost() -> None:
-    there, here = timed(BEFORE, gate=("cost",)), timed(slower(2.0), request="v2", gate=("cost",))
-    (found,) = compare(there, here, GateRules(), cost_of=lambda call: call.seconds).functions
+    baseline, current = (
+        timed(BEFORE, gate=("cost",)),
+        timed(slower(2.0), request="v2", gate=("cost",)),
+    )
+    (found,) = compare(baseline, current, GateRules(), cost_of=lambda call: call.seconds).functions
     assert found.evidence.ratio == pytest.approx(2 * math.sqrt(0.99))
     assert found.effect.baseline_mean == pytest.approx(math.exp(sum(map(math.log, SEEN)) / 8))
 
@@ -227,8 +230,8 @@ def test_tokens_that_were_not_counted_are_not_0() -> None:
 # what is not gated is described
 
 
-def described(there: Run, here: Run) -> Comparison:
-    return compare(there, here, GateRules())
+def described(baseline: Run, current: Run) -> Comparison:
+    return compare(baseline, current, GateRules())
 
 
 def test_what_is_not_gated_is_described_without_a_verdict() -> None:
@@ -249,14 +252,16 @@ def test_what_is_not_gated_is_described_without_a_verdict() -> None:
 
 
 def test_other_scores_are_described_and_those_on_one_side_are_not() -> None:
-    there = a_run(*(a_case(f"c{at}", scores=[0.5], metric="tone", gate=("pass",)) for at in "ab"))
-    here = a_run(
+    baseline = a_run(
+        *(a_case(f"c{at}", scores=[0.5], metric="tone", gate=("pass",)) for at in "ab")
+    )
+    current = a_run(
         *(
             a_case(f"c{at}", scores=[0.7], metric="tone", gate=("pass",), request="v2")
             for at in "ab"
         )
     )
-    (tone,) = described(there, here).ungated
+    (tone,) = described(baseline, current).ungated
     assert (tone.metric, tone.effect.cases, tone.effect.changed) == ("tone", 2, 2)
     assert tone.effect.difference == pytest.approx(0.2)
     assert (tone.evidence.ratio, tone.evidence.interval, tone.evidence.interval_level) == (
@@ -265,19 +270,19 @@ def test_other_scores_are_described_and_those_on_one_side_are_not() -> None:
         None,
     )
     silent = a_run(*(a_case(f"c{at}", "p", gate=("pass",), request="v2") for at in "ab"))
-    assert described(there, silent).ungated == ()
+    assert described(baseline, silent).ungated == ()
 
 
 def test_replays_thin_out_what_is_described() -> None:
     gate = ("pass",)
     half = slower(1.3)[:6]
-    there = timed([*BEFORE[:6], *[[2.0 + at, 2.0 + at] for at in range(6)]], gate=gate)
+    baseline = timed([*BEFORE[:6], *[[2.0 + at, 2.0 + at] for at in range(6)]], gate=gate)
     moved = timed(half, request="v2", gate=gate)
     kept = dataclasses.replace(
-        there,
-        trials=(*moved.trials, *there.trials[12:]),
+        baseline,
+        trials=(*moved.trials, *baseline.trials[12:]),
     )
-    seconds = described(there, kept).ungated[0]
+    seconds = described(baseline, kept).ungated[0]
     alone = described(timed(BEFORE[:6], gate=gate), moved).ungated[0]
     assert (seconds.effect.cases, seconds.effect.changed) == (12, 6)
     assert seconds.evidence.interval is not None

@@ -50,14 +50,14 @@ def test_trials_without_a_value_do_not_make_a_case_common() -> None:
 
 
 @pytest.mark.parametrize(
-    ("there", "here", "is_paired"),
+    ("before", "after", "is_paired"),
     [("d1", "d1", True), ("d1", "d2", False), ("d1", None, False), (None, None, True)],
 )
 def test_ids_made_from_positions_are_paired_only_if_the_parameters_agree(
-    there: str | None, here: str | None, is_paired: bool
+    before: str | None, after: str | None, is_paired: bool
 ) -> None:
-    baseline = a_run(a_case("ticket0", "pp", positional=True, parameters=there))
-    run = a_run(a_case("ticket0", "pp", positional=True, parameters=here))
+    baseline = a_run(a_case("ticket0", "pp", positional=True, parameters=before))
+    run = a_run(a_case("ticket0", "pp", positional=True, parameters=after))
     found = paired(baseline, run)
     assert bool(found.pairs) is is_paired
     assert bool(found.mismatched) is not is_paired

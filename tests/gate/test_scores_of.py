@@ -76,9 +76,9 @@ def test_what_calls_took_is_a_metric_like_others() -> None:
 
 
 def test_changed_cases_have_their_scores_on_both_sides() -> None:
-    there = a_run(a_case("a", "pmp"), a_case("b", "ppp"), a_case("gone", "p"))
-    here = a_run(a_case("a", "mm", request="v2"), a_case("b", "ppp"), a_case("new", "p"))
-    assert changed_cases(there, here) == {
+    before = a_run(a_case("a", "pmp"), a_case("b", "ppp"), a_case("gone", "p"))
+    after = a_run(a_case("a", "mm", request="v2"), a_case("b", "ppp"), a_case("new", "p"))
+    assert changed_cases(before, after) == {
         ("test_suite.py::test_f", "pass"): (CaseScores(baseline=(1, 0, 1), current=(0, 0)),)
     }
 
@@ -87,9 +87,9 @@ def test_changed_cases_of_what_calls_took_are_logarithms() -> None:
     def calls(seconds: float, draw: str) -> CallsOfTrial:
         return lambda index: [replace(a_call("A", f"{draw}{index}"), seconds=seconds)]
 
-    there, here = (
+    before, after = (
         a_run(a_case("a", "p", calls=calls(seconds, str(seconds)), gate=("seconds",)))
         for seconds in (0.5, 2.0)
     )
-    [[found]] = changed_cases(there, here).values()
+    [[found]] = changed_cases(before, after).values()
     assert found == CaseScores(baseline=(math.log(0.5),), current=(math.log(2.0),))

@@ -53,11 +53,11 @@ def test_passes_have_a_direction_of_their_own() -> None:
     gate = ("edits", "pass")
     marks = {"metric": "edits", "gate": gate, "better": "lower"}
     baseline = a_run(*(a_case(f"c{at}", "p" * 5, scores=[3.0] * 5, **marks) for at in range(20)))
-    here = ["ppmmm", "pmmmm"] * 10
+    after = ["ppmmm", "pmmmm"] * 10
     run = a_run(
         *(
             a_case(f"c{at}", one, scores=[3.0] * 5, request="v2", **marks)
-            for at, one in enumerate(here)
+            for at, one in enumerate(after)
         )
     )
     edits, passes = compare(baseline, run, GateRules()).functions

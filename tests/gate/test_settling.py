@@ -63,9 +63,9 @@ def test_more_cases_would_also_judge_the_difference_that_was_seen(
 ) -> None:
     # the target itself is caught long before such a drop is told from 0, or from the target
     decisive = max(target - fall, fall - margin)
-    there = [[0.5, 0.5]] * 40
-    here = [[0.5 - fall + (-1) ** at * 4 * decisive] * 2 for at in range(40)]
-    found = compared(*scored_runs(there, here), GateRules(margin=margin, target=target))
+    baseline = [[0.5, 0.5]] * 40
+    current = [[0.5 - fall + (-1) ** at * 4 * decisive] * 2 for at in range(40)]
+    found = compared(*scored_runs(baseline, current), GateRules(margin=margin, target=target))
     assert (found.verdict, found.effect.method) == (Verdict.INCONCLUSIVE, "paired-t")
     assert found.evidence.smallest_detectable_drop is not None
     assert margin + found.evidence.smallest_detectable_drop < target
@@ -86,7 +86,7 @@ def test_more_cases_for_the_exact_test_satisfy_the_formula() -> None:
     def drop(cases: int) -> float:
         # the overall rate stays that of the baseline at hand
         return by_formula(
-            [4] * cases, [5] * cases, here=[5] * cases, baseline=(12, 15), dof=cases - 1
+            [4] * cases, [5] * cases, after=[5] * cases, baseline=(12, 15), dof=cases - 1
         )
 
     needed = 3 + found.evidence.settle_cases
@@ -133,13 +133,13 @@ def test_more_repeats_on_both_sides_shrink_what_is_chance_within_the_cases() -> 
 
 
 def test_repeats_that_the_baseline_has_already_need_no_more_there() -> None:
-    there = [[0.9, 0.8, 0.6, 0.7] * 5, [0.7, 0.5, 0.5, 0.7] * 5, [0.3, 0.5, 0.4, 0.2] * 5] * 2
-    here = [[0.6, 0.9], [0.3, 0.6], [0.2, 0.6]] * 2
-    found = compared(*scored_runs(there, here))
+    baseline = [[0.9, 0.8, 0.6, 0.7] * 5, [0.7, 0.5, 0.5, 0.7] * 5, [0.3, 0.5, 0.4, 0.2] * 5] * 2
+    current = [[0.6, 0.9], [0.3, 0.6], [0.2, 0.6]] * 2
+    found = compared(*scored_runs(baseline, current))
     assert found.verdict is Verdict.INCONCLUSIVE
     assert found.evidence.settle_repeats is not None
     assert found.evidence.settle_repeats < 20
-    squares = [np.var(one) * len(one) for one in (*there, *here)]
+    squares = [np.var(one) * len(one) for one in (*baseline, *current)]
     variance = sum(squares) / (6 * 19 + 6)
     between = spread_of(found) ** 2 / 6 - variance * (1 / 20 + 1 / 2) / 6
 
@@ -160,9 +160,9 @@ def test_more_repeats_keep_the_share_of_changed_cases() -> None:
 
 
 def test_more_repeats_do_not_help_where_the_cases_differ_among_themselves() -> None:
-    there = [[0.5, 0.5]] * 8
-    here = [[0.5 + (-1) ** at * 0.3] * 2 for at in range(8)]
-    found = compared(*scored_runs(there, here))
+    baseline = [[0.5, 0.5]] * 8
+    current = [[0.5 + (-1) ** at * 0.3] * 2 for at in range(8)]
+    found = compared(*scored_runs(baseline, current))
     assert found.verdict is Verdict.INCONCLUSIVE
     assert found.evidence.settle_cases is not None
     assert found.evidence.settle_repeats is None
@@ -176,7 +176,7 @@ def test_more_repeats_for_the_exact_test_satisfy_the_formula() -> None:
     def drop(repeats: int) -> float:
         # hits of so many trials that their expected rate stays what it is
         hits = rate * (repeats + 1) - 12.5 / 16
-        return by_formula([hits] * 3, [repeats] * 3, here=[repeats] * 3, baseline=(12, 15))
+        return by_formula([hits] * 3, [repeats] * 3, after=[repeats] * 3, baseline=(12, 15))
 
     assert drop(found.evidence.settle_repeats) <= TARGET < drop(found.evidence.settle_repeats - 1)
 

@@ -456,23 +456,23 @@ def test_row_4_five_percent_of_the_trials_may_be_errored(errored: int, row: int)
 def test_row_4_skipped_trials_are_not_among_those_that_count() -> None:
     # 3 of 60 would do, 3 of 50 do not
     full = many(["ppppp"] * 12)
-    here = many(["ppppe"] * 3 + ["ppppp"] * 7) + many(["ppppp"] * 10 + ["sssss"] * 2)[10:]
-    assert compared(a_run(*full), a_run(*here), GateRules(max_gone=1.0)).row == 4
+    current = many(["ppppe"] * 3 + ["ppppp"] * 7) + many(["ppppp"] * 10 + ["sssss"] * 2)[10:]
+    assert compared(a_run(*full), a_run(*current), GateRules(max_gone=1.0)).row == 4
 
 
 def test_row_4_touched_cases_are_counted_by_themselves() -> None:
     # 2 of 110 trials, but 2 of the 10 that were asked anew
     full = many(["ppppp"] * 22)
-    here = many(["ppppe"] * 2, request="v2") + many(["ppppp"] * 22)[2:]
-    found = compared(a_run(*full), a_run(*here))
+    current = many(["ppppe"] * 2, request="v2") + many(["ppppp"] * 22)[2:]
+    found = compared(a_run(*full), a_run(*current))
     assert outcome(found) == (4, "not_comparable", True)
     assert worded(found.why).startswith("2 of 10 trials of the cases asked anew errored here")
 
 
 def test_row_4_touched_cases_of_the_baseline_are_counted_too() -> None:
     full = many(["ppppe"] * 2 + ["ppppp"] * 20)
-    here = many(["ppppp"] * 2, request="v2") + many(["ppppp"] * 22)[2:]
-    found = compared(a_run(*full), a_run(*here))
+    current = many(["ppppp"] * 2, request="v2") + many(["ppppp"] * 22)[2:]
+    found = compared(a_run(*full), a_run(*current))
     assert worded(found.why).startswith(
         "2 of 10 trials of the cases asked anew errored in the baseline"
     )
@@ -576,8 +576,8 @@ def test_row_5_ten_percent_of_the_cases_may_be_gone(gone: int, row: int) -> None
 @pytest.mark.parametrize(("skipped", "row"), [(1, 6), (2, 5)])
 def test_row_5_skipped_cases_count_like_those_that_are_gone(skipped: int, row: int) -> None:
     full = many(["pp"] * 10)
-    here = many(["ss"] * skipped + ["pp"] * (10 - skipped))
-    assert compared(a_run(*full), a_run(*here)).row == row
+    current = many(["ss"] * skipped + ["pp"] * (10 - skipped))
+    assert compared(a_run(*full), a_run(*current)).row == row
 
 
 def test_row_5_share_that_may_be_gone_is_an_option() -> None:
@@ -650,10 +650,10 @@ def test_row_5_cases_that_addopts_leave_out_are_gone(
     typed: tuple[str, ...] | None, row: int
 ) -> None:
     full = many(["pp"] * 10)
-    here = dataclasses.replace(
+    current = dataclasses.replace(
         a_run(*full[:1], selection=("-k c0",)), partial=("test_suite.py::test_f",)
     )
-    (found,) = compare(a_run(*full), here, GateRules(), typed=typed).functions
+    (found,) = compare(a_run(*full), current, GateRules(), typed=typed).functions
     assert (found.row, found.partial) == (row, row == 6)
 
 
@@ -704,9 +704,9 @@ def test_row_7_cannot_hurt_where_pass_scores_of_few_cases_changed() -> None:
 
 def test_row_7_other_scores_know_no_range_that_would_rule_a_drop_out() -> None:
     replays = [a_case(f"r{at}", scores=[0.5, 0.5]) for at in range(30)]
-    there = [a_case(f"c{at}", scores=[0.5, 0.5], cluster="x") for at in range(2)]
-    here = [a_case(f"c{at}", scores=[0.1, 0.1], request="v2", cluster="x") for at in range(2)]
-    assert compared(a_run(*there, *replays), a_run(*here, *replays)).row == 7
+    baseline = [a_case(f"c{at}", scores=[0.5, 0.5], cluster="x") for at in range(2)]
+    current = [a_case(f"c{at}", scores=[0.1, 0.1], request="v2", cluster="x") for at in range(2)]
+    assert compared(a_run(*baseline, *replays), a_run(*current, *replays)).row == 7
 
 
 # row 8: regressed
@@ -799,11 +799,11 @@ def test_row_10_the_lower_end_of_the_interval_counts() -> None:
 
 def test_row_10_t_is_judged_by_its_interval_alone() -> None:
     # the target would be caught in 4 of 5 builds, yet the interval reaches beyond it
-    there = [a_case(f"c{at}", scores=[0.5, 0.5]) for at in range(40)]
-    here = [
+    baseline = [a_case(f"c{at}", scores=[0.5, 0.5]) for at in range(40)]
+    current = [
         a_case(f"c{at}", scores=[0.45 + (-1) ** at * 0.198] * 2, request="v2") for at in range(40)
     ]
-    found = compared(a_run(*there), a_run(*here))
+    found = compared(a_run(*baseline), a_run(*current))
     assert found.evidence.smallest_detectable_drop is not None
     assert found.evidence.smallest_detectable_drop < 0.1
     assert found.evidence.p is not None
@@ -911,13 +911,13 @@ def test_row_11_what_could_not_be_ruled_out_is_inconclusive() -> None:
 
 
 def verdicts(**there_and_here: tuple[str | None, str | None, str]) -> Comparison:
-    there = [a_case("x", one, function=f) for f, (one, _, _) in there_and_here.items() if one]
-    here = [
+    baseline = [a_case("x", one, function=f) for f, (one, _, _) in there_and_here.items() if one]
+    current = [
         a_case("x", other, function=f, request=request)
         for f, (_, other, request) in there_and_here.items()
         if other
     ]
-    return compare(a_run(*there), a_run(*here), GateRules(accept_gone=("test_gone",)))
+    return compare(a_run(*baseline), a_run(*current), GateRules(accept_gone=("test_gone",)))
 
 
 REGRESSED = ("p" * 6, "m" * 6, "v2")
@@ -1007,9 +1007,9 @@ def test_function_that_a_stopped_session_never_came_to_is_left_out() -> None:
 
 def test_row_10_a_handful_of_hits_near_the_ceiling_rules_nothing_out() -> None:
     # the interval is narrow for lack of misses; at a rate of .9 this happens in .18 of builds
-    there = many(["ppp"] * 10)
-    here = many(["ppp"] * 9 + ["ppm"], request="v2")
-    found = compared(a_run(*there), a_run(*here))
+    baseline = many(["ppp"] * 10)
+    current = many(["ppp"] * 9 + ["ppm"], request="v2")
+    found = compared(a_run(*baseline), a_run(*current))
     assert found.evidence.interval is not None
     assert found.evidence.interval[0] > -0.1
     assert found.verdict == "inconclusive"

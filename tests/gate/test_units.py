@@ -34,8 +34,8 @@ def side(trials: Mapping[str, Sequence[str]], outcomes: str | None = None) -> Ru
     )
 
 
-def units(there: Mapping[str, Sequence[str]], here: Mapping[str, Sequence[str]]) -> int:
-    return compared(side(there), side(here)).effect.units
+def units(baseline: Mapping[str, Sequence[str]], current: Mapping[str, Sequence[str]]) -> int:
+    return compared(side(baseline), side(current)).effect.units
 
 
 def with_clusters(**clusters: str | None) -> FunctionComparison:
@@ -63,30 +63,30 @@ def test_draw_that_cases_hold_on_unlike_sides_makes_them_one_unit() -> None:
 
 
 def test_draw_that_a_case_has_on_both_sides_does_not_tie_it() -> None:
-    there = {"a": ["1", "2"], "b": ["1", "3"]}
-    assert units(there, {"a": ["1", "4"], "b": ["1", "5"]}) == 2
+    baseline = {"a": ["1", "2"], "b": ["1", "3"]}
+    assert units(baseline, {"a": ["1", "4"], "b": ["1", "5"]}) == 2
 
 
 def test_both_cases_must_have_the_draw_on_one_side_only() -> None:
-    there = {"a": ["1", "2"], "b": ["1", "3"]}
-    assert units(there, {"a": ["1", "4"], "b": ["6", "5"]}) == 2
+    baseline = {"a": ["1", "2"], "b": ["1", "3"]}
+    assert units(baseline, {"a": ["1", "4"], "b": ["6", "5"]}) == 2
 
 
 def test_units_are_chained() -> None:
-    there = {"a": ["1"], "b": ["2"], "c": ["3"], "d": ["4"]}
-    here = {"a": ["5"], "b": ["5"], "c": ["2"], "d": ["3"]}
-    assert units(there, here) == 1
+    baseline = {"a": ["1"], "b": ["2"], "c": ["3"], "d": ["4"]}
+    current = {"a": ["5"], "b": ["5"], "c": ["2"], "d": ["3"]}
+    assert units(baseline, current) == 1
 
 
 def test_calls_of_trials_that_do_not_enter_tie_nothing() -> None:
-    there = {"a": ["1"], "b": ["2"]}
-    here = {"a": ["3", "9"], "b": ["4", "9"]}
-    assert units(there, here) == 2
+    baseline = {"a": ["1"], "b": ["2"]}
+    current = {"a": ["3", "9"], "b": ["4", "9"]}
+    assert units(baseline, current) == 2
 
 
 def test_trials_of_the_baseline_beyond_those_of_a_replay_tie_nothing() -> None:
-    there = {"a": ["1", "8", "9"], "b": ["2", "8"], "c": ["3", "9"]}
-    found = compared(side(there), side({"a": ["1"], "b": ["4"], "c": ["5"]}))
+    baseline = {"a": ["1", "8", "9"], "b": ["2", "8"], "c": ["3", "9"]}
+    found = compared(side(baseline), side({"a": ["1"], "b": ["4"], "c": ["5"]}))
     assert (found.effect.changed, found.effect.units) == (2, 2)
 
 
@@ -104,10 +104,10 @@ def test_cases_of_one_cluster_are_one_unit() -> None:
     assert with_clusters(a="x", b="x", c="y", d=None, e=None).effect.units == 4
 
 
-@pytest.mark.parametrize(("there", "here", "units"), [("x", None, 1), (None, "x", 2)])
-def test_cases_are_tied_as_in_the_baseline(there: str | None, here: str, units: int) -> None:
-    baseline = a_run(*(a_case(name, "pp", cluster=there) for name in "ab"))
-    run = a_run(*(a_case(name, "pp", request="v2", cluster=here) for name in "ab"))
+@pytest.mark.parametrize(("before", "after", "units"), [("x", None, 1), (None, "x", 2)])
+def test_cases_are_tied_as_in_the_baseline(before: str | None, after: str, units: int) -> None:
+    baseline = a_run(*(a_case(name, "pp", cluster=before) for name in "ab"))
+    run = a_run(*(a_case(name, "pp", request="v2", cluster=after) for name in "ab"))
     assert compared(baseline, run).effect.units == units
     (note,) = notes(compare(baseline, run, GateRules()))
     assert note.startswith("test_suite.py::test_f: cases are tied as in the baseline; here")

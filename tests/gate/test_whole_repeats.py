@@ -223,10 +223,10 @@ def test_smallest_drop_is_that_of_the_spread_of_repeats() -> None:
 
 
 def test_family_for_which_the_splits_are_too_few_has_no_drop() -> None:
-    there, here = two_step(ALL_RIGHT[:6], prompt="good"), two_step(FEW_WRONG, prompt="bad")
+    baseline, current = two_step(ALL_RIGHT[:6], prompt="good"), two_step(FEW_WRONG, prompt="bad")
     rules = GateRules(alpha=0.005)  # one of 252 splits is enough for one function, not for two
-    assert compared(there, here, rules).evidence.smallest_detectable_drop is not None
-    both = joined(there, renamed(there)), joined(here, renamed(here))
+    assert compared(baseline, current, rules).evidence.smallest_detectable_drop is not None
+    both = joined(baseline, renamed(baseline)), joined(current, renamed(current))
     (one, _) = compare(*both, rules).functions
     assert (one.effect.method, one.evidence.smallest_detectable_drop) == ("whole-repeats", None)
 

@@ -36,21 +36,21 @@ def crossed(
     cluster: str | None = None,
 ) -> tuple[Run, Run]:
     """Topics in rows, wordings in columns, all changed; and topics that were replayed."""
-    there, here = [], []
+    baseline, current = [], []
     for (topic, wording), difference in np.ndenumerate(differences):
         if (topic, wording) in left_out:
             continue
         name = f"{topic}-{wording}"
         one = a_case(name, scores=[0.5, 0.5], cluster=cluster)
         other = a_case(name, scores=[0.5 + difference] * 2, request="v2", cluster=cluster)
-        there.append(worded(one, f"t{topic}", f"w{wording}"))
-        here.append(worded(other, f"t{topic}", f"w{wording}"))
+        baseline.append(worded(one, f"t{topic}", f"w{wording}"))
+        current.append(worded(other, f"t{topic}", f"w{wording}"))
     for at in range(replayed):
         for wording in range(differences.shape[1]):
             same = worded(a_case(f"r{at}-{wording}", scores=[0.5, 0.5]), f"r{at}", f"w{wording}")
-            there.append(same)
-            here.append(same)
-    return a_run(*there), a_run(*here)
+            baseline.append(same)
+            current.append(same)
+    return a_run(*baseline), a_run(*current)
 
 
 def judged(differences: np.ndarray, **how: object) -> FunctionComparison:  # type: ignore[type-arg]
@@ -134,13 +134,13 @@ def test_a_table_with_a_hole_speaks_of_these_wordings() -> None:
 
 
 def test_a_cell_with_two_cases_speaks_of_these_wordings() -> None:
-    there, here = crossed(EFFECTS - 0.1)
+    baseline, current = crossed(EFFECTS - 0.1)
     again = worded(a_case("again", scores=[0.5, 0.5]), "t0", "w0")
-    there, here = (
+    baseline, current = (
         dataclasses.replace(run, cases=(*run.cases, again.case), trials=run.trials + again.trials)
-        for run in (there, here)
+        for run in (baseline, current)
     )
-    assert compared(there, here).effect.method == "paired-t"
+    assert compared(baseline, current).effect.method == "paired-t"
 
 
 def test_a_single_topic_is_one_unit() -> None:
@@ -153,7 +153,7 @@ def test_topics_of_one_cluster_are_no_rows() -> None:
 
 
 def test_topics_that_share_their_cluster_are_no_table() -> None:
-    there, here = (
+    baseline, current = (
         dataclasses.replace(
             run,
             cases=tuple(
@@ -163,7 +163,7 @@ def test_topics_that_share_their_cluster_are_no_table() -> None:
         )
         for run in crossed(EFFECTS - 0.1)
     )
-    found = compared(there, here)
+    found = compared(baseline, current)
     assert found.effect.units == TOPICS / 2
     assert found.effect.method == "sign-flip"
 

@@ -24,15 +24,15 @@ def by_formula(
     hits: Sequence[float],
     trials: Sequence[int],
     *,
-    here: Sequence[int],
+    after: Sequence[int],
     baseline: tuple[int, int],
     dof: int | None = None,
 ) -> float:
     """The formula for pass scores; ``baseline`` is hits and trials of all its cases."""
     pi = (baseline[0] + 0.5) / (baseline[1] + 1)
     rates = np.array([(s + pi) / (n + 1) for s, n in zip(hits, trials, strict=True)])
-    there = np.array(trials, dtype=float)
-    plan = PlannedTest(baseline=there, current=np.array(here, dtype=float), alpha=0.05, dof=dof)
+    before = np.array(trials, dtype=float)
+    plan = PlannedTest(baseline=before, current=np.array(after, dtype=float), alpha=0.05, dof=dof)
     drop = smallest_pass_drop(rates, plan)
     assert drop is not None
     return drop
