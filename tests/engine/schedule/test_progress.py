@@ -96,7 +96,7 @@ def test_no_line_where_it_would_be_in_the_way(
 @on_terminals
 def test_it_is_redrawn_while_all_wait_and_erased_at_ctrl_c(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
-        slow=MODEL.replace("0.1", "1"),
+        slow=MODEL.replace("0.1", "2"),
         test_it="""
         from pytest_llmeval import llm_eval
 
