@@ -6,11 +6,22 @@ import pytest
 
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.reports.reasons import worded
+from pytest_llmeval.reports.words import not_judged
+
+LISTED = (Why.DESELECTED, Why.NOT_RUN)  # in one line for all functions that were not judged
 
 
-@pytest.mark.parametrize("why", list(Why))
+@pytest.mark.parametrize("why", [why for why in Why if why not in LISTED])
 def test_every_reason_of_the_gate_has_a_sentence(why: Why) -> None:
     assert worded(Fact(why, (1, 2, 3, 4)))
+
+
+def test_functions_that_were_not_judged_are_listed_in_one_line() -> None:
+    facts = [Fact(why, (f"tests/test_a.py::test_{why.name}", 2)) for why in LISTED]
+
+    assert not_judged(facts) == (
+        "not judged: test_DESELECTED (2 cases, deselected), test_NOT_RUN (2 cases, not run)"
+    )
 
 
 @pytest.mark.parametrize(
