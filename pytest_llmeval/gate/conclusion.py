@@ -40,15 +40,14 @@ from pytest_llmeval.gate.significance import (
     tied_repeats,
 )
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.planning.sensitivity import (
-    Sensitivity,
-    settling_cases,
-    settling_repeats,
-)
+from pytest_llmeval.stats.planning.detection import fewest
+from pytest_llmeval.stats.planning.sensitivity import Sensitivity
 from pytest_llmeval.stats.significance.paired import FEWEST_UNITS_FOR_T, paired_test
 
 # independent units, repeats or wordings are lacking, which neither remedy adds
 WITHOUT_REMEDY: tuple[Method, ...] = ("sign-flip", "crossed", "whole-repeats")
+MOST_TIMES_THE_CASES = 100
+MOST_REPEATS = 1000
 CHANGE_KINDS: tuple[ChangeKind, ...] = ("request", "redrawn", "score", "unseen")
 
 
@@ -158,15 +157,32 @@ def conclude(pairing: Pairing, found: Significance, rules: GateRules) -> Functio
 def with_remedies(
     evidence: Evidence, pairing: Pairing, seen: Sensitivity, rules: GateRules
 ) -> Evidence:
-    """Add about how many more cases, or repeats instead, would settle a comparison."""
-    difference, margin, target = pairing.difference, rules.margin, rules.target
-    found = settling_cases(
-        seen, cases=len(pairing.pairs), difference=difference, margin=margin, target=target
+    """Add about how many more cases, or repeats instead, would settle a comparison.
+
+    Each is one number, decided once: repeating the look until it pleases adds false alarms.
+    """
+    cases = len(pairing.pairs)
+
+    def settles(planned: Sensitivity) -> bool:
+        return planned.settles(
+            difference=pairing.difference, margin=rules.margin, target=rules.target
+        )
+
+    wanted = fewest(
+        lambda number: settles(seen.with_cases(number / cases)),
+        above=cases,
+        limit=MOST_TIMES_THE_CASES * cases,
     )
     repeats = None
     if not pairing.identical_repeats:
-        repeats = settling_repeats(seen, difference=difference, margin=margin, target=target)
-    return replace(evidence, settle_cases=found, settle_repeats=repeats)
+        repeats = fewest(
+            lambda number: settles(seen.with_repeats(number)),
+            above=seen.repeats,
+            limit=MOST_REPEATS,
+        )
+    return replace(
+        evidence, settle_cases=None if wanted is None else wanted - cases, settle_repeats=repeats
+    )
 
 
 def describe_ungated(pairing: Pairing, *, alpha: float) -> FunctionComparison:

@@ -11,7 +11,7 @@ from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Method
 from pytest_llmeval.gate.significance import Significance
 from pytest_llmeval.stats.planning.detection import PlannedTest, expected_rates
-from pytest_llmeval.stats.planning.sensitivity import Sensitivity, dof_of_cases
+from pytest_llmeval.stats.planning.sensitivity import Sensitivity, dof_of_t
 from pytest_llmeval.stats.significance.exact import least_p_of_splits, least_within_case_p
 
 FloatArray = NDArray[np.float64]
@@ -44,7 +44,7 @@ def sensitivity(pairing: Pairing, found: Significance, *, alpha: float) -> Sensi
             baseline=np.array([float(len(case.baseline)) for case in samples]),
             current=np.array([float(len(case.current)) for case in samples]),
             alpha=alpha,
-            dof=dof_of_cases(pairing.whole_units),
+            dof=dof_of_t(pairing.whole_units),
         ),
         rates=_rates(pairing) if pairing.baseline.is_pass else None,
         samples=[scores for case in samples for scores in (case.baseline, case.current)],

@@ -1,8 +1,4 @@
-"""Sensitivity of a comparison: the smallest drop it finds, and how much more would settle it.
-
-What would settle it is one number, decided once: repeating the look until it pleases adds
-false alarms.
-"""
+"""Sensitivity of a comparison: the smallest drop that it finds, as it is and with more of it."""
 
 from __future__ import annotations
 
@@ -16,7 +12,6 @@ from numpy.typing import NDArray
 from pytest_llmeval.stats.planning.detection import (
     PlannedTest,
     detectable_shift,
-    fewest,
     smallest_pass_drop,
     smallest_score_drop,
     within_case_variance,
@@ -24,9 +19,6 @@ from pytest_llmeval.stats.planning.detection import (
 from pytest_llmeval.stats.significance.paired import FEWEST_UNITS_FOR_T
 
 FloatArray = NDArray[np.float64]
-
-MOST_TIMES_THE_CASES = 100
-MOST_REPEATS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +47,11 @@ class Sensitivity:
     def variance(self) -> float | None:
         """The variance of the scores within a case; None if no trial was repeated."""
         return within_case_variance(self.samples)
+
+    @property
+    def repeats(self) -> int:
+        """The most trials that a case has in this run."""
+        return int(np.max(self.plan.current))
 
     def smallest_drop(self) -> float | None:
         """Return the drop beyond the margin that is found with 80 % power, > 0.
@@ -95,7 +92,7 @@ class Sensitivity:
         """Return what so many times the cases would find: like these, as many of them changed."""
         error = self.standard_error
         units = int(self.whole_units * times)
-        dof = dof_of_cases(units)
+        dof = dof_of_t(units)
         return replace(
             self,
             whole_units=units,
@@ -123,39 +120,6 @@ class Sensitivity:
         return self.share**2 * per_case / len(plan.baseline)
 
 
-def dof_of_cases(whole_units: int) -> int | None:
+def dof_of_t(whole_units: int) -> int | None:
     """Return the degrees of freedom of a t-test, None where units are too few for one."""
     return whole_units - 1 if whole_units >= FEWEST_UNITS_FOR_T else None
-
-
-def settling_cases(
-    seen: Sensitivity, *, cases: int, difference: float, margin: float, target: float
-) -> int | None:
-    """Return about how many more cases would settle it, None if that is no remedy.
-
-    Args:
-        seen: what the comparison could catch as it was.
-        cases: how many it had.
-        difference: the suite effect, thought to stay as it is.
-        margin: what may be lost; ``target`` the drop that is to be caught.
-        target: see ``margin``.
-    """
-
-    def settles(number: int) -> bool:
-        more = seen.with_cases(number / cases)
-        return more.settles(difference=difference, margin=margin, target=target)
-
-    number = fewest(settles, above=cases, limit=MOST_TIMES_THE_CASES * cases)
-    return None if number is None else number - cases
-
-
-def settling_repeats(
-    seen: Sensitivity, *, difference: float, margin: float, target: float
-) -> int | None:
-    """Return about how many repeats a case would settle it, None if that is no remedy."""
-
-    def settles(number: int) -> bool:
-        more = seen.with_repeats(number)
-        return more.settles(difference=difference, margin=margin, target=target)
-
-    return fewest(settles, above=int(np.max(seen.plan.current)), limit=MOST_REPEATS)
