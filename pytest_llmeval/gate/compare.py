@@ -63,8 +63,7 @@ def compare(
         typed: what the user typed of the run's selection, ``--lf`` and ``--stepwise`` too;
             None if whatever it left out was meant.
         lost: files of the baseline that are not in the working tree any more.
-        main: where the baseline is an anchor, the baseline proper: what is gone from that
-            as well was given up before this branch.
+        main: where the baseline is an anchor, the baseline proper: what it lacks is given up.
 
     Returns:
         A comparison for each test function and gated metric, and the verdict on all.
