@@ -94,8 +94,7 @@ def canonical_request(
     Args:
         provider: such as ``openai``; the part of the model name before the slash.
         method: of HTTP, in any case.
-        origin: scheme, host and port, such as ``https://api.openai.com``; empty for a model
-            that has none (``function/``).
+        origin: scheme, host and port: ``https://api.openai.com``; empty for ``function/``.
         path: of the URL, as sent.
         body: the JSON value that is sent, parsed, or its bytes.
         query: of the URL, without the question mark; parameters that carry secrets are dropped.
