@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_llmeval.gate.results import Comparison, Fact, FunctionDescription
 from pytest_llmeval.records import Run, Slowdown
-from pytest_llmeval.runs.lookup.baseline import Baseline
+from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import Settings
 
 

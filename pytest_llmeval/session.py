@@ -18,7 +18,7 @@ from pytest_llmeval.gate.scoring import CostOf, cases_not_run
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.limits.prices import Prices
 from pytest_llmeval.records import Call, Run, Slowdown, TokenPrice, Trial
-from pytest_llmeval.runs.lookup.baseline import Baseline
+from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.renaming import idle_renames, renames_to_nothing, under_new_names
 from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.store import RunStore

@@ -22,8 +22,8 @@ from pytest_llmeval.runs.conditions import (
     recording,
 )
 from pytest_llmeval.runs.git import read_state
-from pytest_llmeval.runs.lookup.baseline import Baseline
 from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
+from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.score_tables.reader import ScoreTable, read_table, table_named
 from pytest_llmeval.runs.score_tables.table_runs import runs_of
 from pytest_llmeval.runs.store import RunStore

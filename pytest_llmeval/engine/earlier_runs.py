@@ -14,8 +14,8 @@ from pytest_llmeval.engine.run_header import git_state, selection
 from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import relative_root
-from pytest_llmeval.runs.lookup.baseline import Baseline
-from pytest_llmeval.runs.lookup.for_session import find_baseline
+from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.runs.lookup.session_baseline import find_baseline
 from pytest_llmeval.runs.retry import Retry, find_retry, lineage
 from pytest_llmeval.runs.store import RunStore, refuse_tracked
 from pytest_llmeval.settings import Settings

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
+from pytest_llmeval.gate.changes import CallsOfBoth
 from pytest_llmeval.gate.conclusion import (
     conclude,
     conclude_gone,
@@ -12,7 +13,6 @@ from pytest_llmeval.gate.conclusion import (
     describe_ungated,
     examine,
 )
-from pytest_llmeval.gate.draws import CallsOfBoth
 from pytest_llmeval.gate.family import Name, adjusted_together, bears
 from pytest_llmeval.gate.gone import Missing, left_out
 from pytest_llmeval.gate.pairing import Pairing

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 
+from pytest_llmeval.gate.changes import ChangeKind
 from pytest_llmeval.gate.decision_table import (
     Decision,
     cannot_test,
@@ -15,7 +16,6 @@ from pytest_llmeval.gate.decision_table import (
     too_much_lost,
 )
 from pytest_llmeval.gate.describe import intervals_of_sides, mean_of_cases
-from pytest_llmeval.gate.draws import ChangeKind
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.power import (
     sensitivity,

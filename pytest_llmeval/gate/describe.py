@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from pytest_llmeval.gate.changes import chained, draws_of
 from pytest_llmeval.gate.decision_table import never_recorded
-from pytest_llmeval.gate.draws import chained, draws_of
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import (
     CaseDescription,

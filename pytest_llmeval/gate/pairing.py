@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_llmeval.gate.draws import (
+from pytest_llmeval.gate.changes import (
     CallsOfBoth,
     all_repeats_identical,
     chained,

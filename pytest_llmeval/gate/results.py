@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-from pytest_llmeval.gate.draws import ChangeKind
+from pytest_llmeval.gate.changes import ChangeKind
 from pytest_llmeval.gate.scoring import Scale, Scored, TrialCounts
 from pytest_llmeval.ranges import AnyTest
 from pytest_llmeval.records import Better

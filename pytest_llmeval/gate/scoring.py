@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pytest_llmeval.gate.draws import chained, draws_of
+from pytest_llmeval.gate.changes import chained, draws_of
 from pytest_llmeval.records import (
     COST_METRIC,
     MEASURED_METRICS,

@@ -13,7 +13,7 @@ from pytest_llmeval.reports import words
 from pytest_llmeval.reports.lines import BOLD, GREEN, RED, YELLOW, Line, aligned
 from pytest_llmeval.reports.reasons import why_failed, worded
 from pytest_llmeval.reports.words import mean_cell
-from pytest_llmeval.runs.lookup.baseline import Baseline
+from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules
 
 _COLUMNS = (

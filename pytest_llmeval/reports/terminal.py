@@ -16,7 +16,7 @@ from pytest_llmeval.reports.lines import RED, YELLOW, Line
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, worded
 from pytest_llmeval.reports.ungated import ungated_lines
-from pytest_llmeval.runs.lookup.baseline import Baseline
+from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.store import first_of
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Run, is_below
-from pytest_llmeval.runs.lookup.baseline import Baseline
+from pytest_llmeval.runs.lookup.refs import Baseline
 
 Renames = Sequence[tuple[str, str]]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from pytest_llmeval.gate.draws import CallsOfBoth
+from pytest_llmeval.gate.changes import CallsOfBoth
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.scoring import sides_of
 from pytest_llmeval.records import Call, Run

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from pytest_llmeval.gate.changes import chained
 from pytest_llmeval.gate.compare import compare
-from pytest_llmeval.gate.draws import chained
 from pytest_llmeval.gate.results import FunctionComparison, Verdict
 from pytest_llmeval.records import Call, Run
 from pytest_llmeval.settings import GateRules

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.runs.lookup.baseline import Baseline
+from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.renaming import idle_renames, renames_to_nothing, under_new_names
 from tests.runs.builders import make_run
 

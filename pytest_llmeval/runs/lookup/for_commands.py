@@ -8,7 +8,8 @@ from dataclasses import replace
 from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import GitState, ResolvedRef, near_names, short_hash
-from pytest_llmeval.runs.lookup.baseline import (
+from pytest_llmeval.runs.lookup.best_run import Search, covers, peculiarities, shortcomings
+from pytest_llmeval.runs.lookup.refs import (
     Baseline,
     How,
     Trail,
@@ -18,7 +19,6 @@ from pytest_llmeval.runs.lookup.baseline import (
     trail_of,
     with_ancestors,
 )
-from pytest_llmeval.runs.lookup.search import Search, covers, peculiarities, shortcomings
 from pytest_llmeval.runs.store import ENDING, FoundRun, RunStore, StoredRun, refuse_tracked
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound, BaselineUnlike
 from pytest_llmeval.runs.git import GitState, near_names, short_hash
-from pytest_llmeval.runs.lookup.baseline import NEAREST, Trail
-from pytest_llmeval.runs.lookup.search import Search
+from pytest_llmeval.runs.lookup.best_run import Search
+from pytest_llmeval.runs.lookup.refs import NEAREST, Trail
 from pytest_llmeval.runs.store import first_of
 
 DEEPEN = "Fetch the history:  git fetch --unshallow  (in GitHub's actions/checkout: fetch-depth: 0)"

@@ -561,7 +561,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(path):
 
 def test_reading_runs_imports_nothing_heavy():
     heavy = {"numpy", "scipy", "asyncio", "diskcache", "openai", "anthropic", "ollama"}
-    program = "import sys, pytest_llmeval.runs.lookup.baseline; print(*sys.modules)"
+    program = "import sys, pytest_llmeval.runs.lookup.refs; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

@@ -12,7 +12,6 @@ from pytest_llmeval.errors import (
 )
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import GitState
-from pytest_llmeval.runs.lookup.baseline import Baseline
 from pytest_llmeval.runs.lookup.for_commands import (
     draws_of_baselines,
     draws_of_every_run,
@@ -20,6 +19,7 @@ from pytest_llmeval.runs.lookup.for_commands import (
     find_reference,
     run_named,
 )
+from pytest_llmeval.runs.lookup.refs import Baseline
 from tests.runs.builders import COMMIT, make_call, make_run, make_trials
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pytest_llmeval.errors import (
     SettingsError,
 )
 from pytest_llmeval.runs.git import read_state
-from pytest_llmeval.runs.lookup.for_session import find_baseline
+from pytest_llmeval.runs.lookup.session_baseline import find_baseline
 from tests.runs.builders import make_call, make_run, make_trials
 from tests.runs.conftest import Project
 

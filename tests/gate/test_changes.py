@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_llmeval.gate import draws
-from pytest_llmeval.gate.draws import CallsOfBoth, ChangeKind, all_repeats_identical
+from pytest_llmeval.gate import changes
+from pytest_llmeval.gate.changes import CallsOfBoth, ChangeKind, all_repeats_identical
 from pytest_llmeval.gate.scoring import Scored
 from pytest_llmeval.records import Call, Outcome, Trial
 from tests.gate.builders import a_call, a_case, a_run, compared
@@ -29,7 +29,7 @@ def of(trials: Sequence[OneTrial]) -> Scored:
 
 
 def kind_of_change(baseline: Sequence[OneTrial], current: Sequence[OneTrial]) -> ChangeKind | None:
-    return draws.kind_of_change(of(baseline), of(current), CallsOfBoth({}, {}))
+    return changes.kind_of_change(of(baseline), of(current), CallsOfBoth({}, {}))
 
 
 def kind(baseline: Sequence[Call], current: Sequence[Call]) -> str | None:
@@ -93,8 +93,8 @@ def test_the_first_trial_that_differs_gives_the_kind() -> None:
 def test_trials_that_one_metric_lacks_do_not_count_for_it_though_they_do_for_another() -> None:
     calls = CallsOfBoth({}, {})
     baseline, current = of([scored(0, A), scored(1, A)]), of([scored(0, A), scored(1, NEW_A)])
-    assert draws.kind_of_change(baseline, current, calls) == "redrawn"
-    assert draws.kind_of_change(baseline.first(1), current.first(1), calls) is None
+    assert changes.kind_of_change(baseline, current, calls) == "redrawn"
+    assert changes.kind_of_change(baseline.first(1), current.first(1), calls) is None
 
 
 def test_an_equal_reply_of_another_draw_is_redrawn_all_the_same() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_llmeval.records import too_many_errored
-from pytest_llmeval.runs.lookup.search import covers, shortcomings
+from pytest_llmeval.runs.lookup.best_run import covers, shortcomings
 from tests.runs.builders import make_run
 
 

@@ -12,7 +12,8 @@ from pytest_llmeval.errors import BaselineNotFound
 from pytest_llmeval.records import Outcome, Run, bare_run, too_many_errored
 from pytest_llmeval.runs.git import GitState, lacks_text, short_hash
 from pytest_llmeval.runs.lookup import missing
-from pytest_llmeval.runs.lookup.baseline import (
+from pytest_llmeval.runs.lookup.best_run import Search, peculiarities
+from pytest_llmeval.runs.lookup.refs import (
     Baseline,
     How,
     Trail,
@@ -21,7 +22,6 @@ from pytest_llmeval.runs.lookup.baseline import (
     resolve_ref,
     trail_of,
 )
-from pytest_llmeval.runs.lookup.search import Search, peculiarities
 from pytest_llmeval.runs.store import RunStore, new_run_id
 
 MARKER = "llm_eval"
