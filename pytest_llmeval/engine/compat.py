@@ -139,8 +139,12 @@ def missing_parts(session: pytest.Session, item: pytest.Function) -> list[str]:
         if not _has(owner, part):
             missing.append(f"{name}.{part}")
     look_up = getattr(getattr(session, "_fixturemanager", None), "getfixturedefs", None)
-    if look_up is not None and "node" not in inspect.signature(look_up).parameters:
+    if look_up is None:
+        return missing
+    if "node" not in inspect.signature(look_up).parameters:
         missing.append("Session._fixturemanager.getfixturedefs(name, node)")
+    elif not all(hasattr(one, "_finalizers") for one in look_up("pytestconfig", item) or ()):
+        missing.append("_pytest.fixtures.FixtureDef._finalizers")
     return missing
 
 

@@ -183,13 +183,25 @@ def test_workers_tell_once_what_is_missing(pytester: pytest.Pytester) -> None:
     assert str(result.stdout).count("not as expected") == 1
 
 
-@pytest.mark.parametrize("part", ["stack", "teardown_exact"])
+@pytest.mark.parametrize(
+    ("hide", "part"),
+    [
+        ('hide(get("session")._setupstate, "stack")', "Session._setupstate.stack"),
+        (
+            'hide(get("session")._setupstate, "teardown_exact")',
+            "Session._setupstate.teardown_exact",
+        ),
+        (
+            'hide_in_class(pytest.FixtureDef, "_finalizers")',
+            "_pytest.fixtures.FixtureDef._finalizers",
+        ),
+    ],
+    ids=["stack", "teardown_exact", "finalizers"],
+)
 def test_without_a_part_that_every_trial_needs_the_session_ends_with_a_sentence(
-    pytester: pytest.Pytester, part: str
+    pytester: pytest.Pytester, hide: str, part: str
 ) -> None:
-    result = run(pytester, f'hide(get("session")._setupstate, "{part}")')
+    result = run(pytester, hide)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(
-        [f"ERROR: pytest * is not supported: Session._setupstate.{part} moved. Install *"]
-    )
+    result.stderr.fnmatch_lines([f"ERROR: pytest * is not supported: {part} moved. Install *"])
