@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,12 +110,11 @@ def read_settings(config: pytest.Config) -> Settings:
         )
     # alone among all, this is one value on the command line and another in the ini file
     repeats = next(option for name, option in options_of(Settings) if name == "repeats")
-    start = config.invocation_params.dir
     given |= {
         "session": _session_id(config),
         "repeats": _typed(config, repeats),
         "default_repeats": _stored(config, repeats) or REPEATS,
-        "reports": tuple(start / path for path in given.get("reports", ())),
+        "reports": _report_files(config, given.get("reports", ())),
         "directory_is_named": "directory" in given,
         "directory": _directory(config, given.get("directory")),
         "gate": rules,
@@ -173,6 +173,17 @@ def _directory(config: pytest.Config, named: str | None) -> Path:
         return default_directory(config.rootpath, has_ini=config.inipath is not None)
     is_typed = config.getoption("llm_dir", None) is not None
     return ((config.invocation_params.dir if is_typed else config.rootpath) / named).absolute()
+
+
+def _report_files(config: pytest.Config, paths: Sequence[Path]) -> tuple[Path, ...]:
+    """Find the report files from where pytest was started, wherever a conftest went since."""
+    files = tuple(config.invocation_params.dir / path for path in paths)
+    is_typed = config.getoption("llm_report", None) is not None
+    source = "--llm-report" if is_typed else "llm_report in the ini file"
+    for path, file in zip(paths, files, strict=True):
+        if file.is_dir():
+            raise SettingsError(f"{source}={path}: this is a folder; name a file in it")
+    return files
 
 
 def _session_id(config: pytest.Config) -> str:

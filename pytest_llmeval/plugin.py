@@ -40,9 +40,16 @@ MARKER_HELP = (
 )
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options and their ini twins."""
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the options and their ini twins, and make the fixtures known.
+
+    Of two fixtures with one name pytest takes that of the plugin registered last. So ours come
+    first, as this is called while the plugin is loaded: whatever the user's own plugins and
+    conftest files name alike is theirs.
+    """
     add_options(parser)
+    pluginmanager.register(fixtures, "llmeval-fixtures")
+    pluginmanager.register(fixtures.client_fixtures(), "llmeval-client-fixtures")
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> None:
@@ -73,8 +80,6 @@ def pytest_configure(config: pytest.Config) -> None:
     except (SettingsError, BaselineError) as exc:
         raise pytest.UsageError(str(exc)) from None
     config.pluginmanager.register(hooks, "llmeval-session")
-    config.pluginmanager.register(fixtures, "llmeval-fixtures")
-    config.pluginmanager.register(fixtures.client_fixtures(), "llmeval-client-fixtures")
 
 
 class SessionHooks:

@@ -146,8 +146,6 @@ def report_paths(values: Sequence[str]) -> tuple[Path, ...]:
     for path in paths:
         if path.suffix not in REPORT_ENDINGS:
             raise ValueError(f"a report ends in {' or '.join(REPORT_ENDINGS)}")
-        if path.is_dir():
-            raise ValueError("this is a folder; name a file in it")
     return paths
 
 

@@ -8,7 +8,7 @@ a value follow from it, and the table of the README is held against it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import Field, FrozenInstanceError, dataclass, field, fields
+from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -16,7 +16,6 @@ from typing import (
     ClassVar,
     Literal,
     NamedTuple,
-    cast,
     dataclass_transform,
     get_args,
 )
@@ -87,8 +86,14 @@ class _Frozen:
 
     def __init__(self, **values: Any) -> None:
         for each in fields(self):
-            default = cast("Callable[[], object]", each.default_factory)
-            vars(self)[each.name] = values[each.name] if each.name in values else default()
+            if each.name in values:
+                vars(self)[each.name] = values.pop(each.name)
+            elif each.default_factory is MISSING:
+                raise TypeError(f"{each.name} is missing")
+            else:
+                vars(self)[each.name] = each.default_factory()
+        if values:
+            raise TypeError(f"there is no field {', '.join(values)}")
 
     def __setattr__(self, name: str, value: object) -> None:
         raise FrozenInstanceError(f"cannot assign to field {name!r}")

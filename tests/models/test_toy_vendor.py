@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -45,7 +46,7 @@ async def test_all_ways_to_await(async_llm, async_toy_client, base):
     reply = await async_toy_client.post(path(base), json=ASKED | {"awaited": 1})
     assert reply.json()["content"] == "yes"
 """
-CONFTEST = """
+ADD_TOY = """
 import os
 import pytest
 from pytest_llmeval.vendors import VENDORS
@@ -118,12 +119,12 @@ def test_without_its_line_nothing_knows_it() -> None:
 def test_a_session_has_its_fixtures_and_records_its_version(
     pytester: pytest.Pytester, toy_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    pytester.makeconftest(CONFTEST)
-    pytester.makepyfile(EVALS)
-    options = ("-p", "no:cacheprovider", "--llm-model=toy/toy-1")
+    monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parents[2]}{os.pathsep}{pytester.path}")
+    pytester.makepyfile(EVALS, add_toy=ADD_TOY)
+    # A plugin of -p is imported before ours makes its fixtures.
+    options = ("-p", "add_toy", "-p", "no:cacheprovider", "--llm-model=toy/toy-1")
 
-    shown = pytester.runpytest_subprocess("--fixtures", timeout=60)
+    shown = pytester.runpytest_subprocess("-p", "add_toy", "--fixtures", timeout=60)
     pytester.runpytest_subprocess(*options, timeout=60).assert_outcomes(passed=2)
     asked = len(toy_server.requests)
     replayed = pytester.runpytest_subprocess(*options, "--llm-cache=replay", timeout=60)

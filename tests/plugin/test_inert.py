@@ -120,3 +120,32 @@ def test_the_plugin_can_be_switched_off(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest("-p", "no:llmeval", "--help")
 
     assert "--llm-baseline" not in str(result.stdout)
+
+
+def test_a_fixture_of_the_users_own_plugin_is_taken_before_ours(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makeconftest("pytest_plugins = ['mine']")
+    pytester.makepyfile(
+        mine="""
+        import pytest
+
+        @pytest.fixture
+        def llm(): return "mine"
+
+        @pytest.fixture
+        def openai_client(): return "mine too"
+        """,
+        test_it="""
+        from pytest_llmeval import llm_eval
+
+        def test_ordinary(llm, openai_client):
+            assert (llm, openai_client) == ("mine", "mine too")
+
+        @llm_eval(repeats=2, min_score=1)
+        def test_eval(llm, openai_client):
+            assert (llm, openai_client) == ("mine", "mine too")
+        """,
+    )
+
+    pytester.runpytest_subprocess().assert_outcomes(passed=2)

@@ -225,3 +225,14 @@ def test_marks_are_merged_argument_by_argument(pytester: pytest.Pytester) -> Non
     result = pytester.runpytest("-v")
 
     result.stdout.fnmatch_lines(["*test_it?1? 4/4 passed*", "*test_it?2? 8/8 passed*"])
+
+
+def test_a_report_is_looked_for_where_pytest_was_started(project: Project) -> None:
+    (project.path / "below").mkdir()
+    (project.path / "out.json").mkdir()
+    project.write(conftest="import os; os.chdir('below')")
+
+    result = project.pytester.runpytest_subprocess("--llm-report=out.json")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --llm-report=out.json: this is a folder; name a file*"])

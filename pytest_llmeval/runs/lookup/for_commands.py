@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.git import GitState, ResolvedRef, near_names, short_hash
+from pytest_llmeval.runs.git import GitState, ResolvedRef, near_names, resolve, short_hash
 from pytest_llmeval.runs.lookup.best_run import Search, covers, peculiarities, shortcomings
 from pytest_llmeval.runs.lookup.refs import (
     Baseline,
@@ -190,7 +190,7 @@ def _runs_behind(reference: str, *, store: RunStore, git: GitState) -> list[Run]
         return [named.run]
     if git.top is None:
         raise BaselineError(f"no run {reference!r} in {store.folder}, and {git.absent}")
-    ref = resolve_ref(reference, git=git)
+    ref = resolve(reference, top=git.top)  # a commit that is not here has no ancestors to keep
     if ref is None:
         raise BaselineError(f"{reference!r} is no run file, run id, commit, branch or tag here")
     commits = with_ancestors(ref.commit, git=git)

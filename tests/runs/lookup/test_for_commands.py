@@ -259,6 +259,11 @@ def test_a_name_that_leads_nowhere_is_refused(project: Project) -> None:
         draws_of_baselines(["mian"], store=project.store, git=project.state)
 
 
+def test_a_commit_that_is_not_in_this_clone_is_refused(project: Project) -> None:
+    with pytest.raises(BaselineError, match=r"'b{40}' is no run file"):
+        draws_of_baselines(["b" * 40], store=project.store, git=project.state)
+
+
 def test_a_ref_outside_git_is_refused(project: Project) -> None:
     with pytest.raises(BaselineError, match="no git here"):
         draws_of_baselines(
