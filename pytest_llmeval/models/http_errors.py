@@ -14,7 +14,6 @@ from http import HTTPStatus
 
 from pytest_llmeval.records import Failure
 
-ERROR_STATUSES = range(400, 600)
 OVERLOADED = 529
 THROTTLING_STATUSES = (
     HTTPStatus.TOO_MANY_REQUESTS,

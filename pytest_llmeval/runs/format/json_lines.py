@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from pytest_llmeval.cache.key import parse_json
 from pytest_llmeval.records import Call, Case, Outcome, Parameter, Setting, Slot, Trial
 
 T = TypeVar("T")
@@ -57,15 +58,10 @@ def parse_line(data: bytes) -> Line:
     if not data.endswith(b"\n"):
         raise Malformed("cut off")
     try:
-        return as_object(json.loads(data.decode(), parse_constant=_refuse_constant))
-    except Malformed:
-        raise
-    except (ValueError, RecursionError) as exc:  # the latter by brackets nested by the thousand
+        parsed = parse_json(data)
+    except ValueError as exc:
         raise Malformed("not JSON") from exc
-
-
-def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")
+    return as_object(parsed)
 
 
 def need(line: Line, name: str, convert: Converter[T]) -> T:
