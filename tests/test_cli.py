@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pytest_llmeval.cache.key import PARTS
+from pytest_llmeval.cache.queries import Change
 from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.cache.requests import pack_request, row_name
-from pytest_llmeval.cache.storage.queries import Change
-from pytest_llmeval.cache.storage.store import Store
+from pytest_llmeval.cache.store import Store
 from pytest_llmeval.cli import main
 from pytest_llmeval.errors import CacheUnusable
 from pytest_llmeval.records import Slot

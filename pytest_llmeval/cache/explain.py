@@ -22,7 +22,7 @@ from pytest_llmeval.errors import CacheError
 
 if TYPE_CHECKING:
     from pytest_llmeval.cache.key import Canonical
-    from pytest_llmeval.cache.storage.store import Store
+    from pytest_llmeval.cache.store import Store
     from pytest_llmeval.records import Call
 
 LOOKED_THROUGH = 2_000  # requests, the newest: some 0.2 s

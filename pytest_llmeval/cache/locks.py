@@ -1,12 +1,34 @@
-"""Locks of a process that may be forked while its threads hold them."""
+"""Locks: those that a fork leaves free, and those by which one thread alone pays for a draw.
+
+Threads share a flight. Between processes a draw is locked by a byte of one empty file, so no draw
+leaves a file, and the kernel releases the lock when its holder dies. Where that cannot be done (no
+such locks, a directory that cannot be written) every process pays for itself and ``Replies`` keeps
+one reply as the draw and the others as spares.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
+import struct
+import sys
 import threading
+import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
+
+from pytest_llmeval.cache.directory import prepare_directory
+from pytest_llmeval.cache.reply import StoredReply
+from pytest_llmeval.errors import CallAbandoned
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 _register: Callable[..., object] = getattr(os, "register_at_fork", dict)  # Windows has none
 
@@ -66,3 +88,194 @@ def call_in_forked_children(method: Callable[[], Any]) -> None:
             alive()
 
     _register(after_in_child=call)
+
+
+FILE = "flights.lock"
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.05
+LAST_BYTE = 2**62
+FLOCK = "hhqqi4x"  # Linux: type, whence, start, length, process
+
+
+class ProcessLocks:
+    """The draws that this process has locked, of all that share a directory.
+
+    The kernel gives such a lock to a process, not to a thread: threads must agree among themselves
+    first. No other code of the process may open the file, because closing it releases every lock.
+
+    Args:
+        directory: ``.llmeval``; the file lies there from the first lock to ``close``.
+        patience: seconds to wait for another process, which may be stopped.
+        warn: is given a message when that wait was in vain.
+    """
+
+    def __init__(self, directory: Path, *, patience: float, warn: Callable[[str], None]) -> None:
+        self._directory = directory
+        self._patience = patience
+        self._warn = warn
+        self._path = directory / FILE
+        self._lock = fork_safe_lock()
+        self._descriptor: int | None = None
+        self._retired: list[int] = []
+        self._is_usable = fcntl is not None
+
+    @contextlib.contextmanager
+    def locked(self, name: str) -> Iterator[None]:
+        """Lock a draw, once no other process has locked it, until the end of the block.
+
+        After waiting for too long, go on without a lock.
+        """
+        digest = hashlib.sha256(name.encode()).digest()
+        place = int.from_bytes(digest[:8], "big") % LAST_BYTE
+        descriptor = self._take(place)
+        try:
+            yield
+        finally:
+            if descriptor is not None:
+                with contextlib.suppress(OSError):  # closed meanwhile, and so released
+                    fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, place)
+
+    def close(self) -> None:
+        """Release everything, and remove the file unless another process has a lock in it."""
+        with self._lock:
+            if self._descriptor is not None:
+                with contextlib.suppress(OSError):
+                    fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if self._is_in_place(self._descriptor):
+                        self._path.unlink()
+                self._retired.append(self._descriptor)
+                self._descriptor = None
+            while self._retired:
+                os.close(self._retired.pop())
+
+    def _take(self, place: int) -> int | None:
+        pause, end = SHORTEST_PAUSE, time.monotonic() + self._patience
+        while self._is_usable:
+            descriptor = self._descriptor
+            if descriptor is None:
+                self._open_first()
+                continue
+            try:
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+            except (BlockingIOError, PermissionError):  # another process has it
+                pass
+            except OSError:  # such a file system has no locks
+                self._is_usable = False
+                continue
+            else:
+                if self._is_in_place(descriptor):
+                    return descriptor
+                self._retire(descriptor)
+            if time.monotonic() >= end:
+                self._warn(
+                    f"{_holder(descriptor, place)} has a draw under way that did not come within "
+                    f"{self._patience:g} s (--llm-timeout): it may be stopped. So the draw was "
+                    "paid for here as well, and of the two replies the first to be stored is kept "
+                    "as the draw. Others are not reported"
+                )
+                return None
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+        return None
+
+    def _open_first(self) -> None:
+        with self._lock:
+            if self._descriptor is None:
+                try:
+                    self._descriptor = self._open()
+                except OSError:
+                    self._is_usable = False
+
+    def _open(self) -> int:
+        prepare_directory(self._directory)
+        return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+
+    def _is_in_place(self, descriptor: int) -> bool:
+        """Whether the path still leads to this file."""
+        try:
+            return os.path.samestat(os.stat(self._path), os.fstat(descriptor))  # noqa: PTH116
+        except OSError:
+            return False
+
+    def _retire(self, descriptor: int) -> None:
+        """Open the file anew, because another session or a user has removed this one.
+
+        The removed file stays open: other threads may have locks in it.
+        """
+        with self._lock:
+            if self._descriptor == descriptor:
+                with contextlib.suppress(OSError):
+                    self._descriptor = self._open()
+                    self._retired.append(descriptor)
+
+
+def _holder(descriptor: int, place: int) -> str:
+    """Name the process that has a lock, as far as the system tells."""
+    pid = 0
+    if sys.platform == "linux":
+        asked = struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0)
+        with contextlib.suppress(OSError):
+            *_, pid = struct.unpack(FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+    return f"process {pid}" if pid > 0 else "another process"
+
+
+@dataclass(eq=False, slots=True)
+class _Flight:
+    """One call; ``under_way`` is held until it has ended, with a reply, a failure or neither."""
+
+    under_way: threading.Lock = field(default_factory=threading.Lock)
+    reply: StoredReply | None = None
+    failure: Exception | None = None
+
+
+class SingleFlight:
+    """The calls that this process has under way, one for each name.
+
+    The first thread makes the call. The others get its reply, as one that they did not pay for, or
+    its failure: if each of them tried in turn, an outage would take as many timeouts as cases. The
+    next thread makes the call only if the first was interrupted or gave the call up.
+
+    Args:
+        locks: held during a call, so that no other process makes it.
+    """
+
+    def __init__(self, locks: ProcessLocks) -> None:
+        self._locks = locks
+        self._forget()
+        # In a forked child the calls of the parent never end.
+        call_in_forked_children(self._forget)
+
+    def _forget(self) -> None:
+        self._flights: dict[str, _Flight] = {}
+
+    def share(self, name: str, pay: Callable[[], StoredReply]) -> StoredReply:
+        """Make a call, or wait for the same call of another thread.
+
+        Args:
+            name: of the draw.
+            pay: makes the call.
+
+        Raises:
+            Exception: what ``pay`` raised, here or in the other thread.
+        """
+        own = _Flight()
+        own.under_way.acquire()
+        while (flight := self._flights.setdefault(name, own)) is not own:
+            with flight.under_way:
+                pass
+            if flight.failure is not None:
+                raise flight.failure
+            if flight.reply is not None:
+                return replace(flight.reply, replayed=True)
+        try:
+            with self._locks.locked(name):
+                own.reply = pay()
+        except CallAbandoned:
+            raise
+        except Exception as exc:
+            own.failure = exc
+            raise
+        else:
+            return own.reply
+        finally:
+            self._flights.pop(name, None)  # gone in a child that this very call has forked
+            own.under_way.release()

@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_llmeval.cache.explain import explain_miss
-from pytest_llmeval.cache.locks import fork_safe_lock, lock_awaited_by_forks
+from pytest_llmeval.cache.locks import (
+    ProcessLocks,
+    SingleFlight,
+    fork_safe_lock,
+    lock_awaited_by_forks,
+)
 from pytest_llmeval.cache.reply import (
     Accepts,
     Answer,
@@ -20,15 +25,14 @@ from pytest_llmeval.cache.reply import (
     encode,
 )
 from pytest_llmeval.cache.requests import new_request_rows
-from pytest_llmeval.cache.single_flight import ProcessLocks, SingleFlight
 from pytest_llmeval.errors import CacheUnusable, ReplayMiss, RowRefused
 from pytest_llmeval.ranges import CacheMode
 from pytest_llmeval.records import Slot
 
 if TYPE_CHECKING:
     from pytest_llmeval.cache.key import Canonical
-    from pytest_llmeval.cache.storage.queries import NewRow
-    from pytest_llmeval.cache.storage.store import Store
+    from pytest_llmeval.cache.queries import NewRow
+    from pytest_llmeval.cache.store import Store
 
 __all__ = ["Answer", "Fact", "Replies", "StoredReply"]
 
@@ -282,7 +286,7 @@ class Replies:
     def _open(self) -> Store:
         with self._opening:
             if self._store is None:
-                from pytest_llmeval.cache.storage.store import Store
+                from pytest_llmeval.cache.store import Store
 
                 self._store = Store(self._directory, warn=self._warn)
             return self._store

@@ -20,8 +20,8 @@ from pytest_llmeval.cache.reply import MAX_HEADER, TIME, inflate, parse_object
 from pytest_llmeval.errors import RowRefused
 
 if TYPE_CHECKING:
-    from pytest_llmeval.cache.storage.queries import NewRow, StoredRow
-    from pytest_llmeval.cache.storage.store import Store
+    from pytest_llmeval.cache.queries import NewRow, StoredRow
+    from pytest_llmeval.cache.store import Store
 
 SCHEMA = 1
 PREFIX = "request/"

@@ -12,14 +12,13 @@ from pathlib import Path
 
 import click
 
-from pytest_llmeval.cache.admin.contents import count_contents
-from pytest_llmeval.cache.admin.prune import plan_pruning
-from pytest_llmeval.cache.admin.transfer import export, merge, read_export
+from pytest_llmeval.cache.contents import count_contents, plan_pruning
+from pytest_llmeval.cache.directory import refuse_link
+from pytest_llmeval.cache.disk import DBNAME
 from pytest_llmeval.cache.explain import explain_calls
 from pytest_llmeval.cache.reply import TIME
-from pytest_llmeval.cache.storage.directory import refuse_link
-from pytest_llmeval.cache.storage.disk import DBNAME
-from pytest_llmeval.cache.storage.store import Store
+from pytest_llmeval.cache.store import Store
+from pytest_llmeval.cache.transfer import export, merge, read_export
 from pytest_llmeval.cli.common import echo
 from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.errors import CacheError

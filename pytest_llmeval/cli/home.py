@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from pytest_llmeval.cache.storage.directory import refuse_foreign
+from pytest_llmeval.cache.directory import refuse_foreign
 from pytest_llmeval.settings import default_directory
 
 # As pytest looks for its ini file in a folder; the tables of those that need one, by their keys.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from pytest_llmeval.cache.storage.directory import prepare_directory, refuse_link
+from pytest_llmeval.cache.directory import prepare_directory, refuse_link
 from pytest_llmeval.errors import BaselineUnreadable, SettingsError
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.format.run_file import read_run, read_run_header, write_run

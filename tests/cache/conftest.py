@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.cache.disk import SharedCache, open_cache
 from pytest_llmeval.cache.replies import Replies
-from pytest_llmeval.cache.storage.disk import SharedCache, open_cache
 
 
 @pytest.fixture

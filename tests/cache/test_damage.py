@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.cache import disk, store
 from pytest_llmeval.cache.replies import Answer, Replies
-from pytest_llmeval.cache.storage import disk, store
 from pytest_llmeval.errors import CacheError, ReplayMiss
 from pytest_llmeval.records import Slot
 from tests.cache.calls import KEY, SLOT, answered, never, says

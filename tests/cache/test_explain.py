@@ -11,7 +11,7 @@ from pytest_llmeval.cache import explain
 from pytest_llmeval.cache.explain import Nearest, explain_calls
 from pytest_llmeval.cache.replies import EXPLAINED, Replies
 from pytest_llmeval.cache.requests import parts_to_keep
-from pytest_llmeval.cache.storage.store import Store
+from pytest_llmeval.cache.store import Store
 from pytest_llmeval.errors import CacheError, ReplayMiss
 from pytest_llmeval.records import Call, Slot
 from tests.cache.calls import SLOT, asks, says

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.cache.storage.directory import refuse_foreign
+from pytest_llmeval.cache.directory import refuse_foreign
 from pytest_llmeval.errors import SettingsError
 
 NOBODY = 4242

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache import single_flight
-from pytest_llmeval.cache.single_flight import FILE, ProcessLocks
+from pytest_llmeval.cache import locks as single_flight
+from pytest_llmeval.cache.locks import FILE, ProcessLocks
 
 
 def test_where_the_system_has_no_such_locks_nothing_is_claimed(

@@ -17,12 +17,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from pytest_llmeval.cache import locks
+from pytest_llmeval.cache import locks, store
+from pytest_llmeval.cache.disk import SharedCache, open_cache
+from pytest_llmeval.cache.queries import ReadConnections
 from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.cache.reply import decode
-from pytest_llmeval.cache.storage import store
-from pytest_llmeval.cache.storage.disk import SharedCache, open_cache
-from pytest_llmeval.cache.storage.queries import ReadConnections
 from pytest_llmeval.cli import main
 from pytest_llmeval.records import Slot
 from tests.cache.calls import KEY, answered, never, says
@@ -239,8 +238,8 @@ def test_a_forked_child_leaves_the_connections_of_its_parent_alone(
 
 FORK_WITHIN = """
 import os, pathlib, sys, threading, time
-from pytest_llmeval.cache.storage.queries import Change
-from pytest_llmeval.cache.storage.store import Store
+from pytest_llmeval.cache.queries import Change
+from pytest_llmeval.cache.store import Store
 store = Store(pathlib.Path(sys.argv[1]), warn=print)
 store.add("name", b"value")
 begun = threading.Event()

@@ -18,7 +18,7 @@ from pytest_llmeval.cache.requests import (
     parts_to_keep,
     unpack_request,
 )
-from pytest_llmeval.cache.storage.store import Store
+from pytest_llmeval.cache.store import Store
 from pytest_llmeval.errors import RowRefused
 from pytest_llmeval.records import Slot
 from tests.cache.calls import KEY, SLOT, answered, asks, never, says

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache import single_flight
+from pytest_llmeval.cache import locks as single_flight
+from pytest_llmeval.cache.locks import ProcessLocks
 from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.cache.reply import StoredReply
-from pytest_llmeval.cache.single_flight import ProcessLocks
 from pytest_llmeval.errors import CallAbandoned
 from pytest_llmeval.records import Slot
 from tests.cache.calls import KEY, SLOT, answered, never, says

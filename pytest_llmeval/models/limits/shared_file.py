@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pytest_llmeval.cache.storage.directory import prepare_directory, refuse_link
+from pytest_llmeval.cache.directory import prepare_directory, refuse_link
 
 DAY = 86_400.0  # seconds; a living session that makes calls adds entries more often
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pytest_llmeval.cache.admin.contents import Contents
-from pytest_llmeval.cache.admin.prune import Pruning
-from pytest_llmeval.cache.admin.transfer import Exported, Merging
+from pytest_llmeval.cache.contents import Contents, Pruning
+from pytest_llmeval.cache.transfer import Exported, Merging
 from pytest_llmeval.records import Call
 from pytest_llmeval.reports.lines import aligned
 from pytest_llmeval.reports.words import counted

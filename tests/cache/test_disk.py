@@ -14,8 +14,8 @@ from typing import Any
 import diskcache
 import pytest
 
-from pytest_llmeval.cache.storage.disk import SharedCache, open_cache
-from pytest_llmeval.cache.storage.queries import ReadConnections, ReadOnlyCache
+from pytest_llmeval.cache.disk import SharedCache, open_cache
+from pytest_llmeval.cache.queries import ReadConnections, ReadOnlyCache
 from pytest_llmeval.errors import CacheError, RowRefused
 
 MODE_RAW, MODE_BINARY, MODE_TEXT, MODE_PICKLE = 1, 2, 3, 4

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.cache.storage.directory import identity, prepare_directory, set_aside
+from pytest_llmeval.cache.directory import identity, prepare_directory, set_aside
 
 
 @pytest.fixture

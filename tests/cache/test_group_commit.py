@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_llmeval.cache.storage import group_commit as commits_module
-from pytest_llmeval.cache.storage.group_commit import GroupCommit, Outcome
-from pytest_llmeval.cache.storage.queries import NewRow
+from pytest_llmeval.cache import disk as commits_module
+from pytest_llmeval.cache.disk import GroupCommit, Outcome
+from pytest_llmeval.cache.queries import NewRow
 
 PATIENCE = 10.0  # seconds until a test that hangs fails
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache.storage.disk import SharedCache, open_cache
-from pytest_llmeval.cache.storage.queries import ReadConnections, ReadOnlyCache
+from pytest_llmeval.cache.disk import SharedCache, open_cache
+from pytest_llmeval.cache.queries import ReadConnections, ReadOnlyCache
 
 Sql = Callable[..., list[Any]]
 

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_llmeval.cache.admin.contents import draws_in, parse_name
+from pytest_llmeval.cache.contents import draws_in, parse_name
+from pytest_llmeval.cache.queries import Change, NewRow, StoredRow
 from pytest_llmeval.cache.reply import decode, pack, parse_object, unpack
 from pytest_llmeval.cache.requests import PREFIX, pack_request, unpack_request
-from pytest_llmeval.cache.storage.queries import Change, NewRow, StoredRow
-from pytest_llmeval.cache.storage.store import Store
+from pytest_llmeval.cache.store import Store
 from pytest_llmeval.errors import CacheError, RowRefused
 
 KIND = "pytest-llm-baseline cache"

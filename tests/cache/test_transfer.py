@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.cache import requests as request_module
-from pytest_llmeval.cache.admin.transfer import ImportRefused, Merging, export, merge, read_export
 from pytest_llmeval.cache.replies import Answer, Replies
-from pytest_llmeval.cache.storage.store import Store
+from pytest_llmeval.cache.store import Store
+from pytest_llmeval.cache.transfer import ImportRefused, Merging, export, merge, read_export
 from pytest_llmeval.records import Slot
 from tests.cache.calls import KEY, SLOT, answered, asks, never, overtaken, says
 
@@ -127,7 +127,7 @@ def test_a_file_that_is_there_is_not_overwritten(store: Store, path: Path) -> No
 def test_a_file_that_cannot_be_finished_is_removed(
     store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pytest_llmeval.cache.admin import transfer as carrying
+    from pytest_llmeval.cache import transfer as carrying
 
     monkeypatch.setattr(carrying, "HEAD", {"kind": object()})
     with pytest.raises(TypeError):

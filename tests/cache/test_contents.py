@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache.admin.contents import count_contents
+from pytest_llmeval.cache.contents import count_contents
 from pytest_llmeval.cache.replies import Replies
-from pytest_llmeval.cache.storage.store import Store
+from pytest_llmeval.cache.store import Store
 from pytest_llmeval.records import Slot
 from tests.cache.calls import KEY, SLOT, asks, overtaken, says
 
@@ -72,7 +72,7 @@ def test_rows_that_we_did_not_write_are_counted_apart(
 def test_more_rows_than_a_page_are_all_read(
     make_replies: Make, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pytest_llmeval.cache.storage import queries as paging
+    from pytest_llmeval.cache import queries as paging
 
     monkeypatch.setattr(paging, "SIZE", 2)
     for trial in range(5):

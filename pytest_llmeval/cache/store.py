@@ -10,17 +10,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from pytest_llmeval.cache.locks import call_in_forked_children, lock_awaited_by_forks
-from pytest_llmeval.cache.storage.directory import (
+from pytest_llmeval.cache.directory import (
     Identity,
     identity,
     prepare_directory,
     refuse_link,
     set_aside,
 )
-from pytest_llmeval.cache.storage.disk import DBNAME, SharedCache, Timeout, open_cache
-from pytest_llmeval.cache.storage.group_commit import GroupCommit
-from pytest_llmeval.cache.storage.queries import (
+from pytest_llmeval.cache.disk import DBNAME, GroupCommit, SharedCache, Timeout, open_cache
+from pytest_llmeval.cache.locks import call_in_forked_children, lock_awaited_by_forks
+from pytest_llmeval.cache.queries import (
     AnyChange,
     NewRow,
     Plan,

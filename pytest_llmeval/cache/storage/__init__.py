@@ -1,1 +1,0 @@
-"""Bytes by name, durable, on diskcache."""
