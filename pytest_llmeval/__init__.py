@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from pytest_llmeval.engine.baton.trial_thread import waiting as waiting
     from pytest_llmeval.engine.marker import llm_eval as llm_eval
     from pytest_llmeval.engine.sampling import sample_cases as sample_cases
-    from pytest_llmeval.models.base import AsyncModel as AsyncModel
-    from pytest_llmeval.models.base import Model as Model
-    from pytest_llmeval.models.base import Reply as Reply
+    from pytest_llmeval.models.llm import AsyncModel as AsyncModel
+    from pytest_llmeval.models.llm import Model as Model
+    from pytest_llmeval.models.llm import Reply as Reply
 
 __version__ = "0.1.0"
 __all__ = ["AsyncModel", "Model", "Reply", "llm_eval", "sample_cases", "waiting"]
@@ -19,9 +19,9 @@ _HOMES = {
     "llm_eval": "pytest_llmeval.engine.marker",
     "sample_cases": "pytest_llmeval.engine.sampling",
     "waiting": "pytest_llmeval.engine.baton.trial_thread",
-    "AsyncModel": "pytest_llmeval.models.base",
-    "Model": "pytest_llmeval.models.base",
-    "Reply": "pytest_llmeval.models.base",
+    "AsyncModel": "pytest_llmeval.models.llm",
+    "Model": "pytest_llmeval.models.llm",
+    "Reply": "pytest_llmeval.models.llm",
 }
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.engine.trial.event_loop import TrialRunner
     from pytest_llmeval.engine.trial.ledger import Ledger
     from pytest_llmeval.engine.trial.trial import RunningTrial
-    from pytest_llmeval.models.base import AsyncModel, Model
+    from pytest_llmeval.models.llm import AsyncModel, Model
     from pytest_llmeval.models.model_session import ModelSession
 
 

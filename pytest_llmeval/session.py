@@ -16,7 +16,7 @@ from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.gate.results import Comparison
 from pytest_llmeval.gate.scoring import CostOf, cases_not_run
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.models.limits.prices import Prices
+from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Call, Run, Slowdown, TokenPrice, Trial
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.renaming import idle_renames, renames_to_nothing, under_new_names

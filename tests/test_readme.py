@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from pytest_llmeval.models.base import parse_model_name
+from pytest_llmeval.models.llm import parse_model_name
 from pytest_llmeval.ranges import CacheMode
 from pytest_llmeval.settings import Option, every_option
 from pytest_llmeval.vendors import VENDORS

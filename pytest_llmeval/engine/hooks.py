@@ -29,8 +29,7 @@ from pytest_llmeval.engine.trial.replaced_parts import (
 from pytest_llmeval.engine.trial.shared_calls import IMPORTS, SharedCalls
 from pytest_llmeval.engine.trial.trial import TRIAL, RunningTrial
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.attribution import trial_to_charge
-from pytest_llmeval.models.base import CurrentTrial
+from pytest_llmeval.models.attribution import CurrentTrial, trial_to_charge
 from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.records import Run
 

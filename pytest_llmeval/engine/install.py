@@ -81,8 +81,8 @@ def install(
 
 
 def _check_interception() -> None:
-    from pytest_llmeval.models.intercept.patch import check_seams
-    from pytest_llmeval.models.intercept.recognition import check_keys
+    from pytest_llmeval.models.interception import check_seams
+    from pytest_llmeval.models.providers.vendor import check_keys
 
     check_seams()
     check_keys()

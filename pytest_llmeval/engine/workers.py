@@ -14,8 +14,7 @@ from pytest_llmeval.engine.earlier_runs import RETRY_KEY
 from pytest_llmeval.engine.run_header import TYPED_KEY, files_used
 from pytest_llmeval.engine.schedule.overlap import STEALING
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.limits.shared_file import SharedFile
-from pytest_llmeval.models.limits.spending import journal_of, note_end
+from pytest_llmeval.models.shared_file import SharedFile, journal_of, note_end
 from pytest_llmeval.records import Slowdown
 from pytest_llmeval.runs.format.run_lines import (
     header_line,

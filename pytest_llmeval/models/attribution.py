@@ -1,4 +1,4 @@
-"""Attribution of calls to the trial that makes them.
+"""Attribution of calls to the trial that makes them, and what a trial does with them.
 
 The trial is not handed down, as an application's own clients know nothing of trials. It is known
 to the tasks that a trial starts by their context, and to its threads and the work that it gives a
@@ -12,14 +12,54 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from pytest_llmeval.models.base import CurrentTrial
+    from pytest_llmeval.errors import LLMEvalError
+    from pytest_llmeval.records import Call, Slot
+
 
 T = TypeVar("T")
+
+
+class CurrentTrial(Protocol):
+    """The trial on whose behalf requests are made. Called from any thread of the test."""
+
+    def slot(self, key: str, /) -> Slot:
+        """Take the next free occurrence of this key in this trial."""
+        ...
+
+    def record(self, call: Call, /) -> None:
+        """Note how the call for a slot ended.
+
+        The slot of a failed call is free again, so that the application's own retry of
+        the same request asks for the same draw.
+        """
+        ...
+
+    def refuse(self, refusal: LLMEvalError, /) -> None:
+        """Note that a request of the trial was not made: how the trial ends is then no result."""
+        ...
+
+    def note_uncached(self, request: str, /, *, lost: str) -> None:
+        """Note whether a request that is not kept got no reply, and why; "" if it got one."""
+        ...
+
+    def wait(self, fn: Callable[[], T], /, *, serial: bool = False) -> T:
+        """Run a function that waits for the outside world, so that other trials can go on.
+
+        Nothing may run beside one that is ``serial``.
+        """
+        ...
+
+    async def wait_async(
+        self, fn: Callable[[], T], /, *, awaits: bool = False, serial: bool = False
+    ) -> T:
+        """Await what waits for the outside, or ``awaits`` on the loop; it ends in any case."""
+        ...
+
 
 _TRIAL: ContextVar[CurrentTrial | None] = ContextVar("llmeval_trial_to_charge", default=None)
 

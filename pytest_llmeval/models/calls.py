@@ -9,18 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.cache.reply import Accepts, accept_any
 from pytest_llmeval.errors import BudgetExceeded, LLMEvalError, ProviderFailed
-from pytest_llmeval.models.attribution import charging
-from pytest_llmeval.models.base import CurrentTrial
-from pytest_llmeval.models.reply_facts import sensible
+from pytest_llmeval.models.attribution import CurrentTrial, charging
 from pytest_llmeval.records import Call, Parameter, Slot
 
 if TYPE_CHECKING:
     from pytest_llmeval.cache.key import Canonical
     from pytest_llmeval.cache.replies import Answer, Replies, StoredReply
+
+
+LARGEST_NUMBER = 2**53 - 1  # beyond it readers of JSON round
+LONGEST_NAME = 500  # characters of a model or a fingerprint
+NAMES = ("model", "fingerprint")
+NUMBERS: Mapping[str, tuple[type, ...]] = {
+    "input_tokens": (int,),
+    "output_tokens": (int,),
+    "seconds": (int, float),
+}
+
+
+Facts = Mapping[str, Parameter]  # that a reply tells of its call
 
 SAMPLING_PARAMETERS = ("temperature", "seed", "top_p")
 
@@ -214,3 +225,21 @@ def _failed_call(request: Request, slot: Slot, exc: BaseException) -> Call:
         if isinstance(exc, ProviderFailed | BudgetExceeded)
         else type(exc).__name__,
     )
+
+
+def sensible(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep the facts that make sense: names, counts of tokens, and seconds.
+
+    Args:
+        facts: by name, as the reply has them.
+    """
+    kept: dict[str, Any] = {}
+    for name in NAMES:
+        text = facts.get(name)
+        if isinstance(text, str) and len(text) <= LONGEST_NAME:
+            kept[name] = text
+    for name, kinds in NUMBERS.items():
+        number: Any = facts.get(name)
+        if type(number) in kinds and 0 <= number <= LARGEST_NUMBER:  # True is no number
+            kept[name] = number
+    return kept

@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.cache.replies import Replies
-from pytest_llmeval.models.base import (
+from pytest_llmeval.models.attribution import CurrentTrial
+from pytest_llmeval.models.budget import Budget
+from pytest_llmeval.models.calls import CachedCalls
+from pytest_llmeval.models.deadline import Deadline, TimeLimit
+from pytest_llmeval.models.http.http_reply import HttpReply
+from pytest_llmeval.models.http.retries import RetryPolicy
+from pytest_llmeval.models.llm import (
     AsyncModel,
-    CurrentTrial,
+    AsyncTrialModel,
     Model,
     ModelName,
     Provider,
+    TrialModel,
     parse_model_name,
 )
-from pytest_llmeval.models.calls import CachedCalls
-from pytest_llmeval.models.http_reply import HttpReply
-from pytest_llmeval.models.limits.budget import Budget
-from pytest_llmeval.models.limits.deadline import Deadline, TimeLimit
-from pytest_llmeval.models.limits.prices import Prices
-from pytest_llmeval.models.limits.retries import RetryPolicy
-from pytest_llmeval.models.limits.shared_file import SharedFile
-from pytest_llmeval.models.limits.spending import journal_of
-from pytest_llmeval.models.limits.throttle import Clock, Throttle
-from pytest_llmeval.models.providers.trial_models import AsyncTrialModel, TrialModel
+from pytest_llmeval.models.prices import Prices
+from pytest_llmeval.models.shared_file import SharedFile, journal_of
+from pytest_llmeval.models.throttle import Clock, Throttle
 from pytest_llmeval.records import Slowdown
 from pytest_llmeval.settings import Settings
 from pytest_llmeval.vendors import VENDORS
@@ -162,17 +162,17 @@ class ModelSession:
         Args:
             trial_to_charge: returns the trial that asks; None where it is to be left alone.
         """
-        from pytest_llmeval.models.intercept import patch
-        from pytest_llmeval.models.intercept.recognition import Recognition
+        from pytest_llmeval.models.interception import Interception, intercepting
+        from pytest_llmeval.models.providers.vendor import Recognition
 
-        interception = patch.Interception(
+        interception = Interception(
             trial_to_charge,
             calls_of=self.calls_of,
             retries=self.retries,
             recognition=Recognition(self._settings.intercept_hosts),
             note=self.notes.append,
         )
-        with patch.intercepting(interception):
+        with intercepting(interception):
             yield
 
     def post(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from pytest_llmeval.errors import CAP_REASON
-from pytest_llmeval.models.limits.prices import Prices
+from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Call, Outcome, Run
 from pytest_llmeval.reports.words import counted
 from pytest_llmeval.settings import Settings

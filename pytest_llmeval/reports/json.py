@@ -17,7 +17,7 @@ from pytest_llmeval.gate.results import (
     FunctionDescription,
 )
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.models.limits.prices import Prices
+from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.cost import NO_PRICE, Cost, cost_of
 from pytest_llmeval.reports.provenance import differences

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.models.limits.prices import Prices
+from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.printable import printable
 from pytest_llmeval.records import Run, Slowdown
 from pytest_llmeval.reports import words

@@ -15,12 +15,12 @@ import openai
 import pytest
 
 from pytest_llmeval.errors import LLMEvalError
-from pytest_llmeval.models.base import AsyncModel, Model
 from pytest_llmeval.models.calls import CachedCalls
-from pytest_llmeval.models.http_reply import MAX_REPLY_BYTES
-from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS
-from pytest_llmeval.models.limits.throttle import Clock
+from pytest_llmeval.models.deadline import DEFAULT_SECONDS
+from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES
+from pytest_llmeval.models.llm import AsyncModel, Model
 from pytest_llmeval.models.model_session import ModelSession
+from pytest_llmeval.models.throttle import Clock
 from pytest_llmeval.ranges import CacheMode
 from pytest_llmeval.records import Call, Slot
 from pytest_llmeval.settings import Settings

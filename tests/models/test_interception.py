@@ -22,11 +22,11 @@ import pytest
 
 from pytest_llmeval.cache.replies import Answer
 from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.models import interception as intercept
 from pytest_llmeval.models.attribution import charging, inherited_by_threads, trial_to_charge
 from pytest_llmeval.models.calls import Request
-from pytest_llmeval.models.intercept import patch as intercept
-from pytest_llmeval.models.intercept.patch import Interception, intercepting
-from pytest_llmeval.models.intercept.recognition import Recognition
+from pytest_llmeval.models.interception import Interception, intercepting
+from pytest_llmeval.models.providers.vendor import Recognition
 from pytest_llmeval.records import Slot
 from tests.models.conftest import CountingTrial, Session
 from tests.servers.anthropic_server import AnthropicServer

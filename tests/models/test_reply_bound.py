@@ -17,8 +17,8 @@ import httpx2
 import pytest
 
 from pytest_llmeval.models.attribution import charging, trial_to_charge
-from pytest_llmeval.models.intercept.patch import Interception, intercepting
-from pytest_llmeval.models.intercept.recognition import Recognition
+from pytest_llmeval.models.interception import Interception, intercepting
+from pytest_llmeval.models.providers.vendor import Recognition
 from tests.models.conftest import CountingTrial, Session
 from tests.servers.ollama_server import chat_reply
 from tests.servers.openai_server import OpenAIServer, Scripted, chat_completion

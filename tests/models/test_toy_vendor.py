@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.base import parse_model_name
-from pytest_llmeval.models.intercept.recognition import Recognition, check_keys
-from pytest_llmeval.models.limits.prices import Prices
+from pytest_llmeval.models.llm import parse_model_name
+from pytest_llmeval.models.prices import Prices
+from pytest_llmeval.models.providers.vendor import Recognition, check_keys
 from pytest_llmeval.vendors import VENDORS
 from tests.models.conftest import CountingTrial, Session
 from tests.models.toy_vendor import LINE, VENDOR

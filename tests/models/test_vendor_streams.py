@@ -11,8 +11,8 @@ import httpx2
 import pytest
 
 from pytest_llmeval.models.http.exchange import Dialect, Exchange
+from pytest_llmeval.models.http.retries import RetryPolicy
 from pytest_llmeval.models.http.transports import CachingTransport
-from pytest_llmeval.models.limits.retries import RetryPolicy
 from pytest_llmeval.models.providers.openai import VENDOR
 from tests.models.conftest import CountingTrial, Session
 from tests.servers.openai_server import OpenAIServer, Scripted

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from pytest_llmeval.models.calls import sensible
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.providers.vendor import Vendor, from_environment
-from pytest_llmeval.models.reply_facts import sensible
 from pytest_llmeval.vendors import VendorLine
 
 # Its SDK is a plain HTTP client.

@@ -18,7 +18,7 @@ _LARGEST = 1e100  # squares of larger ones overflow
 class Ledger:
     """The current trial, as models and fixtures see it.
 
-    Implements ``models.base.CurrentTrial``.
+    Implements ``models.attribution.CurrentTrial``.
 
     Attributes:
         index: of the trial, None for what no single trial asks.

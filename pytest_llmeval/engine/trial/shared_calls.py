@@ -20,8 +20,7 @@ import pytest
 
 from pytest_llmeval.engine.trial.ledger import Ledger
 from pytest_llmeval.engine.trial.trial import RunningTrial
-from pytest_llmeval.models.attribution import charging, trial_to_charge
-from pytest_llmeval.models.base import CurrentTrial
+from pytest_llmeval.models.attribution import CurrentTrial, charging, trial_to_charge
 from pytest_llmeval.records import Call
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ def intercept_imports(
     config: pytest.Config, models: Callable[[pytest.Config], ModelSession]
 ) -> None:
     """Keep what modules ask while they are imported: only the ini file can tell so early."""
-    from pytest_llmeval.models.intercept.patch import check_seams
+    from pytest_llmeval.models.interception import check_seams
 
     check_seams()
     hooks = ImportHooks(lambda charged: models(config).intercepting(charged))

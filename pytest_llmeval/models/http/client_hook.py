@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import Any
 
 from pytest_llmeval.cache.replies import StoredReply
-from pytest_llmeval.models.base import CurrentTrial
+from pytest_llmeval.models.attribution import CurrentTrial
 from pytest_llmeval.models.http.exchange import (
     UNANSWERED,
     Exchange,
@@ -23,9 +23,15 @@ from pytest_llmeval.models.http.exchange import (
     Unanswered,
     reply_for_sdk,
 )
-from pytest_llmeval.models.http_errors import ANSWERING_STATUSES, failure_of, read_error
-from pytest_llmeval.models.http_reply import HttpReply, Reading, ReplyTooLarge
-from pytest_llmeval.models.limits.retries import NetworkFailed, TimedOut
+from pytest_llmeval.models.http.http_reply import (
+    ANSWERING_STATUSES,
+    HttpReply,
+    Reading,
+    ReplyTooLarge,
+    failure_of,
+    read_error,
+)
+from pytest_llmeval.models.http.retries import NetworkFailed, TimedOut
 
 # Bytes that are unpacked at a time, as nothing bounds what a library makes of more.
 PIECE = 64

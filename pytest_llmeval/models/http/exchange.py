@@ -11,19 +11,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
-from typing import Protocol
+from typing import Any, Protocol
 
 from pytest_llmeval.cache.key import canonical_request
 from pytest_llmeval.cache.replies import Answer, StoredReply
 from pytest_llmeval.errors import BudgetExceeded, ProviderFailed, ReplayMiss
-from pytest_llmeval.models.base import Facts
-from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
+from pytest_llmeval.models.budget import Bill, OwnLimit, no_own_limit
+from pytest_llmeval.models.calls import CachedCalls, Facts, Request, sampling_parameters
+from pytest_llmeval.models.deadline import Deadline
+from pytest_llmeval.models.http.http_reply import OWN_TYPE, HttpReply, own_failure
 from pytest_llmeval.models.http.masking import is_sendable, masked, secrets_of
-from pytest_llmeval.models.http.streams import AnswerCheck, Expected, StreamFailed, settled
-from pytest_llmeval.models.http_reply import OWN_TYPE, HttpReply, own_failure
-from pytest_llmeval.models.limits.budget import Bill
-from pytest_llmeval.models.limits.deadline import Deadline
-from pytest_llmeval.models.limits.retries import (
+from pytest_llmeval.models.http.retries import (
     Attempt,
     NetworkFailed,
     RetryPolicy,
@@ -31,6 +29,7 @@ from pytest_llmeval.models.limits.retries import (
     is_throttled,
     send_with_retries,
 )
+from pytest_llmeval.models.http.streams import AnswerCheck, Expected, StreamFailed, settled
 
 JsonObject = Mapping[str, object]
 
@@ -59,6 +58,7 @@ class Dialect:
         beta_header: request header that changes what a request means, "" for none.
         read_facts: picks model, fingerprint and tokens out of a reply.
         sampling_in: field of the body that holds the sampling parameters, "" for the body.
+        reply_limit: reads the most tokens of a reply from a field that no other vendor has.
         answers: by the end of a path, a check whether the reply of a model is an answer. It is
             given the reply, or the object that the chunks of a stream make up.
     """
@@ -69,6 +69,7 @@ class Dialect:
     beta_header: str
     read_facts: Callable[[JsonObject], Facts]
     sampling_in: str = ""
+    reply_limit: OwnLimit = no_own_limit
     answers: Mapping[str, AnswerCheck] = field(default_factory=dict)
 
     def keeps(self, method: str, path: str, headers: Mapping[str, str]) -> bool:
@@ -200,7 +201,7 @@ class Exchange:
         _check_key(request, dialect.key_variable)
         expected = _expected(request, dialect)
         throttle = retries.throttle.of(dialect.provider, request.origin)
-        with retries.budget.meter(model, request.body) as meter:
+        with retries.budget.meter(model, request.body, dialect.reply_limit) as meter:
             metered = meter.metered(lambda left: settled(attempt(left), expected), _bill)
             reply = send_with_retries(metered, retries, throttle)
         if reply.facts is None:
@@ -283,8 +284,11 @@ def _expected(request: HttpRequest, dialect: Dialect) -> Expected:
 
 def _bill(reply: HttpReply) -> Bill:
     """Tell the budget what an attempt took."""
-    if reply.facts is not None:
-        return Bill.of(reply.facts)
+    facts: Mapping[str, Any] | None = reply.facts
+    if facts is not None:
+        return Bill(
+            input_tokens=facts.get("input_tokens"), output_tokens=facts.get("output_tokens")
+        )
     # A reply that we found unusable came all the same, and may be charged for.
     is_free = OWN_TYPE not in reply.error.names
     return Bill(counts=not is_throttled(reply), is_free=is_free)

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
 from pytest_llmeval.cache.key import is_secret_name
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.http_reply import HttpReply
+from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.vendors import VENDORS
 
 MASK = "***"

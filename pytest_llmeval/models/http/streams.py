@@ -18,9 +18,8 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import cast
 
-from pytest_llmeval.models.base import Facts
-from pytest_llmeval.models.http_errors import is_success, status_of
-from pytest_llmeval.models.http_reply import OWN_TYPE, HttpReply
+from pytest_llmeval.models.calls import Facts
+from pytest_llmeval.models.http.http_reply import OWN_TYPE, HttpReply, is_success, status_of
 
 JsonObject = Mapping[str, object]
 AnswerCheck = Callable[[JsonObject], bool]

@@ -12,6 +12,7 @@ import httpx2
 
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import ReplayMiss
+from pytest_llmeval.models.deadline import DEFAULT_SECONDS, Deadline
 from pytest_llmeval.models.http.client_hook import (
     Question,
     json_object,
@@ -25,10 +26,9 @@ from pytest_llmeval.models.http.exchange import (
     reply_for_sdk,
     without_connection_headers,
 )
+from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES, HttpReply
 from pytest_llmeval.models.http.masking import masked, secrets_of
 from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS
-from pytest_llmeval.models.http_reply import MAX_REPLY_BYTES, HttpReply
-from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS, Deadline
 
 
 class _Transport:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_llmeval.models.base import Facts
+from pytest_llmeval.models.calls import Facts, sensible
 from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, JsonObject
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.providers.vendor import (
@@ -16,7 +16,6 @@ from pytest_llmeval.models.providers.vendor import (
     stainless_options,
     text_of,
 )
-from pytest_llmeval.models.reply_facts import sensible
 
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
 TOKEN_VARIABLE = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - its name, not the token

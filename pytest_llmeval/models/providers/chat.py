@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 from pytest_llmeval.cache.replies import StoredReply
 from pytest_llmeval.errors import ProviderFailed, SettingsError
-from pytest_llmeval.models.base import Messages, Reply, Usage
 from pytest_llmeval.models.calls import CachedCalls
+from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.http.exchange import (
     PLACEHOLDER_KEY,
     Exchange,
@@ -25,9 +25,9 @@ from pytest_llmeval.models.http.exchange import (
     HttpRequest,
     Post,
 )
-from pytest_llmeval.models.http_reply import HttpReply
-from pytest_llmeval.models.limits.deadline import Deadline
-from pytest_llmeval.models.limits.retries import Attempt, NetworkFailed, RetryPolicy
+from pytest_llmeval.models.http.http_reply import HttpReply
+from pytest_llmeval.models.http.retries import Attempt, NetworkFailed, RetryPolicy
+from pytest_llmeval.models.llm import Messages, Reply, Usage
 from pytest_llmeval.models.providers.vendor import Vendor
 from pytest_llmeval.printable import printable
 

@@ -22,11 +22,11 @@ from pytest_llmeval.cache.key import canonical_request
 from pytest_llmeval.cache.replies import Answer, StoredReply
 from pytest_llmeval.errors import BudgetExceeded, ProviderFailed, SettingsError
 from pytest_llmeval.models.attribution import charging
-from pytest_llmeval.models.base import Messages, Reply, Usage
+from pytest_llmeval.models.budget import Bill
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
-from pytest_llmeval.models.limits.budget import Bill
-from pytest_llmeval.models.limits.deadline import TimeIsUp
-from pytest_llmeval.models.limits.retries import RetryPolicy
+from pytest_llmeval.models.deadline import TimeIsUp
+from pytest_llmeval.models.http.retries import RetryPolicy
+from pytest_llmeval.models.llm import Messages, Reply, Usage
 from pytest_llmeval.printable import printable
 from pytest_llmeval.records import Slot
 

@@ -9,14 +9,12 @@ from urllib.parse import urlsplit
 
 from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.base import Facts
-from pytest_llmeval.models.calls import SAMPLING_PARAMETERS
+from pytest_llmeval.models.calls import SAMPLING_PARAMETERS, Facts, sensible
+from pytest_llmeval.models.deadline import DEFAULT_SECONDS
 from pytest_llmeval.models.http.exchange import JsonObject
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS
-from pytest_llmeval.models.limits.deadline import DEFAULT_SECONDS
 from pytest_llmeval.models.providers.vendor import Headers, Transport, Vendor, text_of
-from pytest_llmeval.models.reply_facts import sensible
 
 KEY_VARIABLE = "OLLAMA_API_KEY"
 HOST_VARIABLE = "OLLAMA_HOST"
@@ -36,6 +34,11 @@ def _read_facts(reply: JsonObject) -> Facts:
         "output_tokens": reply.get("eval_count"),
     }
     return sensible(facts)
+
+
+def _reply_limit(body: JsonObject) -> object:
+    options = body.get("options")
+    return options.get("num_predict") if isinstance(options, Mapping) else None
 
 
 def _has_message(reply: JsonObject) -> bool:
@@ -132,6 +135,7 @@ VENDOR = Vendor(
     beta_header="",
     read_facts=_read_facts,
     sampling_in="options",
+    reply_limit=_reply_limit,
     answers={
         "/api/chat": _has_message,
         "/api/generate": _has_response,

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import SplitResult
 
-from pytest_llmeval.models.base import Facts
+from pytest_llmeval.models.calls import Facts, sensible
 from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, JsonObject
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.providers.vendor import (
@@ -19,7 +19,6 @@ from pytest_llmeval.models.providers.vendor import (
     stainless_options,
     text_of,
 )
-from pytest_llmeval.models.reply_facts import sensible
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 # Paths that a server on this machine may have for others' clients.

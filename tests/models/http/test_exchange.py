@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from pytest_llmeval.errors import CacheError
+from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.http.client_hook import json_object
 from pytest_llmeval.models.http.exchange import (
     PLACEHOLDER_KEY,
@@ -15,9 +16,8 @@ from pytest_llmeval.models.http.exchange import (
     HttpRequest,
     reply_for_sdk,
 )
-from pytest_llmeval.models.http_reply import HttpReply
-from pytest_llmeval.models.limits.deadline import Deadline
-from pytest_llmeval.models.limits.retries import NetworkFailed, RetryPolicy
+from pytest_llmeval.models.http.http_reply import HttpReply
+from pytest_llmeval.models.http.retries import NetworkFailed, RetryPolicy
 from pytest_llmeval.models.providers.openai import VENDOR
 from tests.models.conftest import CountingTrial, Session
 

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
+from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.masking import (
     masked,
     masked_logs,
@@ -18,7 +19,6 @@ from pytest_llmeval.models.http.masking import (
     masked_urls,
     secrets_of,
 )
-from pytest_llmeval.models.http_reply import HttpReply
 from tests.models.conftest import SECRET, Session
 from tests.models.test_interception import ASKED, Place, libraries, posts
 from tests.servers.openai_server import OpenAIServer, Scripted

@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.errors import ProviderFailed
+from pytest_llmeval.models.deadline import Deadline, TimeIsUp, TimeLimit
 from pytest_llmeval.models.http import plain_http
+from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.plain_http import PlainHttp
-from pytest_llmeval.models.http_reply import HttpReply
-from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, TimeLimit
-from pytest_llmeval.models.limits.retries import NetworkFailed
+from pytest_llmeval.models.http.retries import NetworkFailed
 from tests.models.conftest import CountingTrial, Session
 from tests.servers.openai_server import OpenAIServer, Scripted
 

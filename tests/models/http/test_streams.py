@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmeval.models.http import streams
+from pytest_llmeval.models.http.http_reply import HttpReply, Reading
 from pytest_llmeval.models.http.streams import (
     AnswerCheck,
     Expected,
     StreamFailed,
     read_stream,
 )
-from pytest_llmeval.models.http_reply import HttpReply, Reading
 from pytest_llmeval.models.providers.openai import VENDOR
 from tests.servers.openai_streams import (
     DONE,

@@ -5,11 +5,8 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.models.limits.token_limits import (
-    ADDED_TOKENS,
-    most_input_tokens,
-    most_output_tokens,
-)
+from pytest_llmeval.models.prices import ADDED_TOKENS, most_input_tokens, most_output_tokens
+from pytest_llmeval.models.providers import ollama
 
 ASKED = {"model": "gpt", "messages": [{"role": "user", "content": "Grüße, 世界"}]}
 
@@ -64,8 +61,6 @@ def test_text_alone_is_told_by_its_bytes(more: dict[str, Any]) -> None:
         ({"max_tokens": 50}, 50),
         ({"max_completion_tokens": 60}, 60),
         ({"max_output_tokens": 70, "max_tokens": 50}, 70),
-        ({"options": {"num_predict": 80}}, 80),
-        ({"options": {"num_predict": -1}}, 1000),
         ({"max_tokens": None}, 1000),
         ({"max_tokens": 50, "n": 3}, 150),
         ({"n": 2, "best_of": 4}, 4000),
@@ -73,6 +68,22 @@ def test_text_alone_is_told_by_its_bytes(more: dict[str, Any]) -> None:
 )
 def test_a_reply_is_as_long_as_its_limit_or_the_window(more: dict[str, Any], most: int) -> None:
     assert most_output_tokens(asked(**more), window=1000) == most
+
+
+@pytest.mark.parametrize(
+    ("more", "most"),
+    [
+        ({"options": {"num_predict": 80}}, 80),
+        ({"options": {"num_predict": 80}, "max_tokens": 90}, 90),
+        ({"options": {"num_predict": -1}}, 1000),
+        ({"options": None}, 1000),
+    ],
+)
+def test_a_vendor_may_have_a_limit_of_its_own(more: dict[str, Any], most: int) -> None:
+    body = asked(**more)
+    limit = ollama.VENDOR.reply_limit(body)
+
+    assert most_output_tokens(body, window=1000, own_limit=limit) == most
 
 
 def test_without_limit_and_window_nothing_is_known() -> None:

@@ -85,6 +85,18 @@ class SharedFile:
             self._path.parent.rmdir()
 
 
+def journal_of(directory: Path, session: str) -> SharedFile:
+    """Take the file in which the workers of a session note their calls."""
+    return SharedFile(directory, "caps", session)
+
+
+def note_end(journal: SharedFile, process: str) -> None:
+    """Note that a process has ended, if any made an entry."""
+    if journal.exists:
+        with contextlib.suppress(OSError):
+            journal.append("gone", process)
+
+
 def _remove_left_behind(folder: Path) -> None:
     """Remove the files of sessions that were killed before they could."""
     with contextlib.suppress(OSError):

@@ -9,9 +9,8 @@ import pytest
 
 from pytest_llmeval.cache import locks
 from pytest_llmeval.errors import ProviderFailed
-from pytest_llmeval.models.limits.pace import PATIENCE
-from pytest_llmeval.models.limits.shared_file import SharedFile
-from pytest_llmeval.models.limits.throttle import Clock, ProviderThrottle, Throttle
+from pytest_llmeval.models.shared_file import SharedFile
+from pytest_llmeval.models.throttle import PATIENCE, Clock, ProviderThrottle, Throttle
 from pytest_llmeval.records import Slowdown
 from tests.models.conftest import Time
 

@@ -11,10 +11,10 @@ import openai
 import pytest
 
 from pytest_llmeval.errors import ProviderFailed
-from pytest_llmeval.models.http_reply import HttpReply
-from pytest_llmeval.models.limits.deadline import TimeIsUp, TimeLimit
-from pytest_llmeval.models.limits.retries import RetryPolicy, TimedOut, send_with_retries
-from pytest_llmeval.models.limits.throttle import Clock, Throttle
+from pytest_llmeval.models.deadline import TimeIsUp, TimeLimit
+from pytest_llmeval.models.http.http_reply import HttpReply
+from pytest_llmeval.models.http.retries import RetryPolicy, TimedOut, send_with_retries
+from pytest_llmeval.models.throttle import Clock, Throttle
 from tests.models.conftest import CountingTrial, Session, Time
 from tests.servers.openai_server import OpenAIServer, Scripted
 

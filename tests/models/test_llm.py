@@ -5,7 +5,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.base import ModelName, Reply, Usage, parse_model_name
+from pytest_llmeval.models.llm import ModelName, Reply, Usage, parse_model_name
 
 
 @pytest.mark.parametrize(

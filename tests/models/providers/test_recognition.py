@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pytest_llmeval.models.intercept.recognition import Recognition
+from pytest_llmeval.models.providers.vendor import Recognition
 
 JSON = {"content-type": "application/json"}
 CHAT = "/v1/chat/completions"

@@ -24,7 +24,7 @@ import httpx
 import httpx2
 
 from pytest_llmeval.errors import CallAbandoned, SettingsError
-from pytest_llmeval.models.base import CurrentTrial
+from pytest_llmeval.models.attribution import CurrentTrial
 from pytest_llmeval.models.calls import CachedCalls, is_on_asyncio
 from pytest_llmeval.models.http.client_hook import (
     Question,
@@ -34,9 +34,9 @@ from pytest_llmeval.models.http.client_hook import (
     uncached,
 )
 from pytest_llmeval.models.http.exchange import Exchange
-from pytest_llmeval.models.http_reply import HttpReply
-from pytest_llmeval.models.intercept.recognition import Recognition
-from pytest_llmeval.models.limits.retries import RetryPolicy
+from pytest_llmeval.models.http.http_reply import HttpReply
+from pytest_llmeval.models.http.retries import RetryPolicy
+from pytest_llmeval.models.providers.vendor import Recognition
 
 LIBRARIES = (httpx2, httpx)
 # By this header the SDKs of openai and anthropic tell that they try again themselves.

@@ -21,16 +21,17 @@ from http import HTTPStatus
 from typing import Literal
 
 from pytest_llmeval.errors import ProviderFailed
-from pytest_llmeval.models.http_errors import (
+from pytest_llmeval.models.budget import Budget
+from pytest_llmeval.models.deadline import Deadline, TimeIsUp, TimeLimit
+from pytest_llmeval.models.http.http_reply import (
+    MAX_REPLY_BYTES,
     RETRIED_STATUSES,
     THROTTLING_STATUSES,
+    HttpReply,
     is_success,
+    own_failure,
 )
-from pytest_llmeval.models.http_reply import MAX_REPLY_BYTES, HttpReply, own_failure
-from pytest_llmeval.models.limits.budget import Budget
-from pytest_llmeval.models.limits.deadline import Deadline, TimeIsUp, TimeLimit
-from pytest_llmeval.models.limits.pace import growing_pause
-from pytest_llmeval.models.limits.throttle import ProviderThrottle, Throttle
+from pytest_llmeval.models.throttle import ProviderThrottle, Throttle, growing_pause
 
 MOST_REFUSALS = 20  # of one call: what is too large for the limit itself never gets through
 

@@ -10,25 +10,29 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, DecimalException
 from functools import partial
 from itertools import count
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import CAP_REASON, BudgetExceeded
-from pytest_llmeval.models.limits.deadline import Deadline, Watched
-from pytest_llmeval.models.limits.prices import Prices, Tariff
-from pytest_llmeval.models.limits.shared_file import SharedFile
-from pytest_llmeval.models.limits.spending import Room, Spending
-from pytest_llmeval.models.limits.token_limits import most_input_tokens, most_output_tokens
+from pytest_llmeval.models.deadline import Deadline, Watched
+from pytest_llmeval.models.prices import Prices, Tariff, most_input_tokens, most_output_tokens
+from pytest_llmeval.models.shared_file import SharedFile
 
 T = TypeVar("T")
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.002, 0.05
+
+OwnLimit = Callable[[Mapping[str, Any]], object]
+
+
+def no_own_limit(_body: Mapping[str, Any]) -> None:
+    """Read no limit: the vendor has the fields alone that others have, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +49,6 @@ class Bill:
     is_free: bool = False
     input_tokens: int | None = None
     output_tokens: int | None = None
-
-    @classmethod
-    def of(cls, facts: Mapping[str, Any]) -> Bill:
-        """Take the tokens of a reply from the facts of its call."""
-        return cls(
-            input_tokens=facts.get("input_tokens"),
-            output_tokens=facts.get("output_tokens"),
-        )
 
 
 class Budget:
@@ -88,14 +84,27 @@ class Budget:
         self._counting = fork_safe_lock()  # the other one is held while the journal is read
         self._is_closed = threading.Event()
 
-    def meter(self, model: str | None, body: Mapping[str, Any]) -> Meter:
-        """Begin a call, which may take several attempts.
+    @contextmanager
+    def meter(
+        self, model: str | None, body: Mapping[str, Any], own_limit: OwnLimit = no_own_limit
+    ) -> Iterator[Meter]:
+        """Meter a call, which may take several attempts.
+
+        An attempt that has not ended when its call does counts at its most.
 
         Args:
             model: ``provider/model``.
             body: what is sent.
+            own_limit: reads the limit of the reply from a field that the vendor alone has.
+
+        Raises:
+            BudgetExceeded: what the call may cost cannot be known.
         """
-        return Meter(self, model, body)
+        meter = Meter(self, model, *self._most(model, body, own_limit))
+        try:
+            yield meter
+        finally:
+            meter.close()
 
     def count_sent(self) -> None:
         """Count an attempt that is about to be sent, whatever will come of it."""
@@ -111,30 +120,6 @@ class Budget:
     def close(self) -> None:
         """Refuse the calls that wait for room."""
         self._is_closed.set()
-
-    def most(self, model: str | None, body: Mapping[str, Any]) -> tuple[Decimal, Tariff | None]:
-        """Tell the most that a call can cost, and by which tariff.
-
-        Raises:
-            BudgetExceeded: that cannot be known.
-        """
-        if self._max_cost is None:
-            return Decimal(0), None
-        tariff = self._prices.tariff(model)
-        if tariff is None:
-            remedy = self._prices.remedy(model)
-            raise self._cost_refusal(model, f"its price is not known. {remedy}")
-        most = tariff.cost(
-            input_tokens=most_input_tokens(body, window=tariff.window),
-            output_tokens=most_output_tokens(body, window=tariff.window),
-        )
-        if most is None:
-            raise self._cost_refusal(
-                model,
-                "how much it may cost cannot be told: the request names no limit of the reply, or "
-                "points to a picture or file. Give it max_tokens, or leave the cap out",
-            )
-        return most, tariff
 
     def take(self, model: str | None, most: Decimal) -> str:
         """Reserve what a call may cost, once calls under way have left room for it.
@@ -162,6 +147,29 @@ class Budget:
                 self._note("end", name, str(calls), str(cost))
             except OSError:  # then it stays reserved
                 return
+
+    def _most(
+        self, model: str | None, body: Mapping[str, Any], own_limit: OwnLimit
+    ) -> tuple[Decimal, Tariff | None]:
+        """Tell the most that a call can cost, and by which tariff."""
+        if self._max_cost is None:
+            return Decimal(0), None
+        tariff = self._prices.tariff(model)
+        if tariff is None:
+            remedy = self._prices.remedy(model)
+            raise self._cost_refusal(model, f"its price is not known. {remedy}")
+        window, limit = tariff.window, own_limit(body)
+        most = tariff.cost(
+            input_tokens=most_input_tokens(body, window=window),
+            output_tokens=most_output_tokens(body, window=window, own_limit=limit),
+        )
+        if most is None:
+            raise self._cost_refusal(
+                model,
+                "how much it may cost cannot be told: the request names no limit of the reply, or "
+                "points to a picture or file. Give it max_tokens, or leave the cap out",
+            )
+        return most, tariff
 
     def _try(self, most: Decimal) -> tuple[str, Room]:
         """Note a call in the journal if it seems to fit, and see whether it was granted."""
@@ -217,34 +225,24 @@ class Budget:
 class Meter:
     """One call, metered attempt by attempt.
 
-    Left as a context manager: an attempt that nobody waits for any more counts at its most.
+    Args:
+        budget: under whose caps the attempts are.
+        model: ``provider/model``.
+        most: the most that an attempt can cost.
+        tariff: tells what one has cost; None where no cap asks.
     """
 
-    def __init__(self, budget: Budget, model: str | None, body: Mapping[str, Any]) -> None:
+    def __init__(
+        self, budget: Budget, model: str | None, most: Decimal, tariff: Tariff | None
+    ) -> None:
         self._budget = budget
         self._model = model
-        self._body = body
-        self._most = Decimal(0)
-        self._tariff: Tariff | None = None
+        self._most = most
+        self._tariff = tariff
         self._open: str | None = None
         self._is_over = False
 
-    def __enter__(self) -> Self:
-        """Find out what the call may cost.
-
-        Raises:
-            BudgetExceeded: that cannot be known.
-        """
-        if self._budget.is_limited:
-            self._most, self._tariff = self._budget.most(self._model, self._body)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         """Count an attempt that has not ended at its most."""
         self._is_over = True
         if self._open is not None:
@@ -298,3 +296,71 @@ class Meter:
                 input_tokens=bill.input_tokens, output_tokens=bill.output_tokens
             )
         self._budget.end(name, calls=int(bill.counts), cost=self._most if cost is None else cost)
+
+
+Room = Literal["now", "later", "never"]
+
+
+class Spending:
+    """Adds up the entries of a session's processes.
+
+    Attributes:
+        calls: how many were granted and not given back.
+        spent: dollars of calls that have ended, or of which nobody will hear any more.
+
+    Args:
+        max_calls: the most calls, None for any number.
+        max_cost: the most dollars, None for any sum.
+    """
+
+    def __init__(self, *, max_calls: int | None, max_cost: Decimal | None) -> None:
+        self.calls = 0
+        self.spent = Decimal(0)
+        self._max_calls = max_calls
+        self._max_cost = max_cost
+        self._open: dict[str, Decimal] = {}  # what calls under way may cost
+
+    @property
+    def has_calls_left(self) -> bool:
+        """Whether one more call may be made, as far as their number goes."""
+        return self._max_calls is None or self.calls < self._max_calls
+
+    def room(self, cost: Decimal) -> Room:
+        """Tell whether a call that may cost as much may be made."""
+        if not self.has_calls_left:
+            return "never"
+        if self._max_cost is None or self.spent + sum(self._open.values()) + cost <= self._max_cost:
+            return "now"
+        return "later" if self.spent + cost <= self._max_cost else "never"
+
+    def holds(self, name: str) -> bool:
+        """Whether a call was granted and has not ended."""
+        return name in self._open
+
+    def add(self, entry: list[Any]) -> None:
+        """Add the next entry; one that is not ours is passed over."""
+        with suppress(ValueError, TypeError, DecimalException):
+            kind, *fields = entry
+            if kind == "take":
+                self._take(*fields)
+            elif kind == "end":
+                self._end(*fields)
+            elif kind == "gone":
+                self._gone(*fields)
+
+    def _take(self, name: str, cost: str) -> None:
+        if self.room(Decimal(cost)) == "now":
+            self.calls += 1
+            self._open[name] = Decimal(cost)
+
+    def _end(self, name: str, calls: str, cost: str) -> None:
+        """End a call: at another price than was reserved, or given back with 0 calls."""
+        counted, paid = int(calls), Decimal(cost)
+        if name in self._open:
+            del self._open[name]
+            self.calls += counted - 1
+            self.spent += paid
+
+    def _gone(self, process: str) -> None:
+        for name in [name for name in self._open if name.startswith(f"{process}:")]:
+            self.spent += self._open.pop(name)

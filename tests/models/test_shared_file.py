@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.models.limits.shared_file import DAY, SharedFile
-from pytest_llmeval.models.limits.spending import journal_of, note_end
+from pytest_llmeval.models.shared_file import DAY, SharedFile, journal_of, note_end
 
 
 @pytest.fixture

@@ -7,10 +7,9 @@ from email.utils import format_datetime
 
 import pytest
 
-from pytest_llmeval.models.http_reply import HttpReply
-from pytest_llmeval.models.limits.deadline import Deadline
-from pytest_llmeval.models.limits.pace import PATIENCE
-from pytest_llmeval.models.limits.retries import (
+from pytest_llmeval.models.deadline import Deadline
+from pytest_llmeval.models.http.http_reply import HttpReply
+from pytest_llmeval.models.http.retries import (
     GAVE_UP,
     MOST_REFUSALS,
     Attempt,
@@ -21,7 +20,7 @@ from pytest_llmeval.models.limits.retries import (
     retry_after,
     send_with_retries,
 )
-from pytest_llmeval.models.limits.throttle import Clock, Throttle
+from pytest_llmeval.models.throttle import PATIENCE, Clock, Throttle
 from tests.models.conftest import Time
 
 

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.errors import BudgetExceeded
-from pytest_llmeval.models.limits.budget import Bill, Budget
-from pytest_llmeval.models.limits.prices import Prices
-from pytest_llmeval.models.limits.shared_file import SharedFile
-from pytest_llmeval.models.limits.spending import journal_of, note_end
+from pytest_llmeval.models.budget import Bill, Budget
+from pytest_llmeval.models.prices import Prices
+from pytest_llmeval.models.shared_file import SharedFile, journal_of, note_end
 from pytest_llmeval.records import TokenPrice
 
 D = Decimal

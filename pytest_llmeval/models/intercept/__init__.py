@@ -1,1 +1,0 @@
-"""Clients that the application builds itself."""

@@ -1,1 +1,0 @@
-"""Retries, pace, deadlines and caps of calls."""
