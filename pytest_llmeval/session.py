@@ -12,14 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_llmeval.errors import BaselineError, BaselineNotFound
+from pytest_llmeval.errors import BaselineNotFound
 from pytest_llmeval.gate.results import Comparison
 from pytest_llmeval.gate.scoring import CostOf, cases_not_run
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Call, Run, Slowdown, TokenPrice, Trial
 from pytest_llmeval.runs.lookup.refs import Baseline
-from pytest_llmeval.runs.renaming import idle_renames, renames_to_nothing, under_new_names
+from pytest_llmeval.runs.reshaping import idle_renames, renames_to_nothing, under_new_names
 from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.settings import Settings
@@ -186,7 +186,7 @@ class EvalSession:
 def planned_session(
     settings: Settings,
     *,
-    find: Callable[[str], Baseline],
+    find: Callable[..., Baseline],
     rootpath: Path,
     retry: Retry | None,
     typed: Sequence[str],
@@ -195,7 +195,7 @@ def planned_session(
 
     Args:
         settings: of the session.
-        find: finds a baseline by what the user named.
+        find: finds a run by what the user named, for an ``option``.
         rootpath: pytest's.
         retry: the run that the session completes, if it does.
         typed: what the user typed of the selection.
@@ -203,8 +203,9 @@ def planned_session(
     Raises:
         BaselineError: there is none, or it does not fit.
     """
-    baseline, not_gated = _found(settings.baseline, find, settings, option="--llm-baseline")
-    anchor, not_anchored = _found(settings.anchor, find, settings, option="--llm-anchor")
+    goes_on = settings.on_missing == "warn"
+    baseline, not_gated = _found(find, settings.baseline, "--llm-baseline", goes_on=goes_on)
+    anchor, not_anchored = _found(find, settings.anchor, "--llm-anchor", goes_on=goes_on)
     notes = idle_renames([one.run for one in (baseline, anchor) if one], settings.renamed)
     baseline = baseline and under_new_names(baseline, settings.renamed)
     anchor = anchor and under_new_names(anchor, settings.renamed)
@@ -224,17 +225,17 @@ def planned_session(
 
 
 def _found(
-    reference: str | None, find: Callable[[str], Baseline], settings: Settings, *, option: str
+    find: Callable[..., Baseline], reference: str | None, option: str, *, goes_on: bool
 ) -> tuple[Baseline | None, str]:
     """Find a run, or say why a session goes on without it."""
     if reference is None:
         return None, ""
     try:
-        return find(reference), ""
-    except BaselineError as exc:
-        if isinstance(exc, BaselineNotFound) and settings.on_missing == "warn":
-            return None, exc.line.replace("--llm-baseline", option)
-        raise type(exc)(str(exc).replace("--llm-baseline", option)) from exc
+        return find(reference, option=option), ""
+    except BaselineNotFound as exc:
+        if not goes_on:
+            raise
+        return None, exc.line
 
 
 def compared(

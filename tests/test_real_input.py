@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from scipy.special import stdtr
 
 from pytest_llmeval.cli import main
-from pytest_llmeval.runs.score_tables.reader import read_table
+from pytest_llmeval.runs.score_table import read_table
 from pytest_llmeval.stats.significance.paired import paired_test
 from tests.project import Project, made_once
 

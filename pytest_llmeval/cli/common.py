@@ -14,18 +14,17 @@ from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.printable import printable
 from pytest_llmeval.records import Better, Run
 from pytest_llmeval.reports.words import short
-from pytest_llmeval.runs.conditions import (
+from pytest_llmeval.runs.git import read_state
+from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
+from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.runs.reshaping import (
     Selection,
     conditions,
     gated_on,
     parse_selection,
     recording,
 )
-from pytest_llmeval.runs.git import read_state
-from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
-from pytest_llmeval.runs.lookup.refs import Baseline
-from pytest_llmeval.runs.score_tables.reader import ScoreTable, read_table, table_named
-from pytest_llmeval.runs.score_tables.table_runs import runs_of
+from pytest_llmeval.runs.score_table import ScoreTable, read_table, runs_of, table_named
 from pytest_llmeval.runs.store import RunStore
 
 SAME = "A and B are the very same scores: nothing can differ"

@@ -65,7 +65,7 @@ def retry_of(config: pytest.Config, settings: Settings) -> Retry:
 
 
 def baseline_of(
-    config: pytest.Config, settings: Settings, reference: str, *, retry: Retry | None
+    config: pytest.Config, settings: Settings, reference: str, *, option: str, retry: Retry | None
 ) -> Baseline:
     """Find the run that a session is to be compared with.
 
@@ -76,6 +76,7 @@ def baseline_of(
     git = git_state(config)
     return find_baseline(
         reference,
+        option=option,
         store=store,
         git=git,
         root=relative_root(config.rootpath, top=git.top),

@@ -14,7 +14,7 @@ import pytest
 from pytest_llmeval.engine.sampling import is_sampled
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import MEASURED_METRICS, OWN_DIRECTIONS, PASS_METRIC, Better, Case
-from pytest_llmeval.runs.format.run_lines import parameters_digest
+from pytest_llmeval.runs.run_lines import parameters_digest
 from pytest_llmeval.settings import Settings
 
 MARKER = "llm_eval"

@@ -16,13 +16,13 @@ from pytest_llmeval.engine.schedule.overlap import STEALING
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.shared_file import SharedFile, journal_of, note_end
 from pytest_llmeval.records import Slowdown
-from pytest_llmeval.runs.format.run_lines import (
+from pytest_llmeval.runs.retry import Retry
+from pytest_llmeval.runs.run_lines import (
     header_line,
     read_header,
     read_trial,
     trial_line,
 )
-from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.settings import Settings
 
 REPORTS = "llmeval-reports"

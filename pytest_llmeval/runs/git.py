@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_llmeval.runs.format.run_lines import FULL_HASH
+from pytest_llmeval.runs.run_lines import FULL_HASH
 
 # Set by git for the hooks it runs. They would tie us to the hook's index and folder.
 _HOOK_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")

@@ -12,9 +12,9 @@ from pathlib import Path
 from pytest_llmeval.cache.directory import prepare_directory, refuse_link
 from pytest_llmeval.errors import BaselineUnreadable, SettingsError
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.format.run_file import read_run, read_run_header, write_run
-from pytest_llmeval.runs.format.run_lines import RUN_ID, RunHeader
 from pytest_llmeval.runs.git import GitState, tracked_below
+from pytest_llmeval.runs.run_file import read_run, read_run_header, write_run
+from pytest_llmeval.runs.run_lines import RUN_ID, RunHeader
 
 CLOCKS_DIFFER = timedelta(minutes=5)
 ENDING = ".jsonl.gz"

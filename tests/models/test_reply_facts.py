@@ -12,7 +12,7 @@ import pytest
 from pytest_llmeval.cache.reply import Answer
 from pytest_llmeval.models.calls import CachedCalls, Request
 from pytest_llmeval.models.providers import anthropic, ollama, openai
-from pytest_llmeval.runs.format.json_lines import as_count as counted
+from pytest_llmeval.runs.json_lines import as_count as counted
 from tests.models.conftest import CountingTrial, Session
 from tests.models.vendors import ANTHROPIC, MESSAGES, OLLAMA, OPENAI, Vendor
 from tests.servers.openai_server import Scripted

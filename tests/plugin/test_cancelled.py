@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_llmeval.runs.format.run_file import read_run
+from pytest_llmeval.runs.run_file import read_run
 from tests.project import Project
 from tests.servers.openai_server import OpenAIServer, Scripted
 

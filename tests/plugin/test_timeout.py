@@ -10,7 +10,7 @@ import time
 import pytest
 
 from pytest_llmeval.records import Outcome, Run
-from pytest_llmeval.runs.format.run_file import read_run
+from pytest_llmeval.runs.run_file import read_run
 
 MODEL = """
 import asyncio

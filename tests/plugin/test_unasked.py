@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_llmeval.runs.format.run_file import read_run
+from pytest_llmeval.runs.run_file import read_run
 from tests.project import Project
 from tests.servers.openai_server import OpenAIServer, Scripted
 

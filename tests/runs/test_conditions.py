@@ -6,7 +6,7 @@ import pytest
 
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Case, Outcome, Run, Trial
-from pytest_llmeval.runs.conditions import conditions, gated_on, parse_selection, recording
+from pytest_llmeval.runs.reshaping import conditions, gated_on, parse_selection, recording
 from tests.runs.builders import make_run
 
 PATH = "tests/test_a.py"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial
-from pytest_llmeval.runs.format.run_file import read_run, read_run_header, write_run
-from pytest_llmeval.runs.format.run_lines import ModelUse
+from pytest_llmeval.runs.run_file import read_run, read_run_header, write_run
+from pytest_llmeval.runs.run_lines import ModelUse
 
 TESTS = Path(__file__).parents[1]
 GOLDEN = TESTS / "golden" / "run-schema-1.jsonl.gz"

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.runs.lookup.refs import Baseline
-from pytest_llmeval.runs.renaming import idle_renames, renames_to_nothing, under_new_names
+from pytest_llmeval.runs.reshaping import idle_renames, renames_to_nothing, under_new_names
 from tests.runs.builders import make_run
 
 FUNCTION = "tests/test_a.py::test_a"

@@ -12,9 +12,9 @@ from pytest_llmeval.reports.lines import RED, YELLOW, Line, aligned
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.terminal import failure_line, side_line
 from pytest_llmeval.reports.ungated import ungated_lines
-from pytest_llmeval.runs.format.run_lines import RunHeader
 from pytest_llmeval.runs.lookup.best_run import peculiarities
 from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.runs.run_lines import RunHeader
 
 
 def compared_lines(judgement: Judgement, candidate: Baseline) -> Iterator[Line]:

@@ -12,7 +12,6 @@ from typing import Literal
 
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.format.run_lines import FULL_HASH
 from pytest_llmeval.runs.git import (
     GitState,
     ResolvedRef,
@@ -21,6 +20,7 @@ from pytest_llmeval.runs.git import (
     resolve,
     tracked_below,
 )
+from pytest_llmeval.runs.run_lines import FULL_HASH
 from pytest_llmeval.runs.store import ENDING, FoundRun, RunStore
 
 NEAREST = 50

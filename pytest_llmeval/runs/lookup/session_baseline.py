@@ -1,19 +1,25 @@
-"""Find the recorded run that a session is compared with."""
+"""Find the recorded run that a session is compared with, or say why there is none."""
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pytest_llmeval.errors import BaselineNotFound
+from pytest_llmeval.errors import (
+    BaselineError,
+    BaselineNotFound,
+    BaselineUnlike,
+    BaselineUnreadable,
+)
 from pytest_llmeval.records import Outcome, Run, bare_run, too_many_errored
-from pytest_llmeval.runs.git import GitState, lacks_text, short_hash
-from pytest_llmeval.runs.lookup import missing
+from pytest_llmeval.runs.git import GitState, lacks_text, near_names, short_hash
 from pytest_llmeval.runs.lookup.best_run import Search, peculiarities
 from pytest_llmeval.runs.lookup.refs import (
+    NEAREST,
     Baseline,
     How,
     Trail,
@@ -22,16 +28,17 @@ from pytest_llmeval.runs.lookup.refs import (
     resolve_ref,
     trail_of,
 )
-from pytest_llmeval.runs.store import RunStore, new_run_id
+from pytest_llmeval.runs.store import FoundRun, RunStore, first_of, new_run_id
 
+BASELINE_OPTION = "--llm-baseline"
 MARKER = "llm_eval"
-
-Steps = list[tuple[int, str]]  # commits, each with how far it lies behind the wanted one
+DEEPEN = "Fetch the history:  git fetch --unshallow  (in GitHub's actions/checkout: fetch-depth: 0)"
 
 
 def find_baseline(
     reference: str,
     *,
+    option: str = BASELINE_OPTION,
     store: RunStore,
     git: GitState,
     root: str,
@@ -44,6 +51,7 @@ def find_baseline(
     Args:
         reference: names of commits lead to complete, clean runs alone; a run that is named
             otherwise may be of any kind, and the notes say of which.
+        option: for which the run is sought; errors name it.
         store: where runs are kept.
         git: the state at session start.
         root: rootpath relative to git's top level, ``.`` for the same.
@@ -59,49 +67,181 @@ def find_baseline(
         SettingsError: a file that git tracks was named, and not by a path.
     """
     search = Search(store, root=root, selection=selection, models=models, excluding=excluding)
-    named = find_by_name(reference, store=store, git=git, excluding=excluding)
+    lookup = _Lookup(reference, option, store.folder, git, search)
+    try:
+        named = find_by_name(reference, store=store, git=git, excluding=excluding)
+    except BaselineUnreadable as exc:
+        raise BaselineUnreadable(str(exc).replace(BASELINE_OPTION, option)) from exc
     if named is not None:
-        return _as_named(named, search=search, git=git)
+        return lookup.as_named(named)
     if reference == "last":
-        raise missing.no_run(store.folder)
-    found = _recorded(reference, search=search, git=git, store=store)
-    if isinstance(found, str):
-        return _nothing_yet(reference, found, root=root, folder=store.folder)
-    return found
+        what = f"no run is recorded in {_shown(store.folder)}."
+        raise lookup.not_found(what, todo="Record one:  pytest")
+    return lookup.recorded(root=root)
 
 
-def _recorded(reference: str, *, search: Search, git: GitState, store: RunStore) -> Baseline | str:
-    """Find the nearest run that will do; if no eval was there yet, return the nearest commit."""
-    trail, steps = _steps(reference, git=git)
-    found = _along(steps, reference, trail=trail, search=search, git=git)
-    if found is not None:
-        return found
-    if search.unlike is not None:
-        raise missing.unlike(reference, search.unlike)
-    error = missing.nothing_recorded(reference, trail, search=search, git=git, folder=store.folder)
-    nearest = steps[0][1]
-    may_be_first = isinstance(error, BaselineNotFound)  # a shallow clone cannot tell
-    if may_be_first and _has_no_eval(nearest, git=git):
-        return nearest
-    raise error
+@dataclass(frozen=True, slots=True)
+class _Lookup:
+    """A lookup, and its errors, each of which begins with the option as typed.
 
+    Attributes:
+        reference: what the user named.
+        option: for which the run is sought.
+        folder: where runs are kept.
+        git: the state at session start.
+        search: looks for runs of commits.
+    """
 
-def _has_no_eval(commit: str, *, git: GitState) -> bool:
-    return git.top is not None and lacks_text(MARKER, commit=commit, top=git.top)
+    reference: str
+    option: str
+    folder: Path
+    git: GitState
+    search: Search
 
+    def as_named(self, named: Baseline) -> Baseline:
+        """Check a run that was named itself, and note what kind of run it is."""
+        run, head = named.run, self.git.commit
+        unlikeness = self.search.unlikeness(run)
+        if unlikeness is not None:
+            raise self._unlike(f"run {run.id}: {unlikeness}")
+        notes = [*named.notes, *peculiarities(run, trials=len(run.trials))]
+        if run.partial and not run.complete:
+            notes.append(f"partial: {len(run.partial)} test function(s) were not collected in full")
+        notes += _errored_notes(run)
+        if run.commit != head:
+            notes.append(f"recorded for {_worded(run.commit)}, HEAD is {_worded(head)}")
+        return replace(named, notes=tuple(notes))
 
-def _as_named(named: Baseline, *, search: Search, git: GitState) -> Baseline:
-    run = named.run
-    unlikeness = search.unlikeness(run)
-    if unlikeness is not None:
-        raise missing.unlike(named.reference, f"run {run.id}: {unlikeness}")
-    notes = [*named.notes, *peculiarities(run, trials=len(run.trials))]
-    if run.partial and not run.complete:
-        notes.append(f"partial: {len(run.partial)} test function(s) were not collected in full")
-    notes += _errored_notes(run)
-    if run.commit != git.commit:
-        notes.append(f"recorded for {_worded(run.commit)}, HEAD is {_worded(git.commit)}")
-    return replace(named, notes=tuple(notes))
+    def recorded(self, *, root: str) -> Baseline:
+        """Find the nearest run of a commit that will do; an empty one if no eval was there yet."""
+        trail, steps = self._steps()
+        for nearer, (distance, commit) in enumerate(steps):
+            best = self.search.best_at(commit)
+            if best is not None:
+                notes = self._notes(best, nearer=nearer, first=steps[0][1], trail=trail)
+                how = self._way(commit, trail=trail)
+                found = found_as(best, self.reference, how=how, distance=distance)
+                return replace(found, notes=notes)
+        if self.search.unlike is not None:
+            raise self._unlike(self.search.unlike)
+        error = self._nothing_recorded(trail)
+        nearest = steps[0][1]
+        may_be_first = isinstance(error, BaselineNotFound)  # a shallow clone cannot tell
+        top = self.git.top
+        if may_be_first and top is not None and lacks_text(MARKER, commit=nearest, top=top):
+            return _nothing_yet(self.reference, nearest, root=root, folder=self.folder)
+        raise error
+
+    def _steps(self) -> tuple[Trail, Sequence[tuple[int, str]]]:
+        """Find the commits that the name leads to, in the order in which they are looked at.
+
+        Each comes with how far it lies behind the wanted one.
+        """
+        git = self.git
+        ref = resolve_ref(self.reference, git=git)
+        if ref is None or ref.commit != self.reference.lower():  # a full hash needs no repository
+            if git.top is None or git.commit is None:
+                absent = git.absent or "this repository has no commit yet"
+                raise self._leads_nowhere(
+                    "no file and no recorded run has that name, and no git ref can be looked up: "
+                    f"{absent}.",
+                    todo="Name a run file, a run id, a full commit hash, or:  "
+                    f"pytest {self.option}=last",
+                )
+            if ref is None:
+                raise self._unknown(top=git.top)
+        trail = trail_of(ref, seen_from=git.commit, git=git)
+        if trail is None:
+            raise self._unrelated()
+        steps = list(enumerate(trail.commits))
+        if not trail.exact and ref.commit == git.commit and not git.dirty:
+            # A clean tree at the ref's own commit asks what the last commit did to it.
+            steps = [*steps[1:], steps[0]]
+        return trail, steps
+
+    def _notes(self, best: FoundRun, *, nearer: int, first: str, trail: Trail) -> tuple[str, ...]:
+        notes = [*self.search.mentioned(), *best.notes, *_errored_notes(best.run)]
+        if nearer:
+            behind = short_hash(first)
+            notes.append(
+                f"{nearer} nearer commit(s) have no run that will do, {behind} first of all"
+            )
+        if self.git.shallow and not trail.exact:
+            notes.append(
+                "this clone is shallow: the true merge-base may lie where history was cut off"
+            )
+        return tuple(notes)
+
+    def _way(self, commit: str, *, trail: Trail) -> How:
+        if commit == self.git.commit:
+            return "this very commit"
+        if trail.exact:
+            return "commit"
+        return "earlier commit" if trail.commits[0] == self.git.commit else "merge-base"
+
+    def _unknown(self, *, top: Path) -> BaselineError:
+        """Make the error for an unknown name, with the names that are like it."""
+        what = "no file, run id, commit, branch or tag has that name, here or at origin."
+        if self.git.shallow:
+            return self._leads_nowhere(f"{what} This clone is shallow.", todo=DEEPEN)
+        near = near_names(self.reference, top=top)
+        todo = "List them:  git branch --all && git tag"
+        if near:
+            todo = f"Did you mean {' or '.join(near)}?  pytest {self._typed(near[0])}"
+        return self._leads_nowhere(what, todo=todo)
+
+    def _unrelated(self) -> BaselineError:
+        what = "it has no common ancestor with HEAD"
+        if self.git.shallow:
+            return self._leads_nowhere(f"{what} in this shallow clone.", todo=DEEPEN)
+        todo = "Name a commit, a run id or a run file."
+        return self._leads_nowhere(f"{what}: their histories are unrelated.", todo=todo)
+
+    def _unlike(self, what: str) -> BaselineUnlike:
+        """Make the error for a run of another folder or of other tests."""
+        named = self._typed(self.reference)
+        return BaselineUnlike(f"{named}: {what}.\n       Record one that fits:  pytest")
+
+    def _nothing_recorded(self, trail: Trail) -> BaselineError:
+        """Make the error for commits without a suitable run; it says how to record one."""
+        git, wanted, ancestors = self.git, trail.commits[0], len(trail.commits) - 1
+        what = f"no complete run recorded for {self.reference}"
+        if not trail.exact:
+            what += f" (merge-base {short_hash(wanted)})"
+        if ancestors:
+            what += f" nor its {ancestors} nearest ancestor{'s' * (ancestors > 1)}"
+        what = "\n       ".join([f"{what} in {_shown(self.folder)}.", *self.search.mentioned()])
+        if git.shallow and not trail.exact and ancestors < NEAREST:
+            return self._leads_nowhere(f"{what} This clone is shallow.", todo=DEEPEN)
+        target = trail.branch or f"--detach {short_hash(wanted)}"
+        steps = [
+            *(["git stash"] if git.dirty else []),
+            *([] if wanted == git.commit else [f"git switch {target}"]),
+            "pytest",
+        ]
+        first = _to_be_seen(self.search.unseen, git=git)
+        return self.not_found(what, todo=f"{first}Record one:  {' && '.join(steps)}")
+
+    def not_found(self, what: str, *, todo: str) -> BaselineNotFound:
+        """Make the error for a run that somebody has to record first."""
+        named = self._typed(self.reference)
+        ungated = "or, where that records no eval, run ungated:  add --llm-on-missing=warn"
+        return BaselineNotFound(
+            f"{named}: {what}\n       {todo}      {ungated}",
+            line=f"{named}: {' '.join(f'{what} {todo}'.split())}",
+        )
+
+    def _leads_nowhere(self, what: str, *, todo: str) -> BaselineError:
+        """Make the error for a name that leads to no commit.
+
+        Not ``BaselineNotFound``: ``--llm-on-missing=warn`` is for a first run without a
+        baseline. It must not let a mistyped name or a cut-off history pass ungated.
+        """
+        return BaselineError(f"{self._typed(self.reference)}: {what}\n       {todo}")
+
+    def _typed(self, reference: str) -> str:
+        typed = reference if reference.isprintable() else ascii(reference)
+        return f"{self.option}={shlex.quote(typed)}"
 
 
 def _errored_notes(run: Run) -> list[str]:
@@ -119,55 +259,29 @@ def _worded(commit: str | None) -> str:
     return "no commit" if commit is None else f"commit {short_hash(commit)}"
 
 
-def _steps(reference: str, *, git: GitState) -> tuple[Trail, Steps]:
-    """Find the commits that a name leads to, and in which order they are looked at."""
-    ref = resolve_ref(reference, git=git)
-    if ref is None or ref.commit != reference.lower():  # no full hash, which needs no repository
-        if git.top is None or git.commit is None:
-            raise missing.no_repository(reference, git=git)
-        if ref is None:
-            raise missing.unknown(reference, top=git.top, shallow=git.shallow)
-    trail = trail_of(ref, seen_from=git.commit, git=git)
-    if trail is None:
-        raise missing.unrelated(reference, shallow=git.shallow)
-    steps = list(enumerate(trail.commits))
-    if not trail.exact and ref.commit == git.commit and not git.dirty:
-        # A clean tree at the ref's own commit asks what the last commit did to it.
-        steps = [*steps[1:], steps[0]]
-    return trail, steps
-
-
-def _along(
-    steps: Steps, reference: str, *, trail: Trail, search: Search, git: GitState
-) -> Baseline | None:
-    for nearer, (distance, commit) in enumerate(steps):
-        best = search.best_at(commit)
-        if best is None:
-            continue
-        notes = [*search.mentioned(), *best.notes, *_errored_notes(best.run)]
-        if nearer:
-            first = short_hash(steps[0][1])
-            notes += [f"{nearer} nearer commit(s) have no run that will do, {first} first of all"]
-        if git.shallow and not trail.exact:
-            notes += [
-                "this clone is shallow: the true merge-base may lie where history was cut off"
-            ]
-        how = _way(commit, trail=trail, git=git)
-        return replace(found_as(best, reference, how=how, distance=distance), notes=tuple(notes))
-    return None
-
-
-def _way(commit: str, *, trail: Trail, git: GitState) -> How:
-    if commit == git.commit:
-        return "this very commit"
-    if trail.exact:
-        return "commit"
-    return "earlier commit" if trail.commits[0] == git.commit else "merge-base"
-
-
 def _nothing_yet(reference: str, commit: str, *, root: str, folder: Path) -> Baseline:
     now = datetime.now(UTC)
     created = now.isoformat(timespec="seconds")
     run = bare_run(new_run_id(now), created=created, commit=commit, root=root)
     note = f"nothing to compare with yet: {short_hash(commit)} has no eval and no run"
     return Baseline(run=run, path=folder, reference=reference, how="nothing yet", notes=(note,))
+
+
+def _to_be_seen(unseen: Sequence[str], *, git: GitState) -> str:
+    """List what to do before recording, so that the new run is not passed over likewise."""
+    hidden = [name for name in dict.fromkeys(unseen) if name in git.hidden]
+    untracked = [name for name in dict.fromkeys(unseen) if name not in git.hidden]
+    steps = []
+    if untracked:
+        steps.append(f"git add {first_of(untracked)} and commit, or name it in .gitignore")
+    if hidden:
+        names = first_of(hidden)
+        steps.append(f"git update-index --no-assume-unchanged, or --no-skip-worktree, {names}")
+    return "".join(f"First:  {step}\n       " for step in steps)
+
+
+def _shown(folder: Path) -> str:
+    try:
+        return str(folder.relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return str(folder)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.format.run_file import read_run
+from pytest_llmeval.runs.run_file import read_run
 
 MODEL = """
 import time

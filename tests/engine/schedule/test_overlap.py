@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.runs.format.run_file import read_run
+from pytest_llmeval.runs.run_file import read_run
 
 MODEL = """
 import threading

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from pytest_llmeval.records import Outcome
-from pytest_llmeval.runs.format.run_file import read_run
+from pytest_llmeval.runs.run_file import read_run
 from tests.project import Project
 
 MODEL = """

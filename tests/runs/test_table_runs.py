@@ -7,8 +7,7 @@ import pytest
 
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Outcome
-from pytest_llmeval.runs.score_tables.reader import ScoreTable
-from pytest_llmeval.runs.score_tables.table_runs import runs_of
+from pytest_llmeval.runs.score_table import ScoreTable, runs_of
 
 
 def table(scores: dict[str | None, Any], **changes: Any) -> ScoreTable:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from pytest_llmeval.errors import BaselineUnreadable
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.format import run_file as run_files
-from pytest_llmeval.runs.format.run_file import read_run, read_run_header, write_run
+from pytest_llmeval.runs import run_file as run_files
+from pytest_llmeval.runs.run_file import read_run, read_run_header, write_run
 from tests.runs.builders import lines_of, make_call, make_run, make_trials, write_lines
 from tests.runs.strategies import runs
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
 from pytest_llmeval.records import Call, Outcome, Parameter, Run, Trial
-from pytest_llmeval.runs.format.json_lines import (
+from pytest_llmeval.runs.json_lines import (
     Line,
     Malformed,
     as_count,

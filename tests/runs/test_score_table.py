@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.errors import TableError
-from pytest_llmeval.runs.format.run_file import write_run
-from pytest_llmeval.runs.score_tables.reader import ScoreTable, read_table, table_named
+from pytest_llmeval.runs.run_file import write_run
+from pytest_llmeval.runs.score_table import ScoreTable, read_table, table_named
 from tests.runs.builders import make_run
 
 ROWS = "case_id,repeat,score\nPeru,0,1\nPeru,1,0\nChad,0,0.5\n"

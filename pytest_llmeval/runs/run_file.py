@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pytest_llmeval.errors import BaselineUnreadable
 from pytest_llmeval.records import Run, Trial
-from pytest_llmeval.runs.format.json_lines import (
+from pytest_llmeval.runs.json_lines import (
     Line,
     Malformed,
     as_count,
@@ -27,7 +27,7 @@ from pytest_llmeval.runs.format.json_lines import (
     parse_line,
     table,
 )
-from pytest_llmeval.runs.format.run_lines import (
+from pytest_llmeval.runs.run_lines import (
     SCHEMA,
     NewerSchema,
     RunHeader,

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from pytest_llmeval.runs.format.run_lines import parameters_digest
+from pytest_llmeval.runs.run_lines import parameters_digest
 
 
 def test_the_digest_is_that_of_canonical_json():

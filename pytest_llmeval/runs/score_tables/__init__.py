@@ -1,1 +1,0 @@
-"""Score tables of other harnesses, read as runs."""
