@@ -1,8 +1,8 @@
 """diskcache, made safe and quick: bytes by name, nothing unpickled, one sync for many threads.
 
 Anybody who can write into the cache directory can plant rows and files. diskcache alone would
-unpickle them (CVE-2025-69872), or read and delete any file that a row names. ``BytesDisk``
-refuses such rows, ``open_cache`` refuses such files.
+unpickle them (CVE-2025-69872), or read and delete any file that a row names. ``RefusingDisk``
+keeps it from every row, ``open_cache`` refuses such files.
 
 This is the only module that imports diskcache; an idle session never loads it.
 """
@@ -15,8 +15,9 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -37,7 +38,6 @@ from pytest_llmeval.cache.queries import (
     StoredRow,
     Value,
     all_pages,
-    checked_value,
     find_rows,
     harden,
     read_page,
@@ -61,46 +61,25 @@ SETTINGS: dict[str, Any] = {
     "sqlite_mmap_size": 0,  # a mapped file that is cut short kills the process (SIGBUS)
 }
 INSERT = "INSERT INTO Cache(key, raw, store_time, access_time, size, mode, filename, value) VALUES "
-ONE = f"(?, 1, ?, ?, 0, {MODE_RAW}, NULL, ?)"
+ROW = f"(?, 1, ?, ?, 0, {MODE_RAW}, NULL, ?)"
+INSERT_IF_NEW = INSERT.replace("INTO", "OR IGNORE INTO") + ROW
 DELETE = "DELETE FROM Cache WHERE key = ? AND raw = 1"
 RENAME = "UPDATE Cache SET key = ?2 WHERE key = ?1 AND raw = 1"
 SUPER_JOURNAL_END = bytes.fromhex("d9d505f920a163d7")
 
 
-class BytesDisk(Disk):  # type: ignore[misc]  # diskcache has no types
-    """Names are text and values are bytes, both in the database; all else is refused.
+class RefusingDisk(Disk):  # type: ignore[misc]  # diskcache has no types
+    """Let diskcache itself read no row and remove no file: rows are read by ``queries`` alone."""
 
-    What is written needs no check: diskcache keeps such names and values as they are.
-    """
-
-    def get(self, key: object, raw: object) -> str:
-        """Read a name from the database.
-
-        Raises:
-            RowRefused: it is pickled, or no text.
-        """
-        if not raw or type(key) is not str:
-            raise RowRefused("its name is pickled or no text")
-        return key
-
-    def fetch(self, mode: object, filename: object, value: object, read: object) -> bytes:
-        """Read a value from the database.
-
-        Raises:
-            RowRefused: it is pickled, lies in a file, or is not bytes.
-        """
-        found = checked_value(mode, filename, value)
-        if isinstance(found, RowRefused):
-            raise found
-        return found
-
-    def remove(self, file_path: object) -> NoReturn:
-        """Refuse to remove a file: we never made one.
+    def get(self, *_row: object) -> NoReturn:
+        """Refuse a row.
 
         Raises:
             RowRefused: always.
         """
-        raise RowRefused("it points to a file, which was left alone")
+        raise RowRefused("diskcache would unpickle it, or follow it to a file")
+
+    fetch = remove = get
 
 
 class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
@@ -115,7 +94,7 @@ class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
         self._database = directory / DBNAME
         self._connection: sqlite3.Connection | None = None
         try:
-            super().__init__(directory, timeout=TIMEOUT, disk=BytesDisk, **SETTINGS)
+            super().__init__(directory, timeout=TIMEOUT, disk=RefusingDisk, **SETTINGS)
         except BaseException:
             self.close()
             raise
@@ -133,42 +112,30 @@ class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
                     self.reset(name, value, update=False)
         return self._connection
 
-    def add_all(self, rows: Sequence[NewRow]) -> list[bool | RowRefused]:
+    def add_all(self, rows: Sequence[NewRow]) -> list[bool]:
         """Write rows in one transaction, each unless its name is taken.
 
-        If all are new, one statement does it. diskcache's own ``add`` takes five, and each is a
-        turn of the interpreter's lock: beside 64 trials in flight they held every reply back by
-        30 ms.
+        If all are new, one statement does it. Each statement is a turn of the interpreter's lock:
+        beside 64 trials in flight, the five of diskcache's ``add`` held every reply back by 30 ms.
 
         Returns:
-            For each row whether it was written, or why it was refused.
+            For each row whether it was written.
 
         Raises:
             sqlite3.DatabaseError, Timeout: none was written.
         """
-        now = time.time()
-        columns: list[object] = []
-        for name, value in rows:
-            columns += name, now, now, value
+        columns = list(_columns(rows))
         try:
-            self._con.execute(INSERT + ", ".join([ONE] * len(rows)), columns)
+            statement = INSERT + ", ".join([ROW] * len(rows))
+            self._con.execute(statement, list(chain.from_iterable(columns)))
         except sqlite3.IntegrityError:  # one of them has a row already, say
-            return self._add_one_by_one(rows)
+            with self.transact():
+                return [self._con.execute(INSERT_IF_NEW, row).rowcount == 1 for row in columns]
         except sqlite3.OperationalError as exc:
             if exc.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
                 raise Timeout from exc  # as diskcache calls it
             raise
         return [True] * len(rows)
-
-    def _add_one_by_one(self, rows: Sequence[NewRow]) -> list[bool | RowRefused]:
-        outcomes: list[bool | RowRefused] = []
-        with self.transact():
-            for name, value in rows:
-                try:
-                    outcomes.append(bool(self.add(name, value)))
-                except RowRefused as exc:
-                    outcomes.append(exc)
-        return outcomes
 
     def find(self, *names: str) -> list[Value | None]:
         """Read the values of rows; see ``find_rows``."""
@@ -185,8 +152,7 @@ class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
             self._con.executemany(DELETE, [(name,) for name in change.removed])
             # In this order: what is renamed takes a name that was just removed, or renamed.
             self._con.executemany(RENAME, change.renamed)
-            for name, value in change.added:
-                self.add(name, value)
+            self._con.executemany(INSERT_IF_NEW, _columns(change.added))
         return change
 
     def delete_all(self) -> None:
@@ -205,6 +171,11 @@ class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+
+def _columns(rows: Iterable[NewRow]) -> Iterator[tuple[object, ...]]:
+    now = time.time()
+    return ((name, now, now, value) for name, value in rows)
 
 
 def open_cache(directory: Path) -> SharedCache:

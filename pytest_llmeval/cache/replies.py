@@ -265,15 +265,11 @@ class Replies:
         generation = 0
         while True:
             row_name = f"{name}/{generation}"
-            try:
-                if store.add(row_name, value, beside=beside):
-                    # A lookup ends at the first generation that is missing.
-                    if not generation or store.find(f"{name}/{generation - 1}") != [None]:
-                        return None
-                    generation = 0  # all was cleared since the generation before was seen
-                    continue
-            except RowRefused:
-                generation += 1
+            if store.add(row_name, value, beside=beside):
+                # A lookup ends at the first generation that is missing.
+                if not generation or store.find(f"{name}/{generation - 1}") != [None]:
+                    return None
+                generation = 0  # all was cleared since the generation before was seen
                 continue
             (found,) = store.find(row_name)
             if found is None:  # the cache was set aside meanwhile: leave no gap in the new one

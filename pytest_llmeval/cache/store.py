@@ -115,12 +115,11 @@ class Store:
             Whether it was written.
 
         Raises:
-            RowRefused: a row of this name is not one that we wrote.
             CacheUnusable: the database cannot be written.
         """
         return self._commits.add(name, value, beside=beside)
 
-    def _write(self, rows: Sequence[NewRow]) -> Sequence[bool | Exception]:
+    def _write(self, rows: Sequence[NewRow]) -> Sequence[bool]:
         return self._attempt(lambda cache: cache.add_all(rows))
 
     def rows(self, pattern: str = "*") -> Iterator[StoredRow]:

@@ -29,7 +29,7 @@ def folder(home: Path) -> Path:
 @pytest.fixture
 def cache(folder: Path) -> Iterator[SharedCache]:
     cache = open_cache(folder)
-    cache.add("name", b"value")
+    cache.add_all([("name", b"value")])
     yield cache
     cache.close()
 

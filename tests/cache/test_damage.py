@@ -243,15 +243,15 @@ def test_a_cache_that_vanishes_between_lookup_and_store_leaves_no_gap(
 def test_a_cache_that_vanishes_while_a_generation_is_sought_leaves_no_gap(
     database: Path, make_replies: Make, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add = disk.SharedCache.add
+    add_all = disk.SharedCache.add_all
 
-    def add_and_vanish(self: disk.SharedCache, name: str, value: bytes) -> bool:
-        is_new = bool(add(self, name, value))
-        if not is_new:
+    def add_and_vanish(self: disk.SharedCache, rows: list[tuple[str, bytes]]) -> list[bool]:
+        are_new = add_all(self, rows)
+        if not all(are_new):
             shutil.rmtree(home)
-        return is_new
+        return are_new
 
-    monkeypatch.setattr(disk.SharedCache, "add", add_and_vanish)
+    monkeypatch.setattr(disk.SharedCache, "add_all", add_and_vanish)
     paid = answered(make_replies("refresh", session="s2"), KEY, SLOT, says("anew"))
     assert answered(make_replies("replay"), KEY, SLOT, never).draw == paid.draw
 

@@ -36,7 +36,7 @@ def test_a_row_is_found_as_soon_as_it_is_committed(
 ) -> None:
     assert readers.find("other") == [None]
     with cache.transact():
-        cache.add("other", b"new")
+        cache.add_all([("other", b"new")])
         assert readers.find("other") == [None]
         assert readers.find("name") == [b"value"]
     assert readers.find("other") == [b"new"]
@@ -48,8 +48,8 @@ def test_what_is_found_is_what_cannot_be_added(
 ) -> None:
     sql("UPDATE Cache SET expire_time = ?", time.time() + seconds)
     (found,) = readers.find("name")
-    assert found == cache.get("name")
-    assert cache.add("name", b"again") is (found is None)
+    assert [found] == cache.find("name") == [b"value"]
+    assert cache.add_all([("name", b"again")]) == [False]
 
 
 def test_readers_change_nothing_and_are_wary(readers: ReadConnections) -> None:
@@ -103,7 +103,7 @@ def test_a_read_only_cache_takes_no_row(cache: SharedCache, folder: Path) -> Non
 
 def test_a_path_with_a_question_mark_can_be_read(tmp_path: Path) -> None:
     cache = open_cache(tmp_path / "a?b#c%20")
-    cache.add("name", b"value")
+    cache.add_all([("name", b"value")])
     cache.close()
     assert ReadOnlyCache(tmp_path / "a?b#c%20" / "cache.db").find("name") == [b"value"]
 
