@@ -20,17 +20,18 @@ import numpy as np
 from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.records import PASS_METRIC, Call, Case, Outcome, Run, Slot, Trial
 from pytest_llmeval.settings import GateRules
+from pytest_llmeval.stats.methods import TESTS
 from pytest_llmeval.stats.multiplicity import holm
-from pytest_llmeval.stats.planning.selfcheck import self_check
-from pytest_llmeval.stats.planning.suite_size import (
+from pytest_llmeval.stats.sample import CaseScores, Sample
+from pytest_llmeval.stats.selfcheck import self_check
+from pytest_llmeval.stats.suite_size import (
     Design,
     Plan,
     assumed_components,
     fallen,
     plan,
 )
-from pytest_llmeval.stats.significance.methods import TESTS
-from pytest_llmeval.stats.significance.sample import CaseScores, Sample
+from pytest_llmeval.stats.t_tests import paired_test
 
 ROUNDS = 5
 METRICS = 5
@@ -106,7 +107,7 @@ def a_call(key: str, *, trial: int, draw: str) -> Call:
 def compare_all(metrics: Sequence[Sequence[CaseScores]]) -> tuple[float, ...]:
     for cases in metrics:
         exact(cases)
-    return holm([TESTS["paired-t"].run(Sample(cases=cases)).tails.worse for cases in metrics])
+    return holm([paired_test(Sample(cases=cases).differences).tails.worse for cases in metrics])
 
 
 def exact(cases: Sequence[CaseScores]) -> float:

@@ -21,7 +21,7 @@ from scipy.special import stdtr
 
 from pytest_llmeval.cli import main
 from pytest_llmeval.runs.score_table import read_table
-from pytest_llmeval.stats.significance.paired import paired_test
+from pytest_llmeval.stats.t_tests import paired_test
 from tests.project import Project, made_once
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -22,8 +22,8 @@ from pytest_llmeval.session import pricing
 from pytest_llmeval.settings import GateRules
 
 if TYPE_CHECKING:
-    from pytest_llmeval.stats.planning.suite_size import Components
-    from pytest_llmeval.stats.significance.sample import CaseScores
+    from pytest_llmeval.stats.sample import CaseScores
+    from pytest_llmeval.stats.suite_size import Components
 
 # by function and metric
 ChangedCases = Mapping[tuple[str, str], "tuple[CaseScores, ...]"]
@@ -117,7 +117,7 @@ def _runs(reference: str | None, *, like: str | None, home: Path) -> tuple[Run, 
 
 
 def _assumed(rates: list[float], wanted: _Wanted) -> list[str]:
-    from pytest_llmeval.stats.planning.suite_size import Design, assumed_components, fallen, plan
+    from pytest_llmeval.stats.suite_size import Design, assumed_components, fallen, plan
 
     mean = sum(rates) / len(rates)
     _check_drop(wanted.drop, mean)
@@ -135,7 +135,7 @@ def _assumed(rates: list[float], wanted: _Wanted) -> list[str]:
 
 
 def _recorded(function: FunctionScores, wanted: _Wanted, acted: ChangedCases | None) -> list[str]:
-    from pytest_llmeval.stats.planning.suite_size import Design, plan
+    from pytest_llmeval.stats.suite_size import Design, plan
 
     name, log = name_of(function), function.compares_ratios
     drop = math.log1p(wanted.drop) if log else wanted.drop
@@ -171,7 +171,7 @@ def _components(
     function: FunctionScores, drop: float, acted: ChangedCases | None
 ) -> Components | str:
     """Estimate the variance of the scores; return a text that says why, if that is impossible."""
-    from pytest_llmeval.stats.planning.suite_size import estimated_components, recorded_components
+    from pytest_llmeval.stats.suite_size import estimated_components, recorded_components
 
     if not function.samples:
         return "no trial has a score"

@@ -132,7 +132,7 @@ def selfcheck_command(
     the level says, or if the repeats drift. RUN is what compare takes for B.
     """
     from pytest_llmeval.gate.compare import compare_halves
-    from pytest_llmeval.stats.planning.selfcheck import self_check
+    from pytest_llmeval.stats.selfcheck import self_check
 
     run = find_run(reference, home=home_of(directory)).run
     cost_of = pricing({})

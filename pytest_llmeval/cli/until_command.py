@@ -19,7 +19,7 @@ from pytest_llmeval.reports.commands import until
 from pytest_llmeval.runs.store import RunStore
 
 if TYPE_CHECKING:
-    from pytest_llmeval.stats.planning.expected import ExpectedMean
+    from pytest_llmeval.stats.expected import ExpectedMean
 
 FIRST = 3
 RECORDED = (0, 1)  # what pytest exits with after a run: all passed, or some failed
@@ -123,7 +123,7 @@ def _run_to_its_end(command: Sequence[str]) -> tuple[int, str]:
 def _expected(
     run: Run, *, name: str | None, confidence: float
 ) -> Iterator[tuple[FunctionScores, ExpectedMean | None]]:
-    from pytest_llmeval.stats.planning.expected import expect_mean
+    from pytest_llmeval.stats.expected import expect_mean
 
     functions = chosen(scores_of(run), name, run=run.id)
     of_scores = [function for function in functions if not function.compares_ratios]
@@ -143,7 +143,7 @@ def _is_narrow(expected: ExpectedMean | None, width: float) -> bool:
 
 def _next(repeats: int, wider: Sequence[ExpectedMean | None], *, width: float, most: int) -> int:
     """Choose the next number of repeats: the predicted one, but at most twice as many."""
-    from pytest_llmeval.stats.planning.expected import repeats_for_width
+    from pytest_llmeval.stats.expected import repeats_for_width
 
     needed = max(
         repeats_for_width(expected, width=width, limit=most) or most

@@ -36,7 +36,7 @@ from pytest_llmeval.gate.significance import Significance
 from pytest_llmeval.ranges import AnyTest
 from pytest_llmeval.records import MEASURED_METRICS, Run, filters_of
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.significance.sample import CaseScores
+from pytest_llmeval.stats.sample import CaseScores
 
 Entry = FunctionComparison | tuple[Pairing, Significance]
 

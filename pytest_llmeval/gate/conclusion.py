@@ -40,9 +40,8 @@ from pytest_llmeval.gate.significance import (
     tied_repeats,
 )
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.planning.detection import fewest
-from pytest_llmeval.stats.planning.sensitivity import Sensitivity
-from pytest_llmeval.stats.significance.paired import FEWEST_UNITS_FOR_T, paired_test
+from pytest_llmeval.stats.detection import Sensitivity, fewest
+from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T, paired_test
 
 # independent units, repeats or wordings are lacking, which neither remedy adds
 WITHOUT_REMEDY: tuple[Method, ...] = ("sign-flip", "crossed", "whole-repeats")

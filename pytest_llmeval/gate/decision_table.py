@@ -21,11 +21,11 @@ from pytest_llmeval.records import (
     too_many_errored,
 )
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.planning.detection import chance_of_so_few
-from pytest_llmeval.stats.significance.methods import TESTS
-from pytest_llmeval.stats.significance.paired import FEWEST_UNITS_FOR_T
-from pytest_llmeval.stats.significance.repeats import fewest_repeats
-from pytest_llmeval.stats.significance.sample import CaseScores
+from pytest_llmeval.stats.detection import chance_of_so_few
+from pytest_llmeval.stats.methods import TESTS
+from pytest_llmeval.stats.repeats import fewest_repeats
+from pytest_llmeval.stats.sample import CaseScores
+from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
 # shares of trials and cases that may be lost before nothing can be said any more
 MOST_SKIPPED = 0.05
@@ -196,11 +196,8 @@ def _so_few_misses_exclude_target(pairing: Pairing, *, rules: GateRules) -> bool
     cases = pairing.samples
     missed = math.fsum(case.baseline.count(0.0) / len(case.baseline) for case in cases) / len(cases)
     current = [score for case in cases for score in case.current]
-    chance = chance_of_so_few(
-        current.count(0.0),
-        trials=len(current),
-        rate=min(1.0, missed + rules.target / pairing.share),
-    )
+    rate = min(1.0, missed + rules.target / pairing.share)
+    chance = chance_of_so_few(current.count(0.0), trials=len(current), rate=rate)
     return chance <= rules.alpha
 
 

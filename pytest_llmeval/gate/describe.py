@@ -25,6 +25,7 @@ from pytest_llmeval.gate.scoring import (
     sides_of,
 )
 from pytest_llmeval.records import OWN_DIRECTIONS, Run
+from pytest_llmeval.stats.expected import expect_mean
 from pytest_llmeval.stats.intervals import (
     MeanInterval,
     mean_interval,
@@ -33,8 +34,7 @@ from pytest_llmeval.stats.intervals import (
     within_share,
 )
 from pytest_llmeval.stats.multiplicity import holm
-from pytest_llmeval.stats.planning.expected import expect_mean
-from pytest_llmeval.stats.significance.repeats import DRIFT_LEVEL
+from pytest_llmeval.stats.repeats import DRIFT_LEVEL
 
 MOST_WORST = 5
 

@@ -23,9 +23,9 @@ from pytest_llmeval.gate.scoring import FunctionScores, Scale, Scored, Side, Tri
 from pytest_llmeval.ranges import AnyTest
 from pytest_llmeval.records import SECONDS_METRIC, Better, Case, Outcome, Trial
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.significance.paired import UnitMean, negligible, unit_mean
-from pytest_llmeval.stats.significance.repeats import totals_of_repeats
-from pytest_llmeval.stats.significance.sample import CaseScores
+from pytest_llmeval.stats.repeats import totals_of_repeats
+from pytest_llmeval.stats.sample import CaseScores
+from pytest_llmeval.stats.t_tests import UnitMean, negligible, unit_mean
 
 
 class Pairing:

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Method
 from pytest_llmeval.gate.significance import Significance
-from pytest_llmeval.stats.planning.detection import PlannedTest, expected_rates
-from pytest_llmeval.stats.planning.sensitivity import Sensitivity, dof_of_t
-from pytest_llmeval.stats.significance.exact import least_p_of_splits, least_within_case_p
+from pytest_llmeval.stats.detection import PlannedTest, Sensitivity, dof_of_t, expected_rates
+from pytest_llmeval.stats.exact import least_p_of_splits, least_within_case_p
 
 FloatArray = NDArray[np.float64]
 

@@ -13,22 +13,22 @@ from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Interval, Method
 from pytest_llmeval.ranges import MARGIN_TESTS, FixedTest
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.significance.crossed import FEWEST_WORDINGS, crossed_test
-from pytest_llmeval.stats.significance.exact import (
+from pytest_llmeval.stats.exact import (
     exact_within_case,
     least_p_of_splits,
     sign_flip,
 )
-from pytest_llmeval.stats.significance.methods import TESTS
-from pytest_llmeval.stats.significance.paired import (
+from pytest_llmeval.stats.methods import TESTS
+from pytest_llmeval.stats.repeats import error_of_totals
+from pytest_llmeval.stats.sample import CaseScores, Sample, SignificanceResult, Tails, are_binary
+from pytest_llmeval.stats.t_tests import (
     FEWEST_UNITS_FOR_T,
+    FEWEST_WORDINGS,
+    crossed_test,
     negligible,
     paired_test,
     unit_sums,
 )
-from pytest_llmeval.stats.significance.repeats import error_of_totals
-from pytest_llmeval.stats.significance.sample import CaseScores, Sample, are_binary
-from pytest_llmeval.stats.significance.tails import SignificanceResult, Tails
 
 FEWEST_TOPICS = 2
 # of scores that are no hits and misses, just for show: 9999 shuffles of a case take .2 ms

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from numpy.typing import ArrayLike
 from scipy import special
 
-from pytest_llmeval.stats.significance.paired import unit_mean
-from pytest_llmeval.stats.significance.tails import student_interval
+from pytest_llmeval.stats.t_tests import student_interval, unit_mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,8 @@ from click.testing import CliRunner, Result
 
 from pytest_llmeval.cli import main
 from pytest_llmeval.records import Run, Trial
-from pytest_llmeval.stats.planning.suite_size import (
+from pytest_llmeval.stats.sample import CaseScores
+from pytest_llmeval.stats.suite_size import (
     Design,
     assumed_components,
     cases_needed,
@@ -25,7 +26,6 @@ from pytest_llmeval.stats.planning.suite_size import (
     recorded_components,
     smallest_drop,
 )
-from pytest_llmeval.stats.significance.sample import CaseScores
 from tests.cli.recording import record
 from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from pytest_llmeval.cli import main
 from pytest_llmeval.cli.until_command import _next
-from pytest_llmeval.stats.planning.expected import expect_mean
+from pytest_llmeval.stats.expected import expect_mean
 from tests.project import Project
 
 ROOT = Path(__file__).parents[2]

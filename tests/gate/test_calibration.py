@@ -15,7 +15,7 @@ import pytest
 
 from pytest_llmeval.gate import conclusion
 from pytest_llmeval.gate.results import Comparison, Evidence, Verdict
-from pytest_llmeval.stats.planning.suite_size import Design, assumed_components, power_of
+from pytest_llmeval.stats.suite_size import Design, assumed_components, power_of
 from tests.gate.builders import compared, scored_runs
 from tests.gate.layouts import (
     Mix,

@@ -7,11 +7,11 @@ from typing import get_args
 import pytest
 
 from pytest_llmeval.gate.results import Verdict
-from pytest_llmeval.ranges import AnyTest, FixedTest, GateTest
+from pytest_llmeval.ranges import MARGIN_TESTS, AnyTest, FixedTest, GateTest
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.significance.methods import TESTS
-from pytest_llmeval.stats.significance.sample import CaseScores, Sample
+from pytest_llmeval.stats.methods import TESTS
+from pytest_llmeval.stats.sample import CaseScores, Sample
 from tests.gate.builders import compared, runs, scored_runs
 
 FELL = [("p", "m")] * 8 + [("m", "p")] + [("p", "p")] * 6
@@ -20,12 +20,6 @@ SPREAD = [0.2, 0.1, 0.15, 0.3, 0.25, 0.05, 0.12, 0.22]
 
 def rules(test: GateTest) -> GateRules:
     return GateRules(test=test)
-
-
-def test_exactly_the_tests_that_are_valid_for_a_gate_can_be_chosen() -> None:
-    assert set(get_args(GateTest)) == {
-        name for name, method in TESTS.items() if method.for_gate == "yes"
-    }
 
 
 @pytest.mark.parametrize("test", ["sign-flip", "mcnemar", "mcnemar-exact", "mcnemar-mid-p"])
@@ -59,6 +53,28 @@ def test_a_ratio_can_be_chosen_for_scores_above_0() -> None:
     assert 0.8 < found.evidence.ratio < 0.87
     assert found.effect.difference is not None
     assert found.effect.difference < 0
+
+
+@pytest.mark.parametrize("scale", [0.1, 50])
+def test_scale_changes_no_p_of_a_ratio(scale: float) -> None:
+    current = [[0.9 * one, 0.8 * one] for one in SPREAD[::-1]]
+    plain = compared(*scored_runs([[one] for one in SPREAD], current), rules("log-ratio"))
+    scaled = [[scale * score for score in one] for one in current]
+    found = compared(*scored_runs([[scale * one] for one in SPREAD], scaled), rules("log-ratio"))
+    assert found.evidence.p == pytest.approx(plain.evidence.p, rel=1e-6)
+
+
+def test_a_ratio_without_spread_has_no_interval() -> None:
+    found = compared(*scored_runs([[2.0, 2.0]] * 7, [[1.0, 1.0]] * 7), rules("log-ratio"))
+    assert (found.evidence.statistic, found.evidence.interval) == (None, None)
+    assert found.evidence.p == 0.5**7
+
+
+def test_a_ratio_does_not_take_unlike_repeats_for_a_change() -> None:
+    # the mean of more skewed draws is no better a guess of the same thing
+    baseline, current = [[1.0, 4.0] * 3, [2.0, 9.0] * 3] * 4, [[1.0, 4.0], [2.0, 9.0]] * 4
+    found = compared(*scored_runs(baseline, current), rules("log-ratio"))
+    assert (found.effect.difference, found.evidence.p_improved) == (0.0, 1.0)
 
 
 def test_a_ratio_of_a_score_of_0_is_refused() -> None:
@@ -157,7 +173,7 @@ def test_a_test_of_these_cases_is_run_at_any_number_of_them(test: FixedTest, cas
 
 
 def test_every_test_can_be_chosen_by_hand() -> None:
-    assert set(get_args(AnyTest)) == set(TESTS)
+    assert set(get_args(AnyTest)) == {*MARGIN_TESTS, *TESTS}
 
 
 def test_a_single_case_of_many_trials_is_a_table_of_hits() -> None:

@@ -8,8 +8,8 @@ from scipy import stats
 from pytest_llmeval.gate.describe import describe
 from pytest_llmeval.gate.results import FunctionDescription
 from pytest_llmeval.records import Call
+from pytest_llmeval.stats.expected import expect_mean
 from pytest_llmeval.stats.intervals import wilson_interval
-from pytest_llmeval.stats.planning.expected import expect_mean
 from tests.gate.builders import CallsOfTrial, CaseAndTrials, a_call, a_case, a_run
 
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.planning.detection import detectable_shift
+from pytest_llmeval.stats.detection import detectable_shift
 from tests.gate.builders import a_case, a_run, compared, joined, runs, scored_runs
 from tests.gate.worked import SPREAD, among, by_formula
 

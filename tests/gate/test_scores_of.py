@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pytest_llmeval.gate.compare import changed_cases
 from pytest_llmeval.gate.scoring import FunctionScores, scores_of
-from pytest_llmeval.stats.significance.sample import CaseScores
+from pytest_llmeval.stats.sample import CaseScores
 from tests.gate.builders import CallsOfTrial, CaseAndTrials, a_call, a_case, a_run
 
 

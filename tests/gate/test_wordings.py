@@ -11,8 +11,8 @@ from pytest_llmeval.gate.results import FunctionComparison, Verdict
 from pytest_llmeval.ranges import GateTest
 from pytest_llmeval.records import Run
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.planning.detection import detectable_shift
-from pytest_llmeval.stats.significance.crossed import crossed_test
+from pytest_llmeval.stats.detection import detectable_shift
+from pytest_llmeval.stats.t_tests import crossed_test
 from tests.gate.builders import CaseAndTrials, a_case, a_run, compared
 
 TOPICS, WORDINGS = 8, 4

@@ -10,7 +10,7 @@ from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.records import Run
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.planning.detection import PlannedTest, smallest_pass_drop
+from pytest_llmeval.stats.detection import PlannedTest, smallest_pass_drop
 from tests.gate.builders import a_case, a_run, joined, scored_runs
 
 # six cases with a spread that a t-test can work with

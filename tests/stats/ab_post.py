@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from pytest_llmeval.stats.significance.paired import paired_test
-from pytest_llmeval.stats.significance.tables import Table, chi_square_root
+from pytest_llmeval.stats.methods import Table, chi_square_root
+from pytest_llmeval.stats.t_tests import paired_test
 from tests.stats.reference import two_sided
 
 FloatArray = NDArray[np.float64]

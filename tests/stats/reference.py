@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pytest_llmeval.stats.significance.tails import Tails
+from pytest_llmeval.stats.sample import Tails
 
 ORACLE = Path(__file__).parent / "oracle.json"
 

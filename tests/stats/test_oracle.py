@@ -13,17 +13,28 @@ from scipy import optimize, stats
 from statsmodels.formula.api import mixedlm
 
 from pytest_llmeval.gate.compare import compare
+from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.multiplicity import benjamini_hochberg, holm
-from pytest_llmeval.stats.planning.detection import (
+from pytest_llmeval.stats.detection import (
     POWER,
     PlannedTest,
     detectable_shift,
     smallest_score_drop,
 )
-from pytest_llmeval.stats.planning.expected import pooled_prediction, repeat_prediction
-from pytest_llmeval.stats.planning.sequential import e_value, spending_bounds
-from pytest_llmeval.stats.planning.suite_size import (
+from pytest_llmeval.stats.exact import exact_within_case, sign_flip
+from pytest_llmeval.stats.expected import pooled_prediction, repeat_prediction
+from pytest_llmeval.stats.methods import (
+    TESTS,
+    Table,
+    chi_square_root,
+    cochran_mantel_haenszel_root,
+    mcnemar_exact,
+    mcnemar_root,
+    normal_tails,
+)
+from pytest_llmeval.stats.multiplicity import benjamini_hochberg, e_value, holm, spending_bounds
+from pytest_llmeval.stats.sample import CaseScores, Sample
+from pytest_llmeval.stats.suite_size import (
     Components,
     Design,
     cases_needed,
@@ -31,20 +42,14 @@ from pytest_llmeval.stats.planning.suite_size import (
     power_of,
     smallest_drop,
 )
-from pytest_llmeval.stats.significance.crossed import crossed_test, mean_squares
-from pytest_llmeval.stats.significance.exact import exact_within_case, sign_flip
-from pytest_llmeval.stats.significance.methods import TESTS
-from pytest_llmeval.stats.significance.paired import paired_test, unit_mean
-from pytest_llmeval.stats.significance.sample import CaseScores, Sample
-from pytest_llmeval.stats.significance.tables import (
-    Table,
-    chi_square_root,
-    cochran_mantel_haenszel_root,
-    mcnemar_exact,
-    mcnemar_root,
+from pytest_llmeval.stats.t_tests import (
+    crossed_test,
+    mean_squares,
+    paired_test,
+    student_tails,
+    unit_mean,
 )
-from pytest_llmeval.stats.significance.tails import normal_tails, student_tails
-from tests.gate.builders import a_case, a_run
+from tests.gate.builders import a_case, a_run, compared, scored_runs
 from tests.stats import ab_post
 from tests.stats.reference import Figures, two_sided, vector, vectors
 
@@ -322,7 +327,7 @@ def unlike_numbers_of_trials(given: Any, expected: Figures, tolerance: Any) -> N
     assert sample.differences == pytest.approx(expected["case_diffs"], abs=tolerance["abs"])
     mean = unit_mean(sample.differences).mean
     assert mean == pytest.approx(expected["mean"], abs=tolerance["abs"])
-    found = TESTS["paired-t"].run(sample)
+    found = paired_test(sample.differences)
     assert found.tails.worse == pytest.approx(expected["p_regress"], abs=tolerance["abs"])
 
 
@@ -353,7 +358,9 @@ def one_case(given: Any, expected: Figures, tolerance: Any) -> None:
     sample = Sample(cases=cases_of(given["baseline"], given["branch"]))
     found = TESTS["exact-within-case"].run(sample).tails.worse
     assert found == pytest.approx(expected["p_exact_within_case"], abs=tolerance["abs"])
-    assert "independent units" in TESTS["paired-t"].why_not(sample)
+    assert compared(*scored_runs(given["baseline"], given["branch"])).effect.method == (
+        "exact-within-case"
+    )
 
 
 @proves("degenerate_constant_nonzero", "degenerate_constant_nonzero_m3")
@@ -370,9 +377,9 @@ def not_a_number(given: Any, expected: Figures, tolerance: Any) -> None:
         [[math.nan if score is None else score for score in case] for case in given[side]]
         for side in ("baseline", "branch")
     )
-    sample = Sample(cases=cases_of(baseline, current))
-    refusals = [test.why_not(sample) for test in TESTS.values()]
-    assert expected["refused"] == all("not finite" in refusal for refusal in refusals)
+    judged = compared(*scored_runs(baseline, current))
+    assert expected["refused"] == (judged.verdict is Verdict.NOT_COMPARABLE)
+    assert judged.trials.without_value + judged.baseline_trials.without_value > 0
 
 
 @proves(*(f"replay_{flips}_of_100_changed_1_to_0" for flips in (1, 2, 3)))

@@ -12,7 +12,7 @@ from pytest_llmeval.reports import words
 from pytest_llmeval.reports.lines import aligned
 
 if TYPE_CHECKING:
-    from pytest_llmeval.stats.planning.suite_size import Plan, Point
+    from pytest_llmeval.stats.suite_size import Plan, Point
 
 BAR = 30
 FEWEST_FOR_T = 6

@@ -13,7 +13,7 @@ from pytest_llmeval.reports.commands.planned import name_of
 from pytest_llmeval.reports.lines import aligned
 
 if TYPE_CHECKING:
-    from pytest_llmeval.stats.planning.selfcheck import SelfCheck
+    from pytest_llmeval.stats.selfcheck import SelfCheck
 
 MOVED = {Verdict.REGRESSED: "worse", Verdict.IMPROVED: "better"}
 

@@ -11,7 +11,7 @@ from pytest_llmeval.reports import words
 from pytest_llmeval.reports.commands.planned import name_of
 
 if TYPE_CHECKING:
-    from pytest_llmeval.stats.planning.expected import ExpectedMean
+    from pytest_llmeval.stats.expected import ExpectedMean
 
 ROW = "{:>7}  {:>10}  {:>7}  {:>18}  {:>6}  {:>18}  {}"
 MANY_REPEATS = 10_000
@@ -72,7 +72,7 @@ def ending(repeats: int, found: Found, *, width: float, most: int) -> Iterator[s
 
 
 def _not_narrow(name: str, expected: ExpectedMean, *, width: float, most: int) -> str:
-    from pytest_llmeval.stats.planning.expected import repeats_for_width
+    from pytest_llmeval.stats.expected import repeats_for_width
 
     needed = repeats_for_width(expected, width=width, limit=MANY_REPEATS)
     hint = f" About {needed} would do: --max-repeats={needed}" if needed else ""

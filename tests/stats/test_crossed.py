@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 
-from pytest_llmeval.stats.significance.crossed import crossed_test, mean_squares
-from pytest_llmeval.stats.significance.paired import paired_test
+from pytest_llmeval.stats.t_tests import crossed_test, mean_squares, paired_test
 
 quick = settings(deadline=None, max_examples=60)
 Tables = NDArray[np.float64]

@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_llmeval.stats.significance.sample import CaseScores, are_binary
-from pytest_llmeval.stats.significance.tails import Tails
+from pytest_llmeval.stats.sample import CaseScores, Tails, are_binary
 
 FloatArray = NDArray[np.float64]
 # a discrete distribution: its values, and the chance of each

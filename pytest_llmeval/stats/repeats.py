@@ -1,4 +1,4 @@
-"""Repeats as whole runs: the test of their means, their totals, and their drift."""
+"""Repeats as whole runs: their totals, and their drift."""
 
 from __future__ import annotations
 
@@ -10,13 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from pytest_llmeval.stats.significance.paired import negligible
-from pytest_llmeval.stats.significance.sample import CaseScores
-from pytest_llmeval.stats.significance.tails import (
-    SignificanceResult,
-    student_tails,
-    tails_without_spread,
-)
+from pytest_llmeval.stats.sample import CaseScores
+from pytest_llmeval.stats.t_tests import negligible
 
 FloatArray = NDArray[np.float64]
 
@@ -26,34 +21,6 @@ FEWEST_OF_A_REPEAT = 0.9
 ROUNDING = 1e-9
 # below it repeats count as drifting
 DRIFT_LEVEL = 0.01
-
-
-def welch(baseline: ArrayLike, current: ArrayLike) -> SignificanceResult:
-    """Test whether two samples of unlike spread have one mean.
-
-    Without any spread there is no t. If the means differ the p is then that of the most
-    extreme of all ways to deal the values to two sides of these sizes.
-
-    Args:
-        baseline: shape (n0,), n0 >= 2, finite.
-        current: shape (n1,), n1 >= 2, finite.
-
-    Source:
-        Welch (1947), Biometrika 34, 28-35. Same as ``scipy.stats.ttest_ind`` with
-        ``equal_var=False``.
-    """
-    sides = [np.asarray(side, dtype=np.float64) for side in (current, baseline)]
-    difference = float(np.mean(sides[0]) - np.mean(sides[1]))
-    squares = [float(np.var(side, ddof=1)) / len(side) for side in sides]
-    error = math.sqrt(sum(squares))
-    zero = negligible(np.concatenate(sides))
-    if error <= zero:
-        least = 1 / math.comb(sum(map(len, sides)), len(sides[0]))
-        tails = tails_without_spread(difference, negligible=zero, least=least)
-        return SignificanceResult(tails=tails)
-    weights = [square**2 / (len(side) - 1) for square, side in zip(squares, sides, strict=True)]
-    t, dof = difference / error, sum(squares) ** 2 / sum(weights)
-    return SignificanceResult(tails=student_tails(t, dof), statistic=t, dof=dof)
 
 
 def in_step(samples: Sequence[Sequence[float]]) -> FloatArray:

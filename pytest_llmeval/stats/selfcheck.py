@@ -17,16 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from pytest_llmeval.stats.exact import exact_within_case, seeded, sign_flip
 from pytest_llmeval.stats.intervals import wilson_interval
-from pytest_llmeval.stats.significance.exact import exact_within_case, seeded, sign_flip
-from pytest_llmeval.stats.significance.paired import (
+from pytest_llmeval.stats.repeats import DRIFT_LEVEL, drift_p
+from pytest_llmeval.stats.sample import FEWEST_REPEATS, HITS, CaseScores
+from pytest_llmeval.stats.t_tests import (
     FEWEST_UNITS_FOR_T,
     dof_of_units,
     jackknife_errors,
     negligible,
 )
-from pytest_llmeval.stats.significance.repeats import DRIFT_LEVEL, drift_p
-from pytest_llmeval.stats.significance.sample import FEWEST_REPEATS, HITS, CaseScores
 
 FloatArray = NDArray[np.float64]
 # the cases that share their chance: the scores of each

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from pytest_llmeval.stats.detection import fewest
 from pytest_llmeval.stats.intervals import within_share
-from pytest_llmeval.stats.planning.detection import fewest
-from pytest_llmeval.stats.significance.paired import negligible
-from pytest_llmeval.stats.significance.repeats import DRIFT_LEVEL, drift_p, in_step
-from pytest_llmeval.stats.significance.sample import HITS
+from pytest_llmeval.stats.repeats import DRIFT_LEVEL, drift_p, in_step
+from pytest_llmeval.stats.sample import HITS
+from pytest_llmeval.stats.t_tests import negligible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

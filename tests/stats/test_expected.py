@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_llmeval.stats.planning.expected import (
+from pytest_llmeval.stats.expected import (
     ExpectedMean,
     expect_mean,
     pooled_prediction,

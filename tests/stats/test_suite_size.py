@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.power import TTestPower
 
-from pytest_llmeval.stats.planning.suite_size import (
+from pytest_llmeval.stats.sample import CaseScores
+from pytest_llmeval.stats.suite_size import (
     Components,
     Design,
     assumed_components,
@@ -20,7 +21,6 @@ from pytest_llmeval.stats.planning.suite_size import (
     repeats_needed,
     smallest_drop,
 )
-from pytest_llmeval.stats.significance.sample import CaseScores
 from tests.stats.ab_post import RATES, SHARES
 
 quick = settings(deadline=None, max_examples=60)

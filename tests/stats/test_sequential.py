@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_llmeval.stats.planning.sequential import e_value, spending_bounds, spent
+from pytest_llmeval.stats.multiplicity import e_value, spending_bounds, spent
 
 
 @pytest.mark.parametrize("spending", ["obrien-fleming", "pocock"])

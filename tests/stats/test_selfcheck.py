@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pytest_llmeval.stats.planning import selfcheck
-from pytest_llmeval.stats.planning.selfcheck import _differences, _t_alarms, self_check
-from pytest_llmeval.stats.significance.paired import paired_test
+from pytest_llmeval.stats import selfcheck
+from pytest_llmeval.stats.selfcheck import _differences, _t_alarms, self_check
+from pytest_llmeval.stats.t_tests import paired_test
 
 
 def suite(cases: int, repeats: int, *, seed: int = 0) -> list[list[float]]:

@@ -6,16 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_llmeval.stats.significance.exact import exact_within_case
-from pytest_llmeval.stats.significance.repeats import (
+from pytest_llmeval.stats.exact import exact_within_case
+from pytest_llmeval.stats.repeats import (
     drift_p,
     error_of_totals,
     fewest_repeats,
     in_step,
     totals_of_repeats,
-    welch,
 )
-from pytest_llmeval.stats.significance.sample import CaseScores
+from pytest_llmeval.stats.sample import CaseScores
+from pytest_llmeval.stats.t_tests import welch
 
 quick = settings(deadline=None, max_examples=60)
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from pytest_llmeval.stats.planning.detection import (
+from pytest_llmeval.stats.detection import (
     PlannedTest,
     detectable_shift,
     expected_rates,

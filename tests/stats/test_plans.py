@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_llmeval.stats.planning.suite_size import (
+from pytest_llmeval.stats.suite_size import (
     Components,
     Design,
     assumed_components,

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_llmeval.stats.significance.exact import (
+from pytest_llmeval.stats.exact import (
     exact_within_case,
     least_within_case_p,
     sign_flip,
     split_count,
 )
-from pytest_llmeval.stats.significance.sample import CaseScores, are_binary
+from pytest_llmeval.stats.sample import CaseScores, are_binary
 from tests.stats.reference import vector
 
 quick = settings(deadline=None, max_examples=60)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pytest_llmeval.stats.significance.exact import (
+from pytest_llmeval.stats.exact import (
     MOST_TRIALS_BY_WHOLE_NUMBERS,
     distribution_of_hits,
 )

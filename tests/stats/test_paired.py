@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_llmeval.stats.significance.paired import negligible, paired_test, unit_mean
+from pytest_llmeval.stats.t_tests import negligible, paired_test, unit_mean
 from tests.stats.reference import vector
 
 quick = settings(deadline=None, max_examples=60)

@@ -7,14 +7,14 @@ from scipy import stats
 from statsmodels.stats import contingency_tables
 from statsmodels.stats.proportion import proportions_ztest
 
-from pytest_llmeval.stats.significance.tables import (
+from pytest_llmeval.stats.methods import (
     Table,
     chi_square_root,
     cochran_mantel_haenszel_root,
     mcnemar_exact,
     mcnemar_root,
+    normal_tails,
 )
-from pytest_llmeval.stats.significance.tails import normal_tails
 from tests.stats.reference import two_sided
 
 quick = settings(deadline=None, max_examples=60)

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from pytest_llmeval.stats.planning.detection import (
+from pytest_llmeval.stats.detection import (
     POWER,
     detectable_shift,
     fewest,
     power_of_t,
     within_case_variance,
 )
-from pytest_llmeval.stats.significance.paired import negligible
-from pytest_llmeval.stats.significance.sample import CaseScores
+from pytest_llmeval.stats.sample import CaseScores
+from pytest_llmeval.stats.t_tests import negligible
 
 FloatArray = NDArray[np.float64]
 

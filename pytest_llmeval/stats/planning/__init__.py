@@ -1,1 +1,0 @@
-"""Power, sample sizes, predictions and looks."""

@@ -1,1 +1,0 @@
-"""The tests: scores of both sides in, a p-value out."""
