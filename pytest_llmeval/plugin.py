@@ -123,7 +123,7 @@ class SessionHooks:
         """Say what will be compared with, before the first test."""
         if self._session is None:
             return []
-        from pytest_llmeval.reports.terminal import header
+        from pytest_llmeval.reports.section import header
 
         session = self._session
         return header(session.baseline, anchor=session.anchor, retry=session.retry)
@@ -177,7 +177,7 @@ class SessionHooks:
         """Tell a worker what it cannot know; follow what workers report."""
         from pytest_llmeval.engine.schedule.progress import follow_workers
         from pytest_llmeval.engine.workers import report_hooks, tell_worker
-        from pytest_llmeval.reports.progress_line import progress_line
+        from pytest_llmeval.reports.section import progress_line
 
         node.workerinput[SESSION_KEY] = self._settings.session
         tell_worker(node, config=self._config, retry=self._retry)
@@ -227,7 +227,7 @@ class SessionHooks:
         if self._judgement is None:
             return
         from pytest_llmeval.printable import printable
-        from pytest_llmeval.reports.terminal import section
+        from pytest_llmeval.reports.section import section
 
         terminalreporter.write_sep("=", "llm evals")
         for line in section(self._judgement):
@@ -277,7 +277,7 @@ class SessionHooks:
         from pytest_llmeval.engine.install import install
         from pytest_llmeval.engine.run_header import Choice
         from pytest_llmeval.engine.workers import report_hooks
-        from pytest_llmeval.reports.progress_line import progress_line
+        from pytest_llmeval.reports.section import progress_line
 
         config, settings = self._config, self._settings
         if not self._asks_only:
@@ -319,7 +319,7 @@ class SessionHooks:
             return
         if judgement.fails:
             from pytest_llmeval.printable import printable
-            from pytest_llmeval.reports.terminal import failure_line
+            from pytest_llmeval.reports.section import failure_line
 
             # pytest prints this as the red line at the very end, also under -q and xdist.
             session.shouldfail = printable(failure_line(judgement))

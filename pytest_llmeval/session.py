@@ -293,10 +293,7 @@ def pricing(own: Mapping[str, TokenPrice]) -> CostOf:
     prices = Prices(own)
 
     def cost_of(call: Call) -> float | None:
-        tariff = prices.tariff(call.model)
-        if tariff is None:
-            return None
-        cost = tariff.cost(input_tokens=call.input_tokens, output_tokens=call.output_tokens)
+        cost = prices.cost(call)
         return None if cost is None else float(cost)
 
     return cost_of

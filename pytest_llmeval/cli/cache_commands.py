@@ -23,7 +23,7 @@ from pytest_llmeval.cli.common import echo
 from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.records import Run, Trial
-from pytest_llmeval.reports.commands import cached
+from pytest_llmeval.reports import cached
 from pytest_llmeval.runs.git import read_state
 from pytest_llmeval.runs.lookup.for_commands import (
     draws_of_baselines,

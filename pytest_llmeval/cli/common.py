@@ -13,7 +13,7 @@ from pytest_llmeval.errors import SettingsError, TableError
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.printable import printable
 from pytest_llmeval.records import Better, Run
-from pytest_llmeval.reports.words import short
+from pytest_llmeval.reports.formats import short
 from pytest_llmeval.runs.git import read_state
 from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
 from pytest_llmeval.runs.lookup.refs import Baseline

@@ -16,7 +16,7 @@ from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.gate.scoring import FunctionScores, scores_of
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.commands.planned import PlannedFunction, name_of
+from pytest_llmeval.reports.planning import PlannedFunction, named
 from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.session import pricing
 from pytest_llmeval.settings import GateRules
@@ -130,14 +130,14 @@ def _assumed(rates: list[float], wanted: _Wanted) -> list[str]:
         alpha=wanted.alpha,
     )
     made = plan(design, drop=wanted.drop, power=wanted.power)
-    function = PlannedFunction(made=made, name="assumed rates", mean=mean, calls=0.0, sign=-1)
+    function = PlannedFunction(plan=made, name="assumed rates", mean=mean, calls=0.0, sign=-1)
     return function.lines()
 
 
 def _recorded(function: FunctionScores, wanted: _Wanted, acted: ChangedCases | None) -> list[str]:
     from pytest_llmeval.stats.suite_size import Design, plan
 
-    name, log = name_of(function), function.compares_ratios
+    name, log = named(function), function.compares_ratios
     drop = math.log1p(wanted.drop) if log else wanted.drop
     found = _components(function, drop, acted)
     if isinstance(found, str):
@@ -151,7 +151,7 @@ def _recorded(function: FunctionScores, wanted: _Wanted, acted: ChangedCases | N
         alpha=wanted.alpha,
     )
     lines = PlannedFunction(
-        made=plan(design, drop=drop, power=wanted.power),
+        plan=plan(design, drop=drop, power=wanted.power),
         name=name,
         mean=math.exp(-_mean(function.gains)) if log else _mean(function.samples),
         calls=function.calls,

@@ -16,9 +16,9 @@ from pytest_llmeval.gate.scoring import scores_of
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.ranges import AnyTest, FixedTest
 from pytest_llmeval.records import Better
-from pytest_llmeval.reports.commands import selfchecked
-from pytest_llmeval.reports.commands.compared import compared_lines, listed, shown_lines
 from pytest_llmeval.reports.json import render
+from pytest_llmeval.reports.planning import Checked, selfcheck_lines
+from pytest_llmeval.reports.section import compared_lines, listed_runs, shown_lines
 from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.session import compared, pricing
 from pytest_llmeval.settings import GateRules, Settings
@@ -37,7 +37,7 @@ def list_command(directory: Path | None) -> None:
         click.echo(f"warning: {note}", err=True)
     if not listing.runs:
         raise click.UsageError(f"no run is recorded in {store.folder}. Record one: pytest")
-    echo(listed(stored.header for stored in listing.runs))
+    echo(listed_runs(stored.header for stored in listing.runs))
 
 
 @click.command("show")
@@ -142,7 +142,7 @@ def selfcheck_command(
         for half in compare_halves(run, alpha=alpha, cost_of=cost_of)
     }
     checks = [
-        selfchecked.Checked(
+        Checked(
             function=function,
             check=self_check(function.gains, function.units, alpha=alpha),
             halves=halves.get((function.function, function.metric)),
@@ -150,7 +150,7 @@ def selfcheck_command(
         for function in functions
     ]
     click.echo(f"run {run.id}")
-    echo(selfchecked.selfcheck_lines(checks, alpha=alpha))
+    echo(selfcheck_lines(checks, alpha=alpha))
     if not any(checked.check for checked in checks):
         raise click.UsageError(
             "no case has two scored trials to deal. Record some: pytest --llm-repeats=5"

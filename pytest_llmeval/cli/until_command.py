@@ -15,7 +15,7 @@ from pytest_llmeval.cli.common import chosen, echo, function_option, ranged
 from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.gate.scoring import FunctionScores, scores_of
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.commands import until
+from pytest_llmeval.reports.planning import ending, look_heading, look_lines
 from pytest_llmeval.runs.store import RunStore
 
 if TYPE_CHECKING:
@@ -59,18 +59,18 @@ def until_command(
     if width is None:
         raise click.UsageError("--width is missing: say how narrow, as in --width=0.05")
     _refuse(arguments)
-    echo([until.heading(confidence)])
+    echo([look_heading(confidence)])
     repeats = FIRST
     while True:
         output, run = _look(repeats, arguments, directory=directory)
         found = list(_expected(run, name=name, confidence=confidence))
-        echo(until.look(repeats, run, found))
+        echo(look_lines(repeats, run, found))
         wider = [expected for _, expected in found if not _is_narrow(expected, width)]
         if not wider or None in wider or repeats == most:
             break
         repeats = _next(repeats, wider, width=width, most=most)
     click.echo(f"\n{output}")
-    echo(until.ending(repeats, found, width=width, most=most))
+    echo(ending(repeats, found, width=width, most=most))
     if wider:
         raise SystemExit(1)
 

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.records import TokenPrice
+from pytest_llmeval.records import Call, TokenPrice
 from pytest_llmeval.vendors import VENDORS
 
 MILLION = 10**6
@@ -68,6 +68,13 @@ class Prices:
         if model not in self._tariffs:
             self._tariffs[model] = self._find(model)
         return self._tariffs[model]
+
+    def cost(self, call: Call) -> Decimal | None:
+        """Price a call in dollars; None without a price, or without the tokens that it counts."""
+        tariff = self.tariff(call.model)
+        if tariff is None:
+            return None
+        return tariff.cost(input_tokens=call.input_tokens, output_tokens=call.output_tokens)
 
     def is_local(self, model: str | None) -> bool:
         """Whether a model runs on the user's own machine, at no price."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from pytest_llmeval.errors import CAP_REASON
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Call, Outcome, Run
-from pytest_llmeval.reports.words import counted
+from pytest_llmeval.reports.formats import counted
 from pytest_llmeval.settings import Settings
 
 NO_PRICE = "no price for"
@@ -19,74 +19,79 @@ CENT = Decimal("0.01")
 _NONE = Decimal(0)
 
 
+@dataclass(slots=True)
+class Sum:
+    """Dollars of some calls.
+
+    Attributes:
+        known: of the calls whose cost is known.
+        unknown: how many others there are, by model and cause.
+    """
+
+    known: Decimal = _NONE
+    unknown: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        """Write ``$0.04``, or what is known and that more is not."""
+        if not self.unknown:
+            return dollars(self.known)
+        return f"{dollars(self.known)} and n/a" if self.known else "n/a"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Dollars of the calls whose cost is known, and how many are not.
+    """Cost of a run.
 
     Attributes:
         spent: on calls made in the run; ``saved`` by those that were replayed.
-        unknown_spent: how many calls were made whose cost is not known, by model and cause;
-            ``unknown_saved`` likewise.
         is_local: no call was asked of a model that anybody charges for.
     """
 
-    spent: Decimal
-    saved: Decimal
-    unknown_spent: Counter[tuple[str, str]]
-    unknown_saved: Counter[tuple[str, str]]
+    spent: Sum
+    saved: Sum
     is_local: bool
 
     @property
-    def unknown(self) -> Counter[tuple[str, str]]:
-        """All calls whose cost is not known."""
-        return self.unknown_spent + self.unknown_saved
+    def unknown(self) -> list[tuple[tuple[str, str], int]]:
+        """How many calls have no known cost, by model and cause."""
+        return sorted((self.spent.unknown + self.saved.unknown).items())
+
+    def __str__(self) -> str:
+        """Write ``$0.04 (saved $0.17)``; "" where nobody charges for anything."""
+        if self.is_local:
+            return ""
+        saves = self.saved.known or self.saved.unknown
+        return f"{self.spent} (saved {self.saved})" if saves else str(self.spent)
 
 
-def cost_of(run: Run, prices: Prices) -> Cost:
+def cost_of_run(run: Run, prices: Prices) -> Cost:
     """Add up what the calls of a run cost; failed ones brought no reply to be charged for."""
-    sums = {False: Decimal(0), True: Decimal(0)}
-    unknown: dict[bool, Counter[tuple[str, str]]] = {False: Counter(), True: Counter()}
+    sums = {False: Sum(), True: Sum()}
     calls = [call for trial in run.trials for call in trial.calls if call.failure is None]
     for call in calls:
-        cost, cause = cost_of_call(call, prices)
+        cost = prices.cost(call)
         if cost is None:
-            unknown[call.replayed][call.model or "", cause] += 1
+            sums[call.replayed].unknown[call.model or "", _cause(call, prices)] += 1
         else:
-            sums[call.replayed] += cost
-    return Cost(
-        spent=sums[False],
-        saved=sums[True],
-        unknown_spent=unknown[False],
-        unknown_saved=unknown[True],
-        is_local=all(prices.is_local(call.model) for call in calls),
-    )
+            sums[call.replayed].known += cost
+    is_local = all(prices.is_local(call.model) for call in calls)
+    return Cost(spent=sums[False], saved=sums[True], is_local=is_local)
 
 
-def cost_of_call(call: Call, prices: Prices) -> tuple[Decimal | None, str]:
-    """Price a call, or say what is not known."""
-    tariff = prices.tariff(call.model)
-    if tariff is None:
-        return None, NO_PRICE
-    cost = tariff.cost(input_tokens=call.input_tokens, output_tokens=call.output_tokens)
-    return cost, NO_TOKENS
-
-
-def cost_words(cost: Cost) -> str:
-    """Write ``$0.04 (saved $0.17)``; "" where nobody charges for anything."""
-    if cost.is_local:
-        return ""
-    spent = _sum(cost.spent, cost.unknown_spent)
-    if not cost.saved and not cost.unknown_saved:
-        return spent
-    return f"{spent} (saved {_sum(cost.saved, cost.unknown_saved)})"
+def _cause(call: Call, prices: Prices) -> str:
+    return NO_PRICE if prices.tariff(call.model) is None else NO_TOKENS
 
 
 def unknown_lines(cost: Cost, prices: Prices) -> Iterator[str]:
     """Say whose calls could not be priced, and what to do about it."""
-    for (model, cause), calls in sorted(cost.unknown.items()):
-        whose = model or "requests that name no model"
-        remedy = f". {prices.remedy(model or None)}" if cause == NO_PRICE else ""
-        yield f"cost n/a: {cause} {whose} ({counted(calls, 'call')}){remedy}"
+    for (model, cause), calls in cost.unknown:
+        yield f"cost n/a: {_unknown(model, cause, prices, calls)}"
+
+
+def _unknown(model: str, cause: str, prices: Prices, calls: int = 0) -> str:
+    number = f" ({counted(calls, 'call')})" if calls else ""
+    remedy = f". {prices.remedy(model or None)}" if cause == NO_PRICE else ""
+    return f"{cause} {model or 'requests that name no model'}{number}{remedy}"
 
 
 def capped_lines(run: Run) -> Iterator[str]:
@@ -110,12 +115,6 @@ def dollars(amount: Decimal) -> str:
     return f"${amount.quantize(Decimal(1).scaleb(amount.adjusted() - 1)):f}"
 
 
-def _sum(known: Decimal, unknown: Counter[tuple[str, str]]) -> str:
-    if not unknown:
-        return dollars(known)
-    return f"{dollars(known)} and n/a" if known else "n/a"
-
-
 def forecast(
     opening: Run, source: Run | None, *, settings: Settings, is_baseline: bool
 ) -> list[str]:
@@ -129,11 +128,10 @@ def forecast(
     """
     lines: list[str] = []
     if settings.cache != "replay":  # that asks for nothing
-        lines += [_calls_line(opening, source, settings)]
-        lines += _cost_lines(opening, source, settings)
+        lines += [_calls_line(opening, source, settings), _cost_line(opening, source, settings)]
     if source is not None and is_baseline:
-        lines += _note_on_repeats(opening, source)
-    return [f"llm evals: {line}" for line in lines]
+        lines.append(_note_on_repeats(opening, source))
+    return [f"llm evals: {line}" for line in lines if line]
 
 
 def _calls_line(opening: Run, source: Run | None, settings: Settings) -> str:
@@ -148,51 +146,40 @@ def _calls_line(opening: Run, source: Run | None, settings: Settings) -> str:
     return f"up to {counted(calls, 'call')} to {asked}"
 
 
-def _note_on_repeats(opening: Run, baseline: Run) -> Iterator[str]:
+def _note_on_repeats(opening: Run, baseline: Run) -> str:
     repeats = {case.id: case.repeats for case in opening.cases}
     fewer = sum(case.repeats < repeats.get(case.id, 0) for case in baseline.cases)
-    if fewer:
-        yield (
-            f"note: the baseline has fewer repeats of {counted(fewer, 'case')} "
-            "than this session asks for; the others here are not compared"
-        )
+    if not fewer:
+        return ""
+    return (
+        f"note: the baseline has fewer repeats of {counted(fewer, 'case')} "
+        "than this session asks for; the others here are not compared"
+    )
 
 
-def _cost_lines(opening: Run, source: Run | None, settings: Settings) -> Iterator[str]:
-    """Say the most that a session should cost, in one line; none where all models are local."""
+def _cost_line(opening: Run, source: Run | None, settings: Settings) -> str:
+    """Say the most that a session should cost; "" where all models are local."""
     prices = Prices(settings.prices)
     calls = [] if source is None else [call for trial in source.trials for call in trial.calls]
     asked = {call.model for call in calls} or {settings.model}
     if settings.model is not None and settings.model not in asked:
         asked, calls = {settings.model}, []
     if all(prices.is_local(model) for model in asked):
-        return
+        return ""
     if source is None or not calls:
         earlier = "no run is recorded" if source is None else f"run {source.id} did not ask it"
-        yield f"at most: n/a, {earlier}, so what a call takes is not known yet"
-        return
-    missing = _missing(calls, prices)
-    if missing:
-        yield f"at most: n/a, {missing}"
-        return
+        return f"at most: n/a, {earlier}, so what a call takes is not known yet"
+    for call in calls:
+        if prices.cost(call) is None and call.failure is None:
+            return f"at most: n/a, {_unknown(call.model or '', _cause(call, prices), prices)}"
     dearest = _dearest(source, prices)
     most = sum((case.repeats * dearest.get(case.id, _NONE) for case in opening.cases), _NONE)
     new = sum(case.id not in dearest for case in opening.cases)
     more = f", and n/a for {counted(new, 'case')} that it did not run" if new else ""
-    yield (
+    return (
         f"at most about {dollars(most)} if every request is asked anew and no trial takes more "
         f"than the dearest of its case in run {source.id}{more}"
     )
-
-
-def _missing(calls: list[Call], prices: Prices) -> str:
-    """Say what is not known of the cost of calls, "" if all of it is."""
-    for call in calls:
-        cost, cause = cost_of_call(call, prices)
-        if cost is None and call.failure is None:
-            remedy = f". {prices.remedy(call.model)}" if cause == NO_PRICE else ""
-            return f"{cause} {call.model or 'requests that name no model'}{remedy}"
-    return ""
 
 
 def _dearest(source: Run, prices: Prices) -> dict[str, Decimal]:
@@ -200,7 +187,7 @@ def _dearest(source: Run, prices: Prices) -> dict[str, Decimal]:
     dearest: dict[str, Decimal] = {}
     for trial in source.trials:
         if trial.outcome is not Outcome.ERRORED:
-            costs = [cost_of_call(call, prices)[0] for call in trial.calls if call.failure is None]
-            whole = sum((cost for cost in costs if cost is not None), _NONE)
+            costs = (prices.cost(call) for call in trial.calls if call.failure is None)
+            whole = sum(filter(None, costs), _NONE)
             dearest[trial.case] = max(dearest.get(trial.case, _NONE), whole)
     return dearest

@@ -1,30 +1,51 @@
-"""The section of a gated session: a row for each test function, and what it means."""
+"""The lines of a comparison: its table, what it holds for, and remarks on each function."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_llmeval.gate.results import Comparison, Evidence, FunctionComparison, Method, Verdict
+from pytest_llmeval.gate.results import (
+    Comparison,
+    Effect,
+    Evidence,
+    Fact,
+    FunctionComparison,
+    Method,
+    Verdict,
+)
 from pytest_llmeval.gate.scoring import bare
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.ranges import CacheMode
-from pytest_llmeval.records import MEASURED_METRICS
-from pytest_llmeval.reports import words
-from pytest_llmeval.reports.lines import BOLD, GREEN, RED, YELLOW, Line, aligned
+from pytest_llmeval.records import Outcome
+from pytest_llmeval.reports.formats import RED, YELLOW, Line, counted, factor, label, number, short
 from pytest_llmeval.reports.reasons import why_failed, worded
-from pytest_llmeval.reports.words import mean_cell
+from pytest_llmeval.reports.sentences import (
+    NOT_THE_MODEL,
+    VERDICTS,
+    all_lost,
+    difference_interval,
+    mean_of_new,
+    most_moved,
+    moved_case,
+    sentence,
+    these_cases,
+    verb,
+    within_case_remark,
+)
+from pytest_llmeval.reports.tables import COLUMNS, COLUMNS_OF_ANCHOR, compared_table, style
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules
 
-_COLUMNS = (
-    *("test function", "asked anew", "baseline", "here", "difference", "interval", "p"),
-    *("could catch", "verdict"),
-)
-_COLUMNS_OF_ANCHOR = ("test function", "baseline", "here", "difference", "p", "verdict")
+_LISTED_FUNCTIONS = 5
 _LISTED_CASES = 3
 _LISTED_LOST = 20
-_NAME_WIDTH = 12
-_BAD = (Verdict.REGRESSED, Verdict.NOT_COMPARABLE)
+_NOT_HERE = "the baseline's cache is not here"
+_WHY_REDRAWN: Mapping[CacheMode, str] = {
+    "auto": _NOT_HERE,
+    "replay": _NOT_HERE,
+    "refresh": "--llm-cache=refresh draws everything anew",
+    "off": "--llm-cache=off replays nothing",
+}
 # what the statistic of each test that can be chosen is called
 _STATISTICS: Mapping[Method, str] = {
     "sign-flip": "summed difference",
@@ -39,28 +60,23 @@ _STATISTICS: Mapping[Method, str] = {
     "chi-square-plain": "chi-square",
     "two-proportion-z": "z",
 }
-_UNSURE = (Verdict.INCONCLUSIVE,)
-_NOT_HERE = "the baseline's cache is not here"
-_WHY_REDRAWN: Mapping[CacheMode, str] = {
-    "auto": _NOT_HERE,
-    "replay": _NOT_HERE,
-    "refresh": "--llm-cache=refresh draws everything anew",
-    "off": "--llm-cache=off replays nothing",
-}
 
 
 def gated_lines(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
-    """Word a comparison."""
+    """Word a comparison with the baseline."""
     assert judgement.baseline is not None  # noqa: S101 - a comparison has one
     rules = judgement.settings.gate
     yield Line()
-    yield from _table(judgement.baseline, comparison, _COLUMNS, rules)
-    yield from _scope(comparison, rules)
+    yield from compared_table(judgement.baseline, comparison, COLUMNS, rules)
+    scope = " · ".join(_scope(comparison, rules))
+    if scope:
+        yield Line(scope)
+    yield from (Line(f"note: {worded(note)}", YELLOW) for note in comparison.notes)
     for function in comparison.functions:
         yield from _about(judgement, function)
     yield from _ungated(comparison)
     if comparison.not_judged:
-        yield Line(words.not_judged(comparison.not_judged), YELLOW)
+        yield Line(not_judged(comparison.not_judged), YELLOW)
     if _nothing_matched(comparison) and not _is_one_run(judgement):
         yield Line(
             "no request matched the baseline's: does the prompt contain a date or a random id?",
@@ -73,23 +89,17 @@ def gated_lines(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
 
 def anchored_lines(anchor: Baseline, comparison: Comparison, rules: GateRules) -> Iterator[Line]:
     """Word the comparison with the anchor: a shorter table, and what fails in it."""
-    yield from _table(anchor, comparison, _COLUMNS_OF_ANCHOR, rules)
-    failing = [one for one in comparison.functions if one.fails]
-    for text in (*(words.sentence(one, rules) for one in failing), why_failed(comparison, rules)):
-        if text:
-            yield Line(f"against the anchor: {text}", RED)
-
-
-def _column(baseline: Baseline) -> str:
-    name = baseline.reference
-    return name if len(name) <= _NAME_WIDTH else "baseline"
+    yield from compared_table(anchor, comparison, COLUMNS_OF_ANCHOR, rules)
+    failing = [sentence(one, rules) for one in comparison.functions if one.fails]
+    for text in filter(None, (*failing, why_failed(comparison, rules))):
+        yield Line(f"against the anchor: {text}", RED)
 
 
 def _nothing_matched(comparison: Comparison) -> bool:
     """Whether every case of the session sent requests that the baseline never sent."""
-    asked = [function for function in comparison.functions if function.effect.cases]
-    return bool(asked) and all(
-        one.effect.changed_kinds.get("request") == one.effect.cases for one in asked
+    effects = [function.effect for function in comparison.functions if function.effect.cases]
+    return bool(effects) and all(
+        effect.changed_kinds.get("request") == effect.cases for effect in effects
     )
 
 
@@ -99,83 +109,57 @@ def _is_one_run(judgement: Judgement) -> bool:
     return run is not None and baseline is not None and run.id == baseline.run.id
 
 
-def _table(
-    baseline: Baseline, comparison: Comparison, columns: Sequence[str], rules: GateRules
-) -> Iterator[Line]:
-    titles = {
-        "verdict": "",
-        "baseline": _column(baseline),
-        "interval": f"{1 - 2 * rules.alpha:.0%} CI",
-    }
-    heading = [titles.get(column, column) for column in columns]
-    cells = [_cells(function) for function in comparison.functions]
-    texts = aligned([heading, *([row[column] for column in columns] for row in cells)])
-    yield Line(texts[0], BOLD)
-    for text, function in zip(texts[1:], comparison.functions, strict=True):
-        yield Line(text, _style(function.verdict))
-
-
-def _cells(function: FunctionComparison) -> dict[str, str]:
-    """Write the cells of a row, by column."""
-    effect, evidence = function.effect, function.evidence
-    log = function.scale == "log" or function.metric in MEASURED_METRICS
-
-    def cell(value: float | None, *, signed: bool = False) -> str:
-        if value is None:
-            return ""
-        return f"{value:.3g}" if log else words.number(value, signed=signed)
-
-    difference = cell(effect.difference, signed=True)
-    interval, p, drop = "", "", cell(evidence.smallest_detectable_drop)
-    if log and evidence.ratio is not None:
-        difference = words.factor(evidence.ratio)
-        drop = words.detectable_factor(function)
-    if words.scored_otherwise(function):  # chance has no part in it
-        drop = ""
-    elif effect.method != "none":
-        drop = drop or "none"
-        if evidence.interval is not None:
-            interval = words.interval(evidence.interval, evidence.ratio_interval)
-        p = words.p_value(words.p_adjusted(function))
-    asked_anew = effect.changed - effect.changed_kinds.get("score", 0)
-    return {
-        "test function": words.label(function),
-        "asked anew": f"{asked_anew}/{effect.cases}" if effect.cases else "",
-        "baseline": mean_cell(effect.baseline_mean, effect.baseline_mean_interval, log=log),
-        "here": mean_cell(effect.mean, effect.mean_interval, log=log),
-        "difference": difference,
-        "interval": interval,
-        "p": p,
-        "could catch": drop,
-        "verdict": words.VERDICTS[function.verdict],
-    }
-
-
-def _scope(comparison: Comparison, rules: GateRules) -> Iterator[Line]:
+def _scope(comparison: Comparison, rules: GateRules) -> Iterator[str]:
+    """Say what the table as a whole holds for."""
     functions = comparison.functions
     family = max((function.evidence.family_size for function in functions), default=0)
-    parts = []
     if family > 1:
-        parts.append(f"p: {words.shared(family, rules)}, the intervals are not corrected")
-    parts += words.scope(comparison)
+        yield f"p: {family_words(family, rules)}, the intervals are not corrected"
+    yield from claims(functions)
     if any(function.effect.mean_interval for function in functions):
-        parts.append(f"beside a mean: its own {1 - 2 * rules.alpha:.0%} CI, which tests nothing")
-    parts += [
-        f"partial: {one.effect.cases} of {one.effect.baseline_cases} cases of {words.label(one)}"
-        for one in functions
-        if one.partial
-    ]
-    if parts:
-        yield Line(" · ".join(parts))
-    yield from (Line(f"note: {worded(note)}", YELLOW) for note in comparison.notes)
+        yield f"beside a mean: its own {1 - 2 * rules.alpha:.0%} CI, which tests nothing"
+    for one in functions:
+        if one.partial:
+            cases = f"{one.effect.cases} of {one.effect.baseline_cases}"
+            yield f"partial: {cases} cases of {label(one)}"
+
+
+def family_words(family: int, rules: GateRules) -> str:
+    """Say how several comparisons share the error rate."""
+    if rules.order:
+        return f"{family} comparisons, in the order of llm_gate_order"
+    name = "Holm" if rules.multiplicity == "holm" else "Benjamini-Hochberg"
+    return f"{name} over {family} functions and metrics"
+
+
+def claims(functions: Sequence[FunctionComparison]) -> list[str]:
+    """Say once what the verdicts hold for: these cases, and this wording or any."""
+    by_function: dict[str, list[FunctionComparison]] = {}
+    for one in functions:
+        if one.effect.cases:
+            by_function.setdefault(one.function, []).append(one)
+    compared = [one for metrics in by_function.values() for one in metrics]
+    if compared and not any(one.evidence.wordings for one in compared):
+        cases = sum(metrics[-1].effect.cases for metrics in by_function.values())
+        return [f"holds for {these_cases(cases)} and this wording"]
+    return [f"{bare(name)} holds for {_wordings(found)}" for name, found in by_function.items()]
+
+
+def _wordings(metrics: Sequence[FunctionComparison]) -> str:
+    wordings, these = metrics[0].evidence.wordings, these_cases(metrics[-1].effect.cases)
+    if all(one.effect.method == "crossed" for one in metrics):
+        return f"cases and wordings like these ({wordings} wordings)"
+    if wordings <= 1:
+        return f"{these} and this wording only"
+    return f"{these} and these {wordings} wordings only"
 
 
 def _about(judgement: Judgement, function: FunctionComparison) -> Iterator[Line]:
-    name, text = words.label(function), words.sentence(function, judgement.settings.gate)
-    if text not in words.VERDICTS.values():  # the table has said that much
+    name, text = label(function), sentence(function, judgement.settings.gate)
+    if text not in VERDICTS.values():  # the table has said that much
         yield Line()
         prefix = "" if text.startswith(name) else f"{name}: "
-        yield Line(prefix + text, _style(function.verdict))
+        yield Line(prefix + text, style(function.verdict))
     for remark in _remarks(judgement, function):
         yield Line(f"  {remark}")
 
@@ -185,43 +169,64 @@ def _ungated(comparison: Comparison) -> Iterator[Line]:
     by_function: dict[str, list[str]] = {}
     for one in comparison.ungated:
         if one.effect.changed:
-            by_function.setdefault(one.function, []).append(words.ungated(one))
+            by_function.setdefault(one.function, []).append(_moved_ungated(one))
     for function, moved in by_function.items():
         yield Line(f"not gated  {bare(function)}  {', '.join(moved)}")
 
 
+def _moved_ungated(one: FunctionComparison) -> str:
+    """Write how a metric moved: ``seconds 0.41 -> 0.52 (x1.27)``."""
+    effect, evidence = one.effect, one.evidence
+    moved = number(effect.difference or 0.0, signed=True)
+    if evidence.ratio is not None:
+        moved = factor(evidence.ratio)
+    if evidence.interval:
+        moved += f" {difference_interval(evidence.interval, evidence.ratio_interval)}"
+    return f"{one.metric} {effect.baseline_mean:.3g} -> {effect.mean:.3g} ({moved})"
+
+
+def not_judged(functions: Sequence[Fact]) -> str:
+    """Name the functions of the baseline that did not run."""
+    listed = []
+    for one in functions[:_LISTED_FUNCTIONS]:
+        function, cases = one.figures
+        listed.append(f"{bare(str(function))} ({counted(int(cases), 'case')}, {one.why})")
+    more = len(functions) - len(listed)
+    return f"not judged: {', '.join(listed)}" + (f" and {more} more" if more else "")
+
+
 def _remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
-    effect, kinds = function.effect, function.effect.changed_kinds
+    effect, rules = function.effect, judgement.settings.gate
     if 0 < effect.changed < effect.cases:
         yield _changed_part(function)
     if 0 < effect.units < effect.changed:
         yield f"{effect.changed} changed cases, {effect.units} independent"
-    if "redrawn" in kinds:
-        yield (
-            f"{kinds['redrawn']} cases sent the same requests but got new replies "
-            f"({_WHY_REDRAWN[judgement.settings.cache]})"
-        )
-    if "unseen" in kinds and not _is_table(judgement):
-        yield f"{kinds['unseen']} cases made no call that was seen here"
-    if 0 < kinds.get("score", 0) < effect.changed:
-        yield (
-            f"{words.counted(kinds['score'], 'case')} of the same replies, scored otherwise: "
-            f"there {words.NOT_THE_MODEL}"
-        )
+    yield from _kinds_of_change(judgement, effect)
     if function.evidence.identical_repeats:
         yield "all repeats are identical: they are one draw"
-    if effect.method == judgement.settings.gate.test in _STATISTICS:
+    if effect.method == rules.test in _STATISTICS:
         yield _chosen_test(effect.method, function.evidence)
-    remark = words.within_case_remark(function, judgement.settings.gate)
+    remark = within_case_remark(function, rules)
     if remark:
         yield remark
     yield from _moved_cases(judgement, function)
     yield from _left_out(judgement, function)
 
 
-def _is_table(judgement: Judgement) -> bool:
-    """Whether scores alone are compared: no call of theirs could have been seen."""
-    return judgement.baseline is not None and judgement.baseline.how == "table"
+def _kinds_of_change(judgement: Judgement, effect: Effect) -> Iterator[str]:
+    kinds, baseline = effect.changed_kinds, judgement.baseline
+    if "redrawn" in kinds:
+        yield (
+            f"{kinds['redrawn']} cases sent the same requests but got new replies "
+            f"({_WHY_REDRAWN[judgement.settings.cache]})"
+        )
+    if "unseen" in kinds and baseline is not None and baseline.how != "table":
+        yield f"{kinds['unseen']} cases made no call that was seen here"
+    if 0 < kinds.get("score", 0) < effect.changed:
+        yield (
+            f"{counted(kinds['score'], 'case')} of the same replies, scored otherwise: "
+            f"there {NOT_THE_MODEL}"
+        )
 
 
 def _changed_part(function: FunctionComparison) -> str:
@@ -240,16 +245,16 @@ def _chosen_test(method: Method, evidence: Evidence) -> str:
 
 
 def _moved_cases(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
-    improved = function.verdict is Verdict.IMPROVED
+    verdict, improved = function.verdict, function.verdict is Verdict.IMPROVED
     shown = []
-    if function.verdict is Verdict.NO_SIGNIFICANT_CHANGE:
-        shown = words.all_lost(function)
-    elif improved or function.verdict in (*_BAD, *_UNSURE):
-        shown = words.most_moved(function, _LISTED_CASES, improved=improved)
-    word = words.verb(function, improved=improved)
+    if verdict is Verdict.NO_SIGNIFICANT_CHANGE:
+        shown = all_lost(function)
+    elif improved or verdict in (Verdict.REGRESSED, Verdict.NOT_COMPARABLE, Verdict.INCONCLUSIVE):
+        shown = most_moved(function, _LISTED_CASES, improved=improved)
+    direction = verb(function, improved=improved)
     for case in shown[:_LISTED_LOST]:
         headline = "" if improved else judgement.headlines.get(case.case, "")
-        yield f"{word} most  {words.moved(case, metric=function.metric)}  {headline}".rstrip()
+        yield f"{direction} most  {moved_case(case, function.metric)}  {headline}".rstrip()
     if len(shown) > _LISTED_LOST:
         yield f"and {len(shown) - _LISTED_LOST} more that fell from all passed to all missed"
 
@@ -257,9 +262,8 @@ def _moved_cases(judgement: Judgement, function: FunctionComparison) -> Iterator
 def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
     here, gone = len(function.only_here), len(function.only_in_baseline)
     if (here or gone) and function.verdict is not Verdict.UNCHANGED and function.effect.cases:
-        mean = words.new_mean(function)
-        parts = [f"{words.counted(here, 'case')} new here{mean}"] if here else []
-        parts += [f"{words.counted(gone, 'case')} only in the baseline"] if gone else []
+        parts = [f"{counted(here, 'case')} new here{mean_of_new(function)}"] if here else []
+        parts += [f"{counted(gone, 'case')} only in the baseline"] if gone else []
         yield f"not compared: {', '.join(parts)}"
     if function.mismatched:
         yield (
@@ -269,12 +273,16 @@ def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[st
     errored = function.trials.errored, function.baseline_trials.errored
     if any(errored):
         yield f"errored trials, not scored: {errored[0]} here, {errored[1]} in the baseline"
-        yield from words.first_reason(judgement, function.function)
+        yield from first_errored(judgement, function.function)
 
 
-def _style(verdict: Verdict) -> Mapping[str, bool]:
-    if verdict in _BAD:
-        return RED
-    if verdict in _UNSURE:
-        return YELLOW
-    return GREEN if verdict is Verdict.IMPROVED else {}
+def first_errored(judgement: Judgement, function: str) -> Iterator[str]:
+    """Say why the first errored trial of a function got no reply."""
+    assert judgement.run is not None  # noqa: S101 - whatever is worded ran
+    functions = {case.id: case.function for case in judgement.run.cases}
+    for trial in judgement.run.trials:
+        if functions[trial.case] == function and trial.outcome is Outcome.ERRORED:
+            reasons = [call.reason for call in trial.calls if call.reason]
+            seen = judgement.headlines.get(trial.case) or ", ".join(reasons) or trial.message
+            yield f"first of them  {short(trial.case)}  {seen}"
+            return

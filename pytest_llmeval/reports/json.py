@@ -10,21 +10,17 @@ from datetime import datetime
 from typing import Any
 
 from pytest_llmeval.errors import CAP_REASON
-from pytest_llmeval.gate.results import (
-    CaseComparison,
-    Fact,
-    FunctionComparison,
-    FunctionDescription,
-)
+from pytest_llmeval.gate.results import CaseComparison, Fact, FunctionComparison
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.cost import NO_PRICE, Cost, cost_of
+from pytest_llmeval.reports.cost import NO_PRICE, Cost, cost_of_run
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, worded
 from pytest_llmeval.runs.lookup.refs import Baseline
 
 SCHEMA_VERSION = 1
+_OF_CASES = ("case", "kind", "difference", "baseline_scores", "scores", "baseline_mean", "mean")
 _OF_UNGATED = (
     *("function", "metric", "better", "scale", "cases", "changed", "difference", "baseline_mean"),
     *("mean", "interval", "interval_level", "ratio", "ratio_interval"),
@@ -49,29 +45,36 @@ def write_reports(judgement: Judgement) -> list[str]:
 
 
 def _document(judgement: Judgement) -> dict[str, Any]:
-    comparison = judgement.comparison
+    comparison, run = judgement.comparison, judgement.run
     prices = Prices(judgement.settings.prices)
     verdict = "could_not_judge" if judgement.could_not_judge else "not_gated"
     why = unjudgeable(judgement.could_not_judge)
-    functions: list[dict[str, Any]] = [_description(d) for d in judgement.descriptions]
+    functions: list[dict[str, Any]] = [
+        {**asdict(one), "why": unjudgeable(one.why), "verdict": "not_gated"}
+        for one in judgement.descriptions
+    ]
+    ungated, missing, notes = [], [], [*judgement.notes]
     if comparison is not None:
         verdict = str(comparison.verdict)
         why = why or why_failed(comparison, judgement.settings.gate)
-        functions = [_function(function) for function in comparison.functions]
+        functions = list(map(_function, comparison.functions))
+        ungated = list(map(_ungated, comparison.ungated))
+        missing = list(map(_not_judged, comparison.not_judged))
+        notes += comparison.notes
     return {
         "schema_version": SCHEMA_VERSION,
         "verdict": verdict,
         "fails": judgement.fails,
         "why": why,
         "settings": asdict(judgement.settings.gate),
-        "run": None if judgement.run is None else _run(judgement.run, prices),
-        "baseline": _baseline(judgement.baseline, judgement.run, prices=prices),
-        "differences": _differences(judgement),
+        "run": None if run is None else _run(run, prices),
+        "baseline": _baseline(judgement.baseline, run, prices=prices),
+        "differences": list(map(asdict, differences(judgement))),
         "functions": functions,
-        "ungated": [_ungated(one) for one in comparison.ungated] if comparison else [],
-        "not_judged": [_not_judged(one) for one in comparison.not_judged] if comparison else [],
+        "ungated": ungated,
+        "not_judged": missing,
         "anchor": _anchor(judgement, prices),
-        "notes": list(map(worded, (*judgement.notes, *(comparison.notes if comparison else ())))),
+        "notes": list(map(worded, notes)),
     }
 
 
@@ -85,21 +88,13 @@ def _anchor(judgement: Judgement, prices: Prices) -> dict[str, Any] | None:
         "fails": anchored.fails,
         "why": why_failed(anchored, judgement.settings.gate),
         "baseline": _baseline(judgement.anchor, judgement.run, prices=prices),
-        "functions": [_function(function) for function in anchored.functions],
+        "functions": list(map(_function, anchored.functions)),
     }
 
 
 def _not_judged(fact: Fact) -> dict[str, Any]:
     function, cases = fact.figures
     return {"function": function, "cases": cases, "why": str(fact.why)}
-
-
-def _differences(judgement: Judgement) -> list[dict[str, Any]]:
-    if judgement.run is None or judgement.baseline is None:
-        return []
-    rules = judgement.settings.gate
-    found = differences(judgement.baseline.run, judgement.run, rules=rules)
-    return [asdict(one) for one in found]
 
 
 def _function(function: FunctionComparison) -> dict[str, Any]:
@@ -111,29 +106,16 @@ def _function(function: FunctionComparison) -> dict[str, Any]:
         "why": worded(function.why),
         "baseline_trials": asdict(function.baseline_trials),
         "trials": asdict(function.trials),
-        "compared": [_case(case) for case in function.compared],
+        "compared": list(map(_case, function.compared)),
     }
 
 
 def _case(case: CaseComparison) -> dict[str, Any]:
-    return {
-        "case": case.case,
-        "kind": case.kind,
-        "difference": case.difference,
-        "baseline_scores": case.baseline_scores,
-        "scores": case.scores,
-        "baseline_mean": case.baseline_mean,
-        "mean": case.mean,
-        "unchanged": case.kind is None,
-    }
+    return {name: getattr(case, name) for name in _OF_CASES} | {"unchanged": case.kind is None}
 
 
 def _ungated(function: FunctionComparison) -> dict[str, Any]:
     return {name: value for name, value in _function(function).items() if name in _OF_UNGATED}
-
-
-def _description(description: FunctionDescription) -> dict[str, Any]:
-    return {**asdict(description), "why": unjudgeable(description.why), "verdict": "not_gated"}
 
 
 def _run(run: Run, prices: Prices) -> dict[str, Any]:
@@ -159,7 +141,7 @@ def _run(run: Run, prices: Prices) -> dict[str, Any]:
             "attempts": run.attempts,
             "capped": sum((call.reason or "").startswith(CAP_REASON) for call in calls),
         },
-        "cost": _cost(cost_of(run, prices)),
+        "cost": _cost(cost_of_run(run, prices)),
         "versions": dict(run.versions),
     }
 
@@ -167,15 +149,15 @@ def _run(run: Run, prices: Prices) -> dict[str, Any]:
 def _cost(cost: Cost) -> dict[str, Any]:
     return {
         "currency": "USD",
-        "spent": None if cost.unknown_spent else float(cost.spent),
-        "saved": None if cost.unknown_saved else float(cost.saved),
+        "spent": None if cost.spent.unknown else float(cost.spent.known),
+        "saved": None if cost.saved.unknown else float(cost.saved.known),
         "unknown": [
             {
                 "model": model or None,
                 "calls": calls,
-                "why": "price" if why == NO_PRICE else "tokens",
+                "why": "price" if cause == NO_PRICE else "tokens",
             }
-            for (model, why), calls in sorted(cost.unknown.items())
+            for (model, cause), calls in cost.unknown
         ],
     }
 
@@ -187,9 +169,8 @@ def _baseline(
         return None
     age = None
     if run is not None:
-        created = map(datetime.fromisoformat, (baseline.run.created, run.created))
-        before, here = created
-        age = (here - before).total_seconds()
+        created = datetime.fromisoformat(baseline.run.created)
+        age = (datetime.fromisoformat(run.created) - created).total_seconds()
     return {
         **_run(baseline.run, prices),
         "reference": baseline.reference,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 
 from pytest_llmeval.gate.scoring import bare
+from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Run, Setting
 from pytest_llmeval.settings import GateRules
 
@@ -13,7 +14,6 @@ _FACTS = ("model", "served", "fingerprint", "host")
 _PARAMETERS = ("temperature", "seed", "top_p")
 _LISTED = 4
 _ABSENT = "not installed"
-_KEYS = {"order": "gate_order"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Difference:
     Attributes:
         fact: ``model``, ``served``, ``fingerprint``, ``host``, a sampling parameter, or
             ``version of openai`` and the like, or an option such as ``llm_alpha``.
-        baseline: its values there, sorted; ``here`` likewise.
+        baseline: its values in the baseline, sorted; ``here`` those in this run.
         functions: those of which it is true, in the order of the baseline; empty if it is
             true of every function that both runs have.
     """
@@ -39,21 +39,21 @@ class Difference:
         return f"{self.fact}: {_listed(self.baseline)} -> {_listed(self.here)}{where}"
 
 
-def differences(baseline: Run, run: Run, *, rules: GateRules) -> tuple[Difference, ...]:
-    """Find what differs between two runs, so that no change is blamed on the application alone.
+def differences(judgement: Judgement) -> list[Difference]:
+    """Find what differs from the baseline, so that no change is blamed on the application alone.
 
-    Args:
-        baseline: the run that is compared with.
-        run: the run that is judged.
-        rules: what it is judged by; held against those of the baseline's own session.
+    The rules of the gate are held against those of the baseline's own session.
     """
+    if judgement.run is None or judgement.baseline is None:
+        return []
+    baseline, run = judgement.baseline.run, judgement.run
     if not baseline.cases:  # it stands for a commit without evals
-        return ()
-    return (
+        return []
+    return [
         *_of_calls(baseline, run),
         *_of_versions(baseline, run),
-        *_of_rules(baseline, rules),
-    )
+        *_of_rules(baseline, judgement.settings.gate),
+    ]
 
 
 def _of_calls(baseline: Run, run: Run) -> Iterator[Difference]:
@@ -81,6 +81,14 @@ def _calls_in_common(one: Run, other: Run) -> dict[str, list[Call]]:
     return calls
 
 
+def _values(calls: Iterable[Call], fact: str) -> tuple[str, ...]:
+    if fact in _PARAMETERS:  # one that is not sent differs from one that is
+        found = {str(call.parameters.get(fact, "provider's default")) for call in calls}
+    else:
+        found = {getattr(call, fact) or "" for call in calls}
+    return tuple(sorted(found - {""}))
+
+
 def _of_versions(baseline: Run, run: Run) -> Iterator[Difference]:
     for name in sorted({*baseline.versions, *run.versions}):
         before, here = (one.versions.get(name, _ABSENT) for one in (baseline, run))
@@ -92,26 +100,14 @@ def _of_rules(baseline: Run, rules: GateRules) -> Iterator[Difference]:
     for name, here in asdict(rules).items():
         before = baseline.rules.get(name, here)  # an older version did not know of it
         if before != here:
-            yield Difference(f"llm_{_KEYS.get(name, name)}", _setting(before), _setting(here))
+            option = "llm_gate_order" if name == "order" else f"llm_{name}"
+            yield Difference(option, _setting(before), _setting(here))
 
 
 def _setting(value: Setting) -> tuple[str, ...]:
     if isinstance(value, tuple):
         return value or ("none",)
     return (f"{value:g}" if isinstance(value, float) else str(value).lower(),)
-
-
-def _values(calls: Iterable[Call], fact: str) -> tuple[str, ...]:
-    values = {_value(call, fact) for call in calls}
-    return tuple(sorted(values - {""}))
-
-
-def _value(call: Call, fact: str) -> str:
-    if fact in _PARAMETERS:
-        # A parameter that is not sent differs from one that is.
-        return str(call.parameters.get(fact, "provider's default"))
-    value = getattr(call, fact)
-    return "" if value is None else str(value)
 
 
 def _listed(values: tuple[str, ...]) -> str:

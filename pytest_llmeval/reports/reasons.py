@@ -78,16 +78,23 @@ _NEEDS = {
     COST_METRIC: "it takes replies that count their tokens, and a price above 0 for their model, "
     "as a line of llm_prices",
 }
-# where the name of the metric stands among the figures
-_METRIC_AT = {Why.WITHOUT_VALUE: 2, Why.BASELINE_WITHOUT_VALUE: 2}
+# where the metric stands among the figures of the sentences that say how to have it
+_METRIC_AT = {
+    Why.NOT_MEASURED: 0,
+    Why.NEVER_RECORDED: 0,
+    Why.WITHOUT_VALUE: 2,
+    Why.BASELINE_WITHOUT_VALUE: 2,
+}
 
 
 def worded(fact: Fact | str | None) -> str:
-    """Write a reason or a note of the gate; a text of others as it is."""
+    """Write a reason or a note of the gate or the session; a text of others as it is."""
     if fact is None or isinstance(fact, str):
         return fact or ""
-    metric = fact.figures[_METRIC_AT.get(fact.why, 0)]
-    return _SENTENCES[fact.why].format(*fact.figures, how=_how_to_have(str(metric)))
+    how = ""
+    if fact.why in _METRIC_AT:
+        how = _how_to_have(str(fact.figures[_METRIC_AT[fact.why]]))
+    return _SENTENCES[fact.why].format(*fact.figures, how=how)
 
 
 def unjudgeable(reason: Fact | str | None) -> str:

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from pytest_llmeval.cli import main
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.commands import selfchecked
+from pytest_llmeval.reports.planning import Checked
 from pytest_llmeval.stats.selfcheck import self_check
 from tests.cli.recording import record
 from tests.gate.builders import CallsOfTrial, CaseAndTrials, a_call, a_case, a_run
@@ -149,7 +149,7 @@ def test_halves_without_a_common_case_are_left_open() -> None:
 
 
 def test_a_gate_that_cries_wolf_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selfchecked.Checked, "cries_wolf", lambda *_: True)
+    monkeypatch.setattr(Checked, "cries_wolf", lambda *_: True)
     result = selfcheck(a_run(*steady()))
 
     assert result.exit_code == 1

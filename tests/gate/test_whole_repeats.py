@@ -17,7 +17,7 @@ from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.records import Call, Run
 from pytest_llmeval.reports.reasons import worded
-from pytest_llmeval.reports.words import sentence
+from pytest_llmeval.reports.sentences import sentence
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.detection import detectable_shift
 from tests.gate.builders import CallsOfTrial, a_call, a_case, a_run, compared, joined

@@ -7,7 +7,6 @@ import dataclasses
 import pytest
 
 from pytest_llmeval.gate.results import (
-    Comparison,
     Effect,
     Evidence,
     Fact,
@@ -15,8 +14,14 @@ from pytest_llmeval.gate.results import (
     Verdict,
     Why,
 )
-from pytest_llmeval.reports import words
-from pytest_llmeval.reports.words import mean_cell
+from pytest_llmeval.reports.formats import figure, mean_with_ends
+from pytest_llmeval.reports.gated import claims, family_words, not_judged
+from pytest_llmeval.reports.sentences import (
+    detectable_factor,
+    difference_interval,
+    sentence,
+    within_case_remark,
+)
 from pytest_llmeval.settings import GateRules
 
 RULES = GateRules()
@@ -56,7 +61,7 @@ def altered(comparison: FunctionComparison, **changes: object) -> FunctionCompar
 
 
 def test_a_worse_ratio_is_a_factor() -> None:
-    assert words.sentence(SECONDS, RULES) == (
+    assert sentence(SECONDS, RULES) == (
         "test_it (seconds) worsened by a factor of 1.22 (0.5 -> 0.61); "
         "chance alone would do this in 1 of 100 comparisons"
     )
@@ -77,7 +82,7 @@ def test_a_worse_ratio_is_a_factor() -> None:
     ],
 )
 def test_what_is_open_is_a_factor_too(changes: dict[str, object], expected: str) -> None:
-    assert words.sentence(altered(SECONDS, **changes), RULES) == expected
+    assert sentence(altered(SECONDS, **changes), RULES) == expected
 
 
 OPEN = altered(
@@ -106,7 +111,7 @@ OPEN = altered(
 def test_without_an_interval_it_is_said_what_would_have_been_caught(
     changes: dict[str, object], expected: str
 ) -> None:
-    found = words.sentence(altered(OPEN, **changes), RULES)
+    found = sentence(altered(OPEN, **changes), RULES)
     assert found == f"inconclusive: {expected}"
 
 
@@ -122,19 +127,18 @@ def test_without_an_interval_it_is_said_what_would_have_been_caught(
 def test_a_mean_stands_beside_its_interval(
     value: float | None, ends: tuple[float, float] | None, log: bool, expected: str
 ) -> None:
-    assert mean_cell(value, ends, log=log) == expected
+    assert mean_with_ends(value, ends, log=log) == expected
 
 
 def test_the_drop_that_could_be_caught_points_to_the_worse() -> None:
-    assert words.detectable_factor(SECONDS) == "x1.11"
+    assert detectable_factor(SECONDS) == "x1.11"
     higher = altered(SECONDS, better="higher")
-    assert words.detectable_factor(higher) == "x0.905"
-    assert words.detectable_factor(altered(SECONDS, smallest_detectable_drop=None)) == ""
+    assert detectable_factor(higher) == "x0.905"
 
 
 def test_an_interval_is_one_of_ratios_where_there_are_some() -> None:
-    assert words.interval((-0.3, -0.1), (1.105, 1.35)) == "[x1.1, x1.35]"
-    assert words.interval((-0.3, -0.1), None) == "[-0.300, -0.100]"
+    assert difference_interval((-0.3, -0.1), (1.105, 1.35)) == "[x1.1, x1.35]"
+    assert difference_interval((-0.3, -0.1), None) == "[-0.300, -0.100]"
 
 
 def a_function(name: str, **changes: object) -> FunctionComparison:
@@ -142,7 +146,7 @@ def a_function(name: str, **changes: object) -> FunctionComparison:
 
 
 def scope(*functions: FunctionComparison) -> list[str]:
-    return words.scope(Comparison(verdict=Verdict.REGRESSED, fails=True, functions=functions))
+    return claims(functions)
 
 
 def test_cases_are_counted_once_for_all_metrics() -> None:
@@ -183,13 +187,13 @@ def test_a_function_speaks_of_wordings_in_general_only_if_all_its_metrics_do() -
     ],
 )
 def test_how_the_error_rate_is_shared_is_said(rules: GateRules, expected: str) -> None:
-    assert words.shared(3, rules) == expected
+    assert family_words(3, rules) == expected
 
 
 def test_what_calls_took_has_no_usual_size() -> None:
-    assert words.figure(0.000184, "seconds") == "0.000184"
-    assert words.figure(1234.5678, "tokens") == "1235"
-    assert words.figure(0.1234, "score") == "0.123"
+    assert figure(0.000184, "seconds") == "0.000184"
+    assert figure(1234.5678, "tokens") == "1235"
+    assert figure(0.1234, "score") == "0.123"
 
 
 RESCORED = altered(
@@ -228,13 +232,13 @@ def test_a_changed_scorer_is_no_changed_model_and_no_chance(
     verdict: Verdict, difference: float, expected: str
 ) -> None:
     found = altered(RESCORED, verdict=verdict, difference=difference)
-    assert words.sentence(found, RULES) == f"{expected}; {OTHERWISE}"
-    assert words.within_case_remark(found, RULES) == ""
+    assert sentence(found, RULES) == f"{expected}; {OTHERWISE}"
+    assert within_case_remark(found, RULES) == ""
 
 
 def test_one_case_that_was_asked_anew_brings_chance_back() -> None:
     found = altered(RESCORED, changed_kinds={"score": 8, "request": 1})
-    assert words.sentence(found, RULES) == (
+    assert sentence(found, RULES) == (
         "test_it rose by 0.030 (0.840 -> 0.870); "
         "chance alone would do this in fewer than 1 of 1000 comparisons"
     )
@@ -242,8 +246,8 @@ def test_one_case_that_was_asked_anew_brings_chance_back() -> None:
 
 def test_functions_that_were_not_judged_are_counted_from_the_sixth_on() -> None:
     functions = [Fact(Why.NOT_RUN, (f"t.py::t{n}", n)) for n in range(1, 8)]
-    assert words.not_judged(functions[:1]) == "not judged: t1 (1 case, not run)"
-    assert words.not_judged(functions).endswith("t5 (5 cases, not run) and 2 more")
+    assert not_judged(functions[:1]) == "not judged: t1 (1 case, not run)"
+    assert not_judged(functions).endswith("t5 (5 cases, not run) and 2 more")
 
 
 def test_new_cases_show_their_mean() -> None:
@@ -256,6 +260,6 @@ def test_new_cases_show_their_mean() -> None:
         only_here_mean=0.8,
         only_here_interval=(0.61, 0.91),
     )
-    assert words.sentence(found, RULES).endswith(
+    assert sentence(found, RULES).endswith(
         "with 3 cases only here (mean 0.800 [0.61, 0.91]), 0 only in the baseline: not compared"
     )

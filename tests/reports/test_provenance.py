@@ -13,7 +13,7 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial
 from pytest_llmeval.reports.json import render
 from pytest_llmeval.reports.provenance import Difference, differences
-from pytest_llmeval.reports.terminal import section
+from pytest_llmeval.reports.section import section
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules, Settings
 
@@ -46,8 +46,10 @@ def a_run(*, versions: dict[str, str] | None = None, calls: int = 1, **changes: 
     )
 
 
-def told(baseline: Run, run: Run, rules: GateRules | None = None) -> tuple[Difference, ...]:
-    return differences(baseline, run, rules=rules or GateRules())
+def told(baseline: Run, run: Run, rules: GateRules | None = None) -> list[Difference]:
+    settings = Settings(directory=Path(), session="s", gate=rules or GateRules())
+    against = Baseline(run=baseline, path=Path(), reference="main", how="last")
+    return differences(Judgement(settings=settings, run=run, baseline=against))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def test_each_fact_that_differs_is_named(changes: dict[str, Any], expected: str)
 
 
 def test_nothing_is_said_where_all_agree() -> None:
-    assert told(a_run(), a_run(calls=3)) == ()
+    assert told(a_run(), a_run(calls=3)) == []
 
 
 def test_settings_of_the_gate_that_differ_are_named() -> None:
@@ -92,16 +94,16 @@ def test_settings_of_the_gate_that_differ_are_named() -> None:
         "llm_strict: false -> true",
         "llm_gate_order: none -> test_a, test_b",
     ]
-    assert told(baseline, a_run()) == ()
+    assert told(baseline, a_run()) == []
 
 
 def test_settings_that_an_earlier_version_did_not_record_are_no_difference() -> None:
-    assert told(replace(a_run(), rules={"alpha": 0.05}), a_run(), GateRules(target=0.3)) == ()
+    assert told(replace(a_run(), rules={"alpha": 0.05}), a_run(), GateRules(target=0.3)) == []
 
 
 def test_what_one_run_does_not_know_is_no_difference() -> None:
-    assert told(a_run(), a_run(served=None, fingerprint=None)) == ()
-    assert told(a_run(), a_run(calls=0)) == ()
+    assert told(a_run(), a_run(served=None, fingerprint=None)) == []
+    assert told(a_run(), a_run(calls=0)) == []
 
 
 def of_functions(models: dict[str, str], *, trials: int = 1) -> Run:
@@ -127,8 +129,8 @@ def of_functions(models: dict[str, str], *, trials: int = 1) -> Run:
 def test_what_did_not_run_here_is_no_difference() -> None:
     # three false lines in every partial session of a project with two models
     baseline = of_functions({"test_a": "openai/a", "test_b": "openai/b"}, trials=3)
-    assert told(baseline, of_functions({"test_a": "openai/a"}, trials=2)) == ()
-    assert told(of_functions({"test_a": "openai/a"}), baseline) == ()
+    assert told(baseline, of_functions({"test_a": "openai/a"}, trials=2)) == []
+    assert told(of_functions({"test_a": "openai/a"}), baseline) == []
 
 
 def test_a_difference_of_some_functions_names_them() -> None:

@@ -8,11 +8,10 @@ from pathlib import Path
 from pytest_llmeval.cache.contents import Contents, Pruning
 from pytest_llmeval.cache.transfer import Exported, Merging
 from pytest_llmeval.records import Call
-from pytest_llmeval.reports.lines import aligned
-from pytest_llmeval.reports.words import counted
+from pytest_llmeval.reports.formats import aligned, counted
 
-UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-STEP = 1024
+_UNITS = ("KiB", "MiB", "GiB", "TiB")
+_STEP = 1024
 
 
 def contents(found: Contents, folder: Path) -> Iterator[str]:
@@ -41,20 +40,15 @@ def pruning(planned: Pruning, *, before: str) -> Iterator[str]:
     """Say what would be deleted."""
     yield (
         f"paid for before {before} and needed by no run that is kept: "
-        f"{counted(planned.replies, 'reply', 'replies')}, {size(planned.size)}; "
+        f"{_replies(planned.replies)}, {size(planned.size)}; "
         f"{counted(planned.requests, 'request')} would have none left"
     )
-    yield (
-        f"{counted(planned.left, 'reply', 'replies')} stay, "
-        f"{planned.spared} of them as old but needed"
-    )
+    yield f"{_replies(planned.left)} stay, {planned.spared} of them as old but needed"
 
 
 def exported(done: Exported, path: Path) -> str:
     """Say what was written."""
-    text = (
-        f"{path}: {counted(done.draws, 'reply', 'replies')} of {counted(done.requests, 'request')}"
-    )
+    text = f"{path}: {_replies(done.draws)} of {counted(done.requests, 'request')}"
     if not done.left_out:
         return text
     return f"{text}; {counted(done.left_out, 'row')} that this plugin did not write left out"
@@ -80,9 +74,13 @@ def explanation(calls: Iterable[tuple[Call, str]]) -> Iterator[str]:
 
 def size(number: int) -> str:
     """Write a number of bytes."""
-    value = float(number)
-    for unit in UNITS[:-1]:
-        if value < STEP:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= STEP
-    return f"{value:.1f} {UNITS[-1]}"
+    if number < _STEP:
+        return f"{number} B"
+    value, power = number / _STEP, 0
+    while value >= _STEP and power < len(_UNITS) - 1:
+        value, power = value / _STEP, power + 1
+    return f"{value:.1f} {_UNITS[power]}"
+
+
+def _replies(count: int) -> str:
+    return counted(count, "reply", "replies")

@@ -1,0 +1,110 @@
+"""Text for numbers, names and rows, of which the sentences and tables are made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pytest_llmeval.gate.results import FunctionComparison, Interval
+from pytest_llmeval.gate.scoring import bare
+from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC
+
+RED = {"red": True, "bold": True}
+GREEN = {"green": True}
+YELLOW = {"yellow": True}
+BOLD = {"bold": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the section; ``markup`` as pytest's terminal writer takes it."""
+
+    text: str = ""
+    markup: Mapping[str, bool] = field(default_factory=dict)
+
+
+def aligned(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
+    """Line rows up in columns.
+
+    Args:
+        rows: at least one, equally long; the first is usually the heading.
+        left: how many columns from the left, and the last one, are set flush left;
+            those between hold figures and are set flush right.
+
+    Returns:
+        One line a row, without trailing blanks.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    last = len(widths) - 1
+    return [
+        "  ".join(
+            cell.ljust(width) if index < left or index == last else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def counted(count: int, noun: str, nouns: str | None = None) -> str:
+    """Write ``1 case``, ``3 cases``, ``2 replies``."""
+    return f"{count} {noun if count == 1 else nouns or f'{noun}s'}"
+
+
+def short(case: str) -> str:
+    """Name a case without the path of its file."""
+    return case.partition("::")[2] or case
+
+
+def name_of(function: str, metric: str) -> str:
+    """Name a function, and the metric unless it is the plain pass rate."""
+    name = bare(function)
+    return name if metric == PASS_METRIC else f"{name} ({metric})"
+
+
+def label(comparison: FunctionComparison) -> str:
+    """Name what is compared; a function of a score table is a metric."""
+    name = bare(comparison.function)
+    return name if comparison.metric == name else name_of(name, comparison.metric)
+
+
+def number(value: float, *, signed: bool = False) -> str:
+    """Write a figure of the suite with three decimals; an exact 0 as ``0``."""
+    if value == 0:
+        return "0"
+    return f"{value:+.3f}" if signed else f"{value:.3f}"
+
+
+def figure(value: float, metric: str) -> str:
+    """Write a mean of any metric; what calls took has no usual size."""
+    return f"{value:.4g}" if metric in MEASURED_METRICS else number(value)
+
+
+def factor(ratio: float) -> str:
+    """Write a ratio current / baseline: ``x1.27``."""
+    return f"x{ratio:.3g}"
+
+
+def p_value(p: float) -> str:
+    """Write a p-value; below .001 that is all there is to say."""
+    return "<0.001" if p < 0.001 else f"{p:.3f}"  # noqa: PLR2004
+
+
+def ends(interval: Interval, form: str = ".3f") -> str:
+    """Write the ends of an interval, each in the given format: ``[0.820, 0.890]``."""
+    low, high = interval
+    return f"[{low:{form}}, {high:{form}}]"
+
+
+def mean_with_ends(mean: float | None, interval: Interval | None, *, log: bool) -> str:
+    """Write a mean with its own interval: ``0.861 [0.82, 0.89]``."""
+    if mean is None:
+        return ""
+    text = f"{mean:.3g}" if log else number(mean)
+    return f"{text} {ends(interval, '.3g' if log else '.2f')}" if interval else text
+
+
+def hits(scores: Sequence[float], metric: str) -> str:
+    """Write pass scores as ``4/5``, others as their mean."""
+    if metric == PASS_METRIC:
+        return f"{sum(map(int, scores))}/{len(scores)}"
+    return figure(sum(scores) / len(scores), metric)

@@ -1,0 +1,297 @@
+"""Lines of the commands that plan with recorded runs: `llmeval plan`, `until` and `selfcheck`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_llmeval.gate.results import FunctionComparison, Verdict
+from pytest_llmeval.gate.scoring import FunctionScores
+from pytest_llmeval.records import Run
+from pytest_llmeval.reports.formats import aligned, counted, ends, factor, figure, name_of, p_value
+
+if TYPE_CHECKING:
+    from pytest_llmeval.stats.expected import ExpectedMean
+    from pytest_llmeval.stats.selfcheck import SelfCheck
+    from pytest_llmeval.stats.suite_size import Plan, Point
+
+BAR = 30
+FEWEST_FOR_T = 6
+LOOK = "{:>7}  {:>10}  {:>7}  {:>18}  {:>6}  {:>18}  {}"
+MANY_REPEATS = 10_000
+MOVED = {Verdict.REGRESSED: "worse", Verdict.IMPROVED: "better"}
+
+Found = Sequence[tuple[FunctionScores, "ExpectedMean | None"]]
+
+
+def named(function: FunctionScores) -> str:
+    """Name a function of a run, and its metric."""
+    return name_of(function.function, function.metric)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFunction:
+    """A plan for one test function, and what its words need beside it.
+
+    Attributes:
+        plan: how much is found, and what would be needed.
+        name: of what was planned for.
+        mean: of it now.
+        calls: that a trial makes on average; 0 if that is not known.
+        sign: -1 if a drop lowers the mean, 1 if it raises it.
+        log: the drops are of logarithms, where lower is better: they are told as factors.
+        alike: the change is taken to act alike on all cases; else as unlike as one did.
+    """
+
+    plan: Plan
+    name: str
+    mean: float
+    calls: float
+    sign: int
+    log: bool = False
+    alike: bool = True
+
+    def lines(self) -> list[str]:
+        """Word the plan."""
+        return [*self._now(), *self._needed(), *self._curves()]
+
+    def _now(self) -> Iterator[str]:
+        plan, design = self.plan, self.plan.design
+        worse, share = f"a drop of {plan.drop:g}", "loses the same share of its score"
+        means = [f"{mean:.3f}" for mean in (self.mean, self.mean + self.sign * plan.drop)]
+        if self.log:
+            ratio, share = math.exp(plan.drop), "rises by one factor"
+            worse = f"a rise by a factor of {ratio:.3g}"
+            means = [f"{mean:.3g}" for mean in (self.mean, self.mean * ratio)]
+        yield (
+            f"{self.name}: {counted(int(design.cases), 'case')} x {_repeats(design.current)}, "
+            f"baseline {_repeats(design.baseline)}, mean {means[0]}"
+        )
+        if self.alike:
+            yield f"  if every case is asked anew, and each {share}:"
+        else:
+            spread = f"standard deviation {math.sqrt(design.components.between):.3f}"
+            spread += " of logarithms" if self.log else ""
+            yield (
+                "  if every case is asked anew, and falls as unlike others as --like did "
+                f"({spread}):"
+            )
+        yield f"  {worse} ({' -> '.join(means)}) is found in {_percent(plan.power)} of builds"
+        if plan.smallest_drop is not None:
+            smallest = self._drop(plan.smallest_drop)
+            yield f"  the smallest {self._unit} found in 80 % of builds is {smallest}"
+        if self.alike:
+            yield "  (holds if the change acts alike on all cases)"
+        if design.cases < FEWEST_FOR_T:
+            yield "  (with fewer than 6 cases the gate's test is an exact one, which finds less)"
+
+    def _needed(self) -> Iterator[str]:
+        plan, design = self.plan, self.plan.design
+        repeats, cases = _repeats(design.current), counted(int(design.cases), "case")
+        yield f"  to find it in {_percent(plan.wanted)} of builds:"
+        if plan.power >= plan.wanted:
+            yield "    this is enough"
+            return
+        if plan.cases is None:
+            yield f"    more than a million cases of {repeats}"
+        else:
+            more, paid = plan.cases - int(design.cases), self._paid(plan.cases * design.current)
+            yield f"    {plan.cases} cases of {repeats} ({more} more): {paid}"
+        for needed, where in (
+            (plan.repeats, "here alone"),
+            (plan.repeats_on_both_sides, "in the baseline too"),
+        ):
+            if needed is None:
+                yield f"    no number of repeats of {cases} does, {where}"
+            else:
+                paid = self._paid(needed * design.cases)
+                yield f"    {_repeats(needed)} of {cases}, {where}: {paid}"
+
+    def _curves(self) -> Iterator[str]:
+        plan, design = self.plan, self.plan.design
+        unit = "calls" if self.calls else "trials"
+        for heading, points, now in (
+            ("repeats", [(point.repeats, point) for point in plan.by_repeats], design.current),
+            ("cases", [(int(point.cases), point) for point in plan.by_cases], design.cases),
+        ):
+            rows = [[heading, unit, "found", f"smallest {self._unit}", ""]]
+            rows += [self._row(number, point, now=now) for number, point in points]
+            yield ""
+            yield from (f"  {line}" for line in aligned(rows, left=0))
+
+    def _row(self, number: int, point: Point, *, now: float) -> list[str]:
+        bar = "#" * round(BAR * point.power)
+        return [
+            str(number),
+            str(round(point.calls * (self.calls or 1))),
+            _percent(point.power),
+            "" if point.smallest_drop is None else self._drop(point.smallest_drop),
+            f"{bar} <- now" if number == now else bar,
+        ]
+
+    @property
+    def _unit(self) -> str:
+        return "factor" if self.log else "drop"
+
+    def _drop(self, drop: float) -> str:
+        return factor(math.exp(drop)) if self.log else f"{drop:.3f}"
+
+    def _paid(self, trials: float) -> str:
+        """Say what a run costs: in calls, or in trials where it is not known what they ask."""
+        number = round(trials * (self.calls or 1))
+        return counted(number, "call" if self.calls else "trial") + " a run"
+
+
+def _repeats(number: float) -> str:
+    return counted(int(number), "repeat")
+
+
+def _percent(chance: float) -> str:
+    """Write a chance, never as a certainty."""
+    text = f"{chance:.0%}".replace("%", " %")
+    return ">99 %" if text == "100 %" else text
+
+
+def look_heading(confidence: float) -> str:
+    """Name the columns of the looks of `llmeval until`."""
+    interval = f"{confidence:.0%} next run"
+    return LOOK.format(
+        "repeats", "calls paid", "mean", interval, "width", "by repeats alone", "test function"
+    )
+
+
+def look_lines(repeats: int, run: Run, found: Found) -> Iterator[str]:
+    """Word one look, a line for each function.
+
+    Args:
+        repeats: that were asked for.
+        run: what was recorded.
+        found: each function and what is expected of it; None without a score.
+    """
+    paid = sum(call.was_paid for trial in run.trials for call in trial.calls)
+    for row, (function, expected) in enumerate(found):
+        first = ("", "") if row else (str(repeats), str(paid))
+        name = named(function)
+        if expected is None:
+            yield LOOK.format(*first, "", "", "", "", f"{name}: no trial has a score")
+            continue
+        note = ": its repeats drift, so by them alone" if expected.drifts else ""
+        intervals = (expected.interval, expected.by_repeats)
+        known, by_repeats = (ends(each) if each else "unknown" for each in intervals)
+        width = "" if expected.width is None else f"{expected.width:.3f}"
+        yield LOOK.format(*first, f"{expected.mean:.3f}", known, width, by_repeats, name + note)
+
+
+def ending(repeats: int, found: Found, *, width: float, most: int) -> Iterator[str]:
+    """Say whether the last look is enough, and what would be."""
+    for function, expected in found:
+        name = named(function)
+        if expected is None:
+            yield f"{name}: no trial has a score, so no number of repeats would do"
+        elif expected.width is None:
+            yield f"{name}: no two repeats of a case differ, so how far they scatter is unknown"
+        elif expected.width > width:
+            yield f"{name}: {_not_narrow(expected, width=width, most=most)}"
+        else:
+            enough = f"narrow enough with {_repeats(repeats)}"
+            yield f"{name}: {enough}: {expected.width:.3f} of {width:g} allowed"
+    yield "looking again from 3 repeats on leaves an interval its confidence (docs/statistics.md)"
+
+
+def _not_narrow(expected: ExpectedMean, *, width: float, most: int) -> str:
+    from pytest_llmeval.stats.expected import repeats_for_width
+
+    needed = repeats_for_width(expected, width=width, limit=MANY_REPEATS)
+    hint = f" About {needed} would do: --max-repeats={needed}" if needed else ""
+    return f"{expected.width:.3f} wide, not {width:g}, at --max-repeats={most}.{hint}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A test function and what holding it against itself gave.
+
+    Attributes:
+        check: runs dealt from its repeats at random; None if no case has two.
+        halves: its last repeats against its first; None likewise.
+    """
+
+    function: FunctionScores
+    check: SelfCheck | None
+    halves: FunctionComparison | None
+
+    @property
+    def drifts(self) -> bool:
+        """Whether the repeats differ by more than chance."""
+        return self.check is not None and self.check.drifts
+
+    def cries_wolf(self, alpha: float) -> bool:
+        """Tell whether alarms are more frequent than the level says, beyond the error bar."""
+        return self.check is not None and self.check.interval[0] > alpha
+
+    def row(self) -> list[str]:
+        """Write the cells of its row in the table."""
+        check, function = self.check, self.function
+        cells = [named(function), str(len(function.side.cases)), str(function.repeats)]
+        if check is None:
+            return [*cells, "", "", "", "", "no case has two scored trials"]
+        return [
+            *cells,
+            str(check.deals),
+            f"{check.rate:.1%}",
+            ends(check.interval, ".1%"),
+            "" if check.drift_p is None else p_value(check.drift_p),
+            _halves(self.halves),
+        ]
+
+    def remarks(self, alpha: float) -> Iterator[str]:
+        """Say what is odd, and how its check differs from the gate's test."""
+        check, halves, function = self.check, self.halves, self.function
+        if check is None:
+            return
+        if self.cries_wolf(alpha):
+            yield "the gate cries wolf more often than its level says: trust no single alarm"
+        if self.drifts:
+            yield (
+                "its repeats drift: they differ by more than chance explains. Did the "
+                "provider change while the run was recorded? Record it anew"
+            )
+        if halves is not None and halves.verdict in MOVED:
+            yield f"the gate calls its second half {MOVED[halves.verdict]}"
+        if check.left_out:
+            yield f"{counted(check.left_out, 'case')} with a single scored trial left out"
+        if function.independent < len(function.samples):
+            yield f"{len(function.samples)} cases, {function.independent} independent"
+        if halves is not None and halves.effect.method == "crossed":
+            yield "the gate takes its wordings as a sample, this check as they are"
+
+
+def selfcheck_lines(checks: Sequence[Checked], *, alpha: float) -> Iterator[str]:
+    """Word the checks.
+
+    Args:
+        checks: one for each function and metric.
+        alpha: the level that the test promises.
+    """
+    heading = ["test function", "cases", "repeats", "deals", "alarms", "95% error bar"]
+    heading += ["drift p", "first half -> second half"]
+    yield from aligned([heading, *(checked.row() for checked in checks)])
+    yield (
+        f"alarms: how often one of two runs, dealt at random from these trials, was called worse "
+        f"than the other; a level of {alpha:g} promises at most {alpha:.1%}"
+    )
+    for checked in checks:
+        name = named(checked.function)
+        yield from (f"{name}: {remark}" for remark in checked.remarks(alpha))
+
+
+def _halves(halves: FunctionComparison | None) -> str:
+    if halves is None or halves.effect.baseline_mean is None or halves.effect.mean is None:
+        return ""
+    means = (halves.effect.baseline_mean, halves.effect.mean)
+    text = " -> ".join(figure(mean, halves.metric) for mean in means)
+    p, p_improved = halves.evidence.p, halves.evidence.p_improved
+    if p is None or p_improved is None:
+        return text
+    return f"{text} (p {p_value(min(1.0, 2 * min(p, p_improved)))})"

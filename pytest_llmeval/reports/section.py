@@ -1,0 +1,271 @@
+"""All lines of a session: its header, the live line, the section at its end.
+
+`llmeval compare`, `show` and `list` print the same of recorded runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from pytest_llmeval.gate.results import Verdict
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.models.prices import Prices
+from pytest_llmeval.printable import printable
+from pytest_llmeval.records import Progress, Run, Slowdown
+from pytest_llmeval.reports.cost import capped_lines, cost_of_run, unknown_lines
+from pytest_llmeval.reports.formats import RED, YELLOW, Line, aligned, counted, hits, label, short
+from pytest_llmeval.reports.gated import anchored_lines, first_errored, gated_lines
+from pytest_llmeval.reports.provenance import differences
+from pytest_llmeval.reports.reasons import unjudgeable, why_failed, worded
+from pytest_llmeval.reports.sentences import sentence
+from pytest_llmeval.reports.tables import described_table, ends_of
+from pytest_llmeval.runs.lookup.best_run import peculiarities
+from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.runs.retry import Retry
+from pytest_llmeval.runs.run_lines import RunHeader
+from pytest_llmeval.runs.store import first_of
+
+_LISTED_CASES = 3
+_MINUTE = 60
+_HOUR = 3600
+
+
+def header(baseline: Baseline | None, *, anchor: Baseline | None, retry: Retry | None) -> list[str]:
+    """Say what will be compared with, or completed, before the first test."""
+    lines = [*_named(baseline, side="baseline"), *_named(anchor, side="anchor")]
+    if retry is not None and retry.again:
+        again = f"{counted(retry.again, 'trial')} of {counted(len(retry.unfinished), 'case')}"
+        standing = sum(map(len, retry.standing.values()))
+        lines.append(f"completing run {retry.run.id}: {again} run again, {standing} stand")
+    return [printable(f"llm evals: {line}") for line in lines]
+
+
+def _named(found: Baseline | None, *, side: str) -> list[str]:
+    """Say which run is compared with, and what is odd about it."""
+    if found is None:
+        return []
+    return [_side_line(found, side=side), *(f"note: {note}" for note in found.notes)]
+
+
+def _side_line(found: Baseline, *, side: str) -> str:
+    """Name a run that was found, and how: ``baseline main@1a2b3c4 (merge-base, ...), 10 repeats``.
+
+    Args:
+        found: a run.
+        side: which one of a comparison it is.
+    """
+    run = found.run
+    commit = f"@{run.commit[:7]}" if run.commit else ""
+    facts: list[str] = [found.how] if found.how != found.reference else []
+    if found.how not in ("table", "nothing yet"):
+        facts.append(f"recorded {run.created[:16].replace('T', ' ')}")
+    if found.how in ("file", "last", "run id"):
+        facts.append(f"run {run.id}")
+    repeats = sorted({case.repeats for case in run.cases})
+    shown = counted(repeats[-1], "repeat") if repeats else "no case"
+    if len(repeats) > 1:
+        shown = f"{repeats[0]} to {shown}"
+    return f"{side} {found.reference}{commit} ({', '.join(facts)}), {shown}"
+
+
+def progress_line(progress: Progress, *, width: int) -> str:
+    """Word the progress of a session that runs, with as many parts as fit.
+
+    Args:
+        progress: how far the session is.
+        width: columns that may be filled.
+    """
+    parts = [f"llm evals: {progress.done}/{progress.total} trials"]
+    if progress.seconds_left is not None:  # most want to know it, so it is cut off last
+        parts.append(f"{_duration(progress.seconds_left)} left")
+    if progress.in_flight is not None:
+        parts.append(f"{progress.in_flight} in flight")
+    parts.append(f"{progress.made} calls made, {progress.replayed} replayed")
+    while len(parts) > 1 and len(" · ".join(parts)) > width:
+        parts.pop()
+    return " · ".join(parts)[: max(0, width)]
+
+
+def _duration(seconds: float) -> str:
+    """Write ``40 s``, ``3 min``, ``1 h 10 min``: an estimate, so no more than that."""
+    if seconds < _MINUTE:
+        return f"about {max(1, round(seconds))} s"
+    minutes = round(seconds / _MINUTE)
+    if seconds < _HOUR:
+        return f"about {minutes} min"
+    return f"about {minutes // 60} h {minutes % 60} min"
+
+
+def section(judgement: Judgement) -> Iterator[Line]:
+    """Word a judgement."""
+    run, anchor = judgement.run, judgement.anchor
+    if run is not None:
+        prices = Prices(judgement.settings.prices)
+        cost = cost_of_run(run, prices)
+        yield Line(" · ".join(_account(run, judgement.seconds, cost=str(cost))))
+        yield from (Line(text, YELLOW) for text in unknown_lines(cost, prices))
+        yield from (Line(text, RED) for text in capped_lines(run))
+    yield from map(Line, _named(judgement.baseline, side="baseline"))
+    if judgement.serial:
+        yield Line(_serial_line(judgement.serial))
+    yield from (Line(_slowdown_line(slowdown)) for slowdown in judgement.slowdowns)
+    yield from (Line(f"note: {worded(note)}", YELLOW) for note in judgement.notes)
+    if judgement.unsaved:
+        yield Line(worded(judgement.unsaved), RED)
+    yield from _compared(judgement)
+    described = judgement.descriptions or not judgement.could_not_judge
+    if judgement.comparison is None and run is not None and described:
+        yield from _described(judgement)
+    if judgement.could_not_judge:
+        yield Line(f"could not judge: {unjudgeable(judgement.could_not_judge)}", RED)
+    if anchor is not None and judgement.anchored is not None:
+        yield Line()
+        yield from map(Line, _named(anchor, side="anchor"))
+        yield from anchored_lines(anchor, judgement.anchored, judgement.settings.gate)
+    if judgement.path is not None and run is not None:
+        yield Line(_recorded(run))
+
+
+def compared_lines(judgement: Judgement, candidate: Baseline) -> Iterator[Line]:
+    """Word a comparison of two runs that were named.
+
+    Args:
+        judgement: with a baseline.
+        candidate: the run that was judged, and how it was found.
+    """
+    for side, found in (("baseline", judgement.baseline), ("here", candidate)):
+        name, *notes = _named(found, side=side)
+        yield Line(name)
+        yield from (Line(note, YELLOW) for note in notes)
+    yield from _compared(judgement)
+    if judgement.fails:
+        yield Line(failure_line(judgement), RED)
+
+
+def _compared(judgement: Judgement) -> Iterator[Line]:
+    for difference in differences(judgement):
+        yield Line(f"differs from the baseline: {difference}")
+    if judgement.comparison is not None:
+        yield from gated_lines(judgement, judgement.comparison)
+
+
+def shown_lines(judgement: Judgement, run: Run) -> Iterator[Line]:
+    """Word a single run."""
+    ended = counted(len(run.trials), "trial")
+    yield Line(f"run {run.id}, {counted(len(run.cases), 'case')}, {ended}")
+    yield Line(f"commit {run.commit or 'none'}, branch {run.ref or 'none'}, created {run.created}")
+    yield from (Line(f"note: {one}", YELLOW) for one in peculiarities(run, trials=len(run.trials)))
+    yield from _described(judgement)
+
+
+def listed_runs(headers: Iterable[RunHeader]) -> list[str]:
+    """Word recorded runs, a row each."""
+    heading = ["run", "commit", "branch", "cases", "trials", "models", ""]
+    rows = [
+        [
+            one.run.id,
+            (one.run.commit or "-")[:7],
+            one.run.ref or "-",
+            str(len(one.run.cases)),
+            str(one.trials),
+            ", ".join(sorted(one.models_asked)) or "-",
+            ", ".join(peculiarities(one.run, trials=one.trials)),
+        ]
+        for one in headers
+    ]
+    return aligned([heading, *rows], left=3)
+
+
+def _described(judgement: Judgement) -> Iterator[Line]:
+    """Word a run that is compared with nothing: means, intervals, worst cases."""
+    yield Line()
+    yield from described_table(judgement)
+    if any(one.prediction for one in judgement.descriptions):
+        yield Line(
+            f"{1 - 2 * judgement.settings.gate.alpha:.0%} CI: the mean of cases like these · "
+            "next run: the mean of these very cases, were nothing changed"
+        )
+    for one in judgement.descriptions:
+        if one.drifts:
+            why = "its repeats differ by more than chance explains"
+            question = "did the provider change meanwhile?"
+            yield Line(f"{short(one.function)}: {why}: {question}", YELLOW)
+    for one in judgement.descriptions:
+        for case in one.worst[:_LISTED_CASES]:
+            headline = judgement.headlines.get(case.case, "")
+            scores = f"{hits(case.scores, one.metric)} {ends_of(case.interval, one.metric)}"
+            yield Line(f"worst  {short(case.case)}  {scores}  {headline}".rstrip())
+        if one.trials.errored:
+            yield from map(Line, first_errored(judgement, one.function))
+    yield Line(f"not gated: {judgement.not_gated or 'no --llm-baseline'}", YELLOW)
+
+
+def failure_line(judgement: Judgement) -> str:
+    """Say in one plain line why the session fails."""
+    if judgement.could_not_judge:
+        return f"llm evals: could not judge: {unjudgeable(judgement.could_not_judge)}"
+    comparison, against = judgement.comparison, ""
+    if (comparison is None or not comparison.fails) and judgement.anchored is not None:
+        comparison, against = judgement.anchored, "against the anchor: "
+    if comparison is None or (judgement.unsaved and not comparison.fails):
+        return f"llm evals: {worded(judgement.unsaved)}"
+    failing = [function for function in comparison.functions if function.fails]
+    if not failing:
+        return f"llm evals: {against}{why_failed(comparison, judgement.settings.gate)}"
+    first = sentence(failing[0], judgement.settings.gate)
+    if failing[0].verdict is not Verdict.REGRESSED:
+        first = f"{label(failing[0])}: {first}"
+    more = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
+    return f"llm evals: {against}{first}{more}"
+
+
+def _account(run: Run, seconds: float, *, cost: str) -> Iterator[str]:
+    """Count cases and calls: those that brought a reply or did not, and what was sent if more."""
+    repeats, cases = sorted({case.repeats for case in run.cases}), counted(len(run.cases), "case")
+    if len(repeats) > 1:
+        yield f"{cases}, {counted(len(run.trials), 'trial')}"
+    else:
+        yield f"{cases} x {counted(repeats[0], 'repeat')}"
+    calls = [call for trial in run.trials for call in trial.calls]
+    yield from sorted({call.model for call in calls if call.model})
+    made, replayed = sum(call.was_paid for call in calls), sum(call.replayed for call in calls)
+    failed = sum(call.failure is not None for call in calls)
+    yield f"{made} calls made, {replayed} replayed" + (f", {failed} failed" if failed else "")
+    if run.attempts not in (None, made):
+        yield f"{counted(run.attempts or 0, 'attempt')} sent"
+    if run.outside_calls:
+        yield f"{counted(run.outside_calls, 'call')} of no case"
+    yield f"{seconds:.1f} s"
+    if cost:
+        yield cost
+
+
+def _serial_line(serial: Mapping[str, int]) -> str:
+    reasons = ", ".join(f"{reason} ({count})" for reason, count in serial.items())
+    return f"{counted(sum(serial.values()), 'case')} ran serially: {reasons}"
+
+
+def _slowdown_line(slowdown: Slowdown) -> str:
+    """Say what a provider's limits cost: ``openai slowed us down 3 times: down to ...``."""
+    seconds = f"{slowdown.seconds:.{0 if slowdown.seconds >= 10 else 1}f}"  # noqa: PLR2004
+    return (
+        f"{slowdown.provider} slowed us down {counted(slowdown.times, 'time')}: "
+        f"down to {counted(slowdown.lowest, 'call')} in flight, {seconds} s waited"
+    )
+
+
+def _recorded(run: Run) -> str:
+    name = run.id if run.completes is None else f"{run.id}, which completes {run.completes},"
+    if run.commit is None:
+        return f"recorded {name} outside git: name it by its id, or with last"
+    bars = ["incomplete"] if not run.complete else []
+    if run.unseen:
+        bars.append(
+            f"of a tree where git does not look at {first_of(run.unseen)}: git add it, or name it "
+            "in .gitignore; if it is tracked git update-index --no-assume-unchanged or "
+            "--no-skip-worktree"
+        )
+    elif run.dirty:
+        bars.append("of a dirty tree")
+    bar = f" (no baseline for it: the run is {' and '.join(bars)})" if bars else ""
+    return f"recorded {name} for {run.commit[:7]}{bar}"

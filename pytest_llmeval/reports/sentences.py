@@ -1,0 +1,247 @@
+"""The sentence for the verdict on one test function.
+
+Never "equal", "stable" or "safe": no suite can show that.
+"""
+
+from __future__ import annotations
+
+import math
+
+from pytest_llmeval.gate.results import (
+    CaseComparison,
+    FunctionComparison,
+    Interval,
+    Method,
+    Verdict,
+)
+from pytest_llmeval.records import PASS_METRIC
+from pytest_llmeval.reports.formats import (
+    counted,
+    ends,
+    factor,
+    hits,
+    label,
+    mean_with_ends,
+    p_value,
+    short,
+)
+from pytest_llmeval.reports.reasons import worded
+from pytest_llmeval.settings import GateRules
+
+NOT_THE_MODEL = "the test or the application changed, not the model"
+VERDICTS = {
+    Verdict.REGRESSED: "REGRESSED",
+    Verdict.IMPROVED: "improved",
+    Verdict.NO_SIGNIFICANT_CHANGE: "no significant change",
+    Verdict.INCONCLUSIVE: "inconclusive",
+    Verdict.UNCHANGED: "unchanged (all replayed, nothing new was measured)",
+    Verdict.NOT_COMPARABLE: "NOT COMPARABLE",
+    Verdict.NEW: "new",
+    Verdict.GONE: "gone",
+}
+_OF_THESE_CASES: tuple[Method, ...] = ("exact-within-case", "whole-repeats", "welch", "cmh")
+_OF_ALL_TRIALS: tuple[Method, ...] = ("chi-square", "chi-square-plain", "two-proportion-z")
+
+
+def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
+    """Say what the verdict on one function means."""
+    verdict, name = comparison.verdict, label(comparison)
+    if scored_otherwise(comparison) and verdict is not Verdict.NOT_COMPARABLE:
+        return _of_same_replies(comparison, rules)
+    match verdict:
+        case Verdict.REGRESSED:
+            text = f"{name} {_moved(comparison)}{_beyond(rules)}; {_odds(comparison)}"
+        case Verdict.IMPROVED:
+            text = f"{name} {_moved(comparison)}; {_odds(comparison)}"
+        case Verdict.UNCHANGED:
+            text = VERDICTS[verdict] + _uncompared(comparison)
+        case Verdict.NO_SIGNIFICANT_CHANGE:
+            text = f"no significant change: {_ruled_out(comparison, rules)}"
+        case Verdict.INCONCLUSIVE:
+            text = f"inconclusive: {worded(comparison.why) or _open(comparison)}"
+        case Verdict.NOT_COMPARABLE:
+            text = f"not comparable: {worded(comparison.why)}"
+        case Verdict.NEW:
+            text = "new: the baseline has nothing of it"
+        case _:
+            text = "gone: the baseline has it, and it was given up by llm_accept_gone"
+    return text
+
+
+def scored_otherwise(comparison: FunctionComparison) -> bool:
+    """Tell whether nothing changed but the scores of the very same replies."""
+    effect = comparison.effect
+    return effect.changed > 0 and effect.changed_kinds.get("score") == effect.changed
+
+
+def _of_same_replies(comparison: FunctionComparison, rules: GateRules) -> str:
+    """Say what a verdict means in which no reply has a part: no chance, nothing to settle."""
+    verdict = comparison.verdict
+    change = _moved(comparison) if comparison.effect.difference else "no change on the whole"
+    text = f"{VERDICTS[verdict]}: {change}"
+    if verdict in (Verdict.REGRESSED, Verdict.IMPROVED):
+        beyond = _beyond(rules) if verdict is Verdict.REGRESSED else ""
+        text = f"{label(comparison)} {change}{beyond}"
+    cases = counted(comparison.effect.changed, "case")
+    return f"{text}; the same replies are scored otherwise ({cases}): {NOT_THE_MODEL}"
+
+
+def _moved(comparison: FunctionComparison) -> str:
+    effect, ratio = comparison.effect, comparison.evidence.ratio
+    assert effect.difference is not None  # noqa: S101 - every judged function has one
+    direction = verb(comparison, improved=effect.difference >= 0)
+    if ratio is not None:
+        change = f"{effect.baseline_mean:.3g} -> {effect.mean:.3g}"
+        return f"{direction} by a factor of {ratio:.3g} ({change})"
+    change = f"{effect.baseline_mean:.3f} -> {effect.mean:.3f}"
+    return f"{direction} by {abs(effect.difference):.3f} ({change})"
+
+
+def verb(comparison: FunctionComparison, *, improved: bool) -> str:
+    """Return the word for a move: scores fall and rise, what should be low worsens."""
+    if comparison.better == "higher":
+        return "rose" if improved else "fell"
+    return "improved" if improved else "worsened"
+
+
+def _beyond(rules: GateRules) -> str:
+    return f", more than the margin of {rules.margin:g}" if rules.margin > 0 else ""
+
+
+def _odds(comparison: FunctionComparison) -> str:
+    """Put the p-value as how often chance alone would do the like."""
+    p, effect = adjusted_p(comparison), comparison.effect
+    often = f"1 of {round(1 / p)}" if p >= 0.001 else "fewer than 1 of 1000"  # noqa: PLR2004
+    text = f"chance alone would do this in {often} comparisons"
+    if effect.method in _OF_THESE_CASES:
+        return f"{text} ({these_cases(effect.changed)} only)"
+    return f"{text} (if all trials were independent)" if effect.method in _OF_ALL_TRIALS else text
+
+
+def adjusted_p(comparison: FunctionComparison) -> float:
+    """Return the adjusted p of a tested comparison, for the direction that its verdict has."""
+    evidence = comparison.evidence
+    improved = comparison.verdict is Verdict.IMPROVED
+    p = evidence.p_improved_adjusted if improved else evidence.p_adjusted
+    assert p is not None  # noqa: S101 - whatever was tested has one
+    return p
+
+
+def these_cases(cases: int) -> str:
+    """Write ``this case``, ``these 3 cases``."""
+    return "this case" if cases == 1 else f"these {cases} cases"
+
+
+def _uncompared(comparison: FunctionComparison) -> str:
+    here, gone = len(comparison.only_here), len(comparison.only_in_baseline)
+    if not here and not gone:
+        return ""
+    new = f"{counted(here, 'case')} only here{mean_of_new(comparison)}"
+    return f", with {new}, {gone} only in the baseline: not compared"
+
+
+def mean_of_new(comparison: FunctionComparison) -> str:
+    """Write the mean of the cases that only this run has: `` (mean 0.800 [0.61, 0.91])``."""
+    mean, interval = comparison.only_here_mean, comparison.only_here_interval
+    text = mean_with_ends(mean, interval, log=comparison.scale == "log")
+    return f" (mean {text})" if text else ""
+
+
+def _ruled_out(comparison: FunctionComparison, rules: GateRules) -> str:
+    drop = f"a drop of {rules.target:.2f}"
+    if comparison.scale == "log":
+        drop = f"a change for the worse by a factor of {1 + rules.target:g}"
+    if comparison.evidence.ruled_out_by == "interval":
+        return f"{drop} or more is ruled out ({1 - rules.alpha:.0%})"
+    if comparison.evidence.ruled_out_by == "smallest_drop":
+        return f"{drop} would have been caught in 4 of 5 builds"
+    asked = f"only {comparison.effect.changed} of {comparison.effect.cases} cases were asked anew"
+    return f"{asked}: {drop} is impossible"
+
+
+def _open(comparison: FunctionComparison) -> str:
+    """Say how bad it may be, and what would settle that."""
+    evidence = comparison.evidence
+    if evidence.interval is None:
+        text = _why_open(comparison)
+    else:
+        worst = max(0.0, -evidence.interval[0])
+        text = f"the drop may be as large as {worst:.2f}"
+        if comparison.scale == "log":
+            text = f"it may be worse by a factor of up to {math.exp(worst):.3g}"
+    needed = [f"{evidence.settle_cases} more cases"] if evidence.settle_cases else []
+    needed += [f"{evidence.settle_repeats} repeats"] if evidence.settle_repeats else []
+    if needed:
+        text += (
+            f"; about {' or '.join(needed)} would settle it "
+            "(decide on one number once: further looks add false alarms)"
+        )
+    return text
+
+
+def _why_open(comparison: FunctionComparison) -> str:
+    """Say what is open where no interval tells it."""
+    why = "too few cases moved to tell"
+    if comparison.effect.method == "same-shift":
+        why = "all cases moved alike" if comparison.effect.difference else "no case moved"
+    elif comparison.effect.method == "whole-repeats":
+        why = "cases share draws, and too few repeats were made to tell"
+    smallest = comparison.evidence.smallest_detectable_drop
+    if smallest is None:
+        return why
+    drop = f"a drop of {smallest:.2f}"
+    if comparison.scale == "log":
+        drop = f"a change by a factor of {detectable_factor(comparison)[1:]}"
+    return f"{why}; {drop} or more would have been caught in 4 of 5 builds"
+
+
+def detectable_factor(comparison: FunctionComparison) -> str:
+    """Write the smallest drop that is found as the factor that it means."""
+    drop = comparison.evidence.smallest_detectable_drop or 0.0
+    return factor(math.exp(drop if comparison.better == "lower" else -drop))
+
+
+def difference_interval(interval: Interval, ratios: Interval | None) -> str:
+    """Write the interval of a difference, or of a ratio where there is one."""
+    return f"[{', '.join(map(factor, ratios))}]" if ratios else ends(interval, "+.3f")
+
+
+def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
+    """Point at cases that fell beyond chance where the suite as a whole did not."""
+    p = comparison.evidence.p_within_case
+    if p is None or p >= rules.alpha or comparison.verdict is Verdict.REGRESSED:
+        return ""
+    if scored_otherwise(comparison):
+        return ""
+    worst = most_moved(comparison, 1)
+    mostly = f", mostly {moved_case(worst[0], comparison.metric)}" if worst else ""
+    return (
+        f"these very cases fell beyond chance (p = {p_value(p)}){mostly}; "
+        "too few cases moved to call the suite worse"
+    )
+
+
+def most_moved(
+    comparison: FunctionComparison, count: int, *, improved: bool = False
+) -> list[CaseComparison]:
+    """Return the cases that fell most, or rose most, the one that moved most first."""
+    sign = -1 if improved else 1
+    moved = [case for case in comparison.compared if sign * case.difference < 0]
+    return sorted(moved, key=lambda case: (sign * case.difference, case.case))[:count]
+
+
+def all_lost(comparison: FunctionComparison) -> list[CaseComparison]:
+    """Return the changed cases that went from all passed to all missed."""
+    if comparison.metric != PASS_METRIC:
+        return []
+    return [
+        case
+        for case in comparison.compared
+        if case.kind is not None and all(case.baseline_scores) and not any(case.scores)
+    ]
+
+
+def moved_case(case: CaseComparison, metric: str) -> str:
+    """Write how the scores of a case changed: ``test_x[Peru]  10/10 -> 1/5``."""
+    before, here = hits(case.baseline_scores, metric), hits(case.scores, metric)
+    return f"{short(case.case)}  {before} -> {here}"
