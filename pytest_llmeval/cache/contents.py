@@ -164,7 +164,8 @@ def plan_pruning(rows: Iterable[StoredRow], *, before: str, kept: Set[str]) -> P
     """
     rows = list(rows)
     draws = list(draws_in(rows))
-    old = {draw.name: draw for draw in draws if _is_older(draw, before)}
+    # A draw that we did not write, or of unknown age, is not old.
+    old = {draw.name: draw for draw in draws if draw.reply and "" < draw.reply.created < before}
     locked = {draw.parsed.place for draw in draws if draw.reply is None}
     going = {
         name: draw
@@ -183,11 +184,6 @@ def plan_pruning(rows: Iterable[StoredRow], *, before: str, kept: Set[str]) -> P
         spared=len(old) - len(going),
         left=len(staying),
     )
-
-
-def _is_older(draw: StoredDraw, before: str) -> bool:
-    """Whether a draw is; one that we did not write, or of unknown age, is not."""
-    return draw.reply is not None and "" < draw.reply.created < before
 
 
 def _moving_up(staying: Iterable[StoredDraw]) -> Iterator[tuple[str, str]]:

@@ -46,6 +46,8 @@ from pytest_llmeval.errors import RowRefused
 
 __all__ = ["DBNAME", "SharedCache", "Timeout", "open_cache"]
 
+Outcome = bool | Exception
+
 TIMEOUT = 60.0  # seconds to wait for the lock of another process
 
 # diskcache keeps its settings in the database; a process that opens it with other settings changes
@@ -221,9 +223,6 @@ def _refuse_foreign_settings(connection: sqlite3.Connection) -> None:
     foreign = names - DEFAULT_SETTINGS.keys() - METADATA.keys()
     if foreign:
         raise sqlite3.DatabaseError(f"it has settings that diskcache does not know: {foreign}")
-
-
-Outcome = bool | Exception
 
 
 @dataclass(eq=False, slots=True)

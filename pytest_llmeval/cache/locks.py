@@ -30,6 +30,11 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+FILE = "flights.lock"
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.05
+LAST_BYTE = 2**62
+FLOCK = "hhqqi4x"  # Linux: type, whence, start, length, process
+
 _register: Callable[..., object] = getattr(os, "register_at_fork", dict)  # Windows has none
 
 # Free in every forked child. A fork knows no session, so this is the one list that a module keeps;
@@ -88,12 +93,6 @@ def call_in_forked_children(method: Callable[[], Any]) -> None:
             alive()
 
     _register(after_in_child=call)
-
-
-FILE = "flights.lock"
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.05
-LAST_BYTE = 2**62
-FLOCK = "hhqqi4x"  # Linux: type, whence, start, length, process
 
 
 class ProcessLocks:

@@ -21,6 +21,7 @@ from pytest_llmeval.cache.key import parse_json
 from pytest_llmeval.errors import RowRefused
 
 SCHEMA = 1
+HEADER = ("draw", "sha256", "status", "headers", "facts", "created", "session")
 SUCCESS = range(200, 300)
 TIME = "%Y-%m-%dT%H:%M:%SZ"  # sorts as it runs
 MAX_HEADER = 2**20
@@ -110,17 +111,8 @@ def encode(reply: StoredReply) -> bytes:
         RowRefused: header or body are too large to be read back.
         TypeError, ValueError: the facts are no JSON scalars.
     """
-    header = {
-        "schema": SCHEMA,
-        "draw": reply.draw,
-        "sha256": reply.sha256,
-        "status": reply.status,
-        "headers": dict(reply.headers),
-        "facts": dict(reply.facts),
-        "created": reply.created,
-        "session": reply.session,
-    }
-    return pack(header, reply.body)
+    fields = {name: getattr(reply, name) for name in HEADER}
+    return pack({"schema": SCHEMA, **fields}, reply.body)
 
 
 def pack(header: Mapping[str, Any], body: bytes) -> bytes:

@@ -145,20 +145,12 @@ def resolve(name: str, *, top: Path) -> ResolvedRef | None:
     places = [f"refs/{kind}/{name}" for kind in ("heads", "tags", "remotes", "remotes/origin")]
     existing = _git(top, "for-each-ref", "--format=%(refname)", *places).text.split("\n")
     full_name = next((place for place in places if place in existing), None)
-    commit = _commit(full_name or name, top=top)
-    if commit is None:
+    commit = _rev_parse(top, f"{full_name or name}^{{commit}}")
+    if not re.fullmatch(FULL_HASH, commit):
         return None
-    return ResolvedRef(commit=commit, full_name=full_name or _full_name(name, top=top))
-
-
-def _commit(name: str, *, top: Path) -> str | None:
-    answer = _rev_parse(top, f"{name}^{{commit}}")
-    return answer if re.fullmatch(FULL_HASH, answer) else None
-
-
-def _full_name(name: str, *, top: Path) -> str | None:
     # Names such as HEAD, FETCH_HEAD and heads/main are refs too.
-    return _rev_parse(top, name, "--symbolic-full-name") or None
+    full_name = full_name or _rev_parse(top, name, "--symbolic-full-name") or None
+    return ResolvedRef(commit=commit, full_name=full_name)
 
 
 def _rev_parse(top: Path, name: str, *options: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -31,6 +31,8 @@ from pytest_llmeval.runs import table_rows as rows
 NEEDED = 3  # case_id, repeat and the score
 OPTIONAL = ("metric", "cluster", "wording", "condition")
 LISTED = 20
+FUNCTION = "scores"
+NO_SCORE = "the score is empty"
 LIKE_TABLES = (".tsv", ".txt", ".json")
 
 # by case, by repeat; None for an errored trial
@@ -107,7 +109,7 @@ def read_table(
             row is left.
     """
     columns = _columns(path, condition=condition, metric=metric)
-    reader = _Reader(path, condition=condition, metric=metric, named=columns[3] is not None)
+    reader = _Reader(path=path, condition=condition, metric=metric, named=columns[3] is not None)
     for line, row in rows.read_rows(path, columns, needed=NEEDED):
         reader.take(line, row)
     return ScoreTable(
@@ -165,45 +167,47 @@ def _listed(names: Sequence[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
+@dataclass(slots=True, kw_only=True)
 class _Reader:
     """Gathers the rows of one condition; a value that is no score is an error.
 
     Attributes:
+        path: of the table.
+        condition: which rows count; None if the table has but one.
+        metric: which rows count, or what the scores are of; None for every metric.
+        named: a column names the metric.
         clusters: label of each case that has one.
         wordings: what is asked, and how, of each case that has a wording.
     """
 
-    def __init__(
-        self, path: Path, *, condition: str | None, metric: str | None, named: bool
-    ) -> None:
-        self._path = path
-        self._condition = condition
-        self._metric = metric
-        self._named = named
-        self._conditions: dict[str | None, None] = {}
-        self._metrics: dict[str, None] = {}
-        self._scores: dict[str | None, dict[str, dict[int, float | None]]] = {}
-        self.clusters: dict[str, str] = {}
-        self.wordings: dict[str, tuple[str, str]] = {}
+    path: Path
+    condition: str | None
+    metric: str | None
+    named: bool
+    clusters: dict[str, str] = field(default_factory=dict)
+    wordings: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _conditions: dict[str | None, None] = field(default_factory=dict)
+    _metrics: dict[str, None] = field(default_factory=dict)
+    _scores: dict[str | None, dict[str, dict[int, float | None]]] = field(default_factory=dict)
 
     def take(self, line: int, row: Sequence[object]) -> None:
         """Take in one row, if it is of the condition and metric that count."""
         try:
             self._take(row)
         except ValueError as exc:
-            raise TableError(f"{self._path}, line {line}: {exc}") from None
+            raise TableError(f"{self.path}, line {line}: {exc}") from None
 
     def _take(self, row: Sequence[object]) -> None:
         case_id, repeat, score, metric, cluster, wording, condition = row
         name = None if condition is None else rows.read_label(condition)
         self._conditions[name] = None
-        chosen = len(self._conditions) == 1 if self._condition is None else name == self._condition
+        chosen = len(self._conditions) == 1 if self.condition is None else name == self.condition
         if not chosen:
             return
-        of_metric = self._metric_of(metric)
-        if self._named:
+        of_metric = rows.read_metric(metric) if self.named else self.metric
+        if self.named:
             self._metrics[str(of_metric)] = None
-            if self._metric not in (None, of_metric):
+            if self.metric not in (None, of_metric):
                 return
         case = self._case(rows.read_case(case_id), wording)
         of_case = self._scores.setdefault(of_metric, {}).setdefault(case, {})
@@ -223,14 +227,11 @@ class _Reader:
         Raises:
             TableError: no row was taken, or rows of several conditions.
         """
-        if self._condition is None and len(self._conditions) > 1:
+        if self.condition is None and len(self._conditions) > 1:
             raise self._several_conditions()
         if not self._scores:
             raise self._nothing_left()
         return self._scores
-
-    def _metric_of(self, value: object) -> str | None:
-        return rows.read_metric(value) if self._named else self._metric
 
     def _case(self, name: str, wording: object) -> str:
         if wording is None:
@@ -247,28 +248,24 @@ class _Reader:
 
     def _several_conditions(self) -> TableError:
         names = [name or "" for name in self._conditions]
-        typed = shlex.quote(f"{self._path}::{names[0]}")
+        typed = shlex.quote(f"{self.path}::{names[0]}")
         return TableError(
-            f"{self._path} holds {len(names)} conditions: name one, such as {typed}; "
+            f"{self.path} holds {len(names)} conditions: name one, such as {typed}; "
             f"it has {_listed(names)}"
         )
 
     def _nothing_left(self) -> TableError:
         conditions = [name for name in self._conditions if name is not None]
-        if self._condition is not None and self._condition not in conditions:
-            return self._unknown("condition", self._condition, conditions)
-        if self._metric is not None and self._metrics:
-            return self._unknown("metric", self._metric, list(self._metrics))
-        return TableError(f"{self._path}: no row follows the header")
+        if self.condition is not None and self.condition not in conditions:
+            return self._unknown("condition", self.condition, conditions)
+        if self.metric is not None and self._metrics:
+            return self._unknown("metric", self.metric, list(self._metrics))
+        return TableError(f"{self.path}: no row follows the header")
 
     def _unknown(self, what: str, name: str, known: list[str]) -> TableError:
         near = difflib.get_close_matches(name, known, n=3)
         hint = f"Did you mean {', '.join(near)}?" if near else f"It has {_listed(known)}"
-        return TableError(f"{self._path}: no row of {what} {name!r}. {hint}")
-
-
-FUNCTION = "scores"
-NO_SCORE = "the score is empty"
+        return TableError(f"{self.path}: no row of {what} {name!r}. {hint}")
 
 
 def runs_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -146,30 +146,33 @@ class RunStore:
         Args:
             commit: full hash.
         """
-        runs, notes = [], []
-        for path in sorted((self.folder / commit).glob(f"*{ENDING}")):
-            try:
-                header = read_run_header(path)
-            except BaselineUnreadable as exc:
-                notes.append(f"passed over: {exc}")
-                continue
-            if header.run.commit != commit:
-                notes.append(f"passed over: {path} was not recorded for the commit of its folder")
-            elif dated_ahead(header.run.id):
-                notes.append(f"passed over: run {header.run.id}, {ahead(header.run.id)}")
+        notes: list[str] = []
+        runs = []
+        for stored in self._headers(f"{commit}/*{ENDING}", notes=notes):
+            run = stored.header.run
+            if run.commit != commit:
+                notes.append(
+                    f"passed over: {stored.path} was not recorded for the commit of its folder"
+                )
+            elif dated_ahead(run.id):
+                notes.append(f"passed over: run {run.id}, {ahead(run.id)}")
             else:
-                runs.append(StoredRun(path, header))
+                runs.append(stored)
         return Listing(_newest_first(runs), tuple(notes))
 
     def every(self) -> Listing:
         """List all runs, by id; only headers are read."""
-        runs, notes = [], []
-        for path in self.folder.glob(f"*/*{ENDING}"):
+        notes: list[str] = []
+        runs = _newest_first(self._headers(f"*/*{ENDING}", notes=notes))
+        return Listing(runs, tuple(sorted(notes)))
+
+    def _headers(self, pattern: str, *, notes: list[str]) -> Iterator[StoredRun]:
+        """Read headers; those that cannot be read are noted."""
+        for path in sorted(self.folder.glob(pattern)):
             try:
-                runs.append(StoredRun(path, read_run_header(path)))
+                yield StoredRun(path, read_run_header(path))
             except BaselineUnreadable as exc:
                 notes.append(f"passed over: {exc}")
-        return Listing(_newest_first(runs), tuple(sorted(notes)))
 
     def files(self) -> dict[str, Path]:
         """Return the files of all runs, by id; none is opened."""

@@ -11,7 +11,7 @@ import gzip
 import json
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -44,7 +44,10 @@ def read_columns(path: Path) -> tuple[str, ...]:
         TableError: the file cannot be read, or is empty.
     """
     with _opened(path) as file:
-        names = _header(file) if has_ending(path, CSV) else next(_objects(path, file), (0, ()))[1]
+        if has_ending(path, CSV):
+            names: Iterable[str] = next(csv.reader(file, skipinitialspace=True), [])
+        else:
+            names = next(_objects(path, file), (0, ()))[1]
     if not names:
         raise TableError(f"{path} is empty: a score table has case_id, repeat and score")
     return tuple(names)
@@ -79,7 +82,7 @@ def _csv_rows(path: Path, file: IO[str], columns: Sequence[str | None]) -> Itera
     places = [None if name is None else header.index(name) for name in columns]
     for cells in reader:
         if len(cells) == len(header):
-            row = [None if at is None else cells[at] or None for at in places]
+            row = [None if place is None else cells[place] or None for place in places]
             yield reader.line_num, row
         elif cells:
             raise TableError(
@@ -95,10 +98,6 @@ def _json_rows(
             if name not in row:
                 raise TableError(f"{path}, line {number}: it has no '{name}'")
         yield number, [None if name is None else row.get(name) for name in columns]
-
-
-def _header(file: IO[str]) -> list[str]:
-    return next(csv.reader(file, skipinitialspace=True), [])
 
 
 def _objects(path: Path, file: IO[str]) -> Iterator[tuple[int, dict[str, object]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -38,41 +39,29 @@ class _Rank(NamedTuple):
     replayed: bool
 
 
+@dataclass(slots=True, kw_only=True)
 class Search:
     """A search for a suitable run, with notes of the runs that it passed over.
 
     Attributes:
+        store: where runs are kept.
+        root: the session's rootpath relative to git's top level.
+        selection: see ``records.Run``; empty for everything.
+        models: models it is known to ask; None if that is not known yet.
+        excluding: ids of runs that will not do.
         passed_over: sentences about runs that would not do, of commits that have no run that will.
         unseen: the files for which runs were passed over, as git did not look at them.
         unlike: what makes the first complete and clean one among them another project's, if any.
     """
 
-    def __init__(
-        self,
-        store: RunStore,
-        *,
-        root: str,
-        selection: Sequence[str],
-        models: frozenset[str] | None = None,
-        excluding: Collection[str] = (),
-    ) -> None:
-        """Take the properties that a run must have.
-
-        Args:
-            store: where runs are kept.
-            root: the session's rootpath relative to git's top level.
-            selection: see ``records.Run``; empty for everything.
-            models: models it is known to ask; None if that is not known yet.
-            excluding: ids of runs that will not do.
-        """
-        self._store = store
-        self._root = root
-        self._selection = selection
-        self._models = models
-        self._excluding = excluding
-        self.passed_over: list[str] = []
-        self.unseen: list[str] = []
-        self.unlike: str | None = None
+    store: RunStore
+    root: str
+    selection: Sequence[str]
+    models: frozenset[str] | None = None
+    excluding: Collection[str] = ()
+    passed_over: list[str] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
+    unlike: str | None = None
 
     def mentioned(self) -> list[str]:
         """Return the first notes of runs that were passed over, and the number of the others."""
@@ -82,23 +71,21 @@ class Search:
 
     def unlikeness(self, run: Run) -> str | None:
         """Name the property by which a run does not fit this session; None if it fits."""
-        if run.root != self._root:
-            return f"it was recorded with rootdir {run.root!r}, this session has {self._root!r}"
-        if not covers(run.selection, narrow=self._selection):
-            return (
-                f"it covers {_selected(run.selection)}, this session {_selected(self._selection)}"
-            )
+        if run.root != self.root:
+            return f"it was recorded with rootdir {run.root!r}, this session has {self.root!r}"
+        if not covers(run.selection, narrow=self.selection):
+            return f"it covers {_selected(run.selection)}, this session {_selected(self.selection)}"
         return None
 
     def best_at(self, commit: str) -> FoundRun | None:
         """Read the best run of a commit that is complete, clean and fits, if it has one."""
-        listing = self._store.at_commit(commit)
+        listing = self.store.at_commit(commit)
         self.passed_over += listing.notes
-        runs = tuple(r for r in listing.runs if r.header.run.id not in self._excluding)
+        runs = tuple(r for r in listing.runs if r.header.run.id not in self.excluding)
         eligible = self._eligible(runs, commit=commit)
         for stored in sorted(eligible, key=self._rank):  # newest first within a rank
             try:
-                run = self._store.load(stored.path)
+                run = self.store.load(stored.path)
             except BaselineUnreadable as exc:
                 self.passed_over.append(f"passed over: {exc}")
                 continue
@@ -131,8 +118,8 @@ class Search:
     def _rank(self, stored: StoredRun) -> _Rank:
         header = stored.header
         models = 0
-        if self._models is not None and header.models_asked != self._models:
-            models = 1 if self._models < header.models_asked else 2
+        if self.models is not None and header.models_asked != self.models:
+            models = 1 if self.models < header.models_asked else 2
         return _Rank(
             models=models,
             errored=too_many_errored(header.errored, ran=header.ran),
@@ -142,8 +129,8 @@ class Search:
     def _notes(self, chosen: StoredRun, *, among: Sequence[StoredRun]) -> tuple[str, ...]:
         notes = []
         asked = chosen.header.models_asked
-        if self._models is not None and not self._models <= asked:
-            own = _listed(self._models)
+        if self.models is not None and not self.models <= asked:
+            own = _listed(self.models)
             notes.append(f"other models: it asked {_listed(asked)}, this session asks {own}")
         rank = self._rank(chosen)
         for newer in among[: among.index(chosen)]:

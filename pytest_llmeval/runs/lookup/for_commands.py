@@ -80,7 +80,7 @@ def find_reference(reference: str, *, candidate: Run, store: RunStore, git: GitS
         trail = Trail(commits=with_ancestors(ref.commit, git=git), exact=False)
     models = {call.model for trial in candidate.trials for call in trial.calls if call.model}
     search = Search(
-        store,
+        store=store,
         root=candidate.root,
         selection=candidate.selection,
         models=frozenset(models) or None,

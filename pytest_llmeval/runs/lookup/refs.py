@@ -99,7 +99,7 @@ def find_by_name(
         SettingsError: the name is that of a file which git tracks, and does not look like a path.
     """
     path = Path(os.path.expanduser(reference))  # noqa: PTH111 - raises nothing
-    is_file = _is_file(path)
+    is_file = os.path.isfile(path)  # noqa: PTH113 - nor at a name too long to be one
     if is_file and _PATH.match(reference):
         return found_as(FoundRun(path, store.load(path)), reference, how="file")
     if reference == "last":
@@ -131,13 +131,6 @@ def found_as(run: FoundRun, reference: str, *, how: How, distance: int = 0) -> B
         distance=distance,
         notes=run.notes,
     )
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # such as a name too long to be one
-        return False
 
 
 def resolve_ref(reference: str, *, git: GitState) -> ResolvedRef | None:

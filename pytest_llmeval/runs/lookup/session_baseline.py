@@ -66,18 +66,13 @@ def find_baseline(
         BaselineUnlike: the run is of another folder or of other tests.
         SettingsError: a file that git tracks was named, and not by a path.
     """
-    search = Search(store, root=root, selection=selection, models=models, excluding=excluding)
+    search = Search(store=store, root=root, selection=selection, models=models, excluding=excluding)
     lookup = _Lookup(reference, option, store.folder, git, search)
     try:
         named = find_by_name(reference, store=store, git=git, excluding=excluding)
     except BaselineUnreadable as exc:
         raise BaselineUnreadable(str(exc).replace(BASELINE_OPTION, option)) from exc
-    if named is not None:
-        return lookup.as_named(named)
-    if reference == "last":
-        what = f"no run is recorded in {_shown(store.folder)}."
-        raise lookup.not_found(what, todo="Record one:  pytest")
-    return lookup.recorded(root=root)
+    return lookup.recorded(root=root) if named is None else lookup.as_named(named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +108,14 @@ class _Lookup:
         return replace(named, notes=tuple(notes))
 
     def recorded(self, *, root: str) -> Baseline:
-        """Find the nearest run of a commit that will do; an empty one if no eval was there yet."""
+        """Find the nearest run of a commit that will do, an empty one if no eval was there yet.
+
+        Args:
+            root: for the empty one.
+        """
+        if self.reference == "last":
+            what = f"no run is recorded in {_shown(self.folder)}."
+            raise self._not_found(what, todo="Record one:  pytest")
         trail, steps = self._steps()
         for nearer, (distance, commit) in enumerate(steps):
             best = self.search.best_at(commit)
@@ -220,9 +222,9 @@ class _Lookup:
             "pytest",
         ]
         first = _to_be_seen(self.search.unseen, git=git)
-        return self.not_found(what, todo=f"{first}Record one:  {' && '.join(steps)}")
+        return self._not_found(what, todo=f"{first}Record one:  {' && '.join(steps)}")
 
-    def not_found(self, what: str, *, todo: str) -> BaselineNotFound:
+    def _not_found(self, what: str, *, todo: str) -> BaselineNotFound:
         """Make the error for a run that somebody has to record first."""
         named = self._typed(self.reference)
         ungated = "or, where that records no eval, run ungated:  add --llm-on-missing=warn"
