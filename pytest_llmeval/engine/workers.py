@@ -14,7 +14,7 @@ from pytest_llmeval.engine.earlier_runs import RETRY_KEY
 from pytest_llmeval.engine.run_header import TYPED_KEY, files_used
 from pytest_llmeval.engine.schedule.overlap import STEALING
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.shared_file import SharedFile, journal_of, note_end
+from pytest_llmeval.models.journal import Journal, journal_of, note_end
 from pytest_llmeval.records import Slowdown
 from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.run_lines import (
@@ -79,7 +79,7 @@ class ReportHooks:
     def _is_capped(self) -> bool:
         return self._settings.max_calls is not None or self._settings.max_cost is not None
 
-    def _journal(self) -> SharedFile:
+    def _journal(self) -> Journal:
         return journal_of(self._settings.directory, self._settings.session)
 
     @pytest.hookimpl(wrapper=True)

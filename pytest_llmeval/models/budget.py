@@ -11,18 +11,18 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from decimal import Decimal, DecimalException
+from decimal import Decimal
 from functools import partial
 from itertools import count
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import CAP_REASON, BudgetExceeded
 from pytest_llmeval.models.deadline import Deadline, Watched
+from pytest_llmeval.models.journal import Journal, Room, Spending
 from pytest_llmeval.models.prices import Prices, Tariff, most_input_tokens, most_output_tokens
-from pytest_llmeval.models.shared_file import SharedFile
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class Budget:
         max_calls: int | None = None,
         max_cost: Decimal | None = None,
         prices: Prices | None = None,
-        journal: SharedFile | None = None,
+        journal: Journal | None = None,
         process: str = "",
     ) -> None:
         self.is_limited = max_calls is not None or max_cost is not None
@@ -105,6 +105,33 @@ class Budget:
             yield meter
         finally:
             meter.close()
+
+    @contextmanager
+    def metered(
+        self,
+        send: Callable[[Deadline], T],
+        bill: Callable[[T], Bill],
+        *,
+        model: str | None,
+        body: Mapping[str, Any],
+        own_limit: OwnLimit = no_own_limit,
+    ) -> Iterator[Callable[[Deadline], T]]:
+        """Make of a function that sends one that sends under the caps.
+
+        Args:
+            send: makes an attempt; waiting for room uses up its time.
+            bill: reads from the reply what that came to.
+            model: as for ``meter``.
+            body: likewise.
+            own_limit: likewise.
+        """
+        if not self.is_limited:
+            yield partial(self._counted, send)
+            return
+        with self.meter(model, body, own_limit) as meter:
+            yield lambda deadline: deadline.run(
+                lambda: meter.attempt(lambda: send(Watched()), bill)
+            )
 
     def count_sent(self) -> None:
         """Count an attempt that is about to be sent, whatever will come of it."""
@@ -147,6 +174,11 @@ class Budget:
                 self._note("end", name, str(calls), str(cost))
             except OSError:  # then it stays reserved
                 return
+
+    def _counted(self, send: Callable[[Deadline], T], deadline: Deadline) -> T:
+        with self._counting:
+            self._sent += 1
+        return send(deadline)
 
     def _most(
         self, model: str | None, body: Mapping[str, Any], own_limit: OwnLimit
@@ -248,14 +280,6 @@ class Meter:
         if self._open is not None:
             self._budget.end(self._open, calls=1, cost=self._most)
 
-    def metered(
-        self, send: Callable[[Deadline], T], bill: Callable[[T], Bill]
-    ) -> Callable[[Deadline], T]:
-        """Return a function that sends under the caps; waiting for room uses up its time."""
-        if not self._budget.is_limited:
-            return partial(self._sent, send)
-        return lambda deadline: deadline.run(lambda: self.attempt(lambda: send(Watched()), bill))
-
     def attempt(self, send: Callable[[], T], bill: Callable[[T], Bill]) -> T:
         """Send once, if it fits under the caps.
 
@@ -267,9 +291,6 @@ class Meter:
             BudgetExceeded: it does not fit; nothing was sent.
         """
         budget = self._budget
-        if not budget.is_limited:
-            budget.count_sent()
-            return send()
         name = self._open = budget.take(self._model, self._most)
         if self._is_over:  # nobody waits any more: it had to wait for room too long
             self._end(name, Bill(counts=False, is_free=True))
@@ -284,10 +305,6 @@ class Meter:
         self._end(name, bill(reply))
         return reply
 
-    def _sent(self, send: Callable[[Deadline], T], deadline: Deadline) -> T:
-        self._budget.count_sent()
-        return send(deadline)
-
     def _end(self, name: str, bill: Bill) -> None:
         self._open = None
         cost: Decimal | None = Decimal(0)
@@ -296,71 +313,3 @@ class Meter:
                 input_tokens=bill.input_tokens, output_tokens=bill.output_tokens
             )
         self._budget.end(name, calls=int(bill.counts), cost=self._most if cost is None else cost)
-
-
-Room = Literal["now", "later", "never"]
-
-
-class Spending:
-    """Adds up the entries of a session's processes.
-
-    Attributes:
-        calls: how many were granted and not given back.
-        spent: dollars of calls that have ended, or of which nobody will hear any more.
-
-    Args:
-        max_calls: the most calls, None for any number.
-        max_cost: the most dollars, None for any sum.
-    """
-
-    def __init__(self, *, max_calls: int | None, max_cost: Decimal | None) -> None:
-        self.calls = 0
-        self.spent = Decimal(0)
-        self._max_calls = max_calls
-        self._max_cost = max_cost
-        self._open: dict[str, Decimal] = {}  # what calls under way may cost
-
-    @property
-    def has_calls_left(self) -> bool:
-        """Whether one more call may be made, as far as their number goes."""
-        return self._max_calls is None or self.calls < self._max_calls
-
-    def room(self, cost: Decimal) -> Room:
-        """Tell whether a call that may cost as much may be made."""
-        if not self.has_calls_left:
-            return "never"
-        if self._max_cost is None or self.spent + sum(self._open.values()) + cost <= self._max_cost:
-            return "now"
-        return "later" if self.spent + cost <= self._max_cost else "never"
-
-    def holds(self, name: str) -> bool:
-        """Whether a call was granted and has not ended."""
-        return name in self._open
-
-    def add(self, entry: list[Any]) -> None:
-        """Add the next entry; one that is not ours is passed over."""
-        with suppress(ValueError, TypeError, DecimalException):
-            kind, *fields = entry
-            if kind == "take":
-                self._take(*fields)
-            elif kind == "end":
-                self._end(*fields)
-            elif kind == "gone":
-                self._gone(*fields)
-
-    def _take(self, name: str, cost: str) -> None:
-        if self.room(Decimal(cost)) == "now":
-            self.calls += 1
-            self._open[name] = Decimal(cost)
-
-    def _end(self, name: str, calls: str, cost: str) -> None:
-        """End a call: at another price than was reserved, or given back with 0 calls."""
-        counted, paid = int(calls), Decimal(cost)
-        if name in self._open:
-            del self._open[name]
-            self.calls += counted - 1
-            self.spent += paid
-
-    def _gone(self, process: str) -> None:
-        for name in [name for name in self._open if name.startswith(f"{process}:")]:
-            self.spent += self._open.pop(name)

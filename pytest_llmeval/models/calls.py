@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pytest_llmeval.cache.key import Canonical
     from pytest_llmeval.cache.replies import Answer, Replies, StoredReply
 
-
 LARGEST_NUMBER = 2**53 - 1  # beyond it readers of JSON round
 LONGEST_NAME = 500  # characters of a model or a fingerprint
 NAMES = ("model", "fingerprint")
@@ -29,8 +28,6 @@ NUMBERS: Mapping[str, tuple[type, ...]] = {
     "output_tokens": (int,),
     "seconds": (int, float),
 }
-
-
 Facts = Mapping[str, Parameter]  # that a reply tells of its call
 
 SAMPLING_PARAMETERS = ("temperature", "seed", "top_p")
@@ -48,6 +45,9 @@ class Request:
         canonical: what the key was made of; kept beside the reply, so that a miss can be explained.
         serial: no test and no other call may run while this one is made.
         accepts: whether a stored reply can be replayed; one that cannot is drawn anew.
+        perform: makes the call for a slot if no reply is stored; raises ``ProviderFailed``, whose
+            ``reason`` is recorded, so it must hold no secret.
+        awaits: the call goes on only while an event loop runs.
     """
 
     key: str
@@ -57,6 +57,8 @@ class Request:
     canonical: Canonical | None = field(default=None, repr=False, compare=False)
     serial: bool = False
     accepts: Accepts = field(default=accept_any, repr=False, compare=False)
+    perform: Callable[[Slot], Answer] = field(repr=False, compare=False)
+    awaits: bool = False
 
 
 class CachedCalls:
@@ -84,18 +86,13 @@ class CachedCalls:
         """Whether no call may be made."""
         return self._replies.only_replays
 
-    def call(self, request: Request, perform: Callable[[Slot], Answer]) -> StoredReply:
+    def call(self, request: Request) -> StoredReply:
         """Answer a request.
-
-        Args:
-            request: what is asked.
-            perform: makes the call if no reply is stored; raises ``ProviderFailed``,
-                whose ``reason`` is recorded, so it must hold no secret.
 
         Raises:
             ReplayMiss: only replays are wanted and there is none.
             BudgetExceeded: a cap of the session leaves no room for the call.
-            ProviderFailed: as ``perform`` raised it.
+            ProviderFailed: as the call raised it.
             CacheError: the store cannot be used.
         """
         slot = self.trial.slot(request.key)
@@ -104,7 +101,7 @@ class CachedCalls:
                 request.key, slot, request=request.canonical, accepts=request.accepts
             )
             if reply is None:  # wait for the reply, and until it is on disk
-                pay = partial(self._pay, request, slot, perform)
+                pay = partial(self._pay, request, slot)
                 reply = self.trial.wait(pay, serial=request.serial)
         except BaseException as exc:  # whatever leaves a call has brought no reply
             self._note_loss(request, slot, exc)
@@ -112,9 +109,7 @@ class CachedCalls:
         self.trial.record(_answered_call(request, slot, reply))
         return reply
 
-    async def call_async(
-        self, request: Request, perform: Callable[[Slot], Answer], *, awaits: bool = False
-    ) -> StoredReply:
+    async def call_async(self, request: Request) -> StoredReply:
         """Answer a request of a coroutine; if it gives up, the reply is lost to it but kept."""
         slot = self.trial.slot(request.key)
         try:
@@ -122,8 +117,10 @@ class CachedCalls:
                 request.key, slot, request=request.canonical, accepts=request.accepts
             )
             if reply is None:
-                pay = partial(self._pay, request, slot, perform, awaits=awaits)
-                reply = await self.trial.wait_async(pay, awaits=awaits, serial=request.serial)
+                pay = partial(self._pay, request, slot)
+                reply = await self.trial.wait_async(
+                    pay, awaits=request.awaits, serial=request.serial
+                )
             else:
                 await _way_for_a_cancellation()
         except BaseException as exc:  # as above; also where it was cancelled
@@ -138,22 +135,15 @@ class CachedCalls:
         if isinstance(exc, LLMEvalError) and not was_asked:
             self.trial.refuse(exc)
 
-    def _pay(
-        self,
-        request: Request,
-        slot: Slot,
-        perform: Callable[[Slot], Answer],
-        *,
-        awaits: bool = False,
-    ) -> StoredReply:
+    def _pay(self, request: Request, slot: Slot) -> StoredReply:
         with charging(None):  # a model is not intercepted while it answers
             return self._replies.pay(
                 request.key,
                 slot,
-                partial(perform, slot),
+                partial(request.perform, slot),
                 request=request.canonical,
                 accepts=request.accepts,
-                on_loop=awaits,
+                on_loop=request.awaits,
             )
 
 

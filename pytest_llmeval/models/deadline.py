@@ -112,16 +112,10 @@ class _Job(Generic[T]):
     def __init__(self, run: Callable[[Callable[[], T]], T], part: Callable[[], T]) -> None:
         self.ended = threading.Lock()
         self.ended.acquire()
-        self._run = run
-        self._part = part
+        self.run = run
+        self.part = part
         self.value: T
         self.error: BaseException | None = None
-
-    def __call__(self) -> None:
-        try:
-            self.value = self._run(self._part)
-        except BaseException as exc:  # it belongs to the one who waits
-            self.error = exc
 
 
 class _Worker(threading.Thread):
@@ -135,7 +129,10 @@ class _Worker(threading.Thread):
     def run(self) -> None:
         while True:
             job = self.jobs.get()
-            job()
+            try:
+                job.value = job.run(job.part)
+            except BaseException as exc:  # it belongs to the one who waits
+                job.error = exc
             self._idle.put(self)  # first: the next call is to find it
             job.ended.release()
             del job  # with the reply in it

@@ -100,10 +100,9 @@ class Interception:
         if trial is None or request.method != "POST":
             return None
         url, headers = urlsplit(str(request.url)), request.headers
-        vendor = self._recognition.vendor_of(request.method, url, headers)
+        vendor, certainty = self._recognition.recognize(request.method, url, headers)
         if vendor is None:
             return None
-        certainty = self._recognition.certainty(vendor, url, headers)
         if certainty != "no":
             exchange = Exchange(dialect=vendor, calls=self._calls_of(trial), retries=self._retries)
             return Candidate(exchange=exchange, url=url, is_known=certainty == "known")

@@ -16,6 +16,7 @@ from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.deadline import Deadline, TimeLimit
 from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.retries import RetryPolicy
+from pytest_llmeval.models.journal import Journal, journal_of
 from pytest_llmeval.models.llm import (
     AsyncModel,
     AsyncTrialModel,
@@ -26,7 +27,6 @@ from pytest_llmeval.models.llm import (
     parse_model_name,
 )
 from pytest_llmeval.models.prices import Prices
-from pytest_llmeval.models.shared_file import SharedFile, journal_of
 from pytest_llmeval.models.throttle import Clock, Throttle
 from pytest_llmeval.records import Slowdown
 from pytest_llmeval.settings import Settings
@@ -176,7 +176,7 @@ class ModelSession:
             yield
 
     def post(
-        self, url: str, *, headers: Mapping[str, str], content: bytes, deadline: Deadline
+        self, url: str, headers: Mapping[str, str], content: bytes, deadline: Deadline
     ) -> HttpReply:
         """Post a question of our own once, past the SDKs; see ``Post``."""
         from urllib.request import getproxies
@@ -190,7 +190,7 @@ class ModelSession:
                 )
             plain_http = self._plain_http
         sender = self.connections() if plain_http is None else plain_http
-        return sender.post(url, headers=headers, content=content, deadline=deadline)
+        return sender.post(url, headers, content, deadline)
 
     def connections(self) -> Connections:
         """Open, at the first call, what the clients of all trials send through; from any thread."""
@@ -247,7 +247,7 @@ def _retry_policy(settings: Settings, processes: int, worker: str, clock: Clock)
     throttle = Throttle(
         ceiling=settings.concurrency,
         processes=processes,
-        shared=SharedFile(directory, "pace", session) if processes > 1 else None,
+        shared=Journal(directory, "pace", session) if processes > 1 else None,
         clock=clock,
     )
     # A worker goes by its name, not by its number: the only one may be killed, and another

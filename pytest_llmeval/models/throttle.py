@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import ProviderFailed
-from pytest_llmeval.models.shared_file import SharedFile
+from pytest_llmeval.models.journal import Journal
 from pytest_llmeval.records import Slowdown
 
 FIRST_PAUSE = 0.5
@@ -267,7 +267,7 @@ class Throttle:
 
     ceiling: int = DEFAULT_CEILING
     processes: int = 1
-    shared: SharedFile | None = None
+    shared: Journal | None = None
     clock: Clock = field(default_factory=Clock)
     _providers: dict[tuple[str, str], ProviderThrottle] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=fork_safe_lock)
@@ -286,7 +286,7 @@ class Throttle:
             with contextlib.suppress(OSError):
                 self.shared.append(*refusal)
 
-    def listen(self, shared: SharedFile) -> None:
+    def listen(self, shared: Journal) -> None:
         """Read what providers told other workers, and slow down for each of them."""
         with self._lock, contextlib.suppress(OSError):
             for provider, origin, started, now, pause in _refusals(shared.unread()):

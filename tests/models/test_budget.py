@@ -11,8 +11,8 @@ import pytest
 
 from pytest_llmeval.errors import BudgetExceeded
 from pytest_llmeval.models.budget import Bill, Budget
+from pytest_llmeval.models.journal import Journal, journal_of, note_end
 from pytest_llmeval.models.prices import Prices
-from pytest_llmeval.models.shared_file import SharedFile, journal_of, note_end
 from pytest_llmeval.records import TokenPrice
 
 D = Decimal
@@ -23,7 +23,7 @@ BODY = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1000}
 
 
 def budget(
-    *, calls: int | None = None, cost: str | None = None, journal: SharedFile | None = None
+    *, calls: int | None = None, cost: str | None = None, journal: Journal | None = None
 ) -> Budget:
     return Budget(
         max_calls=calls,

@@ -14,9 +14,16 @@ from tests.models.conftest import CountingTrial, Session
 T = TypeVar("T")
 
 KEY = "ab" * 32
-REQUEST = Request(
-    key=KEY, model="openai/gpt", host="https://api.example", parameters={"temperature": 0.5}
-)
+
+
+def asking(perform: Callable[[Slot], Answer]) -> Request:
+    return Request(
+        key=KEY,
+        model="openai/gpt",
+        host="https://api.example",
+        parameters={"temperature": 0.5},
+        perform=perform,
+    )
 
 
 def answering(text: str = "yes", **facts: str | int | float | bool | None) -> Answer:
@@ -26,8 +33,8 @@ def answering(text: str = "yes", **facts: str | int | float | bool | None) -> An
 def test_a_miss_is_called_once_and_then_replayed(
     begin: Callable[..., Session], trial: CountingTrial
 ) -> None:
-    first = begin().calls(trial).call(REQUEST, lambda _slot: answering("paid"))
-    again = begin().calls(CountingTrial(0)).call(REQUEST, lambda _slot: answering("other"))
+    first = begin().calls(trial).call(asking(lambda _slot: answering("paid")))
+    again = begin().calls(CountingTrial(0)).call(asking(lambda _slot: answering("other")))
 
     assert (first.body, first.replayed) == (b"paid", False)
     assert (again.body, again.replayed, again.draw) == (b"paid", True, first.draw)
@@ -42,8 +49,8 @@ def test_each_trial_and_each_occurrence_is_a_draw_of_its_own(session: Session) -
 
     for index in (0, 1):
         calls = session.calls(CountingTrial(index))
-        calls.call(REQUEST, perform)
-        calls.call(REQUEST, perform)
+        calls.call(asking(perform))
+        calls.call(asking(perform))
 
     assert asked == [Slot(0, 0), Slot(0, 1), Slot(1, 0), Slot(1, 1)]
 
@@ -51,9 +58,9 @@ def test_each_trial_and_each_occurrence_is_a_draw_of_its_own(session: Session) -
 def test_only_a_paid_call_releases_the_trial(
     begin: Callable[..., Session], trial: CountingTrial
 ) -> None:
-    begin().calls(trial).call(REQUEST, lambda _slot: answering())
+    begin().calls(trial).call(asking(lambda _slot: answering()))
     replaying = CountingTrial(0)
-    begin().calls(replaying).call(REQUEST, lambda _slot: answering())
+    begin().calls(replaying).call(asking(lambda _slot: answering()))
 
     assert trial.waits == 1
     assert replaying.waits == 0
@@ -68,17 +75,18 @@ def test_a_trial_waits_until_its_reply_is_on_disk(begin: Callable[..., Session])
             stored.append(begin().replies.lookup(KEY, Slot(0, 0)) is not None)
             return result
 
-    begin().calls(Looking(0)).call(REQUEST, lambda _slot: answering())
+    begin().calls(Looking(0)).call(asking(lambda _slot: answering()))
 
     assert stored == [True]
 
 
 def test_a_call_is_recorded_with_its_provenance(session: Session, trial: CountingTrial) -> None:
     reply = session.calls(trial).call(
-        REQUEST,
-        lambda _slot: answering(
-            model="gpt-2026", fingerprint="fp", input_tokens=7, output_tokens=2, seconds=0.25
-        ),
+        asking(
+            lambda _slot: answering(
+                model="gpt-2026", fingerprint="fp", input_tokens=7, output_tokens=2, seconds=0.25
+            )
+        )
     )
 
     (call,) = trial.calls
@@ -93,7 +101,7 @@ def test_a_call_is_recorded_with_its_provenance(session: Session, trial: Countin
 def test_a_replayed_call_keeps_the_facts_of_the_paid_one(begin: Callable[..., Session]) -> None:
     replaying = CountingTrial(0)
     for trial in (CountingTrial(0), replaying):
-        begin().calls(trial).call(REQUEST, lambda _slot: answering(seconds=3, input_tokens=7))
+        begin().calls(trial).call(asking(lambda _slot: answering(seconds=3, input_tokens=7)))
 
     (call,) = replaying.calls
     assert (call.replayed, call.seconds, call.input_tokens) == (True, 3.0, 7)
@@ -101,7 +109,7 @@ def test_a_replayed_call_keeps_the_facts_of_the_paid_one(begin: Callable[..., Se
 
 def test_facts_of_an_unexpected_kind_are_unknown(session: Session, trial: CountingTrial) -> None:
     session.calls(trial).call(
-        REQUEST, lambda _slot: answering(model=1, input_tokens="seven", seconds="long")
+        asking(lambda _slot: answering(model=1, input_tokens="seven", seconds="long"))
     )
 
     (call,) = trial.calls
@@ -118,7 +126,7 @@ def test_a_failed_call_is_recorded_and_raised(
         raise error
 
     with pytest.raises(ProviderFailed) as caught:
-        session.calls(trial).call(REQUEST, perform)
+        session.calls(trial).call(asking(perform))
 
     assert caught.value is error
     (call,) = trial.calls
@@ -137,8 +145,8 @@ def test_a_retry_by_the_application_asks_for_the_same_draw(
         raise ProviderFailed("HTTP 500")
 
     with pytest.raises(ProviderFailed):
-        calls.call(REQUEST, refuse)
-    calls.call(REQUEST, lambda _slot: answering())
+        calls.call(asking(refuse))
+    calls.call(asking(lambda _slot: answering()))
 
     assert [call.slot for call in trial.calls] == [Slot(0, 0), Slot(0, 0)]
 
@@ -147,7 +155,7 @@ def test_a_replay_miss_is_a_failure_of_the_infrastructure(
     begin: Callable[..., Session], trial: CountingTrial
 ) -> None:
     with pytest.raises(ReplayMiss):
-        begin(mode="replay").calls(trial).call(REQUEST, lambda _slot: answering())
+        begin(mode="replay").calls(trial).call(asking(lambda _slot: answering()))
 
     (call,) = trial.calls
     assert (call.failure, call.reason) == ("infrastructure", "ReplayMiss")
@@ -161,7 +169,7 @@ def test_an_unusable_store_is_a_failure_of_the_infrastructure(trial: CountingTri
     calls = CachedCalls(trial, Broken())  # type: ignore[arg-type]  # a stand-in
 
     with pytest.raises(CacheError):
-        calls.call(REQUEST, lambda _slot: answering())
+        calls.call(asking(lambda _slot: answering()))
 
     (call,) = trial.calls
     assert (call.failure, call.reason) == ("infrastructure", "CacheError")

@@ -694,7 +694,7 @@ def test_what_a_model_asks_while_it_answers_is_its_own_business(
         return Answer(body=post(httpx, f"{server.url}/chat/completions", json=ASKED).content)
 
     with place.trial() as trial:
-        session.calls(trial).call(Request(key="0" * 64), perform)
+        session.calls(trial).call(Request(key="0" * 64, perform=perform))
 
     assert [call.key for call in trial.calls] == ["0" * 64]
     assert len(server.requests) == 1

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pytest_llmeval.models.http.client_hook import json_object
-from pytest_llmeval.models.http.exchange import Dialect, HttpRequest, describe_request
+from pytest_llmeval.models.http.exchange import Dialect, HttpRequest
 from pytest_llmeval.models.providers import anthropic, ollama, openai
 
 DIALECTS = [openai.VENDOR, anthropic.VENDOR, ollama.VENDOR]
@@ -42,7 +42,7 @@ def key(dialect: Dialect, sent: bytes) -> str:
         headers={},
         body=body,
     )
-    return describe_request(request, dialect, ()).key
+    return dialect.canonical(request, ()).key()
 
 
 def shuffled(value: Any, data: st.DataObject) -> Any:

@@ -236,10 +236,14 @@ def test_a_stored_reply_that_tells_nonsense_is_a_reply(
     names = ("input_tokens", "output_tokens", "seconds")
     facts = {**dict.fromkeys(names, said), "model": 7, "fingerprint": "f" * 501}
     answer = Answer(body=b"{}", facts=facts)
-    CachedCalls(CountingTrial(0), begin().replies).call(Request(key=KEY), lambda _slot: answer)
+    CachedCalls(CountingTrial(0), begin().replies).call(
+        Request(key=KEY, perform=lambda _slot: answer)
+    )
     trial = CountingTrial(0)
 
-    CachedCalls(trial, begin(mode=mode).replies).call(Request(key=KEY), lambda _slot: answer)
+    CachedCalls(trial, begin(mode=mode).replies).call(
+        Request(key=KEY, perform=lambda _slot: answer)
+    )
 
     (call,) = trial.calls
     assert (call.input_tokens, call.output_tokens, call.seconds) == (None, None, None)

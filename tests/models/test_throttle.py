@@ -9,7 +9,7 @@ import pytest
 
 from pytest_llmeval.cache import locks
 from pytest_llmeval.errors import ProviderFailed
-from pytest_llmeval.models.shared_file import SharedFile
+from pytest_llmeval.models.journal import Journal
 from pytest_llmeval.models.throttle import PATIENCE, Clock, ProviderThrottle, Throttle
 from pytest_llmeval.records import Slowdown
 from tests.models.conftest import Time
@@ -179,9 +179,7 @@ class TestWorkers:
     @pytest.fixture
     def pair(self, clock: Time, tmp_path: Path) -> tuple[Throttle, Throttle]:
         first, second = (
-            throttle_of(
-                clock, ceiling=16, processes=2, shared=SharedFile(tmp_path, "pace", "session")
-            )
+            throttle_of(clock, ceiling=16, processes=2, shared=Journal(tmp_path, "pace", "session"))
             for _ in range(2)
         )
         return first, second
@@ -235,7 +233,7 @@ class TestWorkers:
     def test_an_entry_that_is_not_ours_is_skipped(
         self, tmp_path: Path, pair: tuple[Throttle, Throttle], entry: list[object]
     ) -> None:
-        SharedFile(tmp_path, "pace", "session").append(*entry)
+        Journal(tmp_path, "pace", "session").append(*entry)
         provider_of(pair[0]).throttled(0, retry_after=30)
 
         assert provider_of(pair[1]).enter() == 30
@@ -247,7 +245,7 @@ class TestWorkers:
 
     def test_a_disk_that_cannot_be_written_is_no_failure(self, clock: Time, path: Path) -> None:
         path.parent.write_text("")
-        nowhere = SharedFile(path.parents[1], "pace", "session")
+        nowhere = Journal(path.parents[1], "pace", "session")
         alone = throttle_of(clock, ceiling=16, processes=2, shared=nowhere)
 
         provider_of(alone).throttled(0, retry_after=30)

@@ -103,8 +103,7 @@ def test_its_requests_its_keys_and_its_prices_are_known(monkeypatch: pytest.Monk
     recognition = Recognition()
     url = urlsplit("https://eu.toy.example/v2/toy/completions")
     headers = {"content-type": "application/json"}
-    assert recognition.vendor_of("POST", url, headers) is VENDOR
-    assert recognition.certainty(VENDOR, url, headers) == "known"
+    assert recognition.recognize("POST", url, headers) == (VENDOR, "known")
     assert Prices({}).is_local("toy/toy-1")
     monkeypatch.setenv("TOY_KEY", "two\nlines")
     with pytest.raises(SettingsError, match="TOY_KEY holds a character"):

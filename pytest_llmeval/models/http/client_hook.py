@@ -15,11 +15,11 @@ from typing import Any
 
 from pytest_llmeval.cache.replies import StoredReply
 from pytest_llmeval.models.attribution import CurrentTrial
+from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.http.exchange import (
     UNANSWERED,
     Exchange,
     HttpRequest,
-    JsonObject,
     Unanswered,
     reply_for_sdk,
 )
@@ -32,6 +32,7 @@ from pytest_llmeval.models.http.http_reply import (
     read_error,
 )
 from pytest_llmeval.models.http.retries import NetworkFailed, TimedOut
+from pytest_llmeval.models.http.streams import JsonObject
 
 # Bytes that are unpacked at a time, as nothing bounds what a library makes of more.
 PIECE = 64
@@ -60,16 +61,7 @@ class Question:
     ) -> None:
         self._library = library
         self._request = request
-        url = request.url
-        path, _, query = url.raw_path.decode("ascii").partition("?")
-        self._sent = HttpRequest(
-            method=request.method,
-            origin=f"{url.scheme}://{url.netloc.decode('ascii')}",
-            path=path,
-            query=query,
-            headers=request.headers,
-            body=body,
-        )
+        self._body = body
         self._exchange = exchange
         self._retries_errors = retries_errors
 
@@ -85,7 +77,7 @@ class Question:
         """
         outcome: StoredReply | Unanswered
         try:
-            outcome = self._exchange.answer(self._sent, lambda deadline: deadline.run(receive))
+            outcome = self._exchange.calls.call(self._call(receive))
         except UNANSWERED as exc:
             outcome = exc
         return self._handed_on(outcome)
@@ -99,12 +91,26 @@ class Question:
         """
         outcome: StoredReply | Unanswered
         try:
-            outcome = await self._exchange.answer_async(
-                self._sent, lambda deadline: deadline.run(receive), awaits=awaits
-            )
+            outcome = await self._exchange.calls.call_async(self._call(receive, awaits=awaits))
         except UNANSWERED as exc:
             outcome = exc
         return self._handed_on(outcome)
+
+    def _call(self, receive: Callable[[], HttpReply], *, awaits: bool = False) -> Request:
+        url, exchange = self._request.url, self._exchange
+        path, _, query = url.raw_path.decode("ascii").partition("?")
+        sent = HttpRequest(
+            method=self._request.method,
+            origin=f"{url.scheme}://{url.netloc.decode('ascii')}",
+            path=path,
+            query=query,
+            headers=self._request.headers,
+            body=self._body,
+        )
+        expected = exchange.dialect.expected(sent)
+        return exchange.call_for(
+            sent, expected, lambda deadline: deadline.run(receive), awaits=awaits
+        )
 
     def _handed_on(self, outcome: StoredReply | Unanswered) -> Any:
         if isinstance(outcome, NetworkFailed) and not self._retries_errors:

@@ -7,20 +7,19 @@ first, or by a reply that says why there is none. That last one always has the h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any
 
-from pytest_llmeval.cache.key import canonical_request
+from pytest_llmeval.cache.key import Canonical, canonical_request
 from pytest_llmeval.cache.replies import Answer, StoredReply
 from pytest_llmeval.errors import BudgetExceeded, ProviderFailed, ReplayMiss
 from pytest_llmeval.models.budget import Bill, OwnLimit, no_own_limit
 from pytest_llmeval.models.calls import CachedCalls, Facts, Request, sampling_parameters
 from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.http.http_reply import OWN_TYPE, HttpReply, own_failure
-from pytest_llmeval.models.http.masking import is_sendable, masked, secrets_of
+from pytest_llmeval.models.http.masking import masked, secrets_of
 from pytest_llmeval.models.http.retries import (
     Attempt,
     NetworkFailed,
@@ -29,9 +28,11 @@ from pytest_llmeval.models.http.retries import (
     is_throttled,
     send_with_retries,
 )
-from pytest_llmeval.models.http.streams import AnswerCheck, Expected, StreamFailed, settled
+from pytest_llmeval.models.http.streams import AnswerCheck, Expected, JsonObject, settled
 
-JsonObject = Mapping[str, object]
+# Posts a question of our own once: URL, headers, body, and the time that is left for it. Raises
+# ``NetworkFailed`` and ``TimeIsUp``.
+Post = Callable[[str, Mapping[str, str], bytes, Deadline], HttpReply]
 
 PLACEHOLDER_KEY = "llmeval-no-key-is-set"
 
@@ -84,12 +85,38 @@ class Dialect:
         is_json = content_type == "application/json"
         return method == "POST" and path.endswith(self.paths) and is_json
 
+    def expected(self, request: HttpRequest) -> Expected:
+        """Tell what kind of reply a request wants."""
+        return Expected(
+            read_facts=self.read_facts,
+            is_stream=bool(request.body.get("stream")),
+            answers=self.answer_check(request.path),
+        )
+
     def answer_check(self, path: str) -> AnswerCheck | None:
         """Find the check of the replies to a path; None where no model is asked."""
         for end, check in self.answers.items():
             if path.endswith(end):
                 return check
         return None
+
+    def canonical(self, request: HttpRequest, aliases: Sequence[tuple[str, str]]) -> Canonical:
+        """Write a request in the form of which its key is made.
+
+        Args:
+            request: what is to be sent.
+            aliases: pairs of origins; a request to the first has the key of the second.
+        """
+        return canonical_request(
+            provider=self.provider,
+            method=request.method,
+            origin=request.origin,
+            path=request.path,
+            query=request.query,
+            body=request.body,
+            beta=request.headers.get(self.beta_header) if self.beta_header else None,
+            aliases=aliases,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,19 +136,6 @@ class HttpRequest:
     query: str = field(repr=False)
     headers: Mapping[str, str] = field(repr=False, compare=False)
     body: JsonObject = field(repr=False)
-
-    def secrets(self) -> tuple[str, ...]:
-        """Pick out the keys, which no message about the request may show."""
-        return secrets_of(self.headers.items(), query=self.query)
-
-
-class Post(Protocol):
-    """Posts a question of our own once."""
-
-    def __call__(
-        self, url: str, *, headers: Mapping[str, str], content: bytes, deadline: Deadline
-    ) -> HttpReply:
-        """Post, and read the whole reply; raises ``NetworkFailed`` and ``TimeIsUp``."""
 
 
 class HttpFailed(ProviderFailed):
@@ -159,53 +173,54 @@ class Exchange:
     calls: CachedCalls
     retries: RetryPolicy
 
-    def answer(self, request: HttpRequest, attempt: Attempt) -> StoredReply:
-        """Answer a request, from the store or by making the call.
+    def call_for(
+        self, request: HttpRequest, expected: Expected, attempt: Attempt, *, awaits: bool = False
+    ) -> Request:
+        """Describe a request as the cache and the run know it.
+
+        The call raises ``HttpFailed`` if the reply cannot be used, ``NetworkFailed`` if no
+        attempt got one, and ``BudgetExceeded``.
 
         Args:
             request: what is to be sent.
-            attempt: sends it once.
-
-        Raises:
-            ReplayMiss: only replays are wanted and there is none.
-            BudgetExceeded: a cap of the session leaves no room for the call.
-            HttpFailed: the reply cannot be used.
-            NetworkFailed: no attempt got a reply.
-            CacheError: the store cannot be used.
-        """
-        described = describe_request(request, self.dialect, self.calls.aliases)
-        return self.calls.call(
-            described, lambda _slot: self._perform(request, attempt, described.model)
-        )
-
-    async def answer_async(
-        self, request: HttpRequest, attempt: Attempt, *, awaits: bool = False
-    ) -> StoredReply:
-        """Answer a request of a coroutine: as ``answer``, with attempts in another thread.
-
-        Args:
-            request: what is to be sent.
+            expected: the kind of reply that it wants.
             attempt: sends it once.
             awaits: an attempt goes on only while this event loop runs.
         """
-        described = describe_request(request, self.dialect, self.calls.aliases)
-        return await self.calls.call_async(
-            described,
-            lambda _slot: self._perform(request, attempt, described.model),
+        dialect, body = self.dialect, request.body
+        canonical = dialect.canonical(request, self.calls.aliases)
+        name = body.get("model")
+        model = f"{dialect.provider}/{name}" if isinstance(name, str) else None
+        sampling = body.get(dialect.sampling_in) if dialect.sampling_in else body
+        return Request(
+            key=canonical.key(),
+            model=model,
+            host=request.origin,
+            parameters=sampling_parameters(sampling if isinstance(sampling, Mapping) else {}),
+            canonical=canonical,
+            accepts=expected.accepts,
+            perform=lambda _slot: self._perform(request, expected, attempt, model),
             awaits=awaits,
         )
 
-    def _perform(self, request: HttpRequest, attempt: Attempt, model: str | None) -> Answer:
+    def _perform(
+        self, request: HttpRequest, expected: Expected, attempt: Attempt, model: str | None
+    ) -> Answer:
         """Make the call; anything but a complete success is raised."""
         dialect, retries = self.dialect, self.retries
-        _check_key(request, dialect.key_variable)
-        expected = _expected(request, dialect)
+        secrets = secrets_of(request.headers.items(), query=request.query)
+        _check_key(request, secrets, dialect.key_variable)
         throttle = retries.throttle.of(dialect.provider, request.origin)
-        with retries.budget.meter(model, request.body, dialect.reply_limit) as meter:
-            metered = meter.metered(lambda left: settled(attempt(left), expected), _bill)
+        with retries.budget.metered(
+            lambda deadline: settled(attempt(deadline), expected),
+            _bill,
+            model=model,
+            body=request.body,
+            own_limit=dialect.reply_limit,
+        ) as metered:
             reply = send_with_retries(metered, retries, throttle)
         if reply.facts is None:
-            raise HttpFailed(masked(reply, request.secrets()))
+            raise HttpFailed(masked(reply, secrets))
         return Answer(
             body=reply.body,
             status=reply.status,
@@ -239,49 +254,6 @@ def without_connection_headers(reply: HttpReply) -> HttpReply:
     return replace(reply, headers=kept)
 
 
-def describe_request(
-    request: HttpRequest, dialect: Dialect, aliases: tuple[tuple[str, str], ...]
-) -> Request:
-    """Describe a request as the cache and the run know it."""
-    canonical = canonical_request(
-        provider=dialect.provider,
-        method=request.method,
-        origin=request.origin,
-        path=request.path,
-        query=request.query,
-        body=request.body,
-        beta=request.headers.get(dialect.beta_header) if dialect.beta_header else None,
-        aliases=aliases,
-    )
-    model = request.body.get("model")
-    sampling = request.body.get(dialect.sampling_in) if dialect.sampling_in else request.body
-    return Request(
-        key=canonical.key(),
-        model=f"{dialect.provider}/{model}" if isinstance(model, str) else None,
-        host=request.origin,
-        parameters=sampling_parameters(sampling if isinstance(sampling, Mapping) else {}),
-        canonical=canonical,
-        accepts=partial(_accepts, request, dialect),
-    )
-
-
-def _accepts(request: HttpRequest, dialect: Dialect, stored: StoredReply) -> bool:
-    """Return whether a stored reply is an answer: earlier versions kept others, too."""
-    expected = _expected(request, dialect)
-    try:
-        return expected.answers is None or bool(expected.read(stored.body, stored.headers))
-    except StreamFailed:
-        return False
-
-
-def _expected(request: HttpRequest, dialect: Dialect) -> Expected:
-    return Expected(
-        read_facts=dialect.read_facts,
-        is_stream=bool(request.body.get("stream")),
-        answers=dialect.answer_check(request.path),
-    )
-
-
 def _bill(reply: HttpReply) -> Bill:
     """Tell the budget what an attempt took."""
     facts: Mapping[str, Any] | None = reply.facts
@@ -294,16 +266,17 @@ def _bill(reply: HttpReply) -> Bill:
     return Bill(counts=not is_throttled(reply), is_free=is_free)
 
 
-def _check_key(request: HttpRequest, variable: str) -> None:
+def _check_key(request: HttpRequest, secrets: Sequence[str], variable: str) -> None:
     """Refuse a request whose key is missing or cannot be sent.
 
     Args:
         request: about to be sent.
+        secrets: the keys in it.
         variable: of the environment, from which the key is read.
     """
     if PLACEHOLDER_KEY in " ".join(request.headers.values()):
         message = f"{variable} is not set. Set it, or replay a recorded run with --llm-cache=replay"
-    elif not is_sendable("".join(request.secrets())):
+    elif not "".join(secrets).isprintable():
         message = (
             f"the key that goes with the request cannot be sent: it holds a line end, or another "
             f"character that no HTTP header can have. See {variable}, and what else sets it"

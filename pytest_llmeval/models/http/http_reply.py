@@ -84,11 +84,6 @@ _STATUS_OF_CODE: Mapping[str, int] = {
 }
 
 
-def is_success(status: int) -> bool:
-    """Return whether a status is one of 200 to 299."""
-    return HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyError:
     """The error that the body of a reply tells of.

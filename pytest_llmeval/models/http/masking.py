@@ -79,18 +79,13 @@ def key_of_environment(variable: str) -> str:
         SettingsError: it cannot be sent. The error of an HTTP library would quote it.
     """
     key = os.environ.get(variable, "").strip()
-    if key.isascii() and is_sendable(key):
+    if key.isascii() and key.isprintable():
         return key
     del key  # a traceback may show what is in a frame
     raise SettingsError(
         f"{variable} holds a character that no HTTP header can have: a line end, a typographic "
         "quote or an invisible space, say. Copy the key again, and nothing else"
     )
-
-
-def is_sendable(secret: str) -> bool:
-    """Return whether a header can have this value."""
-    return secret.isprintable()
 
 
 @contextmanager

@@ -57,7 +57,7 @@ class PlainHttp:
         self._is_closed = False
 
     def post(
-        self, url: str, *, headers: Mapping[str, str], content: bytes, deadline: Deadline
+        self, url: str, headers: Mapping[str, str], content: bytes, deadline: Deadline
     ) -> HttpReply:
         """Post once and read the whole reply; from any thread.
 

@@ -20,6 +20,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Literal
 
+from pytest_llmeval.cache.reply import SUCCESS
 from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.budget import Budget
 from pytest_llmeval.models.deadline import Deadline, TimeIsUp, TimeLimit
@@ -28,7 +29,6 @@ from pytest_llmeval.models.http.http_reply import (
     RETRIED_STATUSES,
     THROTTLING_STATUSES,
     HttpReply,
-    is_success,
     own_failure,
 )
 from pytest_llmeval.models.throttle import ProviderThrottle, Throttle, growing_pause
@@ -145,7 +145,7 @@ def _attempt(
     """Make one attempt, note what was learnt, and tell what may follow."""
     try:
         reply = attempt(deadline)
-        if is_success(reply.status):
+        if reply.status in SUCCESS:
             throttle.succeeded(started)
             return reply, "final"
         if is_throttled(reply):

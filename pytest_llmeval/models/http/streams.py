@@ -16,10 +16,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import cast
+from typing import Any, cast
 
+from pytest_llmeval.cache.reply import SUCCESS, StoredReply
 from pytest_llmeval.models.calls import Facts
-from pytest_llmeval.models.http.http_reply import OWN_TYPE, HttpReply, is_success, status_of
+from pytest_llmeval.models.http.http_reply import OWN_TYPE, HttpReply, status_of
 
 JsonObject = Mapping[str, object]
 AnswerCheck = Callable[[JsonObject], bool]
@@ -58,9 +59,9 @@ class StreamFailed(Exception):
         self.error = error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Expected:
-    """The kind of reply that a request wants.
+    """The kind of reply that a request wants; it reads each body once.
 
     Attributes:
         read_facts: picks model, fingerprint and tokens out of a reply.
@@ -72,6 +73,19 @@ class Expected:
     read_facts: Callable[[JsonObject], Facts]
     is_stream: bool = False
     answers: AnswerCheck | None = None
+    _last: tuple[bytes, JsonObject] = b"", {}
+
+    def accepts(self, stored: StoredReply) -> bool:
+        """Return whether a stored reply is an answer: earlier versions kept others, too."""
+        try:
+            return self.answers is None or bool(self.read(stored.body, stored.headers))
+        except StreamFailed:
+            return False
+
+    def plain(self, stored: StoredReply) -> Any:
+        """Return the JSON that an accepted reply in one piece is."""
+        body, reply = self._last
+        return reply if body is stored.body else json.loads(stored.body)
 
     def read(self, body: bytes, headers: Mapping[str, str]) -> tuple[JsonObject, bool]:
         """Read the body of a success.
@@ -92,6 +106,8 @@ class Expected:
                 "why it ended, or it ended in an error; nothing was stored",
                 code="llmeval_no_answer",
             )
+        if not is_stream:
+            self._last = body, reply
         return reply, is_stream
 
 
@@ -102,7 +118,7 @@ def settled(reply: HttpReply, expected: Expected) -> HttpReply:
         reply: read to its end.
         expected: the kind of reply that was asked for.
     """
-    if not is_success(reply.status):
+    if reply.status not in SUCCESS:
         return reply
     try:
         content, is_stream = expected.read(reply.body, reply.headers)

@@ -146,7 +146,7 @@ class Connections:
         self._is_closed = False
 
     def post(
-        self, url: str, *, headers: Mapping[str, str], content: bytes, deadline: Deadline
+        self, url: str, headers: Mapping[str, str], content: bytes, deadline: Deadline
     ) -> HttpReply:
         """Send a question of our own once, by a proxy: ``plain_http`` knows none.
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from pytest_llmeval.cache.replies import StoredReply
 from pytest_llmeval.errors import ProviderFailed, SettingsError
-from pytest_llmeval.models.calls import CachedCalls
+from pytest_llmeval.models.calls import CachedCalls, Request
 from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.http.exchange import (
     PLACEHOLDER_KEY,
@@ -26,7 +26,8 @@ from pytest_llmeval.models.http.exchange import (
     Post,
 )
 from pytest_llmeval.models.http.http_reply import HttpReply
-from pytest_llmeval.models.http.retries import Attempt, NetworkFailed, RetryPolicy
+from pytest_llmeval.models.http.retries import NetworkFailed, RetryPolicy
+from pytest_llmeval.models.http.streams import Expected
 from pytest_llmeval.models.llm import Messages, Reply, Usage
 from pytest_llmeval.models.providers.vendor import Vendor
 from pytest_llmeval.printable import printable
@@ -56,24 +57,24 @@ class ChatProvider:
             ProviderFailed: there is none.
             ReplayMiss: only replays are wanted and it is not stored.
         """
-        request, attempt = self._question(model, messages, params)
+        request, expected = self._question(model, messages, params)
         with self._failures_told(model):
-            stored = self._exchange.answer(request, attempt)
-        return self._reply(stored)
+            stored = self._exchange.calls.call(request)
+        return self._reply(stored, expected)
 
     async def chat_async(
         self, model: str, messages: Messages, *, params: Mapping[str, object]
     ) -> Reply:
         """Ask and await the reply; raises as ``chat``."""
-        request, attempt = self._question(model, messages, params)
+        request, expected = self._question(model, messages, params)
         with self._failures_told(model):
-            stored = await self._exchange.answer_async(request, attempt)
-        return self._reply(stored)
+            stored = await self._exchange.calls.call_async(request)
+        return self._reply(stored, expected)
 
     def _question(
         self, model: str, messages: Messages, params: Mapping[str, object]
-    ) -> tuple[HttpRequest, Attempt]:
-        """Word the request, and what sends it once."""
+    ) -> tuple[Request, Expected]:
+        """Word the request, and what reads its reply."""
         vendor = self._vendor
         if params.get("stream"):
             raise SettingsError(
@@ -100,9 +101,10 @@ class ChatProvider:
         # Not a partial: a traceback would show its arguments, and so the key.
         def attempt(deadline: Deadline) -> HttpReply:
             content = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
-            return self._post(url, headers=headers, content=content, deadline=deadline)
+            return self._post(url, headers, content, deadline)
 
-        return request, attempt
+        expected = vendor.expected(request)
+        return self._exchange.call_for(request, expected, attempt), expected
 
     @contextmanager
     def _failures_told(self, model: str) -> Iterator[None]:
@@ -116,9 +118,8 @@ class ChatProvider:
         except NetworkFailed as exc:
             raise ProviderFailed(f"{name} gave no reply: {exc}", reason=exc.reason) from exc
 
-    def _reply(self, stored: StoredReply) -> Reply:
-        vendor = self._vendor
-        parsed = json.loads(stored.body)
+    def _reply(self, stored: StoredReply, expected: Expected) -> Reply:
+        vendor, parsed = self._vendor, expected.plain(stored)
         facts: Mapping[str, Any] = vendor.read_facts(parsed)
 
         def rebuild() -> object:

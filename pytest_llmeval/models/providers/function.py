@@ -120,9 +120,7 @@ class FunctionProvider:
             ProviderFailed: it raised, took too long, or returned no str.
             ReplayMiss: only replays are wanted and there is none.
         """
-        request = self._request(model, messages, params)
-        perform = partial(self._perform, request.key, messages, params, _run_alone)
-        return _reply(self._calls.call(request, perform))
+        return _reply(self._calls.call(self._request(model, messages, params, _run_alone)))
 
     async def chat_async(
         self, model: str, messages: Messages, *, params: Mapping[str, object]
@@ -132,13 +130,12 @@ class FunctionProvider:
         Raises:
             ProviderFailed, ReplayMiss: as ``chat``.
         """
-        run = _runner_on_this_loop()
-        request = self._request(model, messages, params)
-        perform = partial(self._perform, request.key, messages, params, run)
-        awaits = _is_async(self._loaded.function)
-        return _reply(await self._calls.call_async(request, perform, awaits=awaits))
+        request = self._request(model, messages, params, _runner_on_this_loop())
+        return _reply(await self._calls.call_async(request))
 
-    def _request(self, model: str, messages: Messages, params: Mapping[str, object]) -> Request:
+    def _request(
+        self, model: str, messages: Messages, params: Mapping[str, object], run: Run
+    ) -> Request:
         canonical = canonical_request(
             provider="function",
             method="CALL",
@@ -147,12 +144,15 @@ class FunctionProvider:
             body={"messages": list(messages), "params": dict(params)},
             source=self._loaded.source,
         )
+        key, function = canonical.key(), self._loaded.function
         return Request(
-            key=canonical.key(),
+            key=key,
             model=f"function/{model}",
             parameters=sampling_parameters(params),
             canonical=canonical,
-            serial=bool(getattr(self._loaded.function, "llm_serial", False)),
+            serial=bool(getattr(function, "llm_serial", False)),
+            perform=partial(self._perform, key, messages, params, run),
+            awaits=run is not _run_alone and _is_async(function),
         )
 
     def _perform(
@@ -171,8 +171,13 @@ class FunctionProvider:
 
         started = time.perf_counter()
         try:
-            with self._retries.budget.meter(name, {"messages": messages, **params}) as meter:
-                text = limit.begin().run(lambda: meter.attempt(send, lambda _text: Bill()))
+            with self._retries.budget.metered(
+                lambda deadline: deadline.run(send),
+                lambda _text: Bill(),
+                model=name,
+                body={"messages": messages, **params},
+            ) as metered:
+                text = metered(limit.begin())
         except BudgetExceeded:
             raise
         except TimeIsUp:

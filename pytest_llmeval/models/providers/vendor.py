@@ -13,8 +13,9 @@ from urllib.parse import SplitResult, urlsplit
 
 from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.errors import ProviderNotInstalled, SettingsError
-from pytest_llmeval.models.http.exchange import Dialect, JsonObject
+from pytest_llmeval.models.http.exchange import Dialect
 from pytest_llmeval.models.http.masking import key_of_environment
+from pytest_llmeval.models.http.streams import JsonObject
 from pytest_llmeval.vendors import VENDORS
 
 Headers = Mapping[str, str]
@@ -148,39 +149,36 @@ class Recognition:
         # The longest first: /api/embeddings of one ends as /embeddings of another does.
         self._by_path = sorted(by_path, key=lambda pair: len(pair[0]), reverse=True)
 
-    def vendor_of(self, method: str, url: SplitResult, headers: Headers) -> Vendor | None:
-        """Find the vendor in whose dialect a request may be, by method, path and type."""
-        for end, vendor in self._by_path:
-            if url.path.endswith(end):
-                return vendor if vendor.keeps(method, url.path, headers) else None
-        return None
-
-    def certainty(self, vendor: Vendor, url: SplitResult, headers: Headers) -> Certainty:
-        """Tell whether a request in that dialect goes to, or comes from, somebody who speaks it.
+    def recognize(
+        self, method: str, url: SplitResult, headers: Headers
+    ) -> tuple[Vendor | None, Certainty]:
+        """Find the vendor in whose dialect a request is, by all but its body.
 
         Returns:
-            "if it names a model" where the body has the last word.
+            None where the request is in no dialect. And whether it goes to, or comes from, somebody
+            who speaks that dialect: "if it names a model" where the body has the last word.
         """
-        host = url.hostname or ""
-        if self._hosts and (host in self._hosts or f"{host}:{_port(url)}" in self._hosts):
-            return "known"
-        if host in vendor.hosts or host.endswith(vendor.domains):
-            return "known"
-        if _is_below_base_url(url, vendor) or vendor.is_marked(headers):
-            return "known"
-        return "if it names a model" if vendor.may_be_meant(url, headers) else "no"
+        vendor = next((one for end, one in self._by_path if url.path.endswith(end)), None)
+        if vendor is None or not vendor.keeps(method, url.path, headers):
+            return None, "no"
+        host, port = url.hostname or "", url.port or DEFAULT_PORTS.get(url.scheme)
+        if (
+            not self._hosts.isdisjoint((host, f"{host}:{port}"))
+            or host in vendor.hosts
+            or host.endswith(vendor.domains)
+            or _is_below_base_url(url, port, vendor)
+            or vendor.is_marked(headers)
+        ):
+            return vendor, "known"
+        return vendor, "if it names a model" if vendor.may_be_meant(url, headers) else "no"
 
 
-def _is_below_base_url(url: SplitResult, vendor: Vendor) -> bool:
+def _is_below_base_url(url: SplitResult, port: int | None, vendor: Vendor) -> bool:
     try:
         base = urlsplit(vendor.base_url())
-        port = _port(base)
+        base_port = base.port or DEFAULT_PORTS.get(base.scheme)
     except (SettingsError, ValueError):  # the client that reads it will say so
         return False
-    is_same = (base.scheme, base.hostname, port) == (url.scheme, url.hostname, _port(url))
+    is_same = (base.scheme, base.hostname, base_port) == (url.scheme, url.hostname, port)
     is_below = url.path.startswith(base.path.rstrip("/") + "/")
     return bool(base.hostname) and is_same and is_below
-
-
-def _port(url: SplitResult) -> int | None:
-    return url.port or DEFAULT_PORTS.get(url.scheme)

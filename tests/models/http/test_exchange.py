@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from pytest_llmeval.cache.reply import StoredReply
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.http.client_hook import json_object
@@ -17,7 +18,7 @@ from pytest_llmeval.models.http.exchange import (
     reply_for_sdk,
 )
 from pytest_llmeval.models.http.http_reply import HttpReply
-from pytest_llmeval.models.http.retries import NetworkFailed, RetryPolicy
+from pytest_llmeval.models.http.retries import Attempt, NetworkFailed, RetryPolicy
 from pytest_llmeval.models.providers.openai import VENDOR
 from tests.models.conftest import CountingTrial, Session
 
@@ -39,6 +40,11 @@ def request(**changes: object) -> HttpRequest:
     return HttpRequest(**{**fields, **changes})  # type: ignore[arg-type]  # by name
 
 
+def answer(exchange: Exchange, sent: HttpRequest, attempt: Attempt) -> StoredReply:
+    expected = exchange.dialect.expected(sent)
+    return exchange.calls.call(exchange.call_for(sent, expected, attempt))
+
+
 def ask(
     session: Session,
     reply: HttpReply,
@@ -52,7 +58,7 @@ def ask(
         retries=RetryPolicy(throttle=session.throttle),
     )
     try:
-        return reply_for_sdk(exchange.answer(request(**changes), lambda _deadline: reply))
+        return reply_for_sdk(answer(exchange, request(**changes), lambda _deadline: reply))
     except UNANSWERED as exc:
         return reply_for_sdk(exc)
 
@@ -282,7 +288,7 @@ def test_a_network_error_is_recorded_by_its_type(session: Session, trial: Counti
 
     exchange = Exchange(dialect=VENDOR, calls=session.calls(trial), retries=RetryPolicy(retries=0))
     with pytest.raises(NetworkFailed):
-        exchange.answer(request(), attempt)
+        answer(exchange, request(), attempt)
 
     (call,) = trial.calls
     assert (call.failure, call.reason) == ("infrastructure", "network: TimeoutError")

@@ -24,10 +24,8 @@ def seen(url: str, *, method: str = "POST", **headers: str) -> str:
     recognition = Recognition(("gw.example.com", "Other.example.com:99"))
     named = {name.replace("_", "-"): text for name, text in headers.items()}
     parts, all_headers = urlsplit(url), {**JSON, **named}
-    vendor = recognition.vendor_of(method, parts, all_headers)
-    if vendor is None:
-        return ""
-    return f"{vendor.provider}: {recognition.certainty(vendor, parts, all_headers)}"
+    vendor, certainty = recognition.recognize(method, parts, all_headers)
+    return "" if vendor is None else f"{vendor.provider}: {certainty}"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.models.shared_file import DAY, SharedFile, journal_of, note_end
+from pytest_llmeval.models.journal import DAY, Journal, journal_of, note_end
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def path(directory: Path) -> Path:
     return directory / "pace" / "session.jsonl"
 
 
-def shared_file(directory: Path) -> SharedFile:
-    return SharedFile(directory, "pace", "session")
+def shared_file(directory: Path) -> Journal:
+    return Journal(directory, "pace", "session")
 
 
 def test_others_read_each_entry_once(directory: Path) -> None:

@@ -1,0 +1,183 @@
+"""Journals of a session, by which its workers tell one another something, and its spending.
+
+A journal is a file that is only ever appended to, so no worker waits for another, and one that is
+killed leaves nothing locked. Whether the caps granted an entry follows from those before it alone,
+so all processes that read them in one order agree without a lock. What a process that was killed
+had reserved counts as spent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from decimal import Decimal, DecimalException
+from pathlib import Path
+from typing import Any, Literal
+
+from pytest_llmeval.cache.directory import prepare_directory, refuse_link
+
+Room = Literal["now", "later", "never"]
+
+DAY = 86_400.0  # seconds; a living session that makes calls adds entries more often
+
+
+class Journal:
+    """Entries of all workers in one order, each a list of what JSON can hold.
+
+    Args:
+        directory: ``.llmeval``.
+        folder: in it; the file is there from the first entry to the end of the session.
+        session: name of the session, the same in all its worker processes.
+    """
+
+    def __init__(self, directory: Path, folder: str, session: str) -> None:
+        self._directory = directory
+        self._path = directory / folder / f"{session}.jsonl"
+        self._read = 0
+
+    @property
+    def exists(self) -> bool:
+        """Whether any worker has made an entry."""
+        return self._path.exists()
+
+    def append(self, *entry: object) -> None:
+        """Add an entry.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        prepare_directory(self._directory)
+        refuse_link(self._path.parent)
+        self._path.parent.mkdir(exist_ok=True)
+        if not self.exists:
+            _remove_left_behind(self._path.parent)
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            # In one piece, so that lines of two workers never mix. It begins with a newline, as
+            # a worker may be killed while it writes.
+            os.write(descriptor, b"\n" + json.dumps(entry).encode() + b"\n")
+        finally:
+            os.close(descriptor)
+
+    def unread(self) -> list[list[Any]]:
+        """Return the entries since the last time, one's own included.
+
+        Raises:
+            OSError: the file is there and cannot be read.
+        """
+        try:
+            size = os.stat(self._path).st_size  # noqa: PTH116 - before every call
+            if size == self._read:
+                return []
+            if size < self._read:  # another worker was done and removed it
+                self._read = 0
+            with self._path.open("rb") as file:
+                file.seek(self._read)
+                content = file.read()
+        except FileNotFoundError:
+            return []
+        whole = content.rfind(b"\n") + 1
+        self._read += whole
+        return list(_entries(content[:whole].splitlines()))
+
+    def remove(self) -> None:
+        """Take the file away at the end of the session; every worker may do so."""
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+            self._path.parent.rmdir()
+
+
+def journal_of(directory: Path, session: str) -> Journal:
+    """Take the file in which the workers of a session note their calls."""
+    return Journal(directory, "caps", session)
+
+
+def note_end(journal: Journal, process: str) -> None:
+    """Note that a process has ended, if any made an entry."""
+    if journal.exists:
+        with suppress(OSError):
+            journal.append("gone", process)
+
+
+def _remove_left_behind(folder: Path) -> None:
+    """Remove the files of sessions that were killed before they could."""
+    with suppress(OSError):
+        for file in folder.glob("*.jsonl"):
+            if time.time() - file.lstat().st_mtime > DAY:
+                file.unlink(missing_ok=True)
+
+
+def _entries(lines: list[bytes]) -> Iterator[list[Any]]:
+    for line in lines:
+        with suppress(ValueError):
+            entry = json.loads(line)
+            if isinstance(entry, list):
+                yield entry
+
+
+class Spending:
+    """Adds up the entries of a session's processes.
+
+    Attributes:
+        calls: how many were granted and not given back.
+        spent: dollars of calls that have ended, or of which nobody will hear any more.
+
+    Args:
+        max_calls: the most calls, None for any number.
+        max_cost: the most dollars, None for any sum.
+    """
+
+    def __init__(self, *, max_calls: int | None, max_cost: Decimal | None) -> None:
+        self.calls = 0
+        self.spent = Decimal(0)
+        self._max_calls = max_calls
+        self._max_cost = max_cost
+        self._open: dict[str, Decimal] = {}  # what calls under way may cost
+
+    @property
+    def has_calls_left(self) -> bool:
+        """Whether one more call may be made, as far as their number goes."""
+        return self._max_calls is None or self.calls < self._max_calls
+
+    def room(self, cost: Decimal) -> Room:
+        """Tell whether a call that may cost as much may be made."""
+        if not self.has_calls_left:
+            return "never"
+        if self._max_cost is None or self.spent + sum(self._open.values()) + cost <= self._max_cost:
+            return "now"
+        return "later" if self.spent + cost <= self._max_cost else "never"
+
+    def holds(self, name: str) -> bool:
+        """Whether a call was granted and has not ended."""
+        return name in self._open
+
+    def add(self, entry: list[Any]) -> None:
+        """Add the next entry; one that is not ours is passed over."""
+        with suppress(ValueError, TypeError, DecimalException):
+            kind, *fields = entry
+            if kind == "take":
+                self._take(*fields)
+            elif kind == "end":
+                self._end(*fields)
+            elif kind == "gone":
+                self._gone(*fields)
+
+    def _take(self, name: str, cost: str) -> None:
+        if self.room(Decimal(cost)) == "now":
+            self.calls += 1
+            self._open[name] = Decimal(cost)
+
+    def _end(self, name: str, calls: str, cost: str) -> None:
+        """End a call: at another price than was reserved, or given back with 0 calls."""
+        counted, paid = int(calls), Decimal(cost)
+        if name in self._open:
+            del self._open[name]
+            self.calls += counted - 1
+            self.spent += paid
+
+    def _gone(self, process: str) -> None:
+        for name in [name for name in self._open if name.startswith(f"{process}:")]:
+            self.spent += self._open.pop(name)
