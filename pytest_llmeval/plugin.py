@@ -104,20 +104,18 @@ class SessionHooks:
 
     def _find_earlier_runs(self) -> None:
         from pytest_llmeval.engine.earlier_runs import baseline_of, refuse_foreign_runs, retry_of
-        from pytest_llmeval.session import planned_session
+        from pytest_llmeval.session import EvalSession, planned_judgement
 
         config, settings = self._config, self._settings
         refuse_foreign_runs(config, settings)
         if settings.retry_errors:
             self._retry = retry_of(config, settings)
         if not self._is_worker:
-            self._session = planned_session(
-                settings,
-                find=partial(baseline_of, config, settings, retry=self._retry),
-                rootpath=config.rootpath,
-                retry=self._retry,
-                typed=self._typed(),
+            find = partial(baseline_of, config, settings, retry=self._retry)
+            planned = planned_judgement(
+                settings, find=find, rootpath=config.rootpath, typed=self._typed()
             )
+            self._session = EvalSession(planned, self._retry)
 
     def pytest_report_header(self) -> list[str]:
         """Say what will be compared with, before the first test."""
@@ -125,8 +123,7 @@ class SessionHooks:
             return []
         from pytest_llmeval.reports.section import header
 
-        session = self._session
-        return header(session.baseline, anchor=session.anchor, retry=session.retry)
+        return header(self._session.planned, self._retry)
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Note what is left out openly; what vanishes without a word counts as gone."""
@@ -239,9 +236,10 @@ class SessionHooks:
         if self._asks_only:
             return  # what was only set up has no outcome
         if self._session is None:
+            from pytest_llmeval.judgement import Judgement
             from pytest_llmeval.session import EvalSession
 
-            self._session = EvalSession(self._settings)
+            self._session = EvalSession(Judgement(settings=self._settings))
         self._session.add(payload)
 
     def _take_unreported(self) -> None:
@@ -303,7 +301,7 @@ class SessionHooks:
         from pytest_llmeval.engine.earlier_runs import source_of_forecast
         from pytest_llmeval.reports.cost import forecast
 
-        baseline = None if self._session is None else self._session.baseline
+        baseline = None if self._session is None else self._session.planned.baseline
         run, is_known = source_of_forecast(self._settings, baseline)
         self._forecast = forecast(opening, run, settings=self._settings, is_baseline=is_known)
 

@@ -14,7 +14,7 @@ def slowdown(times: int, lowest: int, seconds: float, provider: str = "openai") 
 
 
 def test_slowdowns_of_all_reports_add_up_by_provider(tmp_path: Path) -> None:
-    session = EvalSession(Settings(directory=tmp_path, session="s"))
+    session = EvalSession(Judgement(settings=Settings(directory=tmp_path, session="s")))
     reported = [
         [slowdown(1, 16, 3.0)],
         [],

@@ -15,10 +15,10 @@ from pytest_llmeval.cli.common import chosen, echo, find_pair, find_run, functio
 from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.gate.scoring import FunctionScores, scores_of
+from pytest_llmeval.judgement import pricing
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.planning import PlannedFunction, named
 from pytest_llmeval.runs.store import RunStore
-from pytest_llmeval.session import pricing
 from pytest_llmeval.settings import GateRules
 
 if TYPE_CHECKING:

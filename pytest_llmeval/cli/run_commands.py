@@ -13,14 +13,13 @@ from pytest_llmeval import ranges
 from pytest_llmeval.cli.common import chosen, echo, find_pair, find_run, function_option, ranged
 from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.gate.scoring import scores_of
-from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.judgement import Judgement, judged, pricing
 from pytest_llmeval.ranges import AnyTest, FixedTest
 from pytest_llmeval.records import Better
 from pytest_llmeval.reports.json import render
 from pytest_llmeval.reports.planning import Checked, selfcheck_lines
 from pytest_llmeval.reports.section import compared_lines, listed_runs, shown_lines
 from pytest_llmeval.runs.store import RunStore
-from pytest_llmeval.session import compared, pricing
 from pytest_llmeval.settings import GateRules, Settings
 
 DEFAULTS = GateRules()
@@ -47,15 +46,9 @@ def show_command(reference: str, directory: Path | None) -> None:
     """Show the means, intervals and worst cases of what compare takes for B."""
     home = home_of(directory)
     run = find_run(reference, home=home).run
-    judged = compared(
-        Judgement(
-            settings=Settings(directory=home, session=""),
-            run=run,
-            not_gated="compare it: llmeval compare A B",
-        ),
-        run,
-    )
-    echo(line.text for line in shown_lines(judged, run))
+    settings = Settings(directory=home, session="")
+    planned = Judgement(settings=settings, not_gated="compare it: llmeval compare A B")
+    echo(line.text for line in shown_lines(judged(planned, run), run))
 
 
 def _test(value: object) -> AnyTest:
@@ -108,12 +101,12 @@ def compare_command(
     if isinstance(accepted, tuple):  # the session that recorded B was let off these
         rules = replace(rules, accept_gone=accepted)
     settings = Settings(directory=home, session="", baseline=baseline, gate=rules)
-    judged = compared(Judgement(settings=settings, run=new.run, baseline=old), new.run)
+    judgement = judged(Judgement(settings=settings, baseline=old), new.run)
     if as_json:
-        click.echo(render(judged), nl=False)
+        click.echo(render(judgement), nl=False)
     else:
-        echo(line.text for line in compared_lines(judged, new))
-    if judged.fails:
+        echo(line.text for line in compared_lines(judgement, new))
+    if judgement.fails:
         raise SystemExit(1)
 
 

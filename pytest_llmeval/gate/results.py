@@ -35,7 +35,7 @@ class Verdict(StrEnum):
 
 
 class Why(StrEnum):
-    """A reason that the gate gives, or something odd that it notes; the reports word it."""
+    """A reason that the gate or the session gives, or something odd that one notes."""
 
     GONE = "gone"
     MISMATCHED = "mismatched"
@@ -71,6 +71,11 @@ class Why(StrEnum):
     # of a function: by what the user typed, and before the session ended
     DESELECTED = "deselected"
     NOT_RUN = "not run"
+    # of a session
+    NOT_ANCHORED = "not anchored"
+    NOT_SAVED = "not saved"
+    NOTHING_RAN = "nothing ran"
+    NOTHING_TO_RETRY = "nothing to retry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,7 @@ class Fact:
     """A reason and its figures and names, in the order in which its sentence has them."""
 
     why: Why
-    figures: tuple[str | float, ...]
+    figures: tuple[str | float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Sentences for the reasons that the gate gives, and for what it notes."""
+"""Sentences for the reasons that the gate and the session give, and for what they note."""
 
 from __future__ import annotations
 
@@ -71,6 +71,10 @@ _SENTENCES: Mapping[Why, str] = {
     "called so here",
     Why.TURNS_NOTHING: '{}: better="lower" turns nothing, as no score was recorded: what is gated '
     "is pass, of which higher is always better",
+    Why.NOT_ANCHORED: "no anchor: {}",
+    Why.NOT_SAVED: "this run could not be recorded: {}",
+    Why.NOTHING_RAN: "nothing was compared: no eval case finished in this session",
+    Why.NOTHING_TO_RETRY: "no trial of run {} is errored: nothing to run again",
 }
 _NEEDS = {
     SECONDS_METRIC: "it is that of calls which the plugin sees",
@@ -99,9 +103,9 @@ def worded(fact: Fact | str | None) -> str:
 
 def unjudgeable(reason: Fact | str | None) -> str:
     """Write why nothing can be judged, with the function whose metric was never recorded."""
-    if isinstance(reason, Fact):
+    if isinstance(reason, Fact) and reason.why is Why.NEVER_RECORDED:
         return f"{reason.figures[2]}: {worded(reason)}"
-    return reason or ""
+    return worded(reason)
 
 
 def _how_to_have(metric: str) -> str:

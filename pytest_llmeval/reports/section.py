@@ -30,9 +30,9 @@ _MINUTE = 60
 _HOUR = 3600
 
 
-def header(baseline: Baseline | None, *, anchor: Baseline | None, retry: Retry | None) -> list[str]:
+def header(planned: Judgement, retry: Retry | None) -> list[str]:
     """Say what will be compared with, or completed, before the first test."""
-    lines = [*_named(baseline, side="baseline"), *_named(anchor, side="anchor")]
+    lines = [*_named(planned.baseline, side="baseline"), *_named(planned.anchor, side="anchor")]
     if retry is not None and retry.again:
         again = f"{counted(retry.again, 'trial')} of {counted(len(retry.unfinished), 'case')}"
         standing = sum(map(len, retry.standing.values()))
