@@ -1,4 +1,4 @@
-"""All that can go wrong, as one tree.
+"""All that can go wrong, as one tree, and how a message quotes the words of others.
 
 ::
 
@@ -26,6 +26,7 @@ A message says what is wrong with the value, what was looked for, and what to ty
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 CAP_REASON = "cap "  # begins what a run file says of calls that a cap left unmade
 CANCELLED_REASON = "CancelledError"  # what it says of calls that the application gave up
+# What GitHub obeys at the start of a line, and GitHub and Azure anywhere: ::error::, ##[group].
+_COMMAND = re.compile(r"^\s*:(?=:)|#(?=#(?:\[|vso\[))")
 
 
 class LLMEvalError(Exception):
@@ -157,3 +160,19 @@ def comes_of(error: BaseException, kinds: type[BaseException] | UnionType) -> bo
         seen.append(cause)
         cause = cause.__cause__ or cause.__context__
     return any(isinstance(one, kinds) for one in seen)
+
+
+def printable(text: str) -> str:
+    r"""Write what would steer a terminal or a CI service so that it is seen instead: ``\x1b``.
+
+    Args:
+        text: becomes one line, whatever it holds.
+    """
+    shown = "".join(char if char.isprintable() else _escaped(char) for char in text)
+    return _COMMAND.sub(lambda found: found[0][:-1] + _escaped(found[0][-1]), shown)
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    plain = char.encode("unicode_escape").decode("ascii")
+    return plain if plain != char else f"\\x{code:02x}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from pytest_llmeval.options import SETTINGS
+from pytest_llmeval.pytest_options import SETTINGS
 from pytest_llmeval.vendors import VENDORS
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from typing import (
     get_args,
 )
 
-from pytest_llmeval import ranges
-from pytest_llmeval.ranges import AnyTest, CacheMode, GateTest, Multiplicity, OnMissing
+from pytest_llmeval import checks
+from pytest_llmeval.checks import AnyTest, CacheMode, GateTest, Multiplicity, OnMissing
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -39,7 +39,7 @@ class Option(NamedTuple):
 
     Attributes:
         usage: how it is typed, ``--llm-max-calls=N``; ``llm_prices`` stands in the ini file alone.
-        check: takes what was typed and returns what it means; see ``ranges``.
+        check: takes what was typed and returns what it means; see ``checks``.
         default: what is checked where nothing is typed; None for None.
         ini: type of the ini key, None without one.
         help: what ``--help`` says.
@@ -117,27 +117,27 @@ class GateRules(_Frozen):
         accept_gone: what the baseline gates and this run may do without, named likewise.
     """
 
-    alpha: float = Option("--llm-alpha=P", ranges.alpha, "0.05", ini="float").says(
+    alpha: float = Option("--llm-alpha=P", checks.alpha, "0.05", ini="float").says(
         "one-sided level of the test, above 0 and below 0.5 (default: {default})"
     )
-    margin: float = Option("--llm-margin=D", ranges.not_negative, "0", ini="float").says(
+    margin: float = Option("--llm-margin=D", checks.not_negative, "0", ini="float").says(
         "fail only on a drop of more than D (default: {default})"
     )
-    target: float = Option("--llm-target=D", ranges.positive, "0.10", ini="float").says(
+    target: float = Option("--llm-target=D", checks.positive, "0.10", ini="float").says(
         "the drop that must be ruled out, or would have been caught (default: {default})"
     )
-    max_gone: float = Option("llm_max_gone", ranges.share, "0.10", ini="float").says(
+    max_gone: float = Option("llm_max_gone", checks.share, "0.10", ini="float").says(
         "share of a function's baseline cases that may be gone ({default})"
     )
-    strict: bool = Option("--llm-strict", ranges.boolean, default=False, ini="bool").says(
+    strict: bool = Option("--llm-strict", checks.boolean, default=False, ini="bool").says(
         "an inconclusive comparison fails too, and a function of the baseline that was left "
         "out, as a whole or in part"
     )
-    test: AnyTest = Option("--llm-test=NAME", ranges.gate_test, "paired-t", ini="string").says(
+    test: AnyTest = Option("--llm-test=NAME", checks.gate_test, "paired-t", ini="string").says(
         f"test for 6 changed cases or more: {', '.join(get_args(GateTest))} (default: {{default}})"
     )
     multiplicity: Multiplicity = Option(
-        "--llm-multiplicity=holm|bh", ranges.choice_of(Multiplicity), "holm", ini="string"
+        "--llm-multiplicity=holm|bh", checks.choice_of(Multiplicity), "holm", ini="string"
     ).says(
         "how several comparisons share the error rate: no false alarm among all, or a small "
         "share of false ones among the found (default: {default})"
@@ -146,7 +146,7 @@ class GateRules(_Frozen):
         "test functions, or function:metric, tested in this order, each at the full level as "
         "long as all before it regressed"
     )
-    accept_gone: tuple[str, ...] = Option("llm_accept_gone", ranges.gone, (), ini="linelist").says(
+    accept_gone: tuple[str, ...] = Option("llm_accept_gone", checks.gone, (), ini="linelist").says(
         "test functions, or function:metric, that the baseline gates and this branch gives up"
     )
 
@@ -167,34 +167,34 @@ class Settings(_Frozen):
     """
 
     session: str
-    baseline: str | None = Option("--llm-baseline=REF", ranges.not_blank).says(
+    baseline: str | None = Option("--llm-baseline=REF", checks.not_blank).says(
         "compare with the run recorded for REF: a branch, tag or commit, a run id, "
         "a run file, or 'last'; a significant drop fails the session"
     )
-    anchor: str | None = Option("--llm-anchor=REF", ranges.not_blank).says(
+    anchor: str | None = Option("--llm-anchor=REF", checks.not_blank).says(
         "compare with a second, older run too, such as the last release's, so that many "
         "small drops cannot add up unseen"
     )
     on_missing: OnMissing = Option(
-        "--llm-on-missing=error|warn", ranges.choice_of(OnMissing), "error"
+        "--llm-on-missing=error|warn", checks.choice_of(OnMissing), "error"
     ).says(
         "without a stored run for REF: stop before anything is run, or run ungated "
         "(default: {default})"
     )
-    retry_errors: bool = Option("--llm-retry-errors", ranges.boolean, default=False).says(
+    retry_errors: bool = Option("--llm-retry-errors", checks.boolean, default=False).says(
         "run only the errored trials of the last run again, and record that run completed"
     )
-    model: str | None = Option("--llm-model=PROVIDER/MODEL", ranges.not_blank, ini="string").says(
+    model: str | None = Option("--llm-model=PROVIDER/MODEL", checks.not_blank, ini="string").says(
         "model that the llm fixture asks: openai/gpt-4o-mini, or function/module:callable"
     )
-    repeats: int | None = Option("--llm-repeats=N", ranges.whole, ini="int").says(
+    repeats: int | None = Option("--llm-repeats=N", checks.whole, ini="int").says(
         f"trials of every case; on the command line it overrides the markers (default: {REPEATS})"
     )
     default_repeats: int = field(default_factory=lambda: REPEATS)
-    concurrency: int = Option("--llm-concurrency=N", ranges.whole, "32", ini="int").says(
+    concurrency: int = Option("--llm-concurrency=N", checks.whole, "32", ini="int").says(
         "how many trials may be in flight at once, over all workers (default: {default})"
     )
-    timeout: float = Option("--llm-timeout=SECONDS", ranges.seconds, "600", ini="float").says(
+    timeout: float = Option("--llm-timeout=SECONDS", checks.seconds, "600", ini="float").says(
         "how long one call may take, its retries included, before its trial is errored "
         "(default: {default})"
     )
@@ -203,46 +203,46 @@ class Settings(_Frozen):
     )
     gate: GateRules = field(default_factory=GateRules)
     cache: CacheMode = Option(
-        "--llm-cache=MODE", ranges.choice_of(CacheMode), "auto", ini="string"
+        "--llm-cache=MODE", checks.choice_of(CacheMode), "auto", ini="string"
     ).says(
         "auto: replay what is stored, ask for the rest; replay: ask for nothing; "
         "refresh: draw everything anew and keep the old draws; off: neither (default: {default})"
     )
-    max_calls: int | None = Option("--llm-max-calls=N", ranges.count_of_calls, ini="int").says(
+    max_calls: int | None = Option("--llm-max-calls=N", checks.count_of_calls, ini="int").says(
         "the most calls that may be made, over all workers; the trials of further ones are "
         "errored (default: any number)"
     )
-    max_cost: Decimal | None = Option("--llm-max-cost=DOLLARS", ranges.amount, ini="float").says(
+    max_cost: Decimal | None = Option("--llm-max-cost=DOLLARS", checks.amount, ini="float").says(
         "the most that the calls may cost, over all workers; a call that could exceed it is "
         "not made (default: any sum)"
     )
     reports: tuple[Path, ...] = Option(
-        "--llm-report=PATH.json", ranges.report_paths, (), ini="linelist"
+        "--llm-report=PATH.json", checks.report_paths, (), ini="linelist"
     ).says("write the comparison to a file; repeatable")
-    directory: Path = Option("--llm-dir=PATH", ranges.not_blank, ini="string").says(
+    directory: Path = Option("--llm-dir=PATH", checks.not_blank, ini="string").says(
         f"where replies and runs are kept (default: {DIRECTORY} beside the ini file)"
     )
     directory_is_named: bool = field(default_factory=bool)
     renamed: tuple[tuple[str, str], ...] = Option(
-        "llm_renamed", ranges.renamed, (), ini="linelist"
+        "llm_renamed", checks.renamed, (), ini="linelist"
     ).says(
         "lines of 'evals/test_old.py -> evals/test_new.py': beginnings of node ids in the "
         "baseline and here"
     )
     origin_aliases: tuple[tuple[str, str], ...] = Option(
-        "llm_origin_alias", ranges.aliases, (), ini="linelist"
+        "llm_origin_alias", checks.aliases, (), ini="linelist"
     ).says("lines of 'http://127.0.0.1:8001 = https://api.example.com': two origins, one key")
-    prices: Mapping[str, TokenPrice] = Option("llm_prices", ranges.prices, (), ini="linelist").says(
+    prices: Mapping[str, TokenPrice] = Option("llm_prices", checks.prices, (), ini="linelist").says(
         "lines of 'openai/model = INPUT, OUTPUT': dollars per million tokens, input and output"
     )
-    max_reply_mb: int = Option("llm_max_reply_mb", ranges.mebibytes, "128", ini="int").says(
+    max_reply_mb: int = Option("llm_max_reply_mb", checks.mebibytes, "128", ini="int").says(
         "the most that is read of one reply, in MiB (default: {default})"
     )
-    intercept: bool = Option("llm_intercept", ranges.boolean, default=False, ini="bool").says(
+    intercept: bool = Option("llm_intercept", checks.boolean, default=False, ini="bool").says(
         "keep what clients of the application ask (default: false)"
     )
     intercept_hosts: tuple[str, ...] = Option(
-        "llm_intercept_hosts", ranges.hosts, (), ini="args"
+        "llm_intercept_hosts", checks.hosts, (), ini="args"
     ).says(
         "hosts, or host:port, of gateways that speak the language of openai, anthropic or ollama"
     )

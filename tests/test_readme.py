@@ -10,8 +10,8 @@ from typing import Any, get_args
 import pytest
 import yaml
 
+from pytest_llmeval.checks import CacheMode
 from pytest_llmeval.models.llm import parse_model_name
-from pytest_llmeval.ranges import CacheMode
 from pytest_llmeval.settings import Option, every_option
 from pytest_llmeval.vendors import VENDORS
 from tests.project import Project

@@ -25,8 +25,8 @@ from pytest_llmeval.cache.reply import (
     encode,
 )
 from pytest_llmeval.cache.requests import new_request_rows
+from pytest_llmeval.checks import CacheMode
 from pytest_llmeval.errors import CacheUnusable, ReplayMiss, RowRefused
-from pytest_llmeval.ranges import CacheMode
 from pytest_llmeval.records import Slot
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from pytest_llmeval.cli import run_commands
 from pytest_llmeval.cli.cache_commands import cache
 from pytest_llmeval.cli.plan_command import plan_command
 from pytest_llmeval.cli.until_command import until_command
-from pytest_llmeval.errors import LLMEvalError
-from pytest_llmeval.printable import printable
+from pytest_llmeval.errors import LLMEvalError, printable
 
 USAGE_ERROR = 4  # as pytest exits
 

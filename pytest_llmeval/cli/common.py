@@ -9,9 +9,8 @@ from typing import Any
 
 import click
 
-from pytest_llmeval.errors import SettingsError, TableError
+from pytest_llmeval.errors import SettingsError, TableError, printable
 from pytest_llmeval.gate.scoring import FunctionScores
-from pytest_llmeval.printable import printable
 from pytest_llmeval.records import Better, Run
 from pytest_llmeval.reports.formats import short
 from pytest_llmeval.runs.git import read_state
@@ -46,7 +45,7 @@ def ranged(
 
     Args:
         name: without dashes.
-        check: one of ``ranges``.
+        check: one of ``checks``.
         default: what is checked where nothing is typed; None for None.
         text: for ``--help``.
         default_shown: the default as ``--help`` says it, if not as it is.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pytest_llmeval import ranges
+from pytest_llmeval import checks
 from pytest_llmeval.cli.common import chosen, echo, find_pair, find_run, function_option, ranged
 from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.errors import SettingsError
@@ -47,9 +47,9 @@ class _Wanted:
 
 @click.command("plan")
 @click.argument("reference", metavar="[RUN]", required=False)
-@ranged("drop", ranges.positive, 0.05, "The drop of the mean that is to be found")
-@ranged("power", ranges.chance, 0.80, "The chance to find it that is wanted")
-@ranged("alpha", ranges.alpha, GateRules().alpha, "One-sided level of the test")
+@ranged("drop", checks.positive, 0.05, "The drop of the mean that is to be found")
+@ranged("power", checks.chance, 0.80, "The chance to find it that is wanted")
+@ranged("alpha", checks.alpha, GateRules().alpha, "One-sided level of the test")
 @click.option("--cases", type=whole, help="How many cases, if not those of the run.")
 @click.option("--repeats", type=whole, help="Of each case here, if not those of the run.")
 @click.option("--baseline-repeats", type=whole, help="Of the baseline, if it has others.")
@@ -196,7 +196,7 @@ def _mean(samples: Sequence[Sequence[float]]) -> float:
 
 def _rates(text: str) -> list[float]:
     try:
-        return [ranges.share(part.strip()) for part in text.split(",")]
+        return [checks.share(part.strip()) for part in text.split(",")]
     except ValueError as exc:
         raise SettingsError(f"--rates={text}: each {exc}; as in --rates=0.15,0.5,0.9") from None
 

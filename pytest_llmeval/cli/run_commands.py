@@ -9,12 +9,12 @@ from typing import get_args
 import click
 from click.core import ParameterSource
 
-from pytest_llmeval import ranges
+from pytest_llmeval import checks
+from pytest_llmeval.checks import AnyTest, FixedTest
 from pytest_llmeval.cli.common import chosen, echo, find_pair, find_run, function_option, ranged
 from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.gate.scoring import scores_of
 from pytest_llmeval.judgement import Judgement, judged, pricing
-from pytest_llmeval.ranges import AnyTest, FixedTest
 from pytest_llmeval.records import Better
 from pytest_llmeval.reports.json import render
 from pytest_llmeval.reports.planning import Checked, selfcheck_lines
@@ -52,16 +52,16 @@ def show_command(reference: str, directory: Path | None) -> None:
 
 
 def _test(value: object) -> AnyTest:
-    return DEFAULTS.test if value == "auto" else ranges.any_test(value)
+    return DEFAULTS.test if value == "auto" else checks.any_test(value)
 
 
 @click.command("compare")
 @click.argument("baseline", metavar="A")
 @click.argument("candidate", metavar="B")
 @click.option("--json", "as_json", is_flag=True, help="Write what --llm-report writes.")
-@ranged("alpha", ranges.alpha, DEFAULTS.alpha, "One-sided level of the test")
-@ranged("margin", ranges.not_negative, DEFAULTS.margin, "Fail only on a drop of more than this")
-@ranged("target", ranges.positive, DEFAULTS.target, "The drop that must be ruled out or caught")
+@ranged("alpha", checks.alpha, DEFAULTS.alpha, "One-sided level of the test")
+@ranged("margin", checks.not_negative, DEFAULTS.margin, "Fail only on a drop of more than this")
+@ranged("target", checks.positive, DEFAULTS.target, "The drop that must be ruled out or caught")
 @click.option("--strict", is_flag=True, help="Inconclusive, not judged and partial fail too.")
 @click.option("--metric", metavar="NAME", help="Compare this metric alone.")
 @click.option("--better", type=click.Choice(["higher", "lower"]), help="Which direction is good.")
@@ -90,8 +90,8 @@ def compare_command(
     .gz, with case_id, repeat and score; FILE::CONDITION picks rows by the column condition).
     """
     is_typed = context.get_parameter_source("target") is ParameterSource.COMMANDLINE
-    ranges.check_margin(margin, target=target, given=is_typed, prefix="--")
-    ranges.check_test(test, margin=margin, prefix="--")
+    checks.check_margin(margin, target=target, given=is_typed, prefix="--")
+    checks.check_test(test, margin=margin, prefix="--")
     home = home_of(directory)
     old, new = find_pair(baseline, candidate, home=home, metric=metric, better=better)
     if test in get_args(FixedTest):
@@ -112,7 +112,7 @@ def compare_command(
 
 @click.command("selfcheck")
 @click.argument("reference", metavar="RUN")
-@ranged("alpha", ranges.alpha, DEFAULTS.alpha, "One-sided level of the test")
+@ranged("alpha", checks.alpha, DEFAULTS.alpha, "One-sided level of the test")
 @function_option
 @directory_option
 def selfcheck_command(

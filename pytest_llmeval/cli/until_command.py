@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_llmeval import ranges
+from pytest_llmeval import checks
 from pytest_llmeval.cli.common import chosen, echo, function_option, ranged
 from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.gate.scoring import FunctionScores, scores_of
@@ -32,12 +32,12 @@ ANEW = ("off", "refresh")
 
 
 @click.command("until")
-@ranged("width", ranges.positive, None, "The width that the interval of the mean must not exceed")
+@ranged("width", checks.positive, None, "The width that the interval of the mean must not exceed")
 @click.option(
     "--max-repeats", "most", type=click.IntRange(min=FIRST), default=30, show_default=True,
     help="Stop there, narrow enough or not.",
 )  # fmt: skip
-@ranged("confidence", ranges.chance, 0.95, "Of the interval, two-sided")
+@ranged("confidence", checks.chance, 0.95, "Of the interval, two-sided")
 @function_option
 @directory_option
 @click.argument("arguments", metavar="-- [PYTEST ARGS]...", nargs=-1, type=click.UNPROCESSED)

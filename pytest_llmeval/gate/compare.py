@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
+from pytest_llmeval.checks import AnyTest
 from pytest_llmeval.gate.changes import CallsOfBoth
 from pytest_llmeval.gate.conclusion import (
     conclude,
@@ -33,7 +34,6 @@ from pytest_llmeval.gate.scoring import (
     ungated_metrics,
 )
 from pytest_llmeval.gate.significance import Significance
-from pytest_llmeval.ranges import AnyTest
 from pytest_llmeval.records import MEASURED_METRICS, Run, filters_of
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.sample import CaseScores

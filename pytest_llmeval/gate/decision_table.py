@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pytest_llmeval.checks import MARGIN_TESTS
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Fact, RuledOutBy, Verdict, Why
 from pytest_llmeval.gate.scoring import FunctionScores, Side, records
@@ -14,7 +15,6 @@ from pytest_llmeval.gate.significance import (
     are_enough,
     sample_of,
 )
-from pytest_llmeval.ranges import MARGIN_TESTS
 from pytest_llmeval.records import (
     MEASURED_METRICS,
     Outcome,

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_llmeval.checks import AnyTest
 from pytest_llmeval.gate.changes import (
     CallsOfBoth,
     all_repeats_identical,
@@ -20,7 +21,6 @@ from pytest_llmeval.gate.changes import (
 )
 from pytest_llmeval.gate.results import CaseComparison
 from pytest_llmeval.gate.scoring import FunctionScores, Scale, Scored, Side, TrialCounts
-from pytest_llmeval.ranges import AnyTest
 from pytest_llmeval.records import SECONDS_METRIC, Better, Case, Outcome, Trial
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.repeats import totals_of_repeats

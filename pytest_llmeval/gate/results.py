@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from pytest_llmeval.checks import AnyTest
 from pytest_llmeval.gate.changes import ChangeKind
 from pytest_llmeval.gate.scoring import Scale, Scored, TrialCounts
-from pytest_llmeval.ranges import AnyTest
 from pytest_llmeval.records import Better
 
 Interval = tuple[float, float]

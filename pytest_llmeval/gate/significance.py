@@ -9,9 +9,9 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_llmeval.checks import MARGIN_TESTS, FixedTest
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Interval, Method
-from pytest_llmeval.ranges import MARGIN_TESTS, FixedTest
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.exact import (
     exact_within_case,

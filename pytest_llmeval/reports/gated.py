@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from pytest_llmeval.checks import CacheMode
 from pytest_llmeval.gate.results import (
     Comparison,
     Effect,
@@ -15,7 +16,6 @@ from pytest_llmeval.gate.results import (
 )
 from pytest_llmeval.gate.scoring import bare
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.ranges import CacheMode
 from pytest_llmeval.records import Outcome
 from pytest_llmeval.reports.formats import RED, YELLOW, Line, counted, factor, label, number, short
 from pytest_llmeval.reports.reasons import why_failed, worded

@@ -6,8 +6,8 @@ from typing import get_args
 
 import pytest
 
+from pytest_llmeval.checks import MARGIN_TESTS, AnyTest, FixedTest, GateTest
 from pytest_llmeval.gate.results import Verdict
-from pytest_llmeval.ranges import MARGIN_TESTS, AnyTest, FixedTest, GateTest
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.methods import TESTS

@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from pytest_llmeval.checks import GateTest
 from pytest_llmeval.gate.results import FunctionComparison, Verdict
-from pytest_llmeval.ranges import GateTest
 from pytest_llmeval.records import Run
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.detection import detectable_shift

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import openai
 import pytest
 
+from pytest_llmeval.checks import CacheMode
 from pytest_llmeval.errors import LLMEvalError
 from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS
@@ -21,7 +22,6 @@ from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES
 from pytest_llmeval.models.llm import AsyncModel, Model
 from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.models.throttle import Clock
-from pytest_llmeval.ranges import CacheMode
 from pytest_llmeval.records import Call, Slot
 from pytest_llmeval.settings import Settings
 from tests.servers.openai_server import OpenAIServer

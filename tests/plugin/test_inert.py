@@ -56,9 +56,9 @@ def test_an_idle_session_imports_only_the_doors(tmp_path: Path) -> None:
         "pytest_llmeval",
         "pytest_llmeval.errors",
         "pytest_llmeval.fixtures",
-        "pytest_llmeval.options",
+        "pytest_llmeval.pytest_options",
         "pytest_llmeval.plugin",
-        "pytest_llmeval.ranges",
+        "pytest_llmeval.checks",
         "pytest_llmeval.settings",
         "pytest_llmeval.vendors",
     }

@@ -8,8 +8,7 @@ from numbers import Real
 from typing import Any
 
 from pytest_llmeval.cache.locks import fork_safe_lock
-from pytest_llmeval.errors import CANCELLED_REASON, LLMEvalError, ScoreError
-from pytest_llmeval.printable import printable
+from pytest_llmeval.errors import CANCELLED_REASON, LLMEvalError, ScoreError, printable
 from pytest_llmeval.records import MEASURED_METRICS, SCORE_METRIC, Call, Slot
 
 _LARGEST = 1e100  # squares of larger ones overflow

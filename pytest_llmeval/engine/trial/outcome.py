@@ -12,9 +12,8 @@ from types import TracebackType
 import pytest
 
 from pytest_llmeval.engine.trial.ledger import Ledger
-from pytest_llmeval.errors import SettingsError, comes_of
+from pytest_llmeval.errors import SettingsError, comes_of, printable
 from pytest_llmeval.models.http.masking import masked_urls
-from pytest_llmeval.printable import printable
 from pytest_llmeval.records import Outcome
 
 Failure = pytest.ExceptionInfo[BaseException]

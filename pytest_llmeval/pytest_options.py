@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval import ranges
+from pytest_llmeval import checks
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.settings import (
     REPEATS,
@@ -100,8 +100,8 @@ def read_settings(config: pytest.Config) -> Settings:
     given = _given(config, GateRules)
     rules = GateRules(**given)
     is_typed = "target" in given
-    ranges.check_margin(rules.margin, target=rules.target, given=is_typed, prefix="--llm-")
-    ranges.check_test(rules.test, margin=rules.margin, prefix="--llm-")
+    checks.check_margin(rules.margin, target=rules.target, given=is_typed, prefix="--llm-")
+    checks.check_test(rules.test, margin=rules.margin, prefix="--llm-")
     given = _given(config, Settings)
     if "anchor" in given and "baseline" not in given:
         raise SettingsError(

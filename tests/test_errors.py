@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmeval.printable import printable
+from pytest_llmeval.errors import printable
 
 
 @pytest.mark.parametrize(
