@@ -19,12 +19,11 @@ from pytest_llmeval.cache.explain import explain_calls
 from pytest_llmeval.cache.reply import TIME
 from pytest_llmeval.cache.store import Store
 from pytest_llmeval.cache.transfer import export, merge, read_export
-from pytest_llmeval.cli.common import echo
+from pytest_llmeval.cli.common import echo, refs_in
 from pytest_llmeval.cli.home import directory_option, home_of
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.records import Run, Trial
 from pytest_llmeval.reports import cached
-from pytest_llmeval.runs.git import read_state
 from pytest_llmeval.runs.lookup.for_commands import (
     draws_of_baselines,
     draws_of_every_run,
@@ -63,7 +62,7 @@ def stats(directory: Path | None) -> None:
 def why(nodeid: str, reference: str, directory: Path | None) -> None:
     """Say which calls of a recorded case were replayed, and why others were asked anew."""
     home = _home(directory)
-    run = run_named(reference, store=RunStore(home), git=read_state(Path.cwd()))
+    run = run_named(reference, refs_in(home))
     calls = [call for trial in _trials_of(run, nodeid) for call in trial.calls]
     click.echo(f"run {run.id}  {nodeid}")
     if not calls:
@@ -84,11 +83,10 @@ def prune(age: str, references: tuple[str, ...], directory: Path | None, *, yes:
     """Delete replies that are old and that no run which is kept needs."""
     before = (datetime.now(UTC) - _days(age)).strftime(TIME)
     home = _home(directory)
-    runs = RunStore(home)
     if references:
-        kept = draws_of_baselines(references, store=runs, git=read_state(Path.cwd()))
+        kept = draws_of_baselines(references, refs_in(home))
     else:
-        kept = draws_of_every_run(runs)
+        kept = draws_of_every_run(RunStore(home))
     plan = partial(plan_pruning, before=before, kept=kept)
     with _opened(home) as store:
         planned = plan(store.rows())

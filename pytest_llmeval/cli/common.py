@@ -15,7 +15,7 @@ from pytest_llmeval.records import Better, Run
 from pytest_llmeval.reports.formats import short
 from pytest_llmeval.runs.git import read_state
 from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
-from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.reshaping import (
     Selection,
     conditions,
@@ -85,6 +85,11 @@ def chosen(
     return tuple(like)
 
 
+def refs_in(home: Path) -> Refs:
+    """Return what names mean where runs are kept, seen from the working directory."""
+    return Refs(RunStore(home), read_state(Path.cwd()))
+
+
 def find_run(reference: str, *, home: Path) -> Baseline:
     """Find what a name means to ``llmeval compare`` as B: a run, a condition of it, or a table.
 
@@ -97,7 +102,7 @@ def find_run(reference: str, *, home: Path) -> Baseline:
         read = read_table(path, reference=reference, condition=condition)
         return _as_found(read, runs_of(read, read)[1])
     name, selection = _split(reference)
-    found = find_candidate(name, store=RunStore(home), git=read_state(Path.cwd()))
+    found = find_candidate(name, refs_in(home))
     if selection is None:
         return found
     run, _ = conditions(found.run, found.run, (selection, selection))
@@ -151,13 +156,13 @@ def _as_found(table: ScoreTable, run: Run) -> Baseline:
 def _recorded(
     baseline: str, candidate: str, *, home: Path, metric: str | None, better: Better | None
 ) -> tuple[Baseline, Baseline]:
-    store, git = RunStore(home), read_state(Path.cwd())
+    refs = refs_in(home)
     (name, part), (other_name, other_part) = _split(baseline), _split(candidate)
-    found = find_candidate(other_name, store=store, git=git)
+    found = find_candidate(other_name, refs)
     if part is not None and name == other_name:  # two conditions of one run
         against = found
     else:
-        against = find_reference(name, candidate=found.run, store=store, git=git)
+        against = find_reference(name, refs, candidate=found.run)
     runs, notes = (against.run, found.run), against.notes
     if against.run.id == found.run.id and part == other_part:
         notes += (SAME,)

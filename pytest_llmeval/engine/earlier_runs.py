@@ -14,7 +14,7 @@ from pytest_llmeval.engine.run_header import git_state, selection
 from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import relative_root
-from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.lookup.session_baseline import find_baseline
 from pytest_llmeval.runs.retry import Retry, find_retry, lineage
 from pytest_llmeval.runs.store import RunStore, refuse_tracked
@@ -76,9 +76,8 @@ def baseline_of(
     git = git_state(config)
     return find_baseline(
         reference,
+        Refs(store, git),
         option=option,
-        store=store,
-        git=git,
         root=relative_root(config.rootpath, top=git.top),
         selection=selection(config),
         models=None if settings.model is None else frozenset({settings.model}),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.runs.git import GitState, read_state
+from pytest_llmeval.runs.lookup.refs import Refs
 from pytest_llmeval.runs.store import RunStore
 from tests.runs.builders import make_run
 
@@ -46,6 +47,10 @@ class Project:
     @property
     def state(self) -> GitState:
         return read_state(self.top)
+
+    @property
+    def refs(self) -> Refs:
+        return Refs(self.store, self.state)
 
     def record(self, commit: str | None = None, **changes) -> str:
         """Store a run of a commit, of HEAD if none is given; returns its id."""

@@ -4,43 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.git import GitState, ResolvedRef, near_names, resolve, short_hash
+from pytest_llmeval.runs.git import ResolvedRef, near_names, resolve, short_hash
 from pytest_llmeval.runs.lookup.best_run import Search, covers, peculiarities, shortcomings
 from pytest_llmeval.runs.lookup.refs import (
     Baseline,
     How,
+    Refs,
     Trail,
-    find_by_name,
     found_as,
-    resolve_ref,
-    trail_of,
-    with_ancestors,
 )
 from pytest_llmeval.runs.store import ENDING, FoundRun, RunStore, StoredRun, refuse_tracked
 
 
-def find_candidate(reference: str, *, store: RunStore, git: GitState) -> Baseline:
+def find_candidate(reference: str, refs: Refs) -> Baseline:
     """Find the run that is judged.
 
     Args:
         reference: a run file, ``last``, a run id, or a name of a commit: then the newest
             complete and clean run of that very commit, but none of a part of another's tests.
-        store: where runs are kept.
-        git: the state of the working tree.
+        refs: what names mean.
 
     Raises:
         BaselineError: there is no such run.
         BaselineUnreadable: it is damaged.
         SettingsError: git tracks runs or replies of the store.
     """
-    named = _by_name(reference, store=store, git=git)
+    named = _by_name(reference, refs)
     if named is not None:
         return named
-    commit = _resolved(reference, store=store, git=git).commit
-    listing = store.at_commit(commit)
+    commit = _resolved(reference, refs).commit
+    listing = refs.store.at_commit(commit)
     eligible = [
         stored
         for stored in listing.runs
@@ -48,9 +45,9 @@ def find_candidate(reference: str, *, store: RunStore, git: GitState) -> Baselin
     ]
     for stored in eligible:
         if not any(_is_part(stored, of=other) for other in eligible):
-            run = FoundRun(stored.path, store.load(stored.path), listing.notes)
+            run = FoundRun(stored.path, refs.store.load(stored.path), listing.notes)
             return found_as(run, reference, how="commit")
-    raise _nothing(reference, commit, where="", store=store)
+    raise _nothing(reference, commit, where="", folder=refs.store.folder)
 
 
 def _is_part(one: StoredRun, *, of: StoredRun) -> bool:
@@ -58,29 +55,28 @@ def _is_part(one: StoredRun, *, of: StoredRun) -> bool:
     return covers(wide, narrow=narrow) and not covers(narrow, narrow=wide)
 
 
-def find_reference(reference: str, *, candidate: Run, store: RunStore, git: GitState) -> Baseline:
+def find_reference(reference: str, refs: Refs, *, candidate: Run) -> Baseline:
     """Find the run that another one is held against.
 
     Args:
         reference: as for ``find_candidate``, but ``last`` is the newest run besides the
             candidate, and a branch or tag leads to its merge-base with the candidate's
             commit and the nearest ancestors of that.
+        refs: what names mean.
         candidate: the run that is judged.
-        store: where runs are kept.
-        git: the state of the working tree.
 
     Raises: as ``find_candidate``.
     """
-    named = _by_name(reference, store=store, git=git, besides=candidate.id)
+    named = _by_name(reference, refs, besides=candidate.id)
     if named is not None:
         return named
-    ref = _resolved(reference, store=store, git=git)
-    trail = trail_of(ref, seen_from=candidate.commit, git=git)
+    ref = _resolved(reference, refs)
+    trail = refs.trail(ref, seen_from=candidate.commit)
     if trail is None:  # unrelated histories
-        trail = Trail(commits=with_ancestors(ref.commit, git=git), exact=False)
+        trail = Trail(commits=refs.with_ancestors(ref.commit), exact=False)
     models = {call.model for trial in candidate.trials for call in trial.calls if call.model}
     search = Search(
-        store=store,
+        store=refs.store,
         root=candidate.root,
         selection=candidate.selection,
         models=frozenset(models) or None,
@@ -95,16 +91,13 @@ def find_reference(reference: str, *, candidate: Run, store: RunStore, git: GitS
                 best = replace(best, notes=(*best.notes, note))
             return found_as(best, reference, how=how, distance=distance)
     where = f" nor its {len(ancestors)} nearest ancestors" if ancestors else ""
-    raise _nothing(reference, wanted, where=where, store=store)
+    raise _nothing(reference, wanted, where=where, folder=refs.store.folder)
 
 
-def _by_name(
-    reference: str, *, store: RunStore, git: GitState, besides: str | None = None
-) -> Baseline | None:
-    excluding = () if besides is None else (besides,)
-    named = find_by_name(reference, store=store, git=git, excluding=excluding)
+def _by_name(reference: str, refs: Refs, *, besides: str | None = None) -> Baseline | None:
+    named = refs.by_name(reference, excluding=() if besides is None else (besides,))
     if named is None or named.how != "file":
-        refuse_tracked(store.directory, git=git)
+        refuse_tracked(refs.store.directory, git=refs.git)
     if named is not None:
         odd = (
             f"{reference} is {one}"
@@ -113,15 +106,15 @@ def _by_name(
         return replace(named, notes=(*named.notes, *odd))
     if reference == "last":
         other = "" if besides is None else f" besides {besides}"
-        raise BaselineNotFound(f"last: no run{other} in {store.folder}. Record one: pytest")
+        raise BaselineNotFound(f"last: no run{other} in {refs.store.folder}. Record one: pytest")
     return None
 
 
-def _resolved(reference: str, *, store: RunStore, git: GitState) -> ResolvedRef:
-    ref = resolve_ref(reference, git=git)
+def _resolved(reference: str, refs: Refs) -> ResolvedRef:
+    ref, git = refs.resolve(reference), refs.git
     if ref is not None:
         return ref
-    what = f"{reference}: no table, run file or run id in {store.folder} has that name"
+    what = f"{reference}: no table, run file or run id in {refs.store.folder} has that name"
     if git.top is None:
         raise BaselineError(f"{what}, and {git.absent}. List them: llmeval list")
     near = near_names(reference, top=git.top)
@@ -129,29 +122,28 @@ def _resolved(reference: str, *, store: RunStore, git: GitState) -> ResolvedRef:
     raise BaselineError(f"{what}, nor a commit, branch or tag. {hint}")
 
 
-def _nothing(reference: str, commit: str, *, where: str, store: RunStore) -> BaselineNotFound:
+def _nothing(reference: str, commit: str, *, where: str, folder: Path) -> BaselineNotFound:
     return BaselineNotFound(
         f"{reference}: no complete run of a clean tree is recorded for {short_hash(commit)}{where} "
-        f"in {store.folder}. Record one: git switch --detach {short_hash(commit)} && pytest"
+        f"in {folder}. Record one: git switch --detach {short_hash(commit)} && pytest"
     )
 
 
-def run_named(reference: str, *, store: RunStore, git: GitState) -> Run:
+def run_named(reference: str, refs: Refs) -> Run:
     """Read a run.
 
     Args:
         reference: a run file, ``last`` or a run id.
-        store: where runs are kept.
-        git: the state of the working tree.
+        refs: what names mean.
 
     Raises:
         BaselineNotFound: there is none of that name.
         BaselineUnreadable: it is damaged.
     """
-    named = find_by_name(reference, store=store, git=git)
+    named = refs.by_name(reference)
     if named is None:
         raise BaselineNotFound(
-            f"no run {reference!r} in {store.folder}. Name a run file, a run id, or last"
+            f"no run {reference!r} in {refs.store.folder}. Name a run file, a run id, or last"
         )
     return named.run
 
@@ -166,26 +158,24 @@ def draws_of_every_run(store: RunStore) -> frozenset[str]:
     return _draws(store.load(path) for path in paths)
 
 
-def draws_of_baselines(
-    references: Sequence[str], *, store: RunStore, git: GitState
-) -> frozenset[str]:
+def draws_of_baselines(references: Sequence[str], refs: Refs) -> frozenset[str]:
     """Collect the ids of all draws that the baselines of these names may need.
 
     Args:
         references: run files, ``last``, run ids, or names of commits. Such a name stands for
             every run of that commit and of the ancestors that a lookup goes back to.
-        store: where runs are kept.
-        git: the state of the working tree.
+        refs: what names mean.
 
     Raises:
         BaselineError: a name leads nowhere, or no run is recorded there.
         BaselineUnreadable: a run cannot be read.
     """
-    return _draws(run for name in references for run in _runs_behind(name, store=store, git=git))
+    return _draws(run for name in references for run in _runs_behind(name, refs))
 
 
-def _runs_behind(reference: str, *, store: RunStore, git: GitState) -> list[Run]:
-    named = find_by_name(reference, store=store, git=git)
+def _runs_behind(reference: str, refs: Refs) -> list[Run]:
+    store, git = refs.store, refs.git
+    named = refs.by_name(reference)
     if named is not None:
         return [named.run]
     if git.top is None:
@@ -193,7 +183,7 @@ def _runs_behind(reference: str, *, store: RunStore, git: GitState) -> list[Run]
     ref = resolve(reference, top=git.top)  # a commit that is not here has no ancestors to keep
     if ref is None:
         raise BaselineError(f"{reference!r} is no run file, run id, commit, branch or tag here")
-    commits = with_ancestors(ref.commit, git=git)
+    commits = refs.with_ancestors(ref.commit)
     paths = [path for c in commits for path in sorted((store.folder / c).glob(f"*{ENDING}"))]
     if not paths:
         raise BaselineNotFound(

@@ -1,4 +1,4 @@
-"""One resolver of REF for all: the run that has a name itself, or the commits a name stands for."""
+"""One resolver of REF for all: the run that has a name itself, or the commits of the name."""
 
 from __future__ import annotations
 
@@ -84,43 +84,6 @@ class Trail:
     branch: str | None = None
 
 
-def find_by_name(
-    reference: str, *, store: RunStore, git: GitState, excluding: Collection[str] = ()
-) -> Baseline | None:
-    """Find a run by its own name: a file, ``last`` or a run id; None for all other names.
-
-    A file is meant by a name that looks like a path. By any other it is meant only where
-    nothing else has that name, since a file of a commit must not take a branch's place.
-
-    ``excluding`` holds ids of runs that are not the last one.
-
-    Raises:
-        BaselineUnreadable: the run is damaged.
-        SettingsError: the name is that of a file which git tracks, and does not look like a path.
-    """
-    path = Path(os.path.expanduser(reference))  # noqa: PTH111 - raises nothing
-    is_file = os.path.isfile(path)  # noqa: PTH113 - nor at a name too long to be one
-    if is_file and _PATH.match(reference):
-        return found_as(FoundRun(path, store.load(path)), reference, how="file")
-    if reference == "last":
-        newest = store.newest(excluding=excluding)
-        return None if newest is None else found_as(newest, reference, how="last")
-    stored = store.by_id(reference)
-    if stored is not None:
-        return found_as(FoundRun(stored, store.load(stored)), reference, how="run id")
-    if not is_file or resolve_ref(reference, git=git) is not None:
-        return None
-    if tracked_below((path.absolute(),), top=git.top):
-        quoted = shlex.quote(reference)
-        raise SettingsError(
-            f"no branch, tag or commit {reference!r} is here, and the file of that name is tracked "
-            "by git: what a commit brings along is no record of what was measured. Fetch the "
-            f"branch, or take the file out of the commit:  git rm --cached {quoted}  "
-            f"To compare with the file all the same name its path:  .{os.sep}{quoted}"
-        )
-    return found_as(FoundRun(path, store.load(path)), reference, how="file")
-
-
 def found_as(run: FoundRun, reference: str, *, how: How, distance: int = 0) -> Baseline:
     """Note of a run by which name, and how, it was found."""
     return Baseline(
@@ -133,41 +96,89 @@ def found_as(run: FoundRun, reference: str, *, how: How, distance: int = 0) -> B
     )
 
 
-def resolve_ref(reference: str, *, git: GitState) -> ResolvedRef | None:
-    """Find the commit that a name means, None if none has it; a full hash needs no repository."""
-    if re.fullmatch(FULL_HASH, reference.lower()):
-        return ResolvedRef(commit=reference.lower(), full_name=None)
-    return None if git.top is None else resolve(reference, top=git.top)
+@dataclass(frozen=True, slots=True)
+class Refs:
+    """What names mean in one store and one working tree.
 
-
-def trail_of(ref: ResolvedRef, *, seen_from: str | None, git: GitState) -> Trail | None:
-    """Tell which commits a name leads to.
-
-    A commit named by hash, or by an expression such as ``HEAD~2``, leads to that very
-    commit, a branch or tag to its merge-base and the nearest ancestors of that.
-
-    Args:
-        ref: what the name means.
-        seen_from: the commit to have the merge-base with; None for the named one alone.
+    Attributes:
+        store: where runs are kept.
         git: the state of the working tree.
-
-    Returns:
-        None if the two commits have no common ancestor.
     """
-    if ref.full_name is None or seen_from is None or git.top is None:
-        return Trail(commits=(ref.commit,), exact=True)
-    base = merge_base(seen_from, ref.commit, top=git.top)
-    if base is None:
-        return None
-    is_tip = ref.commit == base and ref.full_name.startswith("refs/heads/")
-    return Trail(
-        commits=with_ancestors(base, git=git),
-        exact=False,
-        branch=ref.full_name.removeprefix("refs/heads/") if is_tip else None,
-    )
 
+    store: RunStore
+    git: GitState
 
-def with_ancestors(commit: str, *, git: GitState) -> tuple[str, ...]:
-    """List a commit and its nearest ancestors along first parents."""
-    ancestors = () if git.top is None else first_parents(commit, top=git.top, at_most=NEAREST)
-    return (commit, *ancestors)
+    def by_name(self, reference: str, *, excluding: Collection[str] = ()) -> Baseline | None:
+        """Find a run by its own name: a file, ``last`` or a run id; None for all other names.
+
+        A file is meant by a name that looks like a path. By any other it is meant only where
+        nothing else has that name, since a file of a commit must not take a branch's place.
+
+        ``excluding`` holds ids of runs that are not the last one.
+
+        Raises:
+            BaselineUnreadable: the run is damaged.
+            SettingsError: the name is that of a file which git tracks, and does not look like
+                a path.
+        """
+        path = Path(os.path.expanduser(reference))  # noqa: PTH111 - raises nothing
+        is_file = os.path.isfile(path)  # noqa: PTH113 - nor at a name too long to be one
+        if is_file and _PATH.match(reference):
+            return self._read(path, reference, how="file")
+        if reference == "last":
+            newest = self.store.newest(excluding=excluding)
+            return None if newest is None else found_as(newest, reference, how="last")
+        stored = self.store.by_id(reference)
+        if stored is not None:
+            return self._read(stored, reference, how="run id")
+        if not is_file or self.resolve(reference) is not None:
+            return None
+        if tracked_below((path.absolute(),), top=self.git.top):
+            quoted = shlex.quote(reference)
+            raise SettingsError(
+                f"no branch, tag or commit {reference!r} is here, and the file of that name is "
+                "tracked by git: what a commit brings along is no record of what was measured. "
+                "Fetch the branch, or take the file out of the commit:  git rm --cached "
+                f"{quoted}  To compare with the file all the same name its path:  "
+                f".{os.sep}{quoted}"
+            )
+        return self._read(path, reference, how="file")
+
+    def _read(self, path: Path, reference: str, *, how: How) -> Baseline:
+        return Baseline(run=self.store.load(path), path=path, reference=reference, how=how)
+
+    def resolve(self, reference: str) -> ResolvedRef | None:
+        """Find the commit of a name, None if none has it; a full hash needs no repository."""
+        if re.fullmatch(FULL_HASH, reference.lower()):
+            return ResolvedRef(commit=reference.lower(), full_name=None)
+        return None if self.git.top is None else resolve(reference, top=self.git.top)
+
+    def trail(self, ref: ResolvedRef, *, seen_from: str | None) -> Trail | None:
+        """Tell which commits a name leads to.
+
+        A commit named by hash, or by an expression such as ``HEAD~2``, leads to that very
+        commit, a branch or tag to its merge-base and the nearest ancestors of that.
+
+        Args:
+            ref: what the name means.
+            seen_from: the commit to have the merge-base with; None for the named one alone.
+
+        Returns:
+            None if the two commits have no common ancestor.
+        """
+        if ref.full_name is None or seen_from is None or self.git.top is None:
+            return Trail(commits=(ref.commit,), exact=True)
+        base = merge_base(seen_from, ref.commit, top=self.git.top)
+        if base is None:
+            return None
+        is_tip = ref.commit == base and ref.full_name.startswith("refs/heads/")
+        return Trail(
+            commits=self.with_ancestors(base),
+            exact=False,
+            branch=ref.full_name.removeprefix("refs/heads/") if is_tip else None,
+        )
+
+    def with_ancestors(self, commit: str) -> tuple[str, ...]:
+        """List a commit and its nearest ancestors along first parents."""
+        top = self.git.top
+        return (commit, *(() if top is None else first_parents(commit, top=top, at_most=NEAREST)))

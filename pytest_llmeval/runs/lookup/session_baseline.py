@@ -22,13 +22,11 @@ from pytest_llmeval.runs.lookup.refs import (
     NEAREST,
     Baseline,
     How,
+    Refs,
     Trail,
-    find_by_name,
     found_as,
-    resolve_ref,
-    trail_of,
 )
-from pytest_llmeval.runs.store import FoundRun, RunStore, first_of, new_run_id
+from pytest_llmeval.runs.store import FoundRun, first_of, new_run_id
 
 BASELINE_OPTION = "--llm-baseline"
 MARKER = "llm_eval"
@@ -37,10 +35,9 @@ DEEPEN = "Fetch the history:  git fetch --unshallow  (in GitHub's actions/checko
 
 def find_baseline(
     reference: str,
+    refs: Refs,
     *,
     option: str = BASELINE_OPTION,
-    store: RunStore,
-    git: GitState,
     root: str,
     selection: Sequence[str],
     models: frozenset[str] | None = None,
@@ -51,9 +48,8 @@ def find_baseline(
     Args:
         reference: names of commits lead to complete, clean runs alone; a run that is named
             otherwise may be of any kind, and the notes say of which.
+        refs: what names mean, as git was at session start.
         option: for which the run is sought; errors name it.
-        store: where runs are kept.
-        git: the state at session start.
         root: rootpath relative to git's top level, ``.`` for the same.
         selection: the session's, see ``records.Run``.
         models: models that the session is known to ask; preferred among runs of one commit.
@@ -66,13 +62,15 @@ def find_baseline(
         BaselineUnlike: the run is of another folder or of other tests.
         SettingsError: a file that git tracks was named, and not by a path.
     """
-    search = Search(store=store, root=root, selection=selection, models=models, excluding=excluding)
-    lookup = _Lookup(reference, option, store.folder, git, search)
+    search = Search(
+        store=refs.store, root=root, selection=selection, models=models, excluding=excluding
+    )
+    lookup = _Lookup(reference, option, refs, search)
     try:
-        named = find_by_name(reference, store=store, git=git, excluding=excluding)
+        named = refs.by_name(reference, excluding=excluding)
     except BaselineUnreadable as exc:
         raise BaselineUnreadable(str(exc).replace(BASELINE_OPTION, option)) from exc
-    return lookup.recorded(root=root) if named is None else lookup.as_named(named)
+    return lookup.recorded() if named is None else lookup.as_named(named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +80,18 @@ class _Lookup:
     Attributes:
         reference: what the user named.
         option: for which the run is sought.
-        folder: where runs are kept.
-        git: the state at session start.
+        refs: what names mean.
         search: looks for runs of commits.
     """
 
     reference: str
     option: str
-    folder: Path
-    git: GitState
+    refs: Refs
     search: Search
 
     def as_named(self, named: Baseline) -> Baseline:
         """Check a run that was named itself, and note what kind of run it is."""
-        run, head = named.run, self.git.commit
+        run, head = named.run, self.refs.git.commit
         unlikeness = self.search.unlikeness(run)
         if unlikeness is not None:
             raise self._unlike(f"run {run.id}: {unlikeness}")
@@ -107,14 +103,10 @@ class _Lookup:
             notes.append(f"recorded for {_worded(run.commit)}, HEAD is {_worded(head)}")
         return replace(named, notes=tuple(notes))
 
-    def recorded(self, *, root: str) -> Baseline:
-        """Find the nearest run of a commit that will do, an empty one if no eval was there yet.
-
-        Args:
-            root: for the empty one.
-        """
+    def recorded(self) -> Baseline:
+        """Find the nearest run of a commit that will do, an empty one if no eval was there yet."""
         if self.reference == "last":
-            what = f"no run is recorded in {_shown(self.folder)}."
+            what = f"no run is recorded in {self._folder()}."
             raise self._not_found(what, todo="Record one:  pytest")
         trail, steps = self._steps()
         for nearer, (distance, commit) in enumerate(steps):
@@ -129,9 +121,9 @@ class _Lookup:
         error = self._nothing_recorded(trail)
         nearest = steps[0][1]
         may_be_first = isinstance(error, BaselineNotFound)  # a shallow clone cannot tell
-        top = self.git.top
+        top = self.refs.git.top
         if may_be_first and top is not None and lacks_text(MARKER, commit=nearest, top=top):
-            return _nothing_yet(self.reference, nearest, root=root, folder=self.folder)
+            return self._nothing_yet(nearest)
         raise error
 
     def _steps(self) -> tuple[Trail, Sequence[tuple[int, str]]]:
@@ -139,8 +131,8 @@ class _Lookup:
 
         Each comes with how far it lies behind the wanted one.
         """
-        git = self.git
-        ref = resolve_ref(self.reference, git=git)
+        git = self.refs.git
+        ref = self.refs.resolve(self.reference)
         if ref is None or ref.commit != self.reference.lower():  # a full hash needs no repository
             if git.top is None or git.commit is None:
                 absent = git.absent or "this repository has no commit yet"
@@ -152,7 +144,7 @@ class _Lookup:
                 )
             if ref is None:
                 raise self._unknown(top=git.top)
-        trail = trail_of(ref, seen_from=git.commit, git=git)
+        trail = self.refs.trail(ref, seen_from=git.commit)
         if trail is None:
             raise self._unrelated()
         steps = list(enumerate(trail.commits))
@@ -168,23 +160,32 @@ class _Lookup:
             notes.append(
                 f"{nearer} nearer commit(s) have no run that will do, {behind} first of all"
             )
-        if self.git.shallow and not trail.exact:
+        if self.refs.git.shallow and not trail.exact:
             notes.append(
                 "this clone is shallow: the true merge-base may lie where history was cut off"
             )
         return tuple(notes)
 
     def _way(self, commit: str, *, trail: Trail) -> How:
-        if commit == self.git.commit:
+        if commit == self.refs.git.commit:
             return "this very commit"
         if trail.exact:
             return "commit"
-        return "earlier commit" if trail.commits[0] == self.git.commit else "merge-base"
+        return "earlier commit" if trail.commits[0] == self.refs.git.commit else "merge-base"
+
+    def _nothing_yet(self, commit: str) -> Baseline:
+        now = datetime.now(UTC)
+        created = now.isoformat(timespec="seconds")
+        run = bare_run(new_run_id(now), created=created, commit=commit, root=self.search.root)
+        note = f"nothing to compare with yet: {short_hash(commit)} has no eval and no run"
+        return found_as(
+            FoundRun(self.refs.store.folder, run, (note,)), self.reference, how="nothing yet"
+        )
 
     def _unknown(self, *, top: Path) -> BaselineError:
         """Make the error for an unknown name, with the names that are like it."""
         what = "no file, run id, commit, branch or tag has that name, here or at origin."
-        if self.git.shallow:
+        if self.refs.git.shallow:
             return self._leads_nowhere(f"{what} This clone is shallow.", todo=DEEPEN)
         near = near_names(self.reference, top=top)
         todo = "List them:  git branch --all && git tag"
@@ -194,7 +195,7 @@ class _Lookup:
 
     def _unrelated(self) -> BaselineError:
         what = "it has no common ancestor with HEAD"
-        if self.git.shallow:
+        if self.refs.git.shallow:
             return self._leads_nowhere(f"{what} in this shallow clone.", todo=DEEPEN)
         todo = "Name a commit, a run id or a run file."
         return self._leads_nowhere(f"{what}: their histories are unrelated.", todo=todo)
@@ -206,13 +207,13 @@ class _Lookup:
 
     def _nothing_recorded(self, trail: Trail) -> BaselineError:
         """Make the error for commits without a suitable run; it says how to record one."""
-        git, wanted, ancestors = self.git, trail.commits[0], len(trail.commits) - 1
+        git, wanted, ancestors = self.refs.git, trail.commits[0], len(trail.commits) - 1
         what = f"no complete run recorded for {self.reference}"
         if not trail.exact:
             what += f" (merge-base {short_hash(wanted)})"
         if ancestors:
             what += f" nor its {ancestors} nearest ancestor{'s' * (ancestors > 1)}"
-        what = "\n       ".join([f"{what} in {_shown(self.folder)}.", *self.search.mentioned()])
+        what = "\n       ".join([f"{what} in {self._folder()}.", *self.search.mentioned()])
         if git.shallow and not trail.exact and ancestors < NEAREST:
             return self._leads_nowhere(f"{what} This clone is shallow.", todo=DEEPEN)
         target = trail.branch or f"--detach {short_hash(wanted)}"
@@ -241,6 +242,14 @@ class _Lookup:
         """
         return BaselineError(f"{self._typed(self.reference)}: {what}\n       {todo}")
 
+    def _folder(self) -> str:
+        """Write where runs are kept, as seen from the working directory."""
+        folder = self.refs.store.folder
+        try:
+            return str(folder.relative_to(Path.cwd()))
+        except (ValueError, OSError):
+            return str(folder)
+
     def _typed(self, reference: str) -> str:
         typed = reference if reference.isprintable() else ascii(reference)
         return f"{self.option}={shlex.quote(typed)}"
@@ -261,14 +270,6 @@ def _worded(commit: str | None) -> str:
     return "no commit" if commit is None else f"commit {short_hash(commit)}"
 
 
-def _nothing_yet(reference: str, commit: str, *, root: str, folder: Path) -> Baseline:
-    now = datetime.now(UTC)
-    created = now.isoformat(timespec="seconds")
-    run = bare_run(new_run_id(now), created=created, commit=commit, root=root)
-    note = f"nothing to compare with yet: {short_hash(commit)} has no eval and no run"
-    return Baseline(run=run, path=folder, reference=reference, how="nothing yet", notes=(note,))
-
-
 def _to_be_seen(unseen: Sequence[str], *, git: GitState) -> str:
     """List what to do before recording, so that the new run is not passed over likewise."""
     hidden = [name for name in dict.fromkeys(unseen) if name in git.hidden]
@@ -280,10 +281,3 @@ def _to_be_seen(unseen: Sequence[str], *, git: GitState) -> str:
         names = first_of(hidden)
         steps.append(f"git update-index --no-assume-unchanged, or --no-skip-worktree, {names}")
     return "".join(f"First:  {step}\n       " for step in steps)
-
-
-def _shown(folder: Path) -> str:
-    try:
-        return str(folder.relative_to(Path.cwd()))
-    except (ValueError, OSError):
-        return str(folder)

@@ -19,7 +19,7 @@ from pytest_llmeval.runs.lookup.for_commands import (
     find_reference,
     run_named,
 )
-from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from tests.runs.builders import COMMIT, make_call, make_run, make_trials
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 def candidate(project: Project, reference: str) -> Baseline:
-    return find_candidate(reference, store=project.store, git=project.state)
+    return find_candidate(reference, project.refs)
 
 
 def against(project: Project, reference: str, run: Run) -> Baseline:
-    return find_reference(reference, candidate=run, store=project.store, git=project.state)
+    return find_reference(reference, project.refs, candidate=run)
 
 
 def test_a_candidate_is_named_by_file_id_last_and_commit(project: Project) -> None:
@@ -157,9 +157,9 @@ def test_a_full_hash_needs_no_repository(project: Project) -> None:
     known = project.record(commit=COMMIT)
     absent = GitState(top=None, absent="git is not here")
 
-    assert find_candidate(COMMIT, store=project.store, git=absent).run.id == known
+    assert find_candidate(COMMIT, Refs(project.store, absent)).run.id == known
     with pytest.raises(BaselineError, match=r"main: no table, .*, and git is not here. List them"):
-        find_candidate("main", store=project.store, git=absent)
+        find_candidate("main", Refs(project.store, absent))
 
 
 def test_a_name_that_leads_nowhere_is_told_what_is_near(project: Project) -> None:
@@ -192,15 +192,15 @@ def draw(index: int) -> str:
 def test_a_run_is_named_by_file_id_and_last(project: Project) -> None:
     first, last = record(project, 1), record(project, 2)
     file = project.store.by_id(first)
-    assert run_named(str(file), store=project.store, git=project.state).id == first
-    assert run_named(first, store=project.store, git=project.state).id == first
-    assert run_named("last", store=project.store, git=project.state).id == last
+    assert run_named(str(file), project.refs).id == first
+    assert run_named(first, project.refs).id == first
+    assert run_named("last", project.refs).id == last
 
 
 @pytest.mark.parametrize("name", ["last", "main", "20261121T084100-000000"])
 def test_a_name_without_a_run_is_refused(project: Project, name: str) -> None:
     with pytest.raises(BaselineNotFound, match=f"no run '{name}'"):
-        run_named(name, store=project.store, git=project.state)
+        run_named(name, project.refs)
 
 
 def test_the_draws_of_every_run_are_those_that_got_a_reply(project: Project) -> None:
@@ -227,7 +227,7 @@ def test_a_ref_keeps_every_run_of_its_commit_and_of_its_ancestors(project: Proje
     project.git("switch", "--quiet", "--create", "side")
     project.commit()
     record(project, 4)
-    found = draws_of_baselines(["main"], store=project.store, git=project.state)
+    found = draws_of_baselines(["main"], project.refs)
     assert found == {draw(1), draw(2), draw(3)}
 
 
@@ -236,7 +236,7 @@ def test_no_file_takes_the_place_of_a_ref(project: Project) -> None:
     assert file is not None
     file.rename(project.top / "main")
     record(project, 2)
-    found = draws_of_baselines(["main"], store=project.store, git=project.state)
+    found = draws_of_baselines(["main"], project.refs)
     assert found == {draw(2)}
 
 
@@ -245,27 +245,25 @@ def test_several_names_keep_what_each_keeps(project: Project) -> None:
     project.commit()
     second = record(project, 2)
     record(project, 3)
-    found = draws_of_baselines([first, second], store=project.store, git=project.state)
+    found = draws_of_baselines([first, second], project.refs)
     assert found == {draw(1), draw(2)}
 
 
 def test_a_ref_without_a_run_is_refused(project: Project) -> None:
     with pytest.raises(BaselineNotFound, match="nothing would be kept"):
-        draws_of_baselines(["main"], store=project.store, git=project.state)
+        draws_of_baselines(["main"], project.refs)
 
 
 def test_a_name_that_leads_nowhere_is_refused(project: Project) -> None:
     with pytest.raises(BaselineError, match="'mian' is no run file"):
-        draws_of_baselines(["mian"], store=project.store, git=project.state)
+        draws_of_baselines(["mian"], project.refs)
 
 
 def test_a_commit_that_is_not_in_this_clone_is_refused(project: Project) -> None:
     with pytest.raises(BaselineError, match=r"'b{40}' is no run file"):
-        draws_of_baselines(["b" * 40], store=project.store, git=project.state)
+        draws_of_baselines(["b" * 40], project.refs)
 
 
 def test_a_ref_outside_git_is_refused(project: Project) -> None:
     with pytest.raises(BaselineError, match="no git here"):
-        draws_of_baselines(
-            ["main"], store=project.store, git=GitState(top=None, absent="no git here")
-        )
+        draws_of_baselines(["main"], Refs(project.store, GitState(top=None, absent="no git here")))

@@ -22,8 +22,7 @@ from tests.runs.conftest import Project
 def find(project, reference, *, root=".", selection=(), models=None):
     return find_baseline(
         reference,
-        store=project.store,
-        git=project.state,
+        project.refs,
         root=root,
         selection=selection,
         models=models,
