@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol
 
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.attribution import CurrentTrial
 from pytest_llmeval.vendors import VENDORS
-
-T = TypeVar("T")
 
 Messages = Sequence[Mapping[str, object]]
 
@@ -22,10 +20,6 @@ class ModelName:
 
     provider: str
     model: str
-
-    def __str__(self) -> str:
-        """Write the name as it was given."""
-        return f"{self.provider}/{self.model}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,8 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import ProviderFailed
@@ -270,15 +269,15 @@ class Throttle:
     shared: Journal | None = None
     clock: Clock = field(default_factory=Clock)
     _providers: dict[tuple[str, str], ProviderThrottle] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=fork_safe_lock)
+    _listening: threading.Lock = field(default_factory=fork_safe_lock)
 
     def of(self, provider: str, origin: str) -> ProviderThrottle:
         """Return the throttle of one provider."""
         found = self._providers.get((provider, origin))
         if found is not None:  # as nearly always
             return found
-        with self._lock:
-            return self._of(provider, origin)
+        new = ProviderThrottle(self, provider, origin)
+        return self._providers.setdefault((provider, origin), new)  # atomic
 
     def tell(self, *refusal: str | float) -> None:
         """Tell the other workers; on a disk that cannot be written they find out themselves."""
@@ -288,34 +287,21 @@ class Throttle:
 
     def listen(self, shared: Journal) -> None:
         """Read what providers told other workers, and slow down for each of them."""
-        with self._lock, contextlib.suppress(OSError):
-            for provider, origin, started, now, pause in _refusals(shared.unread()):
-                self._of(provider, origin).hear(started, now, pause)
+        with self._listening, contextlib.suppress(OSError):
+            for entry in shared.unread():
+                with contextlib.suppress(ValueError, TypeError):  # not one of ours
+                    provider, origin, started, now, pause = entry
+                    throttle = self.of(str(provider), str(origin))
+                    throttle.hear(float(started), float(now), float(pause))
 
     def take_slowdowns(self) -> list[Slowdown]:
         """Sum up how providers slowed us down since the last time."""
-        with self._lock:
-            taken = [one.take_slowdown() for one in self._providers.values()]
+        taken = [one.take_slowdown() for one in list(self._providers.values())]
         return [replace(one, lowest=one.lowest * self.processes) for one in taken if one]
 
     def close(self) -> None:
         """Have the calls that wait fail, and leave no file behind."""
-        with self._lock:
-            for one in self._providers.values():
-                one.close()
+        for one in list(self._providers.values()):
+            one.close()
         if self.shared is not None:
             self.shared.remove()
-
-    def _of(self, provider: str, origin: str) -> ProviderThrottle:
-        key = provider, origin
-        if key not in self._providers:
-            self._providers[key] = ProviderThrottle(self, provider, origin)
-        return self._providers[key]
-
-
-def _refusals(entries: list[list[Any]]) -> Iterator[tuple[str, str, float, float, float]]:
-    """Yield provider, origin, start, moment and pause of each refusal."""
-    for entry in entries:
-        with contextlib.suppress(ValueError, TypeError):  # not one of ours
-            provider, origin, started, now, pause = entry
-            yield str(provider), str(origin), float(started), float(now), float(pause)

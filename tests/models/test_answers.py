@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmeval.cache.replies import Answer
 from pytest_llmeval.errors import ProviderFailed, ReplayMiss
-from pytest_llmeval.models.http.streams import AnswerCheck
+from pytest_llmeval.models.http.answers import AnswerCheck
 from pytest_llmeval.models.providers.anthropic import VENDOR as ANTHROPIC_DIALECT
 from pytest_llmeval.models.providers.ollama import VENDOR as OLLAMA_DIALECT
 from pytest_llmeval.models.providers.openai import VENDOR as OPENAI_DIALECT

@@ -67,11 +67,11 @@ def test_providers_and_origins_do_not_wait_for_one_another(clock: Time) -> None:
     assert provider_of(throttle).enter() == 60
 
 
-def test_a_forked_child_finds_a_provider_though_a_thread_of_the_parent_looks_for_one(
-    clock: Time,
+def test_a_forked_child_hears_other_workers_though_a_thread_of_the_parent_listens(
+    clock: Time, tmp_path: Path
 ) -> None:
-    throttle = throttle_of(clock)
-    throttle._lock.acquire()  # by a thread of the parent
+    throttle = throttle_of(clock, shared=Journal(tmp_path, "pace", "session"))
+    throttle._listening.acquire()  # by a thread of the parent
     locks._free_locks()  # as a fork does in the child
 
     assert provider_of(throttle).enter() == 0

@@ -16,6 +16,7 @@ from typing import Any
 from pytest_llmeval.cache.replies import StoredReply
 from pytest_llmeval.models.attribution import CurrentTrial
 from pytest_llmeval.models.calls import Request
+from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import (
     UNANSWERED,
     Exchange,
@@ -32,7 +33,6 @@ from pytest_llmeval.models.http.http_reply import (
     read_error,
 )
 from pytest_llmeval.models.http.retries import NetworkFailed, TimedOut
-from pytest_llmeval.models.http.streams import JsonObject
 
 # Bytes that are unpacked at a time, as nothing bounds what a library makes of more.
 PIECE = 64

@@ -18,6 +18,7 @@ from pytest_llmeval.errors import BudgetExceeded, ProviderFailed, ReplayMiss
 from pytest_llmeval.models.budget import Bill, OwnLimit, no_own_limit
 from pytest_llmeval.models.calls import CachedCalls, Facts, Request, sampling_parameters
 from pytest_llmeval.models.deadline import Deadline
+from pytest_llmeval.models.http.answers import AnswerCheck, Expected, JsonObject, settled
 from pytest_llmeval.models.http.http_reply import OWN_TYPE, HttpReply, own_failure
 from pytest_llmeval.models.http.masking import masked, secrets_of
 from pytest_llmeval.models.http.retries import (
@@ -28,7 +29,6 @@ from pytest_llmeval.models.http.retries import (
     is_throttled,
     send_with_retries,
 )
-from pytest_llmeval.models.http.streams import AnswerCheck, Expected, JsonObject, settled
 
 # Posts a question of our own once: URL, headers, body, and the time that is left for it. Raises
 # ``NetworkFailed`` and ``TimeIsUp``.

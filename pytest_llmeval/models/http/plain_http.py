@@ -39,7 +39,7 @@ _FAILURES = (HTTPException, OSError, zlib.error, EOFError, ValueError)
 _HEADERS = {"accept": "application/json", "user-agent": f"pytest-llm-baseline/{__version__}"}
 
 
-class PlainHttp:
+class KeptConnections:
     """Connections that are kept from call to call, one for each call that is under way.
 
     Args:
@@ -50,11 +50,30 @@ class PlainHttp:
     def __init__(self, seconds: float = DEFAULT_SECONDS, *, most: int = MAX_REPLY_BYTES) -> None:
         self._seconds = seconds
         self._most = most
-        # By scheme and host; the last used first. append and pop are atomic.
-        self._idle: defaultdict[tuple[str, str], list[HTTPConnection]] = defaultdict(list)
+        # By what they are for; the last used first. append and pop are atomic.
+        self._idle: defaultdict[Any, list[Any]] = defaultdict(list)
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Close every connection; one that is in use when its reply is there."""
+        self._is_closed = True
+        for idle in list(self._idle.values()):
+            while idle:
+                idle.pop().close()
+
+    def _keep(self, connection: Any, idle: list[Any]) -> None:
+        idle.append(connection)
+        if self._is_closed:  # meanwhile: after Ctrl-C nobody waits for calls under way
+            self.close()
+
+
+class PlainHttp(KeptConnections):
+    """Posts questions; its connections are kept by scheme and host."""
+
+    def __init__(self, seconds: float = DEFAULT_SECONDS, *, most: int = MAX_REPLY_BYTES) -> None:
+        super().__init__(seconds, most=most)
         self._tls: ssl.SSLContext | None = None
         self._tls_lock = fork_safe_lock()
-        self._is_closed = False
 
     def post(
         self, url: str, headers: Mapping[str, str], content: bytes, deadline: Deadline
@@ -89,16 +108,10 @@ class PlainHttp:
                 return exc.reply
             raise NetworkFailed(exc) from exc
         reply_headers = {name.lower(): value for name, value in response.getheaders()}
-        self._keep(connection, idle)
+        if connection.sock is not None:  # else the server wanted it closed
+            self._keep(connection, idle)
         seconds = time.perf_counter() - started
         return HttpReply(status=response.status, headers=reply_headers, body=body, seconds=seconds)
-
-    def close(self) -> None:
-        """Close every connection; one that is in use when its reply is there."""
-        self._is_closed = True
-        for idle in list(self._idle.values()):
-            while idle:
-                idle.pop().close()
 
     def _connected(
         self, parts: SplitResult, idle: list[HTTPConnection], *, deadline: Deadline
@@ -127,12 +140,6 @@ class PlainHttp:
 
                 self._tls = httpx2.create_ssl_context()  # it trusts whom the SDKs trust
             return self._tls
-
-    def _keep(self, connection: HTTPConnection, idle: list[HTTPConnection]) -> None:
-        if connection.sock is not None:  # else the server wanted it closed
-            idle.append(connection)
-        if self._is_closed:  # meanwhile: after Ctrl-C nobody waits for calls under way
-            self.close()
 
 
 class _Connection(HTTPConnection):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from functools import partial
 from http import HTTPStatus
@@ -28,7 +27,7 @@ from pytest_llmeval.models.http.exchange import (
 )
 from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES, HttpReply
 from pytest_llmeval.models.http.masking import masked, secrets_of
-from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS
+from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS, KeptConnections
 
 
 class _Transport:
@@ -123,7 +122,7 @@ class AsyncCachingTransport(_Transport, httpx2.AsyncBaseTransport):
         return self._library.Response(sent.status_code, headers=kept, content=content)
 
 
-class Connections:
+class Connections(KeptConnections):
     """The HTTP clients through which all trials send: whole ones, for only those heed proxies.
 
     One client for each call that is under way, used again and again, the last one first.
@@ -136,14 +135,10 @@ class Connections:
     """
 
     def __init__(self, seconds: float = DEFAULT_SECONDS, *, most: int = MAX_REPLY_BYTES) -> None:
-        self._most = most
-        self._seconds = seconds
+        super().__init__(seconds, most=most)
         self._tls = httpx2.create_ssl_context()
-        # Each by library. append and pop are atomic.
-        self._idle: defaultdict[Any, list[Any]] = defaultdict(list)
-        self._passing: dict[Any, Any] = {}
+        self._passing: dict[Any, Any] = {}  # each by library
         self._opening = fork_safe_lock()
-        self._is_closed = False
 
     def post(
         self, url: str, headers: Mapping[str, str], content: bytes, deadline: Deadline
@@ -171,9 +166,7 @@ class Connections:
         try:
             return send_once(library, partial(_send, client), request, most=self._most)
         finally:
-            self._idle[library].append(client)
-            if self._is_closed:  # meanwhile: after Ctrl-C nobody waits for calls under way
-                self.close()
+            self._keep(client, self._idle[library])
 
     def pass_through(self, library: Any, request: Any) -> Any:
         """Send a request that is no question to a model; the reply is handed over unread."""
@@ -181,12 +174,9 @@ class Connections:
 
     def close(self) -> None:
         """Close every connection; one that is in use when it comes back."""
-        self._is_closed = True
         for client in list(self._passing.values()):
             client.close()
-        for idle in list(self._idle.values()):
-            while idle:
-                idle.pop().close()
+        super().close()
 
     def _untouched(self, library: Any) -> Any:
         with self._opening:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_llmeval.models.calls import Facts, sensible
+from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY
 from pytest_llmeval.models.http.masking import key_of_environment
-from pytest_llmeval.models.http.streams import JsonObject
 from pytest_llmeval.models.providers.vendor import (
     Headers,
     Transport,

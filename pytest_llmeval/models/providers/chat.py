@@ -18,6 +18,7 @@ from pytest_llmeval.cache.replies import StoredReply
 from pytest_llmeval.errors import ProviderFailed, SettingsError, printable
 from pytest_llmeval.models.calls import CachedCalls, Request
 from pytest_llmeval.models.deadline import Deadline
+from pytest_llmeval.models.http.answers import Expected
 from pytest_llmeval.models.http.exchange import (
     PLACEHOLDER_KEY,
     Exchange,
@@ -27,7 +28,6 @@ from pytest_llmeval.models.http.exchange import (
 )
 from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.retries import NetworkFailed, RetryPolicy
-from pytest_llmeval.models.http.streams import Expected
 from pytest_llmeval.models.llm import Messages, Reply, Usage
 from pytest_llmeval.models.providers.vendor import Vendor
 

@@ -11,9 +11,9 @@ from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.calls import SAMPLING_PARAMETERS, Facts, sensible
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS
+from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS
-from pytest_llmeval.models.http.streams import JsonObject
 from pytest_llmeval.models.providers.vendor import Headers, Transport, Vendor, text_of
 
 KEY_VARIABLE = "OLLAMA_API_KEY"

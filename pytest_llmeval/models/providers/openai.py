@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import SplitResult
 
 from pytest_llmeval.models.calls import Facts, sensible
+from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY
 from pytest_llmeval.models.http.masking import key_of_environment
-from pytest_llmeval.models.http.streams import JsonObject
 from pytest_llmeval.models.providers.vendor import (
     Headers,
     Transport,

@@ -13,9 +13,9 @@ from urllib.parse import SplitResult, urlsplit
 
 from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.errors import ProviderNotInstalled, SettingsError
+from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import Dialect
 from pytest_llmeval.models.http.masking import key_of_environment
-from pytest_llmeval.models.http.streams import JsonObject
 from pytest_llmeval.vendors import VENDORS
 
 Headers = Mapping[str, str]

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmeval.models.http import streams
-from pytest_llmeval.models.http.http_reply import HttpReply, Reading
-from pytest_llmeval.models.http.streams import (
+from pytest_llmeval.models.http.answers import (
     AnswerCheck,
     Expected,
-    StreamFailed,
+    NoAnswer,
     read_stream,
 )
+from pytest_llmeval.models.http.answers import settled as settle
+from pytest_llmeval.models.http.http_reply import HttpReply, Reading
 from pytest_llmeval.models.providers.openai import VENDOR
 from tests.servers.openai_streams import (
     DONE,
@@ -65,7 +65,7 @@ def settled(
     sent: HttpReply, *, was_asked_for: bool, answers: AnswerCheck | None = None
 ) -> HttpReply:
     """Settle a reply whose facts are all that it says."""
-    return streams.settled(
+    return settle(
         sent,
         Expected(
             read_facts=lambda says: {"says": json.dumps(says)},
@@ -80,8 +80,8 @@ def says(reply: HttpReply) -> object:
     return json.loads(str(reply.facts["says"]))
 
 
-def failure_of(body: bytes) -> StreamFailed:
-    with pytest.raises(StreamFailed) as caught:
+def failure_of(body: bytes) -> NoAnswer:
+    with pytest.raises(NoAnswer) as caught:
         read_stream(body)
     return caught.value
 

@@ -1,4 +1,4 @@
-"""Reading of replies: complete answers, and the facts of their calls; in streams and without.
+"""Answers read out of replies, with the facts of their calls; in streams and in one piece.
 
 A stream is read to its end before anything is made of it, so that only its bytes count and
 not how they were cut into chunks. Two forms are known: server-sent events (openai, anthropic
@@ -44,8 +44,8 @@ _EMPTY: tuple[object, ...] = (None, "", [], {})
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
-class StreamFailed(Exception):
-    """A stream, or a response, is no complete reply.
+class NoAnswer(Exception):
+    """A success is no complete answer.
 
     Attributes:
         status: of the HTTP failure that it amounts to.
@@ -79,7 +79,7 @@ class Expected:
         """Return whether a stored reply is an answer: earlier versions kept others, too."""
         try:
             return self.answers is None or bool(self.read(stored.body, stored.headers))
-        except StreamFailed:
+        except NoAnswer:
             return False
 
     def plain(self, stored: StoredReply) -> Any:
@@ -95,7 +95,7 @@ class Expected:
             came as a stream.
 
         Raises:
-            StreamFailed: it is no complete answer.
+            NoAnswer: it is no complete answer.
         """
         content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         is_stream = self.is_stream or content_type in STREAM_TYPES
@@ -122,7 +122,7 @@ def settled(reply: HttpReply, expected: Expected) -> HttpReply:
         return reply
     try:
         content, is_stream = expected.read(reply.body, reply.headers)
-    except StreamFailed as exc:
+    except NoAnswer as exc:
         return replace(
             reply,
             status=exc.status,
@@ -141,7 +141,7 @@ def read_stream(body: bytes) -> JsonObject:
         One object like a plain reply, with its model, fingerprint and usage.
 
     Raises:
-        StreamFailed: it is not complete, is damaged, or tells of an error.
+        NoAnswer: it is not complete, is damaged, or tells of an error.
     """
     summary: dict[str, object] = {}
     is_complete = False
@@ -242,7 +242,7 @@ def _read_plain(body: bytes) -> JsonObject:
     """Read a reply in one piece; gateways send their errors with status 200, too.
 
     Raises:
-        StreamFailed: it is no JSON object, is an error, or has no place for an answer.
+        NoAnswer: it is no JSON object, is an error, or has no place for an answer.
     """
     try:
         reply = json.loads(body)
@@ -276,16 +276,16 @@ def _answers(reply: JsonObject) -> bool:
     return any(isinstance(reply.get(name), list | dict) and reply[name] for name in _ANSWERS)
 
 
-def _vendor_error(error: object, *, where: str) -> StreamFailed:
+def _vendor_error(error: object, *, where: str) -> NoAnswer:
     """Turn an error that came with status 200 into a failure.
 
     Its message begins with the vendor's own words, by which it is classified.
     """
     fields = error if isinstance(error, dict) else {"message": str(error)}
     message = f"{fields.get('message') or 'it says no more'} ({where})"
-    return StreamFailed(status_of(fields), {**fields, "message": message})
+    return NoAnswer(status_of(fields), {**fields, "message": message})
 
 
-def _own_error(message: str, *, code: str) -> StreamFailed:
+def _own_error(message: str, *, code: str) -> NoAnswer:
     error = {"message": message, "type": OWN_TYPE, "code": code}
-    return StreamFailed(HTTPStatus.BAD_GATEWAY, error)
+    return NoAnswer(HTTPStatus.BAD_GATEWAY, error)
