@@ -14,13 +14,14 @@ from pytest_llmeval.gate.conclusion import (
     describe_ungated,
     examine,
 )
-from pytest_llmeval.gate.family import Name, adjusted_together, bears
+from pytest_llmeval.gate.family import Family, Name, bears
 from pytest_llmeval.gate.gone import Missing, left_out
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import (
     Comparison,
     Fact,
     FunctionComparison,
+    Method,
     Verdict,
     Why,
 )
@@ -33,12 +34,12 @@ from pytest_llmeval.gate.scoring import (
     sides_of,
     ungated_metrics,
 )
-from pytest_llmeval.gate.significance import Significance
 from pytest_llmeval.records import MEASURED_METRICS, Run, filters_of
 from pytest_llmeval.settings import GateRules
-from pytest_llmeval.stats.sample import CaseScores
+from pytest_llmeval.stats.sample import CaseScores, SignificanceResult
 
-Entry = FunctionComparison | tuple[Pairing, Significance]
+Tested = tuple[Pairing, Method, SignificanceResult]
+Entry = FunctionComparison | Tested
 
 
 def compare(
@@ -157,7 +158,7 @@ class _BothRuns:
                     in_full=in_full,
                 )
                 found = examine(pairing, self._rules)
-                yield (pairing, found) if isinstance(found, Significance) else found
+                yield found if isinstance(found, FunctionComparison) else (pairing, *found)
 
     def gone(self, missing: Missing) -> Iterator[FunctionComparison]:
         """Write down the functions that only the baseline has."""
@@ -198,11 +199,9 @@ def _test_of(metric: str, chosen: AnyTest) -> AnyTest:
 def _concluded(entries: Sequence[Entry], rules: GateRules) -> tuple[FunctionComparison, ...]:
     """Adjust the p-values of all tests together, then give each its verdict."""
     tested = [entry for entry in entries if not isinstance(entry, FunctionComparison)]
-    tests = adjusted_together({pairing.name: found for pairing, found in tested}, rules)
+    family = Family({pairing.name: found.tails for pairing, _, found in tested}, rules)
     return tuple(
-        entry
-        if isinstance(entry, FunctionComparison)
-        else conclude(entry[0], tests[entry[0].name], rules)
+        entry if isinstance(entry, FunctionComparison) else conclude(*entry, family, rules)
         for entry in entries
     )
 

@@ -16,6 +16,7 @@ from pytest_llmeval.gate.decision_table import (
     too_much_lost,
 )
 from pytest_llmeval.gate.describe import intervals_of_sides, mean_of_cases
+from pytest_llmeval.gate.family import Family
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.power import (
     sensitivity,
@@ -26,25 +27,21 @@ from pytest_llmeval.gate.results import (
     Evidence,
     Fact,
     FunctionComparison,
-    Interval,
     Method,
     Verdict,
     ends_off_scale,
     off_scale,
 )
 from pytest_llmeval.gate.scoring import FunctionScores, Side
-from pytest_llmeval.gate.significance import (
-    Significance,
-    shrunk,
-    significance,
-    tied_repeats,
-)
+from pytest_llmeval.gate.significance import shrunk, significance, tied_repeats
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.detection import Sensitivity, fewest
+from pytest_llmeval.stats.sample import SignificanceResult
 from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T, paired_test
 
 # independent units, repeats or wordings are lacking, which neither remedy adds
 WITHOUT_REMEDY: tuple[Method, ...] = ("sign-flip", "crossed", "whole-repeats")
+T_TESTS: tuple[Method, ...] = ("paired-t", "log-ratio", "crossed")
 MOST_TIMES_THE_CASES = 100
 MOST_REPEATS = 1000
 CHANGE_KINDS: tuple[ChangeKind, ...] = ("request", "redrawn", "score", "unseen")
@@ -96,7 +93,9 @@ def conclude_gone(side: Side, metric: str, *, why: Fact | None) -> FunctionCompa
     )
 
 
-def examine(pairing: Pairing, rules: GateRules) -> Significance | FunctionComparison:
+def examine(
+    pairing: Pairing, rules: GateRules
+) -> tuple[Method, SignificanceResult] | FunctionComparison:
     """Test whether the changed cases fell; where nothing can be tested, conclude.
 
     Args:
@@ -114,43 +113,52 @@ def examine(pairing: Pairing, rules: GateRules) -> Significance | FunctionCompar
     if decision is None:
         return significance(pairing, repeats=repeats, rules=adapted)
     interval = (0.0, 0.0) if decision.verdict is Verdict.UNCHANGED else None
-    evidence = replace(_evidence(pairing, interval), ruled_out_by=decision.ruled_out_by)
+    evidence = _with_ratios(
+        pairing, Evidence(interval=interval, ruled_out_by=decision.ruled_out_by)
+    )
     return _written(pairing, decision, _effect(pairing, rules), evidence, rules=rules)
 
 
-def conclude(pairing: Pairing, found: Significance, rules: GateRules) -> FunctionComparison:
+def conclude(
+    pairing: Pairing, method: Method, found: SignificanceResult, family: Family, rules: GateRules
+) -> FunctionComparison:
     """Give the verdict on a tested comparison and write it down.
 
     Args:
         pairing: one function and metric.
-        found: its test, adjusted for all others.
+        method: the test that was run.
+        found: its result.
+        family: all comparisons that were tested.
         rules: what the run is held against.
     """
-    adapted = pairing.on_scale(rules)
-    seen = sensitivity(pairing, found, alpha=rules.alpha)
-    blunt = too_few_draws(pairing, found, penalty=found.penalty, alpha=rules.alpha)
+    adapted, adjusted = pairing.on_scale(rules), family.adjusted[pairing.name]
+    seen = sensitivity(pairing, method, found, alpha=rules.alpha)
+    penalty = family.penalty(pairing.name)
+    blunt = too_few_draws(pairing, method, found, penalty=penalty, alpha=rules.alpha)
     drop = None if blunt else seen.smallest_drop()
-    decision = decide(pairing, found, smallest_drop=drop, rules=adapted)
-    evidence = replace(
-        _evidence(pairing, found.interval),
-        t=found.t,
+    decision = decide(pairing, found, adjusted, smallest_drop=drop, rules=adapted)
+    # below six units sign-flip is run where the exact test does not fit, or was not wanted
+    within = None if (method, found.interval) == ("sign-flip", None) else pairing.within_case
+    evidence = Evidence(
+        t=found.statistic if method in T_TESTS else None,
         statistic=found.statistic,
         dof=found.dof,
-        p=found.p,
-        p_improved=found.p_improved,
-        p_adjusted=found.p_adjusted,
-        p_improved_adjusted=found.p_improved_adjusted,
-        family_size=found.family_size,
+        p=found.tails.worse,
+        p_improved=found.tails.better,
+        p_adjusted=adjusted.worse,
+        p_improved_adjusted=adjusted.better,
+        family_size=family.size,
+        interval=found.interval,
         interval_level=1 - 2 * rules.alpha if found.interval else None,
         smallest_detectable_drop=drop,
         ruled_out_by=decision.ruled_out_by,
-        p_within_case=found.p_within_case,
+        p_within_case=within.worse if within else None,
         identical_repeats=pairing.identical_repeats,
     )
-    if decision.verdict is Verdict.INCONCLUSIVE and found.method not in WITHOUT_REMEDY:
+    if decision.verdict is Verdict.INCONCLUSIVE and method not in WITHOUT_REMEDY:
         evidence = with_remedies(evidence, pairing, seen, adapted)
-    effect = replace(_effect(pairing, rules), method=found.method)
-    return _written(pairing, decision, effect, evidence, rules=rules)
+    effect = replace(_effect(pairing, rules), method=method)
+    return _written(pairing, decision, effect, _with_ratios(pairing, evidence), rules=rules)
 
 
 def with_remedies(
@@ -195,7 +203,7 @@ def describe_ungated(pairing: Pairing, *, alpha: float) -> FunctionComparison:
     if pairing.whole_units >= FEWEST_UNITS_FOR_T:
         found = paired_test(pairing.differences, pairing.units, alpha=alpha)
         interval = shrunk(found.interval, pairing.share)
-    level = 1 - 2 * alpha if interval else None
+    evidence = Evidence(interval=interval, interval_level=1 - 2 * alpha if interval else None)
     return FunctionComparison(
         function=pairing.baseline.function,
         metric=pairing.metric,
@@ -204,7 +212,7 @@ def describe_ungated(pairing: Pairing, *, alpha: float) -> FunctionComparison:
         verdict=Verdict.NOT_GATED,
         row=0,
         effect=_effect(pairing),
-        evidence=replace(_evidence(pairing, interval), interval_level=level),
+        evidence=_with_ratios(pairing, evidence),
     )
 
 
@@ -271,12 +279,12 @@ def _effect(pairing: Pairing, rules: GateRules | None = None) -> Effect:
     )
 
 
-def _evidence(pairing: Pairing, interval: Interval | None) -> Evidence:
-    """Write down an interval, and what ratios and wordings the comparison is about."""
+def _with_ratios(pairing: Pairing, evidence: Evidence) -> Evidence:
+    """Add what ratios and wordings the comparison is about."""
     ratio, ratios = None, None
     if pairing.scale == "log":
         ratio = math.exp(pairing.sign * pairing.difference)
-        ends = sorted(math.exp(pairing.sign * end) for end in interval or ())
+        ends = sorted(math.exp(pairing.sign * end) for end in evidence.interval or ())
         ratios = (ends[0], ends[1]) if ends else None
     wordings = {pairing.case(pair).wording for pair in pairing.pairs} - {None}
-    return Evidence(interval=interval, ratio=ratio, ratio_interval=ratios, wordings=len(wordings))
+    return replace(evidence, ratio=ratio, ratio_interval=ratios, wordings=len(wordings))

@@ -11,7 +11,6 @@ from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Fact, RuledOutBy, Verdict, Why
 from pytest_llmeval.gate.scoring import FunctionScores, Side, records
 from pytest_llmeval.gate.significance import (
-    Significance,
     are_enough,
     sample_of,
 )
@@ -24,7 +23,7 @@ from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.detection import chance_of_so_few
 from pytest_llmeval.stats.methods import TESTS
 from pytest_llmeval.stats.repeats import fewest_repeats
-from pytest_llmeval.stats.sample import CaseScores
+from pytest_llmeval.stats.sample import CaseScores, SignificanceResult, Tails
 from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
 # shares of trials and cases that may be lost before nothing can be said any more
@@ -134,7 +133,8 @@ def cannot_test(
 
 def decide(
     pairing: Pairing,
-    found: Significance,
+    found: SignificanceResult,
+    adjusted: Tails,
     *,
     smallest_drop: float | None,
     rules: GateRules,
@@ -143,13 +143,14 @@ def decide(
 
     Args:
         pairing: one that passed rows 3 to 7.
-        found: its test, adjusted for the number of comparisons.
+        found: the result of its test.
+        adjusted: the p-values of it among all comparisons.
         smallest_drop: that could have been caught, beyond the margin.
         rules: level, margin and target.
     """
-    if found.p_adjusted < rules.alpha and _beyond_margin(pairing, rules=rules):
+    if adjusted.worse < rules.alpha and _beyond_margin(pairing, rules=rules):
         return Decision(8)
-    if found.p_improved_adjusted < rules.alpha:
+    if adjusted.better < rules.alpha:
         return Decision(9)
     if _interval_excludes_target(pairing, found, rules=rules):
         return Decision(10, ruled_out_by="interval")
@@ -168,21 +169,23 @@ def _beyond_margin(pairing: Pairing, *, rules: GateRules) -> bool:
     return pairing.difference + rules.margin < -pairing.zero
 
 
-def _interval_excludes_target(pairing: Pairing, found: Significance, *, rules: GateRules) -> bool:
+def _interval_excludes_target(
+    pairing: Pairing, found: SignificanceResult, *, rules: GateRules
+) -> bool:
     if found.interval is None or found.interval[0] <= -rules.target:
         return False
     return not pairing.baseline.is_pass or _so_few_misses_exclude_target(pairing, rules=rules)
 
 
 def _target_would_show(
-    pairing: Pairing, found: Significance, smallest_drop: float | None, *, rules: GateRules
+    pairing: Pairing, found: SignificanceResult, smallest_drop: float | None, *, rules: GateRules
 ) -> bool:
     """Tell whether a drop as large as the target would have been caught, and was not seen."""
     return (
         smallest_drop is not None
         and rules.margin + smallest_drop <= rules.target
         and pairing.difference + rules.target > pairing.zero
-        and found.p >= rules.alpha
+        and found.tails.worse >= rules.alpha
     )
 
 

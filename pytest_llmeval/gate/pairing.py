@@ -23,9 +23,13 @@ from pytest_llmeval.gate.results import CaseComparison
 from pytest_llmeval.gate.scoring import FunctionScores, Scale, Scored, Side, TrialCounts
 from pytest_llmeval.records import SECONDS_METRIC, Better, Case, Outcome, Trial
 from pytest_llmeval.settings import GateRules
+from pytest_llmeval.stats.exact import exact_within_case
 from pytest_llmeval.stats.repeats import totals_of_repeats
-from pytest_llmeval.stats.sample import CaseScores
+from pytest_llmeval.stats.sample import CaseScores, Tails, are_binary
 from pytest_llmeval.stats.t_tests import UnitMean, negligible, unit_mean
+
+# of scores that are no hits and misses, just for show: 9999 shuffles of a case take .2 ms
+MOST_CASES_SPLIT = 200
 
 
 class Pairing:
@@ -182,6 +186,19 @@ class Pairing:
             CaseScores(baseline=pair.baseline.values[used], current=pair.current.values[used])
             for pair in self.changed
         )
+
+    @property
+    def has_fewer_trials(self) -> bool:
+        """Whether a changed case is compared by fewer trials here than in the baseline."""
+        return any(len(pair.current) < len(pair.baseline) for pair in self.changed)
+
+    @cached_property
+    def within_case(self) -> Tails | None:
+        """The p-values of the exact test; None where it does not fit or is just for show."""
+        is_cheap = len(self.changed) <= MOST_CASES_SPLIT or are_binary(self.samples)
+        if self.are_units and (self.has_fewer_trials or is_cheap):
+            return exact_within_case(self.samples, sign=self.sign)
+        return None
 
     @cached_property
     def whole_repeats(self) -> CaseScores | None:
