@@ -8,12 +8,14 @@ from dataclasses import replace
 
 from pytest_llmeval.gate.changes import ChangeKind
 from pytest_llmeval.gate.decision_table import (
+    VERDICTS,
     Decision,
     cannot_test,
     decide,
     never_recorded,
     nothing_to_compare,
     too_much_lost,
+    turns_red,
 )
 from pytest_llmeval.gate.describe import intervals_of_sides, mean_of_cases
 from pytest_llmeval.gate.family import Family
@@ -51,15 +53,15 @@ def conclude_new(side: Side, metric: str, *, partial: bool, rules: GateRules) ->
     """Write down a function, or a gated metric of it, that the baseline does not have."""
     scores = FunctionScores(side, metric)
     found = mean_of_cases(scores, side.cases, alpha=rules.alpha)
-    decision = never_recorded([side], metric) or Decision(1)
+    unrecorded = never_recorded([side], metric)
     return FunctionComparison(
         function=side.function,
         metric=metric,
         better=scores.better,
-        verdict=decision.verdict,
-        row=decision.row,
-        why=decision.why,
-        fails=bool(decision.why),
+        verdict=Verdict.NOT_COMPARABLE if unrecorded else Verdict.NEW,
+        row=3 if unrecorded else 1,
+        why=unrecorded,
+        fails=bool(unrecorded),
         partial=partial,
         effect=Effect(
             mean=found.mean if found else None,
@@ -105,18 +107,21 @@ def examine(
     adapted = pairing.on_scale(rules)
     decision = nothing_to_compare(pairing)
     if decision:
-        return _written(pairing, decision, _sizes(pairing), Evidence(), rules=rules)
+        return _written(pairing, decision, _sizes(pairing), Evidence(), rules)
     repeats = tied_repeats(pairing)
     decision = too_much_lost(pairing, rules=adapted) or cannot_test(
         pairing, repeats=repeats, rules=adapted
     )
     if decision is None:
         return significance(pairing, repeats=repeats, rules=adapted)
-    interval = (0.0, 0.0) if decision.verdict is Verdict.UNCHANGED else None
-    evidence = _with_ratios(
-        pairing, Evidence(interval=interval, ruled_out_by=decision.ruled_out_by)
+    row, _ = decision
+    evidence = Evidence(
+        interval=(0.0, 0.0) if VERDICTS[row] is Verdict.UNCHANGED else None,
+        # without a test the share of the changed cases is all that can rule a drop out
+        ruled_out_by="share" if VERDICTS[row] is Verdict.NO_SIGNIFICANT_CHANGE else None,
     )
-    return _written(pairing, decision, _effect(pairing, rules), evidence, rules=rules)
+    evidence = _with_ratios(pairing, evidence)
+    return _written(pairing, decision, _effect(pairing, rules), evidence, rules)
 
 
 def conclude(
@@ -136,7 +141,7 @@ def conclude(
     penalty = family.penalty(pairing.name)
     blunt = too_few_draws(pairing, method, found, penalty=penalty, alpha=rules.alpha)
     drop = None if blunt else seen.smallest_drop()
-    decision = decide(pairing, found, adjusted, smallest_drop=drop, rules=adapted)
+    row, ruled_out_by = decide(pairing, found, adjusted, smallest_drop=drop, rules=adapted)
     # below six units sign-flip is run where the exact test does not fit, or was not wanted
     within = None if (method, found.interval) == ("sign-flip", None) else pairing.within_case
     evidence = Evidence(
@@ -151,14 +156,14 @@ def conclude(
         interval=found.interval,
         interval_level=1 - 2 * rules.alpha if found.interval else None,
         smallest_detectable_drop=drop,
-        ruled_out_by=decision.ruled_out_by,
+        ruled_out_by=ruled_out_by,
         p_within_case=within.worse if within else None,
         identical_repeats=pairing.identical_repeats,
     )
-    if decision.verdict is Verdict.INCONCLUSIVE and method not in WITHOUT_REMEDY:
+    if VERDICTS[row] is Verdict.INCONCLUSIVE and method not in WITHOUT_REMEDY:
         evidence = with_remedies(evidence, pairing, seen, adapted)
     effect = replace(_effect(pairing, rules), method=method)
-    return _written(pairing, decision, effect, _with_ratios(pairing, evidence), rules=rules)
+    return _written(pairing, (row, None), effect, _with_ratios(pairing, evidence), rules)
 
 
 def with_remedies(
@@ -217,8 +222,9 @@ def describe_ungated(pairing: Pairing, *, alpha: float) -> FunctionComparison:
 
 
 def _written(
-    pairing: Pairing, decision: Decision, effect: Effect, evidence: Evidence, *, rules: GateRules
+    pairing: Pairing, decision: Decision, effect: Effect, evidence: Evidence, rules: GateRules
 ) -> FunctionComparison:
+    row, why = decision
     baseline, collected, scale = pairing.baseline, pairing.collected.cases, pairing.scale
     only_here = tuple(case for case in collected if case not in baseline.side.cases)
     ran = [case for case in only_here if case in pairing.current.side.cases]
@@ -229,10 +235,10 @@ def _written(
         metric=pairing.metric,
         better=baseline.better,
         scale=scale,
-        verdict=decision.verdict,
-        row=decision.row,
-        why=decision.why,
-        fails=decision.fails(rules),
+        verdict=VERDICTS[row],
+        row=row,
+        why=why,
+        fails=turns_red(VERDICTS[row], rules),
         partial=pairing.partial,
         effect=effect,
         evidence=evidence,

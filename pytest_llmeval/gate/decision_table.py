@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pytest_llmeval.checks import MARGIN_TESTS
 from pytest_llmeval.gate.pairing import Pairing
@@ -47,48 +46,35 @@ VERDICTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A row of the table, and the reason where its verdict needs one.
-
-    Attributes:
-        ruled_out_by: which part of row 10 held.
-    """
-
-    row: int
-    why: Fact | None = None
-    ruled_out_by: RuledOutBy | None = None
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict of the row."""
-        return VERDICTS[self.row]
-
-    def fails(self, rules: GateRules) -> bool:
-        """Tell whether the build is to be turned red."""
-        always = self.verdict in (Verdict.REGRESSED, Verdict.NOT_COMPARABLE)
-        return always or (rules.strict and self.verdict is Verdict.INCONCLUSIVE)
+# a row of the table, and the reason where its verdict needs one
+Decision = tuple[int, Fact | None]
 
 
-def never_recorded(sides: Sequence[Side], metric: str) -> Decision | None:
-    """Say row 3 of a gated metric that no trial has a value for, None if one has."""
+def turns_red(verdict: Verdict, rules: GateRules) -> bool:
+    """Tell whether a verdict fails the build."""
+    always = verdict in (Verdict.REGRESSED, Verdict.NOT_COMPARABLE)
+    return always or (rules.strict and verdict is Verdict.INCONCLUSIVE)
+
+
+def never_recorded(sides: Sequence[Side], metric: str) -> Fact | None:
+    """Return the reason of row 3 if no trial has a value for a gated metric, else None."""
     trials = [trial for side in sides for trial in side.every_trial()]
     if records(trials, metric) or not any(trial.outcome.is_scored for trial in trials):
         return None
     recorded = {name for trial in trials for name in trial.scores}
     known = ", ".join(sorted(recorded.difference(MEASURED_METRICS)))
-    return Decision(3, Fact(Why.NEVER_RECORDED, (metric, known, sides[0].function)))
+    return Fact(Why.NEVER_RECORDED, (metric, known, sides[0].function))
 
 
 def nothing_to_compare(pairing: Pairing) -> Decision | None:
     """Go through row 3: does a case have a score on both sides, which the test can take?"""
     unrecorded = never_recorded((pairing.baseline.side, pairing.collected), pairing.metric)
     if unrecorded:
-        return unrecorded
+        return 3, unrecorded
     bad = _without_logarithm(pairing)
     if bad:
-        return Decision(4, Fact(Why.NOT_POSITIVE, (pairing.test, bad, pairing.metric)))
-    return None if pairing.pairs else Decision(3, _why_nothing_in_common(pairing))
+        return 4, Fact(Why.NOT_POSITIVE, (pairing.test, bad, pairing.metric))
+    return None if pairing.pairs else (3, _why_nothing_in_common(pairing))
 
 
 def too_much_lost(pairing: Pairing, *, rules: GateRules) -> Decision | None:
@@ -100,9 +86,9 @@ def too_much_lost(pairing: Pairing, *, rules: GateRules) -> Decision | None:
     """
     trials_lost = _why_errored_or_without_value(pairing) or _why_trials_skipped(pairing)
     if trials_lost:
-        return Decision(4, trials_lost)
+        return 4, trials_lost
     cases_lost = _why_cases_lost(pairing, rules=rules)
-    return Decision(5, cases_lost) if cases_lost else None
+    return (5, cases_lost) if cases_lost else None
 
 
 def cannot_test(
@@ -117,17 +103,17 @@ def cannot_test(
         rules: the target.
     """
     if not pairing.changed:
-        return Decision(6)
+        return 6, None
     if pairing.is_one_unit and not are_enough(repeats, alpha=rules.alpha):
         if _too_small_to_matter(pairing, rules=rules):
-            return Decision(10, ruled_out_by="share")
+            return 10, None
         cases, fewest = len(pairing.changed), fewest_repeats(rules.alpha)
         if repeats is None:
-            return Decision(7, Fact(Why.ONE_UNIT, (cases,)))
-        return Decision(7, Fact(Why.ONE_UNIT_FEW_REPEATS, (cases, fewest)))
+            return 7, Fact(Why.ONE_UNIT, (cases,))
+        return 7, Fact(Why.ONE_UNIT_FEW_REPEATS, (cases, fewest))
     if pairing.test not in MARGIN_TESTS:
         unfit = TESTS[pairing.test].why_not(sample_of(pairing))
-        return Decision(4, Fact(Why.DOES_NOT_FIT, (pairing.test, unfit))) if unfit else None
+        return (4, Fact(Why.DOES_NOT_FIT, (pairing.test, unfit))) if unfit else None
     return None
 
 
@@ -138,8 +124,8 @@ def decide(
     *,
     smallest_drop: float | None,
     rules: GateRules,
-) -> Decision:
-    """Go through rows 8 to 11.
+) -> tuple[int, RuledOutBy | None]:
+    """Go through rows 8 to 11; say which part of row 10 held.
 
     Args:
         pairing: one that passed rows 3 to 7.
@@ -149,17 +135,17 @@ def decide(
         rules: level, margin and target.
     """
     if adjusted.worse < rules.alpha and _beyond_margin(pairing, rules=rules):
-        return Decision(8)
+        return 8, None
     if adjusted.better < rules.alpha:
-        return Decision(9)
+        return 9, None
     if _interval_excludes_target(pairing, found, rules=rules):
-        return Decision(10, ruled_out_by="interval")
+        return 10, "interval"
     # an interval says more: it may reach below a target that would show
     if found.interval is None and _target_would_show(pairing, found, smallest_drop, rules=rules):
-        return Decision(10, ruled_out_by="smallest_drop")
+        return 10, "smallest_drop"
     if _too_small_to_matter(pairing, rules=rules):
-        return Decision(10, ruled_out_by="share")
-    return Decision(11)
+        return 10, "share"
+    return 11, None
 
 
 def _beyond_margin(pairing: Pairing, *, rules: GateRules) -> bool:
@@ -252,13 +238,13 @@ def _why_errored_or_without_value(pairing: Pairing) -> Fact | None:
         ),
     )
     for scores, every, errored, errored_anew, without_value in sides:
-        touched = scores.counts(pairing.touched) if every.errored else every
+        touched = scores.counts(pairing.touched) if every["errored"] else every
         for counts, why in ((every, errored), (touched, errored_anew)):
-            ran = counts.scored + counts.errored
-            if too_many_errored(counts.errored, ran=ran):
-                return Fact(why, (counts.errored, ran))
-        if every.without_value > MOST_WITHOUT_VALUE * every.scored + ROUNDING:
-            return Fact(without_value, (every.without_value, every.scored, pairing.metric))
+            ran = counts["scored"] + counts["errored"]
+            if too_many_errored(counts["errored"], ran=ran):
+                return Fact(why, (counts["errored"], ran))
+        if every["without_value"] > MOST_WITHOUT_VALUE * every["scored"] + ROUNDING:
+            return Fact(without_value, (every["without_value"], every["scored"], pairing.metric))
     return None
 
 

@@ -75,7 +75,6 @@ def oddities(run: Run) -> tuple[Fact, ...]:
 def _describe(scores: FunctionScores, *, alpha: float) -> FunctionDescription:
     found = mean_of_cases(scores, scores.scored_cases, alpha=alpha)
     later = expect_mean(scores.samples, confidence=1 - 2 * alpha) if scores.samples else None
-    lacking = never_recorded([scores.side], scores.metric)
     return FunctionDescription(
         function=scores.function,
         metric=scores.metric,
@@ -92,7 +91,7 @@ def _describe(scores: FunctionScores, *, alpha: float) -> FunctionDescription:
         prediction_by_repeats=later.by_repeats if later else None,
         prediction_level=1 - 2 * alpha if later and later.interval else None,
         drift_p=later.drift_p if later else None,
-        why=lacking.why if lacking else None,
+        why=never_recorded([scores.side], scores.metric),
     )
 
 

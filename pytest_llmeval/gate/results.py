@@ -10,7 +10,7 @@ from typing import Literal
 
 from pytest_llmeval.checks import AnyTest
 from pytest_llmeval.gate.changes import ChangeKind
-from pytest_llmeval.gate.scoring import Scale, Scored, TrialCounts
+from pytest_llmeval.gate.scoring import NO_TRIALS, Scale, Scored, TrialCounts
 from pytest_llmeval.records import Better
 
 Interval = tuple[float, float]
@@ -234,8 +234,8 @@ class FunctionComparison:
     partial: bool = False
     effect: Effect = field(default_factory=Effect)
     evidence: Evidence = field(default_factory=Evidence)
-    baseline_trials: TrialCounts = field(default_factory=TrialCounts)
-    trials: TrialCounts = field(default_factory=TrialCounts)
+    baseline_trials: TrialCounts = field(default_factory=lambda: NO_TRIALS)
+    trials: TrialCounts = field(default_factory=lambda: NO_TRIALS)
     only_here: tuple[str, ...] = ()
     only_here_mean: float | None = None
     only_here_interval: Interval | None = None

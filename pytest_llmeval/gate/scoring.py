@@ -7,7 +7,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, get_args
 
 from pytest_llmeval.gate.changes import chained, draws_of
 from pytest_llmeval.records import (
@@ -28,9 +29,14 @@ from pytest_llmeval.records import (
 
 CostOf = Callable[[Call], float | None]
 Scale = Literal["linear", "log"]
+# ``scored`` are all scored trials: ``missed`` and ``crashed`` are among them, and those
+# ``without_value``, which are scored and have no value for the metric
+Counted = Literal["scored", "missed", "crashed", "errored", "skipped", "without_value"]
+TrialCounts = Mapping[Counted, int]
 
 # what a trial recorded counts where it ended so; a crashed one is worth nothing
 RECORDING = (Outcome.PASSED, Outcome.MISSED)
+NO_TRIALS: TrialCounts = MappingProxyType(dict.fromkeys(get_args(Counted), 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,22 +111,6 @@ class Scored:
             tuple(itertools.compress(self.trials, kept)),
             tuple(itertools.compress(self.values, kept)),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialCounts:
-    """The denominators of one side, over the function's cases on that side.
-
-    ``scored`` counts every scored trial; ``missed`` and ``crashed`` are among them,
-    ``without_value`` too (scored, but no value for the metric).
-    """
-
-    scored: int = 0
-    missed: int = 0
-    crashed: int = 0
-    errored: int = 0
-    skipped: int = 0
-    without_value: int = 0
 
 
 class FunctionScores:
@@ -230,14 +220,14 @@ class FunctionScores:
         names = [name for name in self.side.cases if cases is None or name in cases]
         ended = Counter(trial.outcome for name in names for trial in self.side.trials[name])
         scored = sum(number for outcome, number in ended.items() if outcome.is_scored)
-        return TrialCounts(
-            scored=scored,
-            missed=ended[Outcome.MISSED],
-            crashed=ended[Outcome.CRASHED],
-            errored=ended[Outcome.ERRORED],
-            skipped=ended[Outcome.SKIPPED],
-            without_value=scored - sum(len(self.of_case[name]) for name in names),
-        )
+        return {
+            "scored": scored,
+            "missed": ended[Outcome.MISSED],
+            "crashed": ended[Outcome.CRASHED],
+            "errored": ended[Outcome.ERRORED],
+            "skipped": ended[Outcome.SKIPPED],
+            "without_value": scored - sum(len(self.of_case[name]) for name in names),
+        }
 
 
 def sides_of(run: Run) -> Mapping[str, Side]:

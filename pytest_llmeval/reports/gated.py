@@ -270,7 +270,7 @@ def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[st
             f"{len(function.mismatched)} cases bear the same position but other parameters: "
             "not compared; give ids= to parametrize"
         )
-    errored = function.trials.errored, function.baseline_trials.errored
+    errored = function.trials["errored"], function.baseline_trials["errored"]
     if any(errored):
         yield f"errored trials, not scored: {errored[0]} here, {errored[1]} in the baseline"
         yield from first_errored(judgement, function.function)

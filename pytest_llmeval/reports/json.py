@@ -104,8 +104,6 @@ def _function(function: FunctionComparison) -> dict[str, Any]:
         document |= asdict(value) if name in ("effect", "evidence") else {name: value}
     return document | {
         "why": worded(function.why),
-        "baseline_trials": asdict(function.baseline_trials),
-        "trials": asdict(function.trials),
         "compared": list(map(_case, function.compared)),
     }
 

@@ -195,7 +195,7 @@ def _described(judgement: Judgement) -> Iterator[Line]:
             headline = judgement.headlines.get(case.case, "")
             scores = f"{hits(case.scores, one.metric)} {ends_of(case.interval, one.metric)}"
             yield Line(f"worst  {short(case.case)}  {scores}  {headline}".rstrip())
-        if one.trials.errored:
+        if one.trials["errored"]:
             yield from map(Line, first_errored(judgement, one.function))
     yield Line(f"not gated: {judgement.not_gated or 'no --llm-baseline'}", YELLOW)
 

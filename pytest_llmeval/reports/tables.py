@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from pytest_llmeval.gate.results import (
@@ -12,6 +11,7 @@ from pytest_llmeval.gate.results import (
     Interval,
     Verdict,
 )
+from pytest_llmeval.gate.scoring import Counted
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import MEASURED_METRICS
 from pytest_llmeval.reports.formats import (
@@ -46,6 +46,7 @@ COLUMNS = (
 )
 COLUMNS_OF_ANCHOR = ("test function", "baseline", "here", "difference", "p", "verdict")
 _NAME_WIDTH = 12
+_ODD: tuple[Counted, ...] = ("crashed", "errored", "skipped")
 _STYLES: Mapping[Verdict, Mapping[str, bool]] = {
     Verdict.REGRESSED: RED,
     Verdict.NOT_COMPARABLE: RED,
@@ -135,15 +136,14 @@ def described_table(judgement: Judgement) -> Iterator[Line]:
 def _described_row(described: FunctionDescription) -> list[str]:
     counts, metric = described.trials, described.metric
     are_all = described.scored_cases == described.cases  # the mean is that of the scored ones
-    odd = Counter(crashed=counts.crashed, errored=counts.errored, skipped=counts.skipped)
     return [
         name_of(described.function, metric),
         str(described.cases) if are_all else f"{described.scored_cases} of {described.cases}",
-        str(counts.scored + counts.errored + counts.skipped),
+        str(counts["scored"] + counts["errored"] + counts["skipped"]),
         "" if described.mean is None else figure(described.mean, metric),
         ends_of(described.interval, metric),
         ends_of(described.prediction, metric),
-        ", ".join(f"{count} {outcome}" for outcome, count in odd.items() if count),
+        ", ".join(f"{counts[outcome]} {outcome}" for outcome in _ODD if counts[outcome]),
     ]
 
 

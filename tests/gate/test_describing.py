@@ -114,8 +114,8 @@ def test_cases_that_share_a_draw_are_one_unit() -> None:
 
 def test_trials_are_counted_and_errors_shrink_no_denominator_silently() -> None:
     found = described(a_case("a", "pmces"), a_case("b", "ee"))
-    assert (found.trials.scored, found.trials.missed, found.trials.crashed) == (3, 1, 1)
-    assert (found.trials.errored, found.trials.skipped) == (3, 1)
+    assert (found.trials["scored"], found.trials["missed"], found.trials["crashed"]) == (3, 1, 1)
+    assert (found.trials["errored"], found.trials["skipped"]) == (3, 1)
     assert (found.cases, found.scored_cases) == (2, 1)
     assert found.mean == pytest.approx(1 / 3)
 

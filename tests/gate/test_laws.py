@@ -181,7 +181,7 @@ def test_an_errored_trial_more_changes_no_score(
         before.evidence.p,
         before.effect.difference,
     )
-    assert after.trials.errored == before.trials.errored + 1
+    assert after.trials["errored"] == before.trials["errored"] + 1
 
 
 @quick

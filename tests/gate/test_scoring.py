@@ -212,7 +212,7 @@ def test_a_score_that_only_this_run_records_is_new_beside_the_passes() -> None:
         ("score", "new"),
         ("pass", "unchanged"),
     ]
-    assert found.functions[0].trials.scored == 2
+    assert found.functions[0].trials["scored"] == 2
 
 
 @pytest.mark.parametrize("outcomes", ["pp", "mm", "pm"])

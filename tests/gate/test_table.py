@@ -48,7 +48,7 @@ def test_row_1_function_that_the_baseline_does_not_have_is_new() -> None:
     _, new = compare(baseline, run, STRICT).functions
     assert outcome(new) == (1, "new", False)
     assert (new.effect.cases, new.effect.baseline_cases, new.effect.difference) == (0, 0, None)
-    assert (new.trials.scored, new.trials.missed) == (2, 1)
+    assert (new.trials["scored"], new.trials["missed"]) == (2, 1)
     assert new.only_here == ("test_suite.py::test_f[x]",)
 
 
@@ -84,7 +84,7 @@ def test_row_2_a_function_that_is_gone_is_not_comparable() -> None:
     _, gone = compare(a_run(SAME, OLD), a_run(SAME), GateRules()).functions
     assert outcome(gone) == (2, "not_comparable", True)
     assert gone.function == "test_suite.py::test_old"
-    assert (gone.effect.baseline_cases, gone.baseline_trials.scored) == (1, 2)
+    assert (gone.effect.baseline_cases, gone.baseline_trials["scored"]) == (1, 2)
     assert gone.only_in_baseline == ("test_suite.py::test_old[a]",)
 
 

@@ -379,7 +379,7 @@ def not_a_number(given: Any, expected: Figures, tolerance: Any) -> None:
     )
     judged = compared(*scored_runs(baseline, current))
     assert expected["refused"] == (judged.verdict is Verdict.NOT_COMPARABLE)
-    assert judged.trials.without_value + judged.baseline_trials.without_value > 0
+    assert judged.trials["without_value"] + judged.baseline_trials["without_value"] > 0
 
 
 @proves(*(f"replay_{flips}_of_100_changed_1_to_0" for flips in (1, 2, 3)))
