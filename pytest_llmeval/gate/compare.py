@@ -17,14 +17,7 @@ from pytest_llmeval.gate.conclusion import (
 from pytest_llmeval.gate.family import Family, Name, bears
 from pytest_llmeval.gate.gone import Missing, left_out
 from pytest_llmeval.gate.pairing import Pairing
-from pytest_llmeval.gate.results import (
-    Comparison,
-    Fact,
-    FunctionComparison,
-    Method,
-    Verdict,
-    Why,
-)
+from pytest_llmeval.gate.results import Comparison, Fact, FunctionComparison, Method, Verdict, Why
 from pytest_llmeval.gate.scoring import (
     CostOf,
     Side,

@@ -20,10 +20,6 @@ from pytest_llmeval.gate.decision_table import (
 from pytest_llmeval.gate.describe import intervals_of_sides, mean_of_cases
 from pytest_llmeval.gate.family import Family
 from pytest_llmeval.gate.pairing import Pairing
-from pytest_llmeval.gate.power import (
-    sensitivity,
-    too_few_draws,
-)
 from pytest_llmeval.gate.results import (
     Effect,
     Evidence,
@@ -35,7 +31,13 @@ from pytest_llmeval.gate.results import (
     off_scale,
 )
 from pytest_llmeval.gate.scoring import FunctionScores, Side
-from pytest_llmeval.gate.significance import shrunk, significance, tied_repeats
+from pytest_llmeval.gate.significance import (
+    sensitivity,
+    shrunk,
+    significance,
+    tied_repeats,
+    too_few_draws,
+)
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.detection import Sensitivity, fewest
 from pytest_llmeval.stats.sample import SignificanceResult

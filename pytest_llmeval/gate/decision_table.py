@@ -9,15 +9,8 @@ from pytest_llmeval.checks import MARGIN_TESTS
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Fact, RuledOutBy, Verdict, Why
 from pytest_llmeval.gate.scoring import FunctionScores, Side, records
-from pytest_llmeval.gate.significance import (
-    are_enough,
-    sample_of,
-)
-from pytest_llmeval.records import (
-    MEASURED_METRICS,
-    Outcome,
-    too_many_errored,
-)
+from pytest_llmeval.gate.significance import are_enough, sample_of
+from pytest_llmeval.records import MEASURED_METRICS, Outcome, too_many_errored
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.detection import chance_of_so_few
 from pytest_llmeval.stats.methods import TESTS

@@ -1,4 +1,4 @@
-"""Tests of a comparison: how far chance explains that the changed cases differ."""
+"""Tests of a comparison: how far chance explains its difference, and how small a drop shows."""
 
 from __future__ import annotations
 
@@ -13,22 +13,36 @@ from pytest_llmeval.checks import MARGIN_TESTS, FixedTest
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Interval, Method
 from pytest_llmeval.settings import GateRules
+from pytest_llmeval.stats.detection import PlannedTest, Sensitivity, dof_of_t, expected_rates
 from pytest_llmeval.stats.exact import (
     exact_within_case,
     least_p_of_splits,
+    least_within_case_p,
     sign_flip,
 )
 from pytest_llmeval.stats.methods import TESTS
+from pytest_llmeval.stats.repeats import error_of_totals
 from pytest_llmeval.stats.sample import CaseScores, Sample, SignificanceResult, Tails
 from pytest_llmeval.stats.t_tests import (
     FEWEST_UNITS_FOR_T,
     FEWEST_WORDINGS,
     crossed_test,
+    negligible,
     paired_test,
     unit_sums,
 )
 
+FloatArray = NDArray[np.float64]
+
 FEWEST_TOPICS = 2
+# their least p is that of as many like signs
+SIGNS_COUNT: tuple[Method, ...] = (
+    "same-shift",
+    "sign-flip",
+    "mcnemar",
+    "mcnemar-exact",
+    "mcnemar-mid-p",
+)
 
 
 def tied_repeats(pairing: Pairing) -> CaseScores | None:
@@ -146,7 +160,7 @@ def sample_of(pairing: Pairing) -> Sample:
     return Sample(cases=pairing.samples, units=pairing.units, sign=pairing.sign)
 
 
-def wording_table(pairing: Pairing) -> NDArray[np.float64] | None:
+def wording_table(pairing: Pairing) -> FloatArray | None:
     """Cross the topics of the changed cases with their wordings.
 
     Returns:
@@ -171,12 +185,87 @@ def wording_table(pairing: Pairing) -> NDArray[np.float64] | None:
     return np.array([[cells[topic, wording] for wording in wordings] for topic in topics])
 
 
-def _by_wordings(
-    table: NDArray[np.float64], pairing: Pairing, *, rules: GateRules
-) -> SignificanceResult:
+def _by_wordings(table: FloatArray, pairing: Pairing, *, rules: GateRules) -> SignificanceResult:
     """Test for cases and wordings in general: the table holds every changed case."""
     share = table.size / len(pairing.pairs)
     beyond = crossed_test(table + rules.margin / share, alpha=rules.alpha)
     found = crossed_test(table, alpha=rules.alpha)
     tails = Tails(worse=beyond.tails.worse, better=found.tails.better)
     return _of_suite(replace(found, tails=tails, statistic=beyond.statistic), share=share)
+
+
+def sensitivity(
+    pairing: Pairing, method: Method, found: SignificanceResult, *, alpha: float
+) -> Sensitivity:
+    """Gather what decides how small a drop a comparison could have caught.
+
+    Args:
+        pairing: with at least one changed case.
+        method: the test that was run.
+        found: its result.
+        alpha: one-sided level.
+    """
+    samples = pairing.samples
+    error, dof = _error(pairing, method, found)
+    return Sensitivity(
+        share=pairing.share,
+        whole_units=pairing.whole_units,
+        standard_error=error,
+        dof=dof,
+        plan=PlannedTest(
+            baseline=np.array([float(len(case.baseline)) for case in samples]),
+            current=np.array([float(len(case.current)) for case in samples]),
+            alpha=alpha,
+            dof=dof_of_t(pairing.whole_units),
+        ),
+        rates=_rates(pairing) if pairing.baseline.is_pass else None,
+        samples=[scores for case in samples for scores in (case.baseline, case.current)],
+    )
+
+
+def _error(
+    pairing: Pairing, method: Method, found: SignificanceResult
+) -> tuple[float | None, float | None]:
+    """Return the standard error of the suite effect and its degrees of freedom, if known."""
+    totals = pairing.whole_repeats if method == "whole-repeats" else None
+    if totals:
+        error = error_of_totals(totals)
+        if error > negligible([*totals.baseline, *totals.current]):
+            return error / len(pairing.pairs), len(totals.baseline) + len(totals.current) - 2
+    if found.interval is None:
+        return None, None
+    # the statistic of a test that was chosen has degrees of freedom of its own, or none
+    dof_of_error = found.dof if method == "crossed" else pairing.whole_units - 1
+    return found.standard_error, dof_of_error
+
+
+def _rates(pairing: Pairing) -> FloatArray:
+    """Return how often each changed case is expected to be good, from the baseline."""
+    used = slice(1) if pairing.identical_repeats else slice(None)
+    every = [one for scored in pairing.baseline.of_case.values() for one in scored.values[used]]
+    hits = [math.fsum(case.baseline) for case in pairing.samples]
+    overall = (math.fsum(every) + 0.5) / (len(every) + 1)
+    return expected_rates(hits, [len(case.baseline) for case in pairing.samples], overall=overall)
+
+
+def too_few_draws(
+    pairing: Pairing, method: Method, found: SignificanceResult, *, penalty: int, alpha: float
+) -> bool:
+    """Tell whether even the worst outcome could not be called a regression.
+
+    Args:
+        pairing: with at least one changed case.
+        method: the test that was run.
+        found: its result.
+        penalty: by what the p-value is multiplied for the other comparisons.
+        alpha: one-sided level.
+    """
+    if method == "sign-flip" and found.interval is None:
+        return True  # independent units are lacking
+    if method in SIGNS_COUNT:
+        return 0.5 ** len(set(pairing.units)) * penalty >= alpha
+    if method == "whole-repeats" and pairing.whole_repeats is not None:
+        return least_p_of_splits([pairing.whole_repeats]) * penalty >= alpha
+    if method == "exact-within-case":
+        return least_within_case_p(pairing.samples, sign=pairing.sign) * penalty >= alpha
+    return False
