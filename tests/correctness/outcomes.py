@@ -6,13 +6,13 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.forked import ForkedSession
 
 SUITE = Path(__file__).with_name("suite")
 
@@ -51,17 +51,14 @@ def run_suite(folder: Path, *arguments: str, overlaps: bool) -> Outcomes:
         overlaps: calls wait until another trial waits too.
     """
     shutil.copytree(SUITE, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    command = [sys.executable, "-m", "pytest", "--junitxml=junit.xml", *arguments]
-    environment = os.environ | {"SUITE_OVERLAPS": "1" if overlaps else ""}
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+    session = ForkedSession(
+        folder,
+        "--junitxml=junit.xml",
+        *arguments,
+        output=folder.with_suffix(".txt"),
+        environment=os.environ | {"SUITE_OVERLAPS": "1" if overlaps else ""},
     )
+    output, _ = session.communicate(timeout=120)
     recorded = json.loads((folder / "recorded.json").read_text())
     waits = (line.partition(" ") for line in _lines(folder / "waits.log"))
     met: dict[str, set[str]] = {"met": set(), "missed": set()}
@@ -69,8 +66,8 @@ def run_suite(folder: Path, *arguments: str, overlaps: bool) -> Outcomes:
         met[word].add(prompt)
     reports = _normal(recorded["reports"], folder)
     return Outcomes(
-        status=done.returncode,
-        output=done.stdout + done.stderr,
+        status=session.wait(),
+        output=output,
         reports={(report["nodeid"], report["when"]): report for report in reports},
         junit=_junit(folder),
         warnings=Counter(tuple(warning) for warning in recorded["warnings"]),

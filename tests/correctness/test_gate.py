@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.forked import ForkedSession
 from tests.project import MODEL, Project
 
 EVALS = """
@@ -68,14 +67,13 @@ _OF_ITS_OWN = {"id", "created", "seconds", "age", "path", "draw", "concurrency",
 
 def judged(folder: Path, *arguments: str) -> tuple[int, str]:
     """Run the branch against main; give the status and the report, its fields in their order."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly"]
     options = ["--llm-baseline=main", "--llm-report=out/report.json", *arguments]
-    done = subprocess.run(
-        [*command, *options], cwd=folder, capture_output=True, text=True, timeout=120, check=False
-    )
+    plugins = ["-p", "no:cacheprovider", "-p", "no:randomly"]
+    session = ForkedSession(folder, *plugins, *options, output=folder.with_suffix(".txt"))
+    status = session.wait(timeout=120)
     report = json.loads((folder / "out" / "report.json").read_text())
     report["ungated"] = [one for one in report["ungated"] if one["metric"] != "seconds"]
-    return done.returncode, json.dumps(without_what_differs(report, str(folder)), indent=1)
+    return status, json.dumps(without_what_differs(report, str(folder)), indent=1)
 
 
 def without_what_differs(value: Any, folder: str) -> Any:

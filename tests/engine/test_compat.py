@@ -8,6 +8,7 @@ from textwrap import dedent
 import pytest
 
 from tests.engine.isolation.patching import APP, INI, MODEL
+from tests.forked import run_forked
 
 PRELUDE = """
 import os
@@ -89,7 +90,7 @@ def run(
     pytester.makepyfile(slow=MODEL, app=APP, test_it=PRELUDE + suite)
     pytester.makeini(INI)
     pytester.makeconftest(dedent(CONFTEST).replace("HIDE", hide))
-    return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-v", *arguments)
+    return run_forked(pytester, "-p", "no:cacheprovider", "-v", *arguments)
 
 
 def outcomes(result: pytest.RunResult) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked import run_forked
 from tests.project import APP, Project, made_once
 
 USAGE_ERROR = pytest.ExitCode.USAGE_ERROR
@@ -102,7 +103,7 @@ def test_a_shallow_clone_names_fetch_depth(branch: Project) -> None:
     branch.git("clone", "-q", "--depth=1", f"file://{branch.path}", "clone")
     os.chdir(branch.path / "clone")
 
-    result = branch.pytester.runpytest_subprocess("--llm-baseline=main")
+    result = run_forked(branch.pytester, "--llm-baseline=main")
 
     assert result.ret == USAGE_ERROR
     assert "fetch-depth: 0" in str(result.stderr)

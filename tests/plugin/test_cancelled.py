@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_llmeval.runs.run_file import read_run
+from tests.forked import run_forked
 from tests.project import Project
 from tests.servers.openai_server import OpenAIServer, Scripted
 
@@ -34,7 +35,7 @@ INI = "[pytest]\npythonpath = .\n"
 
 def run(project: Project, *options: str) -> pytest.RunResult:
     """Run in a process of its own: connections that are given up are closed by the collector."""
-    return project.pytester.runpytest_subprocess("-p", "no:cacheprovider", *options, timeout=60)
+    return run_forked(project.pytester, "-p", "no:cacheprovider", *options)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.forked import run_forked
 from tests.leaks import files_with
 from tests.servers.anthropic_server import AnthropicServer
 from tests.servers.ollama_server import OllamaServer
@@ -104,9 +105,8 @@ def test_what_an_endpoint_says_cannot_steer_the_terminal_nor_the_ci_service(
         server.then(Scripted(status=400, body=evil), Scripted(status=401, body=evil))
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-        result = pytester.runpytest_subprocess(
-            "--llm-model=openai/gpt", "--llm-concurrency=1", "-p", "no:cacheprovider", timeout=60
-        )
+        options = ("--llm-model=openai/gpt", "--llm-concurrency=1")
+        result = run_forked(pytester, *options, "-p", "no:cacheprovider")
 
     text = "\n".join(result.outlines)
     assert r"\x1b]0;x\x07\n::error::y" in text
@@ -190,7 +190,7 @@ def test_a_key_with_which_an_sdk_cannot_even_be_imported_is_refused_before_it_is
         async def test_async_client(async_ollama_client): pass
         """
     )
-    result = pytester.runpytest_subprocess("-vvv", "-l", "-p", "no:cacheprovider", timeout=60)
+    result = run_forked(pytester, "-vvv", "-l", "-p", "no:cacheprovider")
 
     result.stdout.fnmatch_lines(["test_client *2 errored", "test_async_client *2 errored"])
     assert "SettingsError: OLLAMA_API_KEY holds a character" in str(result.stdout)

@@ -11,6 +11,7 @@ import pytest
 
 from pytest_llmeval.records import Outcome, Run
 from pytest_llmeval.runs.run_file import read_run
+from tests.forked import run_forked
 
 MODEL = """
 import asyncio
@@ -67,7 +68,7 @@ def test_a_function_that_hangs_errs_its_trial_and_no_other(
     pytester.makepyfile(model=MODEL, **files)
     pytester.makeini(f"[pytest]\nllm_model = function/model:{function}\npythonpath = .\n")
 
-    pytester.runpytest_subprocess("-p", "no:cacheprovider", "--llm-timeout=0.5", timeout=60)
+    run_forked(pytester, "-p", "no:cacheprovider", "--llm-timeout=0.5")
 
     run = recorded(pytester)
     assert len(run.cases) == len(EVALS)
@@ -129,7 +130,7 @@ def test_cases_that_ask_for_one_draw_at_once_pay_for_it_once(pytester: pytest.Py
         """,
     )
     pytester.makeini("[pytest]\nllm_model = function/model:answer\npythonpath = .\n")
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n", "2", timeout=60)
+    result = run_forked(pytester, "-p", "no:cacheprovider", "-n", "2")
     result.stdout.fnmatch_lines(["*2 calls made, 14 replayed*"])
     assert (pytester.path / "calls.log").read_text() == "xx"
 
@@ -162,7 +163,7 @@ def test_a_session_that_is_stopped_holds_no_other_up_for_longer_than_one_call_ma
         time.sleep(0.2)  # until all three trials have asked
         os.kill(other.pid, signal.SIGSTOP)
         monkeypatch.delenv("SLOW")
-        result = pytester.runpytest_subprocess(*options, timeout=60)
+        result = run_forked(pytester, *options)
     finally:
         with other:  # its pipes are closed at the end
             other.kill()

@@ -6,6 +6,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.forked import run_forked
+
 PRELUDE = """
 import itertools
 import pytest
@@ -370,7 +372,7 @@ def test_a_score_that_is_none_shows_no_frame_of_ours(pytester: pytest.Pytester) 
         """
     )
 
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result = run_forked(pytester, "-p", "no:cacheprovider")
 
     result.stdout.fnmatch_lines(["E *ScoreError: llm_score('high'): a score must be a finite*"])
     assert "ledger.py" not in str(result.stdout)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.forked import run_forked
+
 BOT = """
 import sys
 import time
@@ -39,7 +41,7 @@ MODES = pytest.mark.parametrize(
 def run(pytester: pytest.Pytester, suite: str, *arguments: str) -> pytest.RunResult:
     pytester.makepyfile(bot=BOT, test_it=PRELUDE + suite)
     pytester.makeini("[pytest]\nllm_model = function/bot:answer\npythonpath = .\n")
-    return pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments, timeout=60)
+    return run_forked(pytester, "-p", "no:cacheprovider", *arguments)
 
 
 @MODES
@@ -136,7 +138,7 @@ def test_a_trial_in_turn_meets_nothing_of_the_call_of_another(pytester: pytest.P
     )
     pytester.makeini("[pytest]\nllm_model = function/bot:answer\npythonpath = .\n")
 
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", timeout=60)
+    result = run_forked(pytester, "-p", "no:cacheprovider")
 
     result.assert_outcomes(failed=2, warnings=1)
     asks, _, in_turn = str(result.stdout).partition("_ test_in_turn _")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.forked import run_forked
+
 MODES = pytest.mark.parametrize(
     "mode", [(), ("--llm-concurrency=1",)], ids=["overlapping", "inline"]
 )
@@ -32,7 +34,7 @@ MANY = pytest.mark.parametrize("n", range(4))
 def run(pytester: pytest.Pytester, suite: str, *arguments: str) -> pytest.RunResult:
     pytester.makepyfile(bot=BOT, test_it=PRELUDE + suite)
     pytester.makeini("[pytest]\nllm_model = function/bot:answer\npythonpath = .\n")
-    return pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments, timeout=60)
+    return run_forked(pytester, "-p", "no:cacheprovider", *arguments)
 
 
 @MODES

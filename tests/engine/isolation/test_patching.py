@@ -7,6 +7,7 @@ from textwrap import dedent
 import pytest
 
 from tests.engine.isolation.patching import APP, INI, MODEL, SUITE
+from tests.forked import run_forked
 
 CASES = 66
 
@@ -214,7 +215,7 @@ def test_nothing_stays_patched_however_the_session_ends(
 ) -> None:
     project.makepyfile(test_it=PRELUDE + ENDS.replace("ACTION", action))
 
-    result = project.runpytest_subprocess("-p", "no:cacheprovider", *arguments)
+    result = run_forked(project, "-p", "no:cacheprovider", *arguments)
 
     assert result.ret == status
     result.stdout.no_fnmatch_line("*AttributeError*")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.forked import ForkedSession, run_forked
 
 MODEL = """
 import time
@@ -138,11 +138,8 @@ def bodies(tmp_path_factory: pytest.TempPathFactory) -> Path:
         suite = suite.replace("ask('q')", f"ask('q{number}')")
         suite = suite.replace('f"{n}"', f'f"{number} {{n}}"')
         (folder / f"test_{number}.py").write_text(suite)
-    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=120, check=False
-    )
-    (folder / "output.log").write_text(done.stdout + done.stderr)
+    output = folder / "output.log"
+    ForkedSession(folder, "-v", "-p", "no:cacheprovider", output=output).wait(timeout=120)
     return folder
 
 
@@ -179,7 +176,7 @@ def test_the_session_gets_its_state_back_if_that_of_a_trial_cannot_be_saved(
         """
     )
 
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result = run_forked(pytester, "-p", "no:cacheprovider")
 
     result.assert_outcomes(failed=1, passed=3)
     assert (pytester.path / "order.log").read_text().splitlines()[-1] == "down wide"
@@ -218,7 +215,7 @@ def test_calls_do_not_see_what_the_trial_before_them_changed(pytester: pytest.Py
     )
     pytester.makeini("[pytest]\nllm_model = function/bot:answer\npythonpath = .\n")
 
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--llm-concurrency=3")
+    result = run_forked(pytester, "-p", "no:cacheprovider", "--llm-concurrency=3")
 
     result.assert_outcomes(passed=1)
 
@@ -245,7 +242,7 @@ def test_what_a_call_prints_and_warns_of_is_shown_without_capture(
     )
     pytester.makeini("[pytest]\nllm_model = function/bot:answer\npythonpath = .\n")
 
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:capture")
+    result = run_forked(pytester, "-p", "no:cacheprovider", "-p", "no:capture")
 
     result.assert_outcomes(passed=1, warnings=2)
     assert result.stdout.str().count("the model prints") == 2

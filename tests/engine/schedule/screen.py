@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import pty
 import re
-import subprocess
-import sys
+import select
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.forked import ForkedSession
 
 _PIECE = re.compile(r"\x1b\[(\d*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)")
 
@@ -36,19 +37,21 @@ def run_on_terminal(
         "NO_COLOR": "1",
         "PYTHONIOENCODING": encoding,
     }
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
-        cwd=folder, env=environment, stdin=child, stdout=child, stderr=child,
-    )  # fmt: skip
-    os.close(child)
+    session = ForkedSession(
+        folder,
+        *("-p", "no:cacheprovider", *arguments),
+        output=Path(os.ttyname(child)),
+        environment=environment,
+    )
     received = bytearray()
     while True:
-        try:
+        has_ended = session.poll() is not None
+        if select.select([parent], [], [], 0 if has_ended else 0.02)[0]:
             received += os.read(parent, 65536)
-        except OSError:  # the other end is closed
+        elif has_ended:
             break
+    os.close(child)
     os.close(parent)
-    process.wait(timeout=60)
     raw = received.decode()
     return Seen(raw, screen(raw, columns=columns))
 

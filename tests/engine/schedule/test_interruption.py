@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ import pytest
 
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.run_file import read_run
+from tests.forked import ForkedSession, run_forked
 
 MODEL = """
 import time
@@ -60,23 +59,19 @@ def test_it(llm, narrow, kind):
     llm.ask(kind)
 """
 
-Session = Callable[..., subprocess.Popen[str]]
+Session = Callable[..., ForkedSession]
 
 
 def begin(
     folder: Path, *arguments: str, evals: str = EVALS, at_the_end: str = "", calls: int = 12
-) -> subprocess.Popen[str]:
+) -> ForkedSession:
     """Start a session, and return when its slow calls are on their way."""
     (folder / "slow.py").write_text(MODEL)
     (folder / "test_it.py").write_text(evals.replace("{at_the_end}", at_the_end))
     ini = "[pytest]\nllm_model = function/slow:answer\npythonpath = .\n"
     (folder / "pytest.ini").write_text(ini)
     options = ["-p", "no:cacheprovider", "--llm-concurrency=8", *arguments]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *options],
-        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        start_new_session=True,
-    )  # fmt: skip
+    process = ForkedSession(folder, *options, output=folder / "output.txt")
     log = folder / "calls.log"
     deadline = time.monotonic() + 60
     while len(lines(log)) < calls and process.poll() is None and time.monotonic() < deadline:
@@ -87,9 +82,9 @@ def begin(
 @pytest.fixture
 def start(pytester: pytest.Pytester) -> Iterator[Session]:
     """Start sessions, and end those that still run."""
-    started: list[subprocess.Popen[str]] = []
+    started: list[ForkedSession] = []
 
-    def run(*arguments: str, **more: Any) -> subprocess.Popen[str]:
+    def run(*arguments: str, **more: Any) -> ForkedSession:
         started.append(begin(pytester.path, *arguments, **more))
         return started[-1]
 
@@ -103,14 +98,14 @@ def lines(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def ended(process: subprocess.Popen[str]) -> tuple[float, str]:
+def ended(process: ForkedSession) -> tuple[float, str]:
     """Wait for the end; return how long that took, and the output."""
     begin = time.monotonic()
     output, _ = process.communicate(timeout=25)
     return time.monotonic() - begin, output
 
 
-def interrupt(process: subprocess.Popen[str], whom: str) -> None:
+def interrupt(process: ForkedSession, whom: str) -> None:
     """Send Ctrl-C to a session and its workers, as a terminal does, or to the session alone."""
     if whom == "group":
         os.killpg(process.pid, signal.SIGINT)
@@ -418,7 +413,7 @@ def test_x_ends_what_is_in_flight_before_wider_fixtures(
     )
     pytester.makeini("[pytest]\nllm_model = function/slow:answer\npythonpath = .\n")
 
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-x", timeout=25)
+    result = run_forked(pytester, "-p", "no:cacheprovider", "-x", timeout=25)
 
     assert result.ret == 1
     log = lines(pytester.path / "order.log")

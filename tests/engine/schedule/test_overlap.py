@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from pytest_llmeval.runs.run_file import read_run
+from tests.forked import ForkedSession, run_forked
 
 MODEL = """
 import threading
@@ -359,7 +358,7 @@ def test_wide_fixtures_go_last_however_the_session_ends(
     pytester.makepyfile(slow=MODEL, test_order=ORDER.replace("{action}", action))
     pytester.makeini(INI)
 
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments)
+    result = run_forked(pytester, "-p", "no:cacheprovider", *arguments)
 
     assert result.ret == status
     log = (pytester.path / "order.log").read_text().splitlines()
@@ -387,7 +386,7 @@ def test_a_lock_held_across_a_call_delays_but_does_not_hang(pytester: pytest.Pyt
     )
     pytester.makeini(INI)
 
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", timeout=60)
+    result = run_forked(pytester, "-p", "no:cacheprovider")
 
     result.assert_outcomes(passed=3)
 
@@ -533,10 +532,8 @@ def test_a_trial_that_failed_beside_others_is_run_again_alone(pytester: pytest.P
 
 def interrupted(pytester: pytest.Pytester, *arguments: str) -> tuple[int, float, str]:
     """Send Ctrl-C to a session with slow calls in flight; return status, seconds, output."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
-        cwd=pytester.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+    session = ("-p", "no:cacheprovider", *arguments)
+    process = ForkedSession(pytester.path, *session, output=pytester.path / "output.txt")
     calls, order = pytester.path / "calls.log", pytester.path / "order.log"
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
@@ -548,7 +545,7 @@ def interrupted(pytester: pytest.Pytester, *arguments: str) -> tuple[int, float,
     process.send_signal(signal.SIGINT)
     start = time.monotonic()
     output, _ = process.communicate(timeout=30)
-    return process.returncode, time.monotonic() - start, output
+    return process.wait(), time.monotonic() - start, output
 
 
 def test_ctrl_c_keeps_the_trials_that_had_ended_and_waits_for_no_call(

@@ -11,6 +11,7 @@ import pytest
 from pytest_llmeval.engine.schedule.progress import Estimate, ProgressDisplay, WorkersProgress
 from pytest_llmeval.records import Call, Outcome, Progress, Slot, Trial
 from tests.engine.schedule.screen import run_on_terminal, screen
+from tests.forked import run_forked
 
 MODEL = """
 import time
@@ -152,7 +153,7 @@ def test_a_log_gets_plain_lines(suite: pytest.Pytester) -> None:
         """
     )
 
-    result = suite.runpytest_subprocess("-p", "no:cacheprovider", "--llm-concurrency=8")
+    result = run_forked(suite, "-p", "no:cacheprovider", "--llm-concurrency=8")
 
     lines = [line for line in result.outlines if "/48 trials" in line]
     assert len(lines) > 2
@@ -165,7 +166,7 @@ def test_a_log_gets_plain_lines(suite: pytest.Pytester) -> None:
 def test_a_short_session_gets_none_in_a_log(
     suite: pytest.Pytester, arguments: tuple[str, ...]
 ) -> None:
-    result = suite.runpytest_subprocess("-p", "no:cacheprovider", *arguments)
+    result = run_forked(suite, "-p", "no:cacheprovider", *arguments)
 
     result.stdout.no_fnmatch_line("*/48 trials*")
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
+from tests.forked import ForkedSession, run_forked
 from tests.servers.openai_server import OpenAIServer
 
 ALONE = ("-p", "no:cacheprovider", "-p", "no:asyncio")  # without pytest-asyncio
@@ -373,7 +372,7 @@ def test_the_session_says_nothing_about_loops_at_its_end(pytester: pytest.Pytest
         """
     )
 
-    result = pytester.runpytest_subprocess(*ALONE, "-W", "error", timeout=60)
+    result = run_forked(pytester, *ALONE, "-W", "error")
 
     result.assert_outcomes(passed=2)
     assert str(result.stderr) == ""
@@ -407,8 +406,8 @@ def test_the_awaitable_client_of_the_vendor(
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
         for _ in range(2):
-            result = pytester.runpytest_subprocess(
-                *ALONE, "-W", "error", "--llm-model=openai/gpt-4o-mini", timeout=60
+            result = run_forked(
+                pytester, *ALONE, "-W", "error", "--llm-model=openai/gpt-4o-mini", timeout=60
             )
             result.assert_outcomes(passed=3)
             assert str(result.stderr) == ""
@@ -432,7 +431,7 @@ def test_a_body_that_blocks_delays_but_does_not_hang(pytester: pytest.Pytester) 
         """
     )
 
-    pytester.runpytest_subprocess(*ALONE, timeout=60).assert_outcomes(passed=3)
+    run_forked(pytester, *ALONE).assert_outcomes(passed=3)
 
 
 INTERRUPTED = """
@@ -479,10 +478,8 @@ def test_ctrl_c_cancels_bodies_and_tears_down_fixtures(
     pytester: pytest.Pytester, arguments: tuple[str, ...]
 ) -> None:
     pytester.makepyfile(INTERRUPTED.replace("{action}", "pass"))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *ALONE, *arguments],
-        cwd=pytester.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+    output_file = pytester.path / "output.txt"
+    process = ForkedSession(pytester.path, *ALONE, *arguments, output=output_file)
     deadline = time.monotonic() + 30
     waiting = 1 if arguments else 20
     while time.monotonic() < deadline:
@@ -517,7 +514,7 @@ def test_wide_fixtures_go_last_however_the_session_ends(
 ) -> None:
     pytester.makepyfile(INTERRUPTED.replace("{action}", action))
 
-    result = pytester.runpytest_subprocess(*ALONE, *arguments, timeout=60)
+    result = run_forked(pytester, *ALONE, *arguments)
 
     assert result.ret == status
     log = log_of(pytester)
@@ -537,7 +534,7 @@ def test_sync_evals_import_no_asyncio(pytester: pytest.Pytester) -> None:
         """
     )
 
-    result = pytester.runpytest_subprocess(*ALONE, timeout=60)
+    result = pytester.runpytest_subprocess(*ALONE)
 
     result.assert_outcomes(passed=1)
 
@@ -617,7 +614,7 @@ def test_an_exit_in_a_task_ends_its_own_trial_alone(
         """
     )
 
-    result = pytester.runpytest_subprocess(*ALONE, *arguments, "-v", "-W", "error", timeout=60)
+    result = run_forked(pytester, *ALONE, *arguments, "-v", "-W", "error")
 
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["*::test_leaves FAILED*", "E *SystemExit: 3"])
@@ -633,7 +630,7 @@ def test_a_task_can_end_the_session(
     action = "async def end(): {how}\n        await asyncio.gather(end())".replace("{how}", how)
     pytester.makepyfile(INTERRUPTED.replace("{action}", action))
 
-    result = pytester.runpytest_subprocess(*ALONE, *arguments, timeout=60)
+    result = run_forked(pytester, *ALONE, *arguments)
 
     assert result.ret == pytest.ExitCode.INTERRUPTED
     log = log_of(pytester)
@@ -670,7 +667,7 @@ def test_an_exit_in_a_task_that_nobody_awaits_ends_the_trial(
         """
     )
 
-    result = pytester.runpytest_subprocess(*ALONE, *arguments, "-v", timeout=60)
+    result = run_forked(pytester, *ALONE, *arguments, "-v")
 
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["E *SystemExit: 3"])
@@ -731,7 +728,7 @@ def test_a_trial_sees_the_tasks_of_its_own_alone(
         """
     )
 
-    result = pytester.runpytest_subprocess(*ALONE, *arguments, "-W", "error", timeout=60)
+    result = run_forked(pytester, *ALONE, *arguments, "-W", "error")
 
     result.assert_outcomes(passed=8)
 
@@ -764,7 +761,7 @@ def test_a_mix_up_of_blocking_and_awaited_replies_says_what_to_type(
     pytester.makepyfile(bot=BOT, test_it=text)
     pytester.makeini(INI + "filterwarnings = error\n")
 
-    result = pytester.runpytest_subprocess(*ALONE)
+    result = run_forked(pytester, *ALONE)
 
     assert result.ret == 1
     result.stdout.fnmatch_lines([f"E * *{told}*"])
@@ -783,7 +780,7 @@ def test_a_pending_reply_is_a_coroutine_like_any_other(
     pytester.makepyfile(bot=BOT, test_it=MIX_UPS.format(fixture="async_llm", body=body))
     pytester.makeini(INI + "filterwarnings = error\n")
 
-    pytester.runpytest_subprocess(*ALONE).assert_outcomes(passed=1)
+    run_forked(pytester, *ALONE).assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(
@@ -797,7 +794,7 @@ def test_llm_in_an_async_body_is_said_to_hold_up_the_others(
     pytester.makepyfile(bot=BOT, test_it=MIX_UPS.format(fixture="llm", body=body))
     pytester.makeini(INI)
 
-    result = pytester.runpytest_subprocess(*ALONE)
+    result = run_forked(pytester, *ALONE)
 
     result.assert_outcomes(passed=1)
     told = "1 case ran serially: llm in async def, where await async_llm.ask(...) would overlap (1)"

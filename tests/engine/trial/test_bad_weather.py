@@ -14,6 +14,7 @@ import pytest
 
 from pytest_llmeval.records import Outcome
 from pytest_llmeval.runs.run_file import read_run
+from tests.forked import ForkedSession, run_forked
 from tests.project import Project
 
 MODEL = """
@@ -72,7 +73,7 @@ def evals(pytester: pytest.Pytester, body: str) -> None:
 def test_every_trial_passes_in_spite_of(pytester: pytest.Pytester, body: str) -> None:
     evals(pytester, body)
 
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-v", timeout=60)
+    result = run_forked(pytester, "-p", "no:cacheprovider", "-v")
 
     result.assert_outcomes(passed=4)
     assert str(result.stdout).count("4/4 passed") == 3
@@ -81,10 +82,8 @@ def test_every_trial_passes_in_spite_of(pytester: pytest.Pytester, body: str) ->
 def test_what_hangs_with_a_lock_can_be_ended_by_ctrl_c(pytester: pytest.Pytester) -> None:
     # Never released: the second trial waits for ever.
     evals(pytester, "LOCK.acquire(); open('acquired', 'w').close()")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"],
-        cwd=pytester.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+    output_file = pytester.path / "output.txt"
+    process = ForkedSession(pytester.path, "-p", "no:cacheprovider", output=output_file)
     acquired = pytester.path / "acquired"
     deadline = time.monotonic() + 30
     while not acquired.exists() and time.monotonic() < deadline:
@@ -108,7 +107,7 @@ def test_options_that_cannot_share_the_screen_run_inline(
 ) -> None:
     evals(pytester, "pass")
 
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments, timeout=60)
+    result = run_forked(pytester, "-p", "no:cacheprovider", *arguments)
 
     result.assert_outcomes(passed=4)
     result.stdout.fnmatch_lines([f"3 cases ran serially: {reason} (3)"])
