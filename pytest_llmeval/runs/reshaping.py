@@ -14,6 +14,8 @@ from pytest_llmeval.runs.lookup.refs import Baseline
 _SELECTION = re.compile(r"(?P<function>[^\[]+)(?:\[(?P<part>.+)\])?", re.DOTALL)
 _LISTED = 5
 
+Renames = Sequence[tuple[str, str]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
@@ -208,9 +210,6 @@ def _renamed(run: Run, rests: Mapping[str, str], *, function: str, name: str) ->
 def _listed(names: list[str]) -> str:
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return ", ".join(names[:_LISTED]) + more
-
-
-Renames = Sequence[tuple[str, str]]
 
 
 def under_new_names(found: Baseline, renames: Renames) -> Baseline:

@@ -72,9 +72,9 @@ def test_rows_that_we_did_not_write_are_counted_apart(
 def test_more_rows_than_a_page_are_all_read(
     make_replies: Make, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pytest_llmeval.cache import queries as paging
+    from pytest_llmeval.cache import queries
 
-    monkeypatch.setattr(paging, "SIZE", 2)
+    monkeypatch.setattr(queries, "SIZE", 2)
     for trial in range(5):
         make_replies().pay(KEY, Slot(trial, 0), says("Lima"))
     assert len(count_contents(store).places) == 5

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_llmeval.cache import disk as commits_module
+from pytest_llmeval.cache import disk as disk_module
 from pytest_llmeval.cache.disk import GroupCommit, Outcome
 from pytest_llmeval.cache.queries import NewRow
 
@@ -154,7 +154,7 @@ def test_who_is_interrupted_while_waiting_holds_nobody_up(
     until(lambda: len(commits._open.waiting) == len(ahead))
     with monkeypatch.context() as patch:
         lock = partial(InterruptedLock, is_woken=is_woken)
-        patch.setattr(commits_module, "threading", SimpleNamespace(Lock=lock))
+        patch.setattr(disk_module, "threading", SimpleNamespace(Lock=lock))
         interrupted = pool.submit(commits.add, "interrupted", b"")
         until(lambda: len(commits._open.waiting) > len(ahead) if is_woken else interrupted.done())
     second = pool.submit(commits.add, "second", b"")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache import locks as single_flight
+from pytest_llmeval.cache import locks
 from pytest_llmeval.cache.locks import FILE, ProcessLocks
 
 
@@ -17,7 +17,7 @@ def test_where_the_system_has_no_such_locks_nothing_is_claimed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "fcntl", None)
-    spec = importlib.util.spec_from_file_location("claims_elsewhere", single_flight.__file__)
+    spec = importlib.util.spec_from_file_location("claims_elsewhere", locks.__file__)
     assert spec is not None
     assert spec.loader is not None
     elsewhere: Any = importlib.util.module_from_spec(spec)
@@ -35,14 +35,14 @@ def make_locks(directory: Path) -> ProcessLocks:
 def test_what_another_process_claims_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lockf, refusals = single_flight.fcntl.lockf, [BlockingIOError(), PermissionError()]
+    lockf, refusals = locks.fcntl.lockf, [BlockingIOError(), PermissionError()]
 
     def refuse_twice(*arguments: Any) -> None:
         if refusals:
             raise refusals.pop()
         lockf(*arguments)
 
-    monkeypatch.setattr(single_flight.fcntl, "lockf", refuse_twice)
+    monkeypatch.setattr(locks.fcntl, "lockf", refuse_twice)
     own = make_locks(tmp_path)
 
     with own.locked("draw"):
@@ -58,9 +58,9 @@ def test_who_has_waited_too_long_for_somebody_unknown_goes_on_without(
         raise BlockingIOError
 
     warned: list[str] = []
-    monkeypatch.setattr(single_flight.fcntl, "lockf", refuse)
+    monkeypatch.setattr(locks.fcntl, "lockf", refuse)
     if unknown == "to us":
-        monkeypatch.setattr(single_flight.sys, "platform", "elsewhere")
+        monkeypatch.setattr(locks.sys, "platform", "elsewhere")
     own = ProcessLocks(tmp_path, patience=0.01, warn=warned.append)
 
     with own.locked("draw"):

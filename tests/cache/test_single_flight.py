@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmeval.cache import locks as single_flight
+from pytest_llmeval.cache import locks
 from pytest_llmeval.cache.locks import ProcessLocks
 from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.cache.reply import StoredReply
@@ -259,7 +259,7 @@ def test_of_processes_that_ask_at_once_one_pays(
     assert paid == sorted(f"paid {trial}" for trial in range(20))
     got = [[line for line in output if line.startswith("got")] for output in lines]
     assert all(each == got[0] for each in got)
-    assert not (home / single_flight.FILE).exists()
+    assert not (home / locks.FILE).exists()
 
 
 def test_refreshing_sessions_do_not_wait_for_each_other(start: Start, home: Path) -> None:
@@ -285,7 +285,7 @@ def test_who_waits_for_a_process_that_is_killed_pays(start: Start, home: Path) -
     victim.kill()
     output, _ = heir.communicate(timeout=PATIENCE)
     assert output.startswith("paid 0\n")
-    assert not (home / single_flight.FILE).exists()
+    assert not (home / locks.FILE).exists()
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="there is no such signal")
@@ -315,11 +315,11 @@ def test_who_waits_for_a_process_that_is_stopped_pays_after_a_while_and_names_it
 def test_a_claim_outlives_the_removal_of_the_file(home: Path, start: Start) -> None:
     holder = ProcessLocks(home, patience=PATIENCE, warn=sys.exit)
     with holder.locked("first"):
-        (home / single_flight.FILE).unlink()
+        (home / locks.FILE).unlink()
         with holder.locked("second"):
-            assert (home / single_flight.FILE).exists()
+            assert (home / locks.FILE).exists()
     holder.close()
-    assert not (home / single_flight.FILE).exists()
+    assert not (home / locks.FILE).exists()
 
 
 def test_a_file_in_which_another_process_has_a_claim_is_left(home: Path, start: Start) -> None:
@@ -331,25 +331,25 @@ def test_a_file_in_which_another_process_has_a_claim_is_left(home: Path, start: 
     with mine.locked("mine"):
         pass
     mine.close()
-    assert (home / single_flight.FILE).exists()
+    assert (home / locks.FILE).exists()
 
 
 def cannot_be_opened(patch: pytest.MonkeyPatch) -> None:
     def refuse(*_arguments: object) -> int:
         raise PermissionError(13, "read-only")
 
-    patch.setattr(single_flight.os, "open", refuse)
+    patch.setattr(locks.os, "open", refuse)
 
 
 def has_no_locks(patch: pytest.MonkeyPatch) -> None:
     def refuse(*_arguments: object) -> None:
         raise OSError(95, "not supported")
 
-    patch.setattr(single_flight.fcntl, "lockf", refuse)
+    patch.setattr(locks.fcntl, "lockf", refuse)
 
 
 def has_no_module(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(single_flight, "fcntl", None)
+    patch.setattr(locks, "fcntl", None)
 
 
 @pytest.mark.parametrize("trouble", [cannot_be_opened, has_no_locks, has_no_module])
@@ -371,7 +371,7 @@ def test_a_link_is_not_followed(
     home: Path, make_replies: Make, tmp_path: Path, warned: list[str]
 ) -> None:
     home.mkdir()
-    (home / single_flight.FILE).symlink_to(tmp_path / "victim")
+    (home / locks.FILE).symlink_to(tmp_path / "victim")
     assert answered(make_replies(), KEY, SLOT, says("Lima")).body == b"Lima"
     assert not (tmp_path / "victim").exists()
     assert warned == []

@@ -127,9 +127,9 @@ def test_a_file_that_is_there_is_not_overwritten(store: Store, path: Path) -> No
 def test_a_file_that_cannot_be_finished_is_removed(
     store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pytest_llmeval.cache import transfer as carrying
+    from pytest_llmeval.cache import transfer
 
-    monkeypatch.setattr(carrying, "HEAD", {"kind": object()})
+    monkeypatch.setattr(transfer, "HEAD", {"kind": object()})
     with pytest.raises(TypeError):
         export(store, path)
     assert not path.exists()
