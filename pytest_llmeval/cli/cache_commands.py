@@ -19,8 +19,7 @@ from pytest_llmeval.cache.explain import explain_calls
 from pytest_llmeval.cache.reply import TIME
 from pytest_llmeval.cache.store import Store
 from pytest_llmeval.cache.transfer import export, merge, read_export
-from pytest_llmeval.cli.common import echo, refs_in
-from pytest_llmeval.cli.home import directory_option, home_of
+from pytest_llmeval.cli.arguments import Home, echo, home_option
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.records import Run, Trial
 from pytest_llmeval.reports import cached
@@ -29,7 +28,6 @@ from pytest_llmeval.runs.lookup.for_commands import (
     draws_of_every_run,
     run_named,
 )
-from pytest_llmeval.runs.store import RunStore
 
 AGE = re.compile(r"([1-9][0-9]{0,4})d", re.ASCII)
 
@@ -46,23 +44,22 @@ file_argument = click.argument(
 
 
 @cache.command()
-@directory_option
-def stats(directory: Path | None) -> None:
+@home_option
+def stats(home: Home) -> None:
     """Count requests, draws, generations and bytes, by model and host."""
-    home = _home(directory)
     with _opened(home) as store:
-        echo(cached.contents(count_contents(store), home / "cache"))
+        echo(cached.contents(count_contents(store), home.path / "cache"))
 
 
 @cache.command()
 @click.argument("nodeid")
 @click.option("--run", "reference", default="last", metavar="RUN", show_default=True,
               help="A run file, a run id, or last.")  # fmt: skip
-@directory_option
-def why(nodeid: str, reference: str, directory: Path | None) -> None:
+@home_option
+def why(nodeid: str, reference: str, home: Home) -> None:
     """Say which calls of a recorded case were replayed, and why others were asked anew."""
-    home = _home(directory)
-    run = run_named(reference, refs_in(home))
+    _check(home)
+    run = run_named(reference, home.refs)
     calls = [call for trial in _trials_of(run, nodeid) for call in trial.calls]
     click.echo(f"run {run.id}  {nodeid}")
     if not calls:
@@ -78,15 +75,15 @@ def why(nodeid: str, reference: str, directory: Path | None) -> None:
     help="Keep the draws of these baselines alone; else those of every recorded run. Repeatable.",
 )  # fmt: skip
 @yes_option
-@directory_option
-def prune(age: str, references: tuple[str, ...], directory: Path | None, *, yes: bool) -> None:
+@home_option
+def prune(age: str, references: tuple[str, ...], home: Home, *, yes: bool) -> None:
     """Delete replies that are old and that no run which is kept needs."""
     before = (datetime.now(UTC) - _days(age)).strftime(TIME)
-    home = _home(directory)
+    _check(home)
     if references:
-        kept = draws_of_baselines(references, refs_in(home))
+        kept = draws_of_baselines(references, home.refs)
     else:
-        kept = draws_of_every_run(RunStore(home))
+        kept = draws_of_every_run(home.store)
     plan = partial(plan_pruning, before=before, kept=kept)
     with _opened(home) as store:
         planned = plan(store.rows())
@@ -100,58 +97,58 @@ def prune(age: str, references: tuple[str, ...], directory: Path | None, *, yes:
 
 @cache.command("export")
 @file_argument
-@directory_option
-def export_file(path: Path, directory: Path | None) -> None:
+@home_option
+def export_file(path: Path, home: Home) -> None:
     """Write all replies to a new FILE.jsonl or FILE.jsonl.gz; it holds what was asked and said."""
-    with _opened(_home(directory)) as store:
+    with _opened(home) as store:
         click.echo(cached.exported(export(store, path), path))
 
 
 @cache.command("import")
 @file_argument
-@directory_option
-def import_file(path: Path, directory: Path | None) -> None:
+@home_option
+def import_file(path: Path, home: Home) -> None:
     """Take in the replies of a FILE that export wrote; none that is here is changed."""
     foreign = read_export(path)
-    with _opened(_home(directory, must_exist=False)) as store:
+    with _opened(home, must_exist=False) as store:
         done = store.rewrite(partial(merge, foreign=foreign))
     click.echo(cached.merged(done, path))
 
 
 @cache.command()
 @yes_option
-@directory_option
-def clear(directory: Path | None, *, yes: bool) -> None:
+@home_option
+def clear(home: Home, *, yes: bool) -> None:
     """Delete all replies; runs are kept, but can no longer be replayed."""
-    folder = _home(directory) / "cache"
+    _check(home)
+    folder = home.path / "cache"
     refuse_link(folder)
     size = cached.size((folder / DBNAME).stat().st_size)
     if not yes:
         click.confirm(f"Delete every reply in {folder} ({size}) for good?", abort=True)
     try:
-        with _opened(folder.parent) as store:
+        with _opened(home) as store:
             store.clear()
     except CacheError:  # on a full disk, say, where no session can store anything either
         shutil.rmtree(folder)
     click.echo(f"every reply in {folder} was deleted")
 
 
-def _home(given: Path | None, *, must_exist: bool = True) -> Path:
-    """Find the directory that sessions know as --llm-dir."""
-    home = home_of(given)
-    if given is None and not home.is_dir():
+def _check(home: Home, *, must_exist: bool = True) -> None:
+    """Refuse a folder without replies."""
+    path = home.path
+    if home.named is None and not path.is_dir():
         raise click.UsageError(
-            f"no {home.name} in {home.parent}. Name it with --dir, or run pytest"
+            f"no {path.name} in {path.parent}. Name it with --dir, or run pytest"
         )
-    if must_exist and not (home / "cache" / DBNAME).is_file():
-        raise click.UsageError(
-            f"no replies are kept in {given or home}. Name another one with --dir"
-        )
-    return home
+    if must_exist and not (path / "cache" / DBNAME).is_file():
+        shown = home.named or path
+        raise click.UsageError(f"no replies are kept in {shown}. Name another one with --dir")
 
 
-def _opened(home: Path) -> closing[Store]:
-    return closing(Store(home, warn=lambda text: click.echo(f"warning: {text}", err=True)))
+def _opened(home: Home, *, must_exist: bool = True) -> closing[Store]:
+    _check(home, must_exist=must_exist)
+    return closing(Store(home.path, warn=lambda text: click.echo(f"warning: {text}", err=True)))
 
 
 def _trials_of(run: Run, nodeid: str) -> list[Trial]:

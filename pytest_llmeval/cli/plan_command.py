@@ -5,25 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pytest_llmeval import checks
-from pytest_llmeval.cli.common import chosen, echo, find_pair, find_run, function_option, ranged
-from pytest_llmeval.cli.home import directory_option, home_of
+from pytest_llmeval.cli.arguments import Home, chosen, echo, function_option, home_option, ranged
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.gate.scoring import FunctionScores, scores_of
 from pytest_llmeval.judgement import pricing
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.planning import PlannedFunction, named
-from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.settings import GateRules
 
 if TYPE_CHECKING:
     from pytest_llmeval.stats.sample import CaseScores
-    from pytest_llmeval.stats.suite_size import Components
+    from pytest_llmeval.stats.suite_size import Components, Plan
 
 # by function and metric
 ChangedCases = Mapping[tuple[str, str], "tuple[CaseScores, ...]"]
@@ -44,6 +41,19 @@ class _Wanted:
     repeats: int | None
     baseline_repeats: int | None
 
+    def plan(self, components: Components, *, drop: float, cases: int, repeats: int) -> Plan:
+        """Plan the suite that was typed, with so many cases and repeats where none were."""
+        from pytest_llmeval.stats.suite_size import Design, plan
+
+        design = Design(
+            cases=self.cases or cases,
+            baseline=self.baseline_repeats or repeats,
+            current=self.repeats or repeats,
+            components=components,
+            alpha=self.alpha,
+        )
+        return plan(design, drop=drop, power=self.power)
+
 
 @click.command("plan")
 @click.argument("reference", metavar="[RUN]", required=False)
@@ -62,10 +72,10 @@ class _Wanted:
     help="A run that changed: its changes act as unlike on cases as those to be found.",
 )  # fmt: skip
 @function_option
-@directory_option
+@home_option
 def plan_command(
     reference: str | None,
-    directory: Path | None,
+    home: Home,
     *,
     rates: str | None,
     like: str | None,
@@ -85,7 +95,7 @@ def plan_command(
             raise click.UsageError("--rates stands for a run: leave RUN, --like and --function out")
         echo(_assumed(_rates(rates), wanted))
         return
-    run, changed = _runs(reference, like=like, home=home_of(directory))
+    run, changed = _runs(reference, like=like, home=home)
     functions = chosen(scores_of(run, cost_of=pricing({})), name, run=run.id)
     if len(functions) == 1 and functions[0].is_pass and functions[0].samples:
         _check_drop(wanted.drop, _mean(functions[0].gains))
@@ -101,57 +111,42 @@ def plan_command(
         click.echo(f"each of {len(functions)} functions by itself: Holm over them asks for more")
 
 
-def _runs(reference: str | None, *, like: str | None, home: Path) -> tuple[Run, Run | None]:
+def _runs(reference: str | None, *, like: str | None, home: Home) -> tuple[Run, Run | None]:
     """Find the run to plan with, and the one that shows the effect of a change."""
-    store = RunStore(home)
-    if reference is None and not store.files():
+    if reference is None and not home.store.files():
         raise click.UsageError(
-            f"last: no run in {store.folder}. Record one: pytest. Or plan before there is one, "
-            "from assumed pass rates: llmeval plan --rates 0.5,0.9"
+            f"last: no run in {home.store.folder}. Record one: pytest. Or plan before there is "
+            "one, from assumed pass rates: llmeval plan --rates 0.5,0.9"
         )
     if like is None:
-        return find_run(reference or "last", home=home).run, None
-    old, new = find_pair(reference or "last", like, home=home)
+        return home.find_run(reference or "last").run, None
+    old, new = home.find_pair(reference or "last", like)
     echo(f"note: {note}" for note in (*old.notes, *new.notes))
     return old.run, new.run
 
 
 def _assumed(rates: list[float], wanted: _Wanted) -> list[str]:
-    from pytest_llmeval.stats.suite_size import Design, assumed_components, fallen, plan
+    from pytest_llmeval.stats.suite_size import assumed_components, fallen
 
     mean = sum(rates) / len(rates)
     _check_drop(wanted.drop, mean)
+    components = assumed_components(rates, fallen(rates, wanted.drop))
     repeats = wanted.repeats or REPEATS
-    design = Design(
-        cases=wanted.cases or CASES,
-        baseline=wanted.baseline_repeats or repeats,
-        current=repeats,
-        components=assumed_components(rates, fallen(rates, wanted.drop)),
-        alpha=wanted.alpha,
-    )
-    made = plan(design, drop=wanted.drop, power=wanted.power)
+    made = wanted.plan(components, drop=wanted.drop, cases=CASES, repeats=repeats)
     function = PlannedFunction(plan=made, name="assumed rates", mean=mean, calls=0.0, sign=-1)
     return function.lines()
 
 
 def _recorded(function: FunctionScores, wanted: _Wanted, acted: ChangedCases | None) -> list[str]:
-    from pytest_llmeval.stats.suite_size import Design, plan
-
-    name, log = named(function), function.compares_ratios
+    name, log, cases = named(function), function.compares_ratios, len(function.samples)
     drop = math.log1p(wanted.drop) if log else wanted.drop
     found = _components(function, drop, acted)
     if isinstance(found, str):
         return [f"{name}: {found}"]
-    design = Design(
-        cases=wanted.cases or len(function.samples),
-        baseline=wanted.baseline_repeats or function.repeats,
-        current=wanted.repeats or function.repeats,
-        # of a single run: one factor for all cases
-        components=replace(found, between=0.0) if log and acted is None else found,
-        alpha=wanted.alpha,
-    )
+    if log and acted is None:  # of a single run: one factor for all cases
+        found = replace(found, between=0.0)
     lines = PlannedFunction(
-        plan=plan(design, drop=drop, power=wanted.power),
+        plan=wanted.plan(found, drop=drop, cases=cases, repeats=function.repeats),
         name=name,
         mean=math.exp(-_mean(function.gains)) if log else _mean(function.samples),
         calls=function.calls,
@@ -159,9 +154,9 @@ def _recorded(function: FunctionScores, wanted: _Wanted, acted: ChangedCases | N
         log=log,
         alike=acted is None,
     ).lines()
-    if function.independent < len(function.samples):
+    if function.independent < cases:
         lines += [
-            f"  (its {len(function.samples)} cases are {function.independent} independent ones, "
+            f"  (its {cases} cases are {function.independent} independent ones, "
             "which find less than this)"
         ]
     return lines

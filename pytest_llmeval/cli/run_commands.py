@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import click
 from click.core import ParameterSource
 
 from pytest_llmeval import checks
 from pytest_llmeval.checks import AnyTest, FixedTest
-from pytest_llmeval.cli.common import chosen, echo, find_pair, find_run, function_option, ranged
-from pytest_llmeval.cli.home import directory_option, home_of
+from pytest_llmeval.cli.arguments import Home, chosen, echo, function_option, home_option, ranged
 from pytest_llmeval.gate.scoring import scores_of
 from pytest_llmeval.judgement import Judgement, judged, pricing
 from pytest_llmeval.records import Better
 from pytest_llmeval.reports.json import render
 from pytest_llmeval.reports.planning import Checked, selfcheck_lines
 from pytest_llmeval.reports.section import compared_lines, listed_runs, shown_lines
-from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.settings import GateRules, Settings
 
 DEFAULTS = GateRules()
@@ -27,26 +24,24 @@ NO_GATE = "{} is no test for a gate: docs/statistics.md tells when it is valid"
 
 
 @click.command("list")
-@directory_option
-def list_command(directory: Path | None) -> None:
+@home_option
+def list_command(home: Home) -> None:
     """List the recorded runs, newest first."""
-    store = RunStore(home_of(directory))
-    listing = store.every()
+    listing = home.store.every()
     for note in listing.notes:
         click.echo(f"warning: {note}", err=True)
     if not listing.runs:
-        raise click.UsageError(f"no run is recorded in {store.folder}. Record one: pytest")
+        raise click.UsageError(f"no run is recorded in {home.store.folder}. Record one: pytest")
     echo(listed_runs(stored.header for stored in listing.runs))
 
 
 @click.command("show")
 @click.argument("reference", metavar="RUN")
-@directory_option
-def show_command(reference: str, directory: Path | None) -> None:
+@home_option
+def show_command(reference: str, home: Home) -> None:
     """Show the means, intervals and worst cases of what compare takes for B."""
-    home = home_of(directory)
-    run = find_run(reference, home=home).run
-    settings = Settings(directory=home, session="")
+    run = home.find_run(reference).run
+    settings = Settings(directory=home.path, session="")
     planned = Judgement(settings=settings, not_gated="compare it: llmeval compare A B")
     echo(line.text for line in shown_lines(judged(planned, run), run))
 
@@ -65,23 +60,20 @@ def _test(value: object) -> AnyTest:
 @click.option("--strict", is_flag=True, help="Inconclusive, not judged and partial fail too.")
 @click.option("--metric", metavar="NAME", help="Compare this metric alone.")
 @click.option("--better", type=click.Choice(["higher", "lower"]), help="Which direction is good.")
-@ranged("test", _test, "auto", "Another test of docs/statistics.md", default_shown="auto, paired-t")
-@directory_option
+@ranged("test", _test, "auto", "Another test of docs/statistics.md (default: auto, paired-t)")
+@home_option
 @click.pass_context
 def compare_command(
     context: click.Context,
+    /,
     baseline: str,
     candidate: str,
-    directory: Path | None,
+    home: Home,
     *,
     as_json: bool,
-    alpha: float,
-    margin: float,
-    target: float,
-    strict: bool,
-    test: AnyTest,
     metric: str | None,
     better: Better | None,
+    **typed: Any,
 ) -> None:
     """Hold B against the baseline A, and exit as a session would: 1 if B is worse.
 
@@ -90,17 +82,16 @@ def compare_command(
     .gz, with case_id, repeat and score; FILE::CONDITION picks rows by the column condition).
     """
     is_typed = context.get_parameter_source("target") is ParameterSource.COMMANDLINE
-    checks.check_margin(margin, target=target, given=is_typed, prefix="--")
-    checks.check_test(test, margin=margin, prefix="--")
-    home = home_of(directory)
-    old, new = find_pair(baseline, candidate, home=home, metric=metric, better=better)
-    if test in get_args(FixedTest):
-        old = replace(old, notes=(*old.notes, NO_GATE.format(test)))
-    rules = GateRules(alpha=alpha, margin=margin, target=target, strict=strict, test=test)
+    rules = GateRules(**typed)
+    checks.check_margin(rules.margin, target=rules.target, given=is_typed, prefix="--")
+    checks.check_test(rules.test, margin=rules.margin, prefix="--")
+    old, new = home.find_pair(baseline, candidate, metric=metric, better=better)
+    if rules.test in get_args(FixedTest):
+        old = replace(old, notes=(*old.notes, NO_GATE.format(rules.test)))
     accepted = new.run.rules.get("accept_gone")
     if isinstance(accepted, tuple):  # the session that recorded B was let off these
-        rules = replace(rules, accept_gone=accepted)
-    settings = Settings(directory=home, session="", baseline=baseline, gate=rules)
+        rules = GateRules(**typed, accept_gone=accepted)
+    settings = Settings(directory=home.path, session="", baseline=baseline, gate=rules)
     judgement = judged(Judgement(settings=settings, baseline=old), new.run)
     if as_json:
         click.echo(render(judgement), nl=False)
@@ -114,10 +105,8 @@ def compare_command(
 @click.argument("reference", metavar="RUN")
 @ranged("alpha", checks.alpha, DEFAULTS.alpha, "One-sided level of the test")
 @function_option
-@directory_option
-def selfcheck_command(
-    reference: str, directory: Path | None, *, alpha: float, name: str | None
-) -> None:
+@home_option
+def selfcheck_command(reference: str, home: Home, *, alpha: float, name: str | None) -> None:
     """Hold a run against itself: how often is a suite called worse that did not change?
 
     Two runs are dealt at random from the repeats of each case, again and again, and the
@@ -127,7 +116,7 @@ def selfcheck_command(
     from pytest_llmeval.gate.compare import compare_halves
     from pytest_llmeval.stats.selfcheck import self_check
 
-    run = find_run(reference, home=home_of(directory)).run
+    run = home.find_run(reference).run
     cost_of = pricing({})
     functions = chosen(scores_of(run, cost_of=cost_of), name, run=run.id)
     halves = {

@@ -5,18 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from pytest_llmeval import checks
-from pytest_llmeval.cli.common import chosen, echo, function_option, ranged
-from pytest_llmeval.cli.home import directory_option, home_of
+from pytest_llmeval.cli.arguments import Home, chosen, echo, function_option, home_option, ranged
 from pytest_llmeval.gate.scoring import FunctionScores, scores_of
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.planning import ending, look_heading, look_lines
-from pytest_llmeval.runs.store import RunStore
 
 if TYPE_CHECKING:
     from pytest_llmeval.stats.expected import ExpectedMean
@@ -39,11 +36,11 @@ ANEW = ("off", "refresh")
 )  # fmt: skip
 @ranged("confidence", checks.chance, 0.95, "Of the interval, two-sided")
 @function_option
-@directory_option
+@home_option
 @click.argument("arguments", metavar="-- [PYTEST ARGS]...", nargs=-1, type=click.UNPROCESSED)
 def until_command(
     width: float | None,
-    directory: Path | None,
+    home: Home,
     *,
     most: int,
     confidence: float,
@@ -62,7 +59,7 @@ def until_command(
     echo([look_heading(confidence)])
     repeats = FIRST
     while True:
-        output, run = _look(repeats, arguments, directory=directory)
+        output, run = _look(repeats, arguments, home=home)
         found = list(_expected(run, name=name, confidence=confidence))
         echo(look_lines(repeats, run, found))
         wider = [expected for _, expected in found if not _is_narrow(expected, width)]
@@ -87,37 +84,30 @@ def _refuse(arguments: Sequence[str]) -> None:
             )
 
 
-def _look(repeats: int, arguments: Sequence[str], *, directory: Path | None) -> tuple[str, Run]:
-    """Run pytest once and read what it recorded."""
-    before = RunStore(home_of(directory)).files()
+def _look(repeats: int, arguments: Sequence[str], *, home: Home) -> tuple[str, Run]:
+    """Run pytest once, to its end also after Ctrl-C, and read what it recorded."""
+    before = home.store.files()
     command = [sys.executable, "-m", "pytest", *arguments, f"--llm-repeats={repeats}"]
-    if directory is not None:
-        command.append(f"--llm-dir={directory.absolute()}")
-    code, output = _run_to_its_end(command)
-    if code not in RECORDED:
-        click.echo(output)
-        raise SystemExit(code)
-    store = RunStore(home_of(directory))
-    new = {run_id: path for run_id, path in store.files().items() if run_id not in before}
-    if not new:
-        click.echo(output)
-        raise click.UsageError(
-            f"pytest recorded no run in {store.folder}: no test under @llm_eval ran, or its "
-            "runs are kept elsewhere. Name the directory with --dir"
-        )
-    return output, store.load(new[max(new)])
-
-
-def _run_to_its_end(command: Sequence[str]) -> tuple[int, str]:
-    """Run a command to its end, also after Ctrl-C: it gets the signal too, and records its run."""
+    if home.named is not None:
+        command.append(f"--llm-dir={home.path}")
     with subprocess.Popen(  # noqa: S603 - the user's own pytest arguments
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
         try:
             output, _ = process.communicate()
-        except KeyboardInterrupt:
+        except KeyboardInterrupt:  # pytest gets the signal too, and records its run
             output, _ = process.communicate()
-    return process.returncode, output
+    if process.returncode not in RECORDED:
+        click.echo(output)
+        raise SystemExit(process.returncode)
+    new = {run_id: path for run_id, path in home.store.files().items() if run_id not in before}
+    if not new:
+        click.echo(output)
+        raise click.UsageError(
+            f"pytest recorded no run in {home.store.folder}: no test under @llm_eval ran, or its "
+            "runs are kept elsewhere. Name the directory with --dir"
+        )
+    return output, home.store.load(new[max(new)])
 
 
 def _expected(

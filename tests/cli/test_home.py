@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.cli.home import home_of
+from pytest_llmeval.cli.arguments import Home
 from tests.project import Project
 from tests.test_cli import assert_refused, llmeval
 
@@ -25,17 +25,17 @@ def deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_without_an_ini_file_or_git_it_is_the_working_directory(deep: Path) -> None:
-    assert home_of(None) == deep / ".llmeval"
+    assert Home(None).path == deep / ".llmeval"
 
 
 def test_without_an_ini_file_it_is_the_top_of_git(deep: Path) -> None:
     (deep.parent / ".git").mkdir()
-    assert home_of(None) == deep.parent / ".llmeval"
+    assert Home(None).path == deep.parent / ".llmeval"
 
 
 def test_without_an_ini_file_a_setup_py_makes_the_root(deep: Path) -> None:
     (deep.parent / "setup.py").touch()
-    assert home_of(None) == deep.parent / ".llmeval"
+    assert Home(None).path == deep.parent / ".llmeval"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_it_lies_beside_the_ini_file(
         (deep / other).write_text("[other]")
     monkeypatch.chdir(deep)
 
-    assert home_of(None) == deep.parent / ".llmeval"
+    assert Home(None).path == deep.parent / ".llmeval"
 
     assert pytester.parseconfig(str(deep)).rootpath == deep.parent
 
@@ -74,17 +74,17 @@ def test_it_lies_beside_the_ini_file(
 )
 def test_the_ini_file_may_name_it(deep: Path, name: str, text: str) -> None:
     (deep.parent / name).write_text(text)
-    assert home_of(None) == deep.parent / "kept"
+    assert Home(None).path == deep.parent / "kept"
 
 
 @pytest.mark.parametrize("text", ["[", "tool = 1", "[tool]\npytest = 2", "\x00"])
 def test_an_ini_file_that_cannot_be_read_names_nothing(deep: Path, text: str) -> None:
     (deep.parent / "pyproject.toml").write_text(text)
-    assert home_of(None) == deep.parent / ".llmeval"
+    assert Home(None).path == deep.parent / ".llmeval"
 
 
 def test_what_is_named_is_taken_as_it_is(deep: Path) -> None:
-    assert home_of(Path("x")) == deep / "x"
+    assert Home(Path("x")).path == deep / "x"
 
 
 @pytest.fixture

@@ -1,0 +1,271 @@
+"""Arguments of the commands: their options, the folder of runs, and the runs that names mean."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from configparser import ConfigParser
+from configparser import Error as ConfigParserError
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pytest_llmeval.cache.directory import refuse_foreign
+from pytest_llmeval.errors import SettingsError, TableError, printable
+from pytest_llmeval.gate.scoring import FunctionScores
+from pytest_llmeval.records import Better, Run
+from pytest_llmeval.reports.formats import short
+from pytest_llmeval.runs.git import read_state
+from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
+from pytest_llmeval.runs.lookup.refs import Baseline, Refs
+from pytest_llmeval.runs.reshaping import (
+    Selection,
+    conditions,
+    gated_on,
+    parse_selection,
+    recording,
+)
+from pytest_llmeval.runs.score_table import ScoreTable, read_table, runs_of, table_named
+from pytest_llmeval.runs.store import RunStore
+from pytest_llmeval.settings import default_directory
+
+# As pytest looks for its ini file in a folder; the tables of those that need one, by their keys.
+INI_FILES: dict[str, tuple[str, ...]] = {
+    "pytest.toml": (),
+    ".pytest.toml": (),
+    "pytest.ini": (),
+    ".pytest.ini": (),
+    "pyproject.toml": ("tool", "pytest"),
+    "tox.ini": ("pytest",),
+    "setup.cfg": ("tool:pytest",),
+}
+SAME = "A and B are the very same scores: nothing can differ"
+POSITIONAL = "ids are made from positions: where the two runs hold other cases, give ids="
+
+
+class Home:
+    """The folder of runs and replies, and the runs that names mean there.
+
+    Attributes:
+        named: what was typed for ``--dir``, None for the folder of a session that would be
+            started in the working directory.
+        path: absolute; there may be nothing.
+    """
+
+    def __init__(self, named: Path | None) -> None:
+        """Find the folder.
+
+        Raises:
+            SettingsError: the directory that was found belongs to somebody else.
+        """
+        self.named = named
+        self.path = _session_home() if named is None else named.absolute()
+        self.store = RunStore(self.path)
+
+    @cached_property
+    def refs(self) -> Refs:
+        """What names mean there, seen from the working directory."""
+        return Refs(self.store, read_state(Path.cwd()))
+
+    def find_run(self, reference: str) -> Baseline:
+        """Find what a name means to ``llmeval compare`` as B: a run, a condition of it, a table.
+
+        Raises:
+            LLMEvalError: there is none of that name, or it cannot be read.
+        """
+        table = table_named(reference)
+        if table is not None:
+            path, condition = table
+            read = read_table(path, reference=reference, condition=condition)
+            return _of_table(read, runs_of(read, read)[1])
+        name, selection = _split(reference)
+        found = find_candidate(name, self.refs)
+        if selection is None:
+            return found
+        run, _ = conditions(found.run, found.run, (selection, selection))
+        return replace(found, run=run, reference=reference)
+
+    def find_pair(
+        self,
+        baseline: str,
+        candidate: str,
+        *,
+        metric: str | None = None,
+        better: Better | None = None,
+    ) -> tuple[Baseline, Baseline]:
+        """Find two runs, conditions of runs or score tables that are held against each other.
+
+        Args:
+            baseline: what was typed for A.
+            candidate: what was typed for B.
+            metric: the only one to compare; None for those that are gated.
+            better: which direction is good; None for that of each metric.
+
+        Raises:
+            LLMEvalError: there is none of that name, it cannot be read, or the two are unlike.
+        """
+        named, other_named = table_named(baseline), table_named(candidate)
+        if named is None and other_named is None:
+            old, new = self._recorded(baseline, candidate)
+            runs = [gated_on(found.run, metric=metric, better=better) for found in (old, new)]
+            if metric is not None:
+                runs = list(recording(metric, *runs))
+            return replace(old, run=runs[0]), replace(new, run=runs[1])
+        if named is None or other_named is None:
+            table, other = (candidate, baseline) if named is None else (baseline, candidate)
+            raise TableError(
+                f"{table} is a score table and {other} is none: compare two tables, or two runs"
+            )
+        (path, part), (other_path, other_part) = named, other_named
+        first = read_table(path, reference=baseline, condition=part, metric=metric)
+        second = read_table(other_path, reference=candidate, condition=other_part, metric=metric)
+        is_same = part == other_part and path.samefile(other_path)
+        run, other_run = runs_of(first, second, better=better)
+        return _of_table(first, run, (SAME,) if is_same else ()), _of_table(second, other_run)
+
+    def _recorded(self, baseline: str, candidate: str) -> tuple[Baseline, Baseline]:
+        (name, part), (other_name, other_part) = _split(baseline), _split(candidate)
+        found = find_candidate(other_name, self.refs)
+        against = found  # for two conditions of one run
+        if part is None or name != other_name:
+            against = find_reference(name, self.refs, candidate=found.run)
+        runs, notes = (against.run, found.run), against.notes
+        if against.run.id == found.run.id and part == other_part:
+            notes += (SAME,)
+        if part is not None and other_part is not None:
+            runs = conditions(*runs, (part, other_part))
+            positional = any(case.positional for run in runs for case in run.cases)
+            if positional and runs[0].id != runs[1].id:
+                notes += (POSITIONAL,)
+        elif part is not None or other_part is not None:
+            raise SettingsError(
+                f"{baseline} {candidate}: name a test of both, as in RUN::test[a] RUN::test[b]"
+            )
+        return (
+            replace(against, run=runs[0], reference=baseline, notes=notes),
+            replace(found, run=runs[1], reference=candidate),
+        )
+
+
+def _of_table(table: ScoreTable, run: Run, notes: tuple[str, ...] = ()) -> Baseline:
+    reference = table.reference
+    return Baseline(run=run, path=table.path, reference=reference, how="table", notes=notes)
+
+
+def _split(reference: str) -> tuple[str, Selection | None]:
+    """Split what was typed into the name of a run and a condition of it, if one is named."""
+    name, separator, test = reference.partition("::")
+    if not separator or Path(reference).is_file():
+        return reference, None
+    return name, parse_selection(test)
+
+
+def _session_home() -> Path:
+    rootpath, ini = _root(Path.cwd())
+    named = ((ini and _settings_of(ini)) or {}).get("llm_dir")
+    if named:
+        return (rootpath / str(named)).absolute()
+    home = default_directory(rootpath, has_ini=ini is not None)
+    refuse_foreign(home, rootpath=rootpath)
+    return home
+
+
+def _root(start: Path) -> tuple[Path, Path | None]:
+    """Find rootdir and ini file as a pytest session without arguments does."""
+    folders = (start, *start.parents)
+    files = [folder / name for folder in folders for name in INI_FILES]
+    files = [file for file in files if file.is_file()]
+    ini = next((file for file in files if _is_ini(file)), None)
+    ini = ini or next((file for file in files if file.name == "pyproject.toml"), None)
+    if ini is not None:
+        return ini.parent, ini
+    return next((folder for folder in folders if (folder / "setup.py").is_file()), start), None
+
+
+def _is_ini(file: Path) -> bool:
+    return not INI_FILES[file.name] or _settings_of(file) is not None
+
+
+def _settings_of(file: Path) -> Mapping[str, object] | None:
+    """Read pytest's part of an ini file; None if it has none, or cannot be read."""
+    keys = INI_FILES[file.name] or ("pytest",)
+    try:
+        content = file.read_text(encoding="utf-8")
+        if file.suffix == ".toml":
+            return _table(tomllib.loads(content), keys)
+        parser = ConfigParser(strict=False, interpolation=None, allow_no_value=True)
+        parser.read_string(content)
+        return parser[keys[0]]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ConfigParserError):
+        return None
+
+
+def _table(document: dict[str, Any], keys: Sequence[str]) -> Mapping[str, object]:
+    for key in keys:
+        document = document[key]
+    return dict(document.get("ini_options", document))
+
+
+function_option = click.option(
+    "--function", "name", metavar="NAME", help="Of this test function alone."
+)
+home_option = click.option(
+    "--dir",
+    "home",
+    type=click.Path(path_type=Path, file_okay=False),
+    callback=lambda _, __, named: Home(named),
+    help="The directory that sessions know as --llm-dir; else that of a session in this folder.",
+)
+
+
+def ranged(
+    name: str, check: Callable[[object], object], default: float | str | None, text: str
+) -> Callable[[Any], Any]:
+    """Declare an option of a command whose value is checked.
+
+    Args:
+        name: without dashes.
+        check: one of ``checks``.
+        default: what is checked where nothing is typed; None for None.
+        text: for ``--help``, which shows a number that is the default.
+    """
+
+    def checked(_: click.Context, __: click.Parameter, value: str | None) -> object:
+        try:
+            return None if value is None else check(value)
+        except ValueError as exc:
+            raise SettingsError(f"--{name}={value}: {exc}") from None
+
+    shown = f" (default: {default:g})" if isinstance(default, float) else ""
+    return click.option(
+        f"--{name}", type=str, default=default, callback=checked, help=f"{text}{shown}."
+    )
+
+
+def chosen(
+    found: Sequence[FunctionScores], name: str | None, *, run: str
+) -> tuple[FunctionScores, ...]:
+    """Choose the functions that were asked about.
+
+    Args:
+        found: every function of a run.
+        name: of a test function, with or without its file; all of them if None.
+        run: its id, for the message.
+
+    Raises:
+        click.UsageError: there is none of that name, or none at all.
+    """
+    like = [each for each in found if name in (None, each.function, short(each.function))]
+    if not like:
+        names = ", ".join(dict.fromkeys(short(each.function) for each in found)) or "no eval"
+        raise click.UsageError(f"--function={name}: run {run} has {names}")
+    return tuple(like)
+
+
+def echo(lines: Iterable[str]) -> None:
+    """Write lines to standard output, made printable: they may quote files of others."""
+    for line in lines:
+        click.echo(printable(line))
