@@ -72,7 +72,7 @@ def draws_in(rows: Iterable[StoredRow]) -> Iterator[StoredDraw]:
 
 @dataclass(slots=True)
 class Contents:
-    """What is in a cache.
+    """The contents of a cache, counted.
 
     Attributes:
         places: how many generations each key and slot has; a replay finds the newest.

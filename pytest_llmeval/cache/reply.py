@@ -35,7 +35,7 @@ Fact = str | int | float | bool | None
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a call brought.
+    """The body of a complete reply, and what is known of its call.
 
     Attributes:
         body: decoded bytes of the complete reply.

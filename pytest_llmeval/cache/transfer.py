@@ -41,7 +41,7 @@ class ImportRefused(CacheError):
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was written, and how many rows this plugin did not write and left out."""
+    """The numbers of draws and requests in a file, and of rows left out, as they are not ours."""
 
     draws: int
     requests: int

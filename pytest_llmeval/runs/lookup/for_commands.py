@@ -26,7 +26,7 @@ def find_candidate(reference: str, refs: Refs) -> Baseline:
     Args:
         reference: a run file, ``last``, a run id, or a name of a commit: then the newest
             complete and clean run of that very commit, but none of a part of another's tests.
-        refs: what names mean.
+        refs: resolves names.
 
     Raises:
         BaselineError: there is no such run.
@@ -62,7 +62,7 @@ def find_reference(reference: str, refs: Refs, *, candidate: Run) -> Baseline:
         reference: as for ``find_candidate``, but ``last`` is the newest run besides the
             candidate, and a branch or tag leads to its merge-base with the candidate's
             commit and the nearest ancestors of that.
-        refs: what names mean.
+        refs: resolves names.
         candidate: the run that is judged.
 
     Raises: as ``find_candidate``.
@@ -134,7 +134,7 @@ def run_named(reference: str, refs: Refs) -> Run:
 
     Args:
         reference: a run file, ``last`` or a run id.
-        refs: what names mean.
+        refs: resolves names.
 
     Raises:
         BaselineNotFound: there is none of that name.
@@ -164,7 +164,7 @@ def draws_of_baselines(references: Sequence[str], refs: Refs) -> frozenset[str]:
     Args:
         references: run files, ``last``, run ids, or names of commits. Such a name stands for
             every run of that commit and of the ancestors that a lookup goes back to.
-        refs: what names mean.
+        refs: resolves names.
 
     Raises:
         BaselineError: a name leads nowhere, or no run is recorded there.

@@ -98,7 +98,7 @@ def found_as(run: FoundRun, reference: str, *, how: How, distance: int = 0) -> B
 
 @dataclass(frozen=True, slots=True)
 class Refs:
-    """What names mean in one store and one working tree.
+    """The resolver of names, for one store and one working tree.
 
     Attributes:
         store: where runs are kept.

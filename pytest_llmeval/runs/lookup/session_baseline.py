@@ -48,7 +48,7 @@ def find_baseline(
     Args:
         reference: names of commits lead to complete, clean runs alone; a run that is named
             otherwise may be of any kind, and the notes say of which.
-        refs: what names mean, as git was at session start.
+        refs: resolves names, with git as it was at session start.
         option: for which the run is sought; errors name it.
         root: rootpath relative to git's top level, ``.`` for the same.
         selection: the session's, see ``records.Run``.
@@ -80,7 +80,7 @@ class _Lookup:
     Attributes:
         reference: what the user named.
         option: for which the run is sought.
-        refs: what names mean.
+        refs: resolves names.
         search: looks for runs of commits.
     """
 
