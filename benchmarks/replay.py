@@ -50,13 +50,15 @@ from pathlib import Path
 import openai
 
 from pytest_llmeval.cache.replies import Replies
+from pytest_llmeval.cache.reply import KeptRequest
 from pytest_llmeval.records import Slot
 
 keys = json.loads(Path("keys.json").read_text())
 assert len(keys) == {CASES * REPEATS}
 replies = Replies(Path(".llmeval"), mode="replay", session="bare", warn=print)
 for key, trial in keys:
-    reply = json.loads(replies.lookup(key, Slot(trial, 0)).body)
+    request = KeptRequest(key=key, perform=lambda _slot: None)
+    reply = json.loads(replies.lookup(request, Slot(trial, 0)).body)
     assert reply["choices"][0]["message"]["content"] == "yes"
 replies.close()
 """,

@@ -19,6 +19,7 @@ from pytest_llmeval.cache.reply import (
     Accepts,
     Answer,
     Fact,
+    KeptRequest,
     StoredReply,
     accept_any,
     decode,
@@ -30,7 +31,6 @@ from pytest_llmeval.errors import CacheUnusable, ReplayMiss, RowRefused
 from pytest_llmeval.records import Slot
 
 if TYPE_CHECKING:
-    from pytest_llmeval.cache.key import Canonical
     from pytest_llmeval.cache.queries import NewRow
     from pytest_llmeval.cache.store import Store
 
@@ -93,21 +93,12 @@ class Replies:
         """Whether nothing is paid for: a miss is an error."""
         return self._mode == "replay"
 
-    def lookup(
-        self,
-        key: str,
-        slot: Slot,
-        *,
-        request: Canonical | None = None,
-        accepts: Accepts = accept_any,
-    ) -> StoredReply | None:
+    def lookup(self, request: KeptRequest, slot: Slot) -> StoredReply | None:
         """Replay a draw, without waiting for replies that are being stored.
 
         Args:
-            key: that of the request.
+            request: what is asked.
             slot: which draw of the request.
-            request: what is asked, so that a miss can name what is most like it.
-            accepts: which stored replies may be replayed; any other counts as missing.
 
         Returns:
             The reply; None if it has to be paid for.
@@ -117,34 +108,21 @@ class Replies:
             CacheError: mode ``replay``, and the cache cannot be read.
         """
         self._is_closed = False
-        stored = self._stored(f"{key}/{slot}", accepts)
+        stored = self._stored(f"{request.key}/{slot}", request.accepts)
         if stored is None and self._mode == "replay":
-            raise ReplayMiss(self._miss(key, slot, request))
+            raise ReplayMiss(self._miss(request, slot))
         return stored
 
-    def pay(
-        self,
-        key: str,
-        slot: Slot,
-        call: Callable[[], Answer],
-        *,
-        request: Canonical | None = None,
-        accepts: Accepts = accept_any,
-        on_loop: bool = False,
-    ) -> StoredReply:
+    def pay(self, request: KeptRequest, slot: Slot) -> StoredReply:
         """Pay for a draw that ``lookup`` did not find, and keep it.
 
-        Threads and processes that ask for it meanwhile wait, and pay nothing.
+        Threads and processes that ask for it meanwhile wait, and pay nothing; an error of the call
+        reaches the threads, too. Those that ask without an event loop may be what holds the loop
+        of the others up, so the two do not wait for each other.
 
         Args:
-            key: that of the request.
-            slot: which draw of the request.
-            call: makes the call; whatever it raises passes unchanged, also to the other threads
-                that wait for it, and nothing is stored.
             request: what is asked; kept with its first reply.
-            accepts: as for ``lookup``.
-            on_loop: the call goes on only while an event loop runs. Those who ask without may
-                be what holds the loop up, so the two do not wait for each other.
+            slot: which draw of the request.
 
         Returns:
             The reply; unless a warning said otherwise or ``close`` came between, it is on disk
@@ -155,12 +133,12 @@ class Replies:
             TypeError, ValueError: the answer is not 2xx, or its facts are no JSON scalars.
         """
         if self._mode == "off" or self._is_closed:
-            return StoredReply.fresh(call(), session=self._session)
-        name = f"{key}/{slot}"
+            return StoredReply.fresh(request.perform(slot), session=self._session)
+        name = f"{request.key}/{slot}"
         session = self._session if self._mode == "refresh" else ""  # it replays its own draws only
         return self._flights.share(
-            f"{name}/{session}/{'loop' if on_loop else 'thread'}",
-            partial(self._pay_alone, name, key, call, request=request, accepts=accepts),
+            f"{name}/{session}/{'loop' if request.awaits else 'thread'}",
+            partial(self._pay_alone, name, request, slot),
         )
 
     def close(self) -> None:
@@ -215,30 +193,23 @@ class Replies:
         is_own = self._mode != "refresh" or reply.session == self._session
         return reply if is_own and accepts(reply) else None
 
-    def _pay_alone(
-        self,
-        name: str,
-        key: str,
-        call: Callable[[], Answer],
-        *,
-        request: Canonical | None,
-        accepts: Accepts,
-    ) -> StoredReply:
+    def _pay_alone(self, name: str, request: KeptRequest, slot: Slot) -> StoredReply:
         """Pay while nobody else does, unless another process has done so since the lookup."""
-        stored = self._stored(name, accepts)
+        stored = self._stored(name, request.accepts)
         if stored is not None:
             return stored
-        reply = StoredReply.fresh(call(), session=self._session)
+        reply = StoredReply.fresh(request.perform(slot), session=self._session)
         if self._is_closed:
             return reply
         try:
             value = encode(reply)
             store = self._store or self._open()
             beside: list[NewRow] = []
-            if request is not None and key not in self._kept_keys:
+            key, canonical = request.key, request.canonical
+            if canonical is not None and key not in self._kept_keys:
                 self._kept_keys.add(key)
-                beside += new_request_rows(store, key, request, session=self._session)
-            winner = self._file(store, name, value, beside=beside, accepts=accepts)
+                beside += new_request_rows(store, key, canonical, session=self._session)
+            winner = self._file(store, name, value, beside=beside, accepts=request.accepts)
             if winner is None:
                 return reply
             store.add(f"{name}/spare/{reply.draw}", value)
@@ -287,15 +258,16 @@ class Replies:
                 self._store = Store(self._directory, warn=self._warn)
             return self._store
 
-    def _miss(self, key: str, slot: Slot, request: Canonical | None) -> str:
+    def _miss(self, request: KeptRequest, slot: Slot) -> str:
+        key, canonical = request.key, request.canonical
         # The first 300 characters are what the section shows: what differs comes first.
         if self._stored(f"{key}/{slot}", accept_any) is not None:
             why = "; what an earlier version stored there is no answer of a model"
-        elif request is None or len(self._explained_keys | {key}) > EXPLAINED:
+        elif canonical is None or len(self._explained_keys | {key}) > EXPLAINED:
             why = ""
         else:
             self._explained_keys.add(key)
-            why = explain_miss(self._open(), key, request)
+            why = explain_miss(self._open(), key, canonical)
         return (
             f"no reply is stored for draw {slot} of request {key[:12]}{why}. "
             "--llm-cache=replay makes no call. Pay for it once:  pytest --llm-cache=auto "

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from pytest_llmeval.cache.key import parse_json
+from pytest_llmeval.cache.key import Canonical, parse_json
 from pytest_llmeval.errors import RowRefused
+from pytest_llmeval.records import Slot
 
 SCHEMA = 1
 HEADER = ("draw", "sha256", "status", "headers", "facts", "created", "session")
@@ -102,6 +103,25 @@ Accepts = Callable[[StoredReply], bool]
 def accept_any(_reply: StoredReply) -> bool:
     """Accept every stored reply."""
     return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRequest:
+    """A request whose replies are kept.
+
+    Attributes:
+        key: sha256 of the canonical request, 64 hex digits.
+        canonical: what the key was made of; kept beside the reply, so that a miss can be explained.
+        accepts: whether a stored reply can be replayed; one that cannot is drawn anew.
+        perform: makes the call for a slot if no reply is stored. What it raises passes unchanged.
+        awaits: the call goes on only while an event loop runs.
+    """
+
+    key: str
+    canonical: Canonical | None = field(default=None, repr=False, compare=False)
+    accepts: Accepts = field(default=accept_any, repr=False, compare=False)
+    perform: Callable[[Slot], Answer] = field(repr=False, compare=False)
+    awaits: bool = False
 
 
 def encode(reply: StoredReply) -> bytes:

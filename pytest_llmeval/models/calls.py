@@ -6,19 +6,18 @@ if it is stored; else the call is made and its reply stored. Then the trial reco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pytest_llmeval.cache.reply import Accepts, accept_any
+from pytest_llmeval.cache.reply import KeptRequest
 from pytest_llmeval.errors import BudgetExceeded, LLMEvalError, ProviderFailed
 from pytest_llmeval.models.attribution import CurrentTrial, charging
 from pytest_llmeval.records import Call, Parameter, Slot
 
 if TYPE_CHECKING:
-    from pytest_llmeval.cache.key import Canonical
-    from pytest_llmeval.cache.replies import Answer, Replies, StoredReply
+    from pytest_llmeval.cache.replies import Replies, StoredReply
 
 LARGEST_NUMBER = 2**53 - 1  # beyond it readers of JSON round
 LONGEST_NAME = 500  # characters of a model or a fingerprint
@@ -34,31 +33,22 @@ SAMPLING_PARAMETERS = ("temperature", "seed", "top_p")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(KeptRequest):
     """A request; run files get all but ``canonical``, which holds the prompt.
 
+    The call raises ``ProviderFailed``, whose ``reason`` is recorded, so it must hold no secret.
+
     Attributes:
-        key: sha256 of the canonical request, 64 hex digits.
         model: the model asked for, ``provider/model``.
         host: origin of the API, None for a function model.
         parameters: the sampling parameters it names.
-        canonical: what the key was made of; kept beside the reply, so that a miss can be explained.
         serial: no test and no other call may run while this one is made.
-        accepts: whether a stored reply can be replayed; one that cannot is drawn anew.
-        perform: makes the call for a slot if no reply is stored; raises ``ProviderFailed``, whose
-            ``reason`` is recorded, so it must hold no secret.
-        awaits: the call goes on only while an event loop runs.
     """
 
-    key: str
     model: str | None = None
     host: str | None = None
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
-    canonical: Canonical | None = field(default=None, repr=False, compare=False)
     serial: bool = False
-    accepts: Accepts = field(default=accept_any, repr=False, compare=False)
-    perform: Callable[[Slot], Answer] = field(repr=False, compare=False)
-    awaits: bool = False
 
 
 class CachedCalls:
@@ -97,9 +87,7 @@ class CachedCalls:
         """
         slot = self.trial.slot(request.key)
         try:
-            reply = self._replies.lookup(
-                request.key, slot, request=request.canonical, accepts=request.accepts
-            )
+            reply = self._replies.lookup(request, slot)
             if reply is None:  # wait for the reply, and until it is on disk
                 pay = partial(self._pay, request, slot)
                 reply = self.trial.wait(pay, serial=request.serial)
@@ -113,9 +101,7 @@ class CachedCalls:
         """Answer a request of a coroutine; if it gives up, the reply is lost to it but kept."""
         slot = self.trial.slot(request.key)
         try:
-            reply = self._replies.lookup(
-                request.key, slot, request=request.canonical, accepts=request.accepts
-            )
+            reply = self._replies.lookup(request, slot)
             if reply is None:
                 pay = partial(self._pay, request, slot)
                 reply = await self.trial.wait_async(
@@ -137,14 +123,7 @@ class CachedCalls:
 
     def _pay(self, request: Request, slot: Slot) -> StoredReply:
         with charging(None):  # a model is not intercepted while it answers
-            return self._replies.pay(
-                request.key,
-                slot,
-                partial(request.perform, slot),
-                request=request.canonical,
-                accepts=request.accepts,
-                on_loop=request.awaits,
-            )
+            return self._replies.pay(request, slot)
 
 
 def is_on_asyncio() -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pytest_llmeval.cache.key import Canonical, canonical_request
 from pytest_llmeval.cache.replies import Answer, Replies, StoredReply
+from pytest_llmeval.cache.reply import KeptRequest
 from pytest_llmeval.records import Slot
 
 KEY = "ab" * 32
@@ -29,14 +30,19 @@ def overtaken(first: Callable[[], object], text: str) -> Callable[[], Answer]:
     return call
 
 
-def answered(replies: Replies, key: str, slot: Slot, call: Callable[[], Answer]) -> StoredReply:
-    """Replay a draw, or pay for it."""
-    stored = replies.lookup(key, slot)
-    return replies.pay(key, slot, call) if stored is None else stored
-
-
 def never() -> Answer:
     raise AssertionError("a call was made")
+
+
+def wanted(key: str, call: Callable[[], Answer] = never, **more: Any) -> KeptRequest:
+    """A request that this call answers."""
+    return KeptRequest(key=key, perform=lambda _slot: call(), **more)
+
+
+def answered(replies: Replies, key: str, slot: Slot, call: Callable[[], Answer]) -> StoredReply:
+    """Replay a draw, or pay for it."""
+    stored = replies.lookup(wanted(key), slot)
+    return replies.pay(wanted(key, call), slot) if stored is None else stored
 
 
 def asks(text: str = "Name the capital of Peru.", **parts: Any) -> Canonical:

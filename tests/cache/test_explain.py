@@ -14,7 +14,7 @@ from pytest_llmeval.cache.requests import parts_to_keep
 from pytest_llmeval.cache.store import Store
 from pytest_llmeval.errors import CacheError, ReplayMiss
 from pytest_llmeval.records import Call, Slot
-from tests.cache.calls import SLOT, asks, says
+from tests.cache.calls import SLOT, asks, says, wanted
 
 Make = Callable[..., Replies]
 Sql = Callable[..., list[Any]]
@@ -102,13 +102,13 @@ def test_what_is_stored_cannot_write_escape_codes_to_the_terminal() -> None:
 
 def paid(replies: Replies, text: str, *, slot: Slot = SLOT) -> None:
     request = asks(text)
-    replies.pay(request.key(), slot, says("Lima"), request=request)
+    replies.pay(wanted(request.key(), says("Lima"), canonical=request), slot)
 
 
 def missed(replies: Replies, text: str, *, slot: Slot = SLOT) -> str:
     request = asks(text)
     with pytest.raises(ReplayMiss) as caught:
-        replies.lookup(request.key(), slot, request=request)
+        replies.lookup(wanted(request.key(), canonical=request), slot)
     return str(caught.value)
 
 
@@ -167,8 +167,8 @@ def ask(make_replies: Make) -> Ask:
     def ask(text: str, *, session: str, slot: Slot = SLOT, mode: str = "auto") -> Call:
         request = asks(text)
         replies = make_replies(mode, session=session)
-        reply = replies.lookup(request.key(), slot, request=request)
-        reply = reply or replies.pay(request.key(), slot, says("x"), request=request)
+        reply = replies.lookup(wanted(request.key(), canonical=request), slot)
+        reply = reply or replies.pay(wanted(request.key(), says("x"), canonical=request), slot)
         return Call(key=request.key(), slot=slot, draw=reply.draw, replayed=reply.replayed)
 
     return ask
@@ -221,7 +221,7 @@ def test_a_further_draw_of_a_known_request_says_so(
 def test_a_request_of_an_older_version_is_not_kept(
     make_replies: Make, cause: Callable[[Call], str]
 ) -> None:
-    reply = make_replies().pay(asks().key(), SLOT, says("x"))
+    reply = make_replies().pay(wanted(asks().key(), says("x")), SLOT)
     call = Call(key=asks().key(), slot=SLOT, draw=reply.draw)
     assert "nothing is kept of this request" in cause(call)
 

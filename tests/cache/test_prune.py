@@ -12,7 +12,7 @@ from pytest_llmeval.cache.contents import Pruning, plan_pruning
 from pytest_llmeval.cache.replies import Replies, StoredReply
 from pytest_llmeval.cache.store import Store
 from pytest_llmeval.records import Slot
-from tests.cache.calls import KEY, SLOT, answered, asks, never, overtaken, says
+from tests.cache.calls import KEY, SLOT, answered, asks, never, overtaken, says, wanted
 
 Make = Callable[..., Replies]
 Sql = Callable[..., list[Any]]
@@ -48,7 +48,7 @@ def test_young_draws_stay(make_replies: Make, store: Store, sql: Sql) -> None:
 
 def test_old_draws_go_with_their_request(make_replies: Make, store: Store, sql: Sql) -> None:
     request = asks()
-    make_replies().pay(request.key(), SLOT, says("Lima"), request=request)
+    make_replies().pay(wanted(request.key(), says("Lima"), canonical=request), SLOT)
     done = pruned(store)
     assert (done.replies, done.requests, done.left) == (1, 1, 0)
     assert done.size > 0
@@ -60,7 +60,7 @@ def test_draws_that_a_run_names_stay_however_old(make_replies: Make, store: Stor
     done = pruned(store, kept.draw)
     assert (done.replies, done.spared, done.requests) == (1, 1, 0)
     replies = make_replies()
-    found = [replies.lookup(asks().key(), Slot(trial, 0)) for trial in range(2)]
+    found = [replies.lookup(wanted(asks().key()), Slot(trial, 0)) for trial in range(2)]
     assert [reply and reply.draw for reply in found] == [kept.draw, None]
 
 
@@ -76,8 +76,8 @@ def test_generations_that_stay_are_found_without_those_that_went(
 
 def test_a_spare_goes_and_stays_as_any_other(make_replies: Make, store: Store, sql: Sql) -> None:
     other = make_replies()
-    late = overtaken(lambda: other.pay(KEY, SLOT, says("first")), "late")
-    make_replies().pay(KEY, SLOT, late)
+    late = overtaken(lambda: other.pay(wanted(KEY, says("first")), SLOT), "late")
+    make_replies().pay(wanted(KEY, late), SLOT)
     [spare] = [name for name in names(sql) if "spare" in name]
     pruned(store, spare.rpartition("/")[2])
     assert names(sql) == [spare]

@@ -18,7 +18,7 @@ from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.cache.reply import StoredReply, decode
 from pytest_llmeval.errors import CacheError, ReplayMiss
 from pytest_llmeval.records import Slot
-from tests.cache.calls import KEY, SLOT, answered, never, says
+from tests.cache.calls import KEY, SLOT, answered, never, says, wanted
 
 Make = Callable[..., Replies]
 Sql = Callable[..., list[Any]]
@@ -34,16 +34,16 @@ def names(sql: Sql) -> list[str]:
 
 def test_a_lookup_finds_what_was_paid_for_and_nothing_else(make_replies: Make) -> None:
     replies = make_replies()
-    assert replies.lookup(KEY, SLOT) is None
-    paid = replies.pay(KEY, SLOT, says("Lima"))
-    found = replies.lookup(KEY, SLOT)
+    assert replies.lookup(wanted(KEY), SLOT) is None
+    paid = replies.pay(wanted(KEY, says("Lima")), SLOT)
+    found = replies.lookup(wanted(KEY), SLOT)
     assert found is not None
     assert (found.draw, found.replayed, paid.replayed) == (paid.draw, True, False)
 
 
 def test_a_lookup_that_finds_nothing_is_a_replay_miss(make_replies: Make) -> None:
     with pytest.raises(ReplayMiss, match="--llm-cache=auto"):
-        make_replies("replay").lookup(KEY, SLOT)
+        make_replies("replay").lookup(wanted(KEY), SLOT)
 
 
 # Mode auto
@@ -182,8 +182,8 @@ def test_a_reply_is_kept_though_all_is_cleared_between_its_payment_and_its_commi
     bought = answered(make_replies(), KEY, slot, cleared_meanwhile)
 
     replies = make_replies()
-    assert replies.lookup(KEY, slot) == replace(bought, replayed=True)
-    assert replies.lookup(KEY, SLOT) is None
+    assert replies.lookup(wanted(KEY), slot) == replace(bought, replayed=True)
+    assert replies.lookup(wanted(KEY), SLOT) is None
     assert warned == []
 
 

@@ -21,7 +21,7 @@ from pytest_llmeval.cache.requests import (
 from pytest_llmeval.cache.store import Store
 from pytest_llmeval.errors import RowRefused
 from pytest_llmeval.records import Slot
-from tests.cache.calls import KEY, SLOT, answered, asks, never, says
+from tests.cache.calls import KEY, SLOT, answered, asks, never, says, wanted
 
 Make = Callable[..., Replies]
 Sql = Callable[..., list[Any]]
@@ -29,7 +29,7 @@ Sql = Callable[..., list[Any]]
 
 def paid(replies: Replies, text: str, *, slot: Slot = SLOT) -> None:
     request = asks(text)
-    replies.pay(request.key(), slot, says("Lima"), request=request)
+    replies.pay(wanted(request.key(), says("Lima"), canonical=request), slot)
 
 
 def rows(store: Store, request: Canonical) -> list[tuple[str, bytes]]:
@@ -72,7 +72,7 @@ def test_a_request_nested_too_deeply_to_be_kept_costs_no_reply(
     monkeypatch.setattr(module, "parts_to_keep", give_up)
     paid(make_replies(), "Peru?")
     assert requests(sql) == []
-    assert make_replies().lookup(asks("Peru?").key(), SLOT) is not None
+    assert make_replies().lookup(wanted(asks("Peru?").key()), SLOT) is not None
 
 
 def test_replies_without_a_request_are_kept_as_ever(make_replies: Make, sql: Sql) -> None:

@@ -19,7 +19,7 @@ from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.cache.reply import StoredReply
 from pytest_llmeval.errors import CallAbandoned
 from pytest_llmeval.records import Slot
-from tests.cache.calls import KEY, SLOT, answered, never, says
+from tests.cache.calls import KEY, SLOT, answered, never, says, wanted
 
 Make = Callable[..., Replies]
 Start = Callable[..., subprocess.Popen[str]]
@@ -58,7 +58,7 @@ def all_at_once(
     replies: Replies, pool: ThreadPoolExecutor, call: Held, *, followers: int = 4
 ) -> list[Future[StoredReply]]:
     """Have one thread make a call and others come meanwhile; then let it end."""
-    first = pool.submit(replies.pay, KEY, SLOT, call)
+    first = pool.submit(replies.pay, wanted(KEY, call), SLOT)
     assert call.is_under_way.wait(PATIENCE)
     has_come = threading.Semaphore(0)
 
@@ -68,7 +68,7 @@ def all_at_once(
             return super().setdefault(name, flight)
 
     replies._flights._flights = Flights(replies._flights._flights)
-    others = [pool.submit(replies.pay, KEY, SLOT, call) for _ in range(followers)]
+    others = [pool.submit(replies.pay, wanted(KEY, call), SLOT) for _ in range(followers)]
     assert all(has_come.acquire(timeout=PATIENCE) for _ in others)
     call.end()
     return [first, *others]
@@ -100,9 +100,9 @@ def test_who_waits_needs_no_cache_to_get_the_reply(
 
 def test_a_lookup_that_came_too_early_is_made_up_for(make_replies: Make) -> None:
     early, other = make_replies(), make_replies()
-    assert early.lookup(KEY, SLOT) is None
-    paid = other.pay(KEY, SLOT, says("Lima"))
-    late = early.pay(KEY, SLOT, never)
+    assert early.lookup(wanted(KEY), SLOT) is None
+    paid = other.pay(wanted(KEY, says("Lima")), SLOT)
+    late = early.pay(wanted(KEY, never), SLOT)
     assert (late.draw, late.replayed) == (paid.draw, True)
 
 
@@ -123,7 +123,7 @@ def test_after_a_failure_the_call_is_made_anew(
     call = Held(OSError("no network"))
     for future in all_at_once(replies, pool, call):
         assert isinstance(future.exception(PATIENCE), OSError)
-    assert not replies.pay(KEY, SLOT, says("Lima")).replayed
+    assert not replies.pay(wanted(KEY, says("Lima")), SLOT).replayed
 
 
 @pytest.mark.parametrize("ending", [KeyboardInterrupt(), CallAbandoned()], ids=repr)
@@ -132,9 +132,9 @@ def test_when_a_call_is_interrupted_one_of_those_who_wait_makes_it(
 ) -> None:
     replies = make_replies()
     interrupted, call = Held(ending), Held(Answer(b"Lima"))
-    first = pool.submit(replies.pay, KEY, SLOT, interrupted)
+    first = pool.submit(replies.pay, wanted(KEY, interrupted), SLOT)
     assert interrupted.is_under_way.wait(PATIENCE)
-    others = [pool.submit(replies.pay, KEY, SLOT, call) for _ in range(3)]
+    others = [pool.submit(replies.pay, wanted(KEY, call), SLOT) for _ in range(3)]
     call.end()
     interrupted.end()
     assert first.exception(PATIENCE) is ending
@@ -150,9 +150,10 @@ def test_nobody_waits_for_another_draw(
 ) -> None:
     replies = make_replies()
     call = Held(Answer(b"Lima"))
-    paying = pool.submit(replies.pay, KEY, SLOT, call)
+    paying = pool.submit(replies.pay, wanted(KEY, call), SLOT)
     assert call.is_under_way.wait(PATIENCE)
-    assert pool.submit(replies.pay, *other, says("Quito")).result(PATIENCE).body == b"Quito"
+    quito = pool.submit(replies.pay, wanted(other[0], says("Quito")), other[1])
+    assert quito.result(PATIENCE).body == b"Quito"
     call.end()
     assert paying.result(PATIENCE).body == b"Lima"
 
@@ -162,9 +163,9 @@ def test_who_may_hold_a_loop_up_does_not_wait_for_a_call_on_it(
 ) -> None:
     replies = make_replies()
     call = Held(Answer(b"on the loop"))
-    paying = pool.submit(replies.pay, KEY, SLOT, call, on_loop=True)
+    paying = pool.submit(replies.pay, wanted(KEY, call, awaits=True), SLOT)
     assert call.is_under_way.wait(PATIENCE)
-    blocking = pool.submit(replies.pay, KEY, SLOT, says("in a thread")).result(PATIENCE)
+    blocking = pool.submit(replies.pay, wanted(KEY, says("in a thread")), SLOT).result(PATIENCE)
     call.end()
     assert paying.result(PATIENCE).draw == blocking.draw
 
@@ -174,7 +175,7 @@ def test_calls_that_are_not_kept_are_not_shared(
 ) -> None:
     call = Held(Answer(b"Lima"))
     replies = make_replies("off")
-    asked = [pool.submit(replies.pay, KEY, SLOT, call) for _ in range(5)]
+    asked = [pool.submit(replies.pay, wanted(KEY, call), SLOT) for _ in range(5)]
     call.end()
     assert len({future.result(PATIENCE).draw for future in asked}) == call.made == 5
 
@@ -182,8 +183,11 @@ def test_calls_that_are_not_kept_are_not_shared(
 FORK = """
 import os, pathlib, sys, threading
 from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.cache.reply import KeptRequest
 from pytest_llmeval.records import Slot
 replies = Replies(pathlib.Path(sys.argv[1]), mode="auto", session="s", warn=print)
+def asked(call):
+    return KeptRequest(key="key", perform=lambda _slot: call())
 def status(child):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
@@ -193,13 +197,13 @@ def held():
     is_under_way.set()
     may_end.wait()
     return Answer(b"")
-paying = threading.Thread(target=replies.pay, args=("key", Slot(0, 0), held))
+paying = threading.Thread(target=replies.pay, args=(asked(held), Slot(0, 0)))
 paying.start()
 is_under_way.wait()
 child = os.fork()
 if child == 0:
     replies._process_locks._is_usable = False  # the parent has locked the draw, and rightly so
-    reply = replies.pay("key", Slot(0, 0), lambda: Answer(b"of the child"))
+    reply = replies.pay(asked(lambda: Answer(b"of the child")), Slot(0, 0))
     os._exit(reply.body != b"of the child")
 assert status(child) == 0
 may_end.set()
@@ -207,9 +211,9 @@ paying.join()
 
 # In the middle of a call
 parent = os.getpid()
-replies.pay("key", Slot(1, 0), lambda: Answer(b"%d" % os.fork()))
+replies.pay(asked(lambda: Answer(b"%d" % os.fork())), Slot(1, 0))
 if os.getpid() != parent:
-    os._exit(replies.pay("key", Slot(2, 0), lambda: Answer(b"later")).body != b"later")
+    os._exit(replies.pay(asked(lambda: Answer(b"later")), Slot(2, 0)).body != b"later")
 assert status(-1) == 0
 replies.close()
 print("both")

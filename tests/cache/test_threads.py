@@ -19,7 +19,7 @@ from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.cache.store import Store
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.records import Slot
-from tests.cache.calls import KEY, SLOT, answered, never, says
+from tests.cache.calls import KEY, SLOT, answered, never, says, wanted
 
 Make = Callable[..., Replies]
 Start = Callable[..., subprocess.Popen[str]]
@@ -89,13 +89,15 @@ def test_a_cache_that_cannot_be_used_is_told_to_every_thread(
 WRITER = """
 import itertools, pathlib, sys, threading
 from pytest_llmeval.cache.replies import Answer, Replies
+from pytest_llmeval.cache.reply import KeptRequest
 from pytest_llmeval.records import Slot
 replies = Replies(pathlib.Path(sys.argv[1]), mode="auto", session="s", warn=print)
 trials, printing = itertools.count(), threading.Lock()
 def write():
     while True:
         trial = next(trials)
-        reply = replies.pay(sys.argv[2], Slot(trial, 0), lambda: Answer(b"x" * trial))
+        asked = KeptRequest(key=sys.argv[2], perform=lambda _slot: Answer(b"x" * trial))
+        reply = replies.pay(asked, Slot(trial, 0))
         with printing:
             print(trial, reply.draw, flush=True)
 for _ in range(16):
@@ -121,7 +123,7 @@ def test_a_lookup_does_not_wait_for_a_commit(
     make_replies: Make, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replies = make_replies()
-    paid = replies.pay(KEY, SLOT, says("Lima"))
+    paid = replies.pay(wanted(KEY, says("Lima")), SLOT)
     is_committing, go_on = threading.Event(), threading.Event()
     add_all = disk.SharedCache.add_all
 
@@ -133,11 +135,11 @@ def test_a_lookup_does_not_wait_for_a_commit(
         return outcomes
 
     monkeypatch.setattr(disk.SharedCache, "add_all", add_slowly)
-    paying = pool.submit(replies.pay, KEY, Slot(1, 0), says("Quito"))
+    paying = pool.submit(replies.pay, wanted(KEY, says("Quito")), Slot(1, 0))
     assert is_committing.wait(PATIENCE)
     try:
-        hit = pool.submit(replies.lookup, KEY, SLOT).result(PATIENCE / 3)
-        miss = pool.submit(replies.lookup, KEY, Slot(1, 0)).result(PATIENCE / 3)
+        hit = pool.submit(replies.lookup, wanted(KEY), SLOT).result(PATIENCE / 3)
+        miss = pool.submit(replies.lookup, wanted(KEY), Slot(1, 0)).result(PATIENCE / 3)
         assert not paying.done()
     finally:
         go_on.set()

@@ -16,7 +16,7 @@ from pytest_llmeval.cache.replies import Answer, Replies
 from pytest_llmeval.cache.store import Store
 from pytest_llmeval.cache.transfer import ImportRefused, Merging, export, merge, read_export
 from pytest_llmeval.records import Slot
-from tests.cache.calls import KEY, SLOT, answered, asks, never, overtaken, says
+from tests.cache.calls import KEY, SLOT, answered, asks, never, overtaken, says, wanted
 
 Make = Callable[..., Replies]
 Sql = Callable[..., list[Any]]
@@ -52,11 +52,11 @@ def fill(make_replies: Make) -> None:
 
     def pay(session: str, call: Callable[[], Answer]) -> None:
         replies = make_replies("refresh", session=session)
-        replies.pay(request.key(), SLOT, call, request=request)
+        replies.pay(wanted(request.key(), call, canonical=request), SLOT)
 
     pay("s1", says("Lima s1"))
     pay("s2", overtaken(partial(pay, "s2", says("Lima s2")), "a spare"))
-    make_replies().pay(KEY, Slot(None, 3), says(b"\xff\x00" + secrets.token_bytes(50)))
+    make_replies().pay(wanted(KEY, says(b"\xff\x00" + secrets.token_bytes(50))), Slot(None, 3))
 
 
 @pytest.mark.parametrize("name", ["replies.jsonl", "replies.jsonl.gz"])
@@ -86,12 +86,12 @@ def test_what_is_here_already_is_not_taken_again(
 def test_a_draw_that_is_here_is_never_overwritten(
     make_replies: Make, store: Store, other: Store, path: Path, tmp_path: Path
 ) -> None:
-    make_replies().pay(KEY, SLOT, says("theirs"))
+    make_replies().pay(wanted(KEY, says("theirs")), SLOT)
     export(store, path)
     with contextlib.closing(
         Replies(tmp_path / "other", mode="auto", session="s", warn=print)
     ) as ours:
-        paid = ours.pay(KEY, SLOT, says("ours"))
+        paid = ours.pay(wanted(KEY, says("ours")), SLOT)
         came = taken(other, path)
         assert (came.new, came.spare) == (0, 1)
         assert answered(ours, KEY, SLOT, never).draw == paid.draw
@@ -111,7 +111,7 @@ def test_rows_that_we_did_not_write_do_not_travel(
 def test_a_slot_that_holds_a_planted_row_is_not_written_into(
     make_replies: Make, store: Store, path: Path, sql: Sql
 ) -> None:
-    make_replies().pay(KEY, SLOT, says("theirs"))
+    make_replies().pay(wanted(KEY, says("theirs")), SLOT)
     export(store, path)
     sql("UPDATE Cache SET mode = 4")
     assert taken(store, path).spare == 1

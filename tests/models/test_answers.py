@@ -15,6 +15,7 @@ from pytest_llmeval.models.http.answers import AnswerCheck
 from pytest_llmeval.models.providers.anthropic import VENDOR as ANTHROPIC_DIALECT
 from pytest_llmeval.models.providers.ollama import VENDOR as OLLAMA_DIALECT
 from pytest_llmeval.models.providers.openai import VENDOR as OPENAI_DIALECT
+from tests.cache.calls import wanted
 from tests.models.conftest import CountingTrial, Session
 from tests.models.vendors import ANTHROPIC, MESSAGES, OLLAMA, OPENAI, Vendor, done, every_chunk
 from tests.servers.anthropic_server import message, message_stream
@@ -352,7 +353,8 @@ def store(session: Session, trial: CountingTrial, body: object, *, draw: int = 0
     """Put a reply where an earlier version had put it; return the id of its draw."""
     call = trial.calls[0]
     slot = replace(call.slot, occurrence=draw)
-    reply = session.replies.pay(call.key, slot, lambda: Answer(body=json.dumps(body).encode()))
+    answer = Answer(body=json.dumps(body).encode())
+    reply = session.replies.pay(wanted(call.key, lambda: answer), slot)
     return reply.draw
 
 

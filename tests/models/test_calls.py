@@ -9,6 +9,7 @@ from pytest_llmeval.cache.replies import Answer
 from pytest_llmeval.errors import CacheError, ProviderFailed, ReplayMiss
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
 from pytest_llmeval.records import Slot
+from tests.cache.calls import wanted
 from tests.models.conftest import CountingTrial, Session
 
 T = TypeVar("T")
@@ -72,7 +73,7 @@ def test_a_trial_waits_until_its_reply_is_on_disk(begin: Callable[..., Session])
     class Looking(CountingTrial):
         def wait(self, fn: Callable[[], T], *, serial: bool = False) -> T:
             result = fn()
-            stored.append(begin().replies.lookup(KEY, Slot(0, 0)) is not None)
+            stored.append(begin().replies.lookup(wanted(KEY), Slot(0, 0)) is not None)
             return result
 
     begin().calls(Looking(0)).call(asking(lambda _slot: answering()))

@@ -11,6 +11,7 @@ import openai
 import pytest
 
 from pytest_llmeval.errors import SettingsError
+from tests.cache.calls import wanted
 from tests.models.conftest import SECRET, CountingTrial, Session
 from tests.servers.openai_server import OpenAIServer, Scripted
 from tests.servers.openai_streams import DONE, chat_stream, event, tool_call_stream
@@ -155,7 +156,7 @@ def test_the_times_of_the_first_and_the_last_chunk_are_kept(
     stream_chat(begin(), trial)
 
     (call,) = trial.calls
-    stored = begin().replies.lookup(call.key, call.slot)
+    stored = begin().replies.lookup(wanted(call.key), call.slot)
     assert stored is not None
     first, last = stored.facts["first_chunk_seconds"], stored.facts["seconds"]
     assert isinstance(first, float)
