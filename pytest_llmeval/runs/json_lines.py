@@ -78,25 +78,18 @@ def _unlike(value: object, wanted: str) -> Malformed:
     return Malformed(f"is {reprlib.repr(value)}, not {wanted}")
 
 
-def as_object(value: object) -> Line:
-    """A JSON object."""
-    if isinstance(value, dict):
-        return value
-    raise _unlike(value, "a JSON object")
+def _instance(kind: type[T], wanted: str) -> Converter[T]:
+    def checked(value: object) -> T:
+        if isinstance(value, kind):
+            return value
+        raise _unlike(value, wanted)
+
+    return checked
 
 
-def as_text(value: object) -> str:
-    """Any text."""
-    if isinstance(value, str):
-        return value
-    raise _unlike(value, "a text")
-
-
-def as_flag(value: object) -> bool:
-    """True or false."""
-    if isinstance(value, bool):
-        return value
-    raise _unlike(value, "true or false")
+as_object: Converter[Line] = _instance(dict, "a JSON object")
+as_text = _instance(str, "a text")
+as_flag = _instance(bool, "true or false")
 
 
 def as_count(value: object) -> int:
