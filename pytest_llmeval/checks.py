@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from pytest_llmeval.records import TokenPrice
+    from pytest_llmeval.settings import GateRules
 
 CacheMode = Literal["auto", "replay", "refresh", "off"]
 OnMissing = Literal["error", "warn"]
@@ -228,28 +229,6 @@ def hosts(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def check_margin(margin: float, *, target: float, given: bool, prefix: str) -> None:
-    """Refuse a margin that is not below the target.
-
-    Args:
-        margin: the drop that is allowed.
-        target: the drop that must be ruled out.
-        given: the target was typed and is not the default.
-        prefix: what the options begin with, ``--llm-`` or ``--``.
-
-    Raises:
-        SettingsError: the margin is not below the target.
-    """
-    if margin < target:
-        return
-    default = "" if given else " (the default)"
-    raise SettingsError(
-        f"{prefix}margin={margin:g} must be smaller than {prefix}target={target:g}{default}: "
-        "a drop that is allowed cannot be one that must be ruled out. "
-        f"Raise the target, as in {prefix}target={margin * 2:g}."
-    )
-
-
 def gate_test(value: object) -> GateTest:
     """Read the name of a test that is valid for a gate."""
     known = ", ".join(get_args(GateTest))
@@ -276,19 +255,27 @@ def any_test(value: object) -> AnyTest:
     return cast("AnyTest", value)
 
 
-def check_test(test: AnyTest, *, margin: float, prefix: str) -> None:
-    """Refuse a margin together with a test that takes none.
+def check_rules(rules: GateRules, *, is_typed: bool, prefix: str) -> None:
+    """Refuse a margin that is not below the target, or with a test that takes none.
 
     Args:
-        test: the test that was chosen.
-        margin: the drop that is allowed.
+        rules: of the gate.
+        is_typed: the target was typed and is not the default.
         prefix: what the options begin with, ``--llm-`` or ``--``.
 
     Raises:
-        SettingsError: the two do not go together.
+        SettingsError: two of them do not go together.
     """
-    if margin > 0 and test not in MARGIN_TESTS:
+    margin = f"{prefix}margin={rules.margin:g}"
+    if rules.margin >= rules.target:
+        default = "" if is_typed else " (the default)"
         raise SettingsError(
-            f"{prefix}margin={margin:g} with {prefix}test={test}: it tests for any drop and takes "
+            f"{margin} must be smaller than {prefix}target={rules.target:g}{default}: "
+            "a drop that is allowed cannot be one that must be ruled out. "
+            f"Raise the target, as in {prefix}target={rules.margin * 2:g}."
+        )
+    if rules.margin > 0 and rules.test not in MARGIN_TESTS:
+        raise SettingsError(
+            f"{margin} with {prefix}test={rules.test}: it tests for any drop and takes "
             f"no margin. Leave the margin out, or choose {' or '.join(MARGIN_TESTS)}."
         )

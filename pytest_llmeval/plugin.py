@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_llmeval import fixtures
-from pytest_llmeval.errors import BaselineError, SettingsError
+from pytest_llmeval.errors import BaselineError, SettingsError, printable
 from pytest_llmeval.pytest_options import (
     PARSER,
     SESSION_KEY,
@@ -223,7 +223,6 @@ class SessionHooks:
             terminalreporter.write_line(f"ERROR: {self._reports.usage_error}", red=True)
         if self._judgement is None:
             return
-        from pytest_llmeval.errors import printable
         from pytest_llmeval.reports.section import section
 
         terminalreporter.write_sep("=", "llm evals")
@@ -316,7 +315,6 @@ class SessionHooks:
         if session.exitstatus != pytest.ExitCode.OK:
             return
         if judgement.fails:
-            from pytest_llmeval.errors import printable
             from pytest_llmeval.reports.section import failure_line
 
             # pytest prints this as the red line at the very end, also under -q and xdist.

@@ -99,9 +99,7 @@ def read_settings(config: pytest.Config) -> Settings:
     """
     given = _given(config, GateRules)
     rules = GateRules(**given)
-    is_typed = "target" in given
-    checks.check_margin(rules.margin, target=rules.target, given=is_typed, prefix="--llm-")
-    checks.check_test(rules.test, margin=rules.margin, prefix="--llm-")
+    checks.check_rules(rules, is_typed="target" in given, prefix="--llm-")
     given = _given(config, Settings)
     if "anchor" in given and "baseline" not in given:
         raise SettingsError(

@@ -269,41 +269,22 @@ class Run:
 
     id: str
     created: str
-    commit: str | None
-    tree: str | None
-    dirty: bool
-    ref: str | None
-    root: str
-    versions: Mapping[str, str]
-    selection: tuple[str, ...]
-    complete: bool
-    partial: tuple[str, ...]
-    cases: tuple[Case, ...]
-    trials: tuple[Trial, ...]
+    commit: str | None = None
+    tree: str | None = None
+    dirty: bool = False
+    ref: str | None = None
+    root: str = "."
+    versions: Mapping[str, str] = field(default_factory=dict)
+    selection: tuple[str, ...] = ()
+    complete: bool = True
+    partial: tuple[str, ...] = ()
+    cases: tuple[Case, ...] = ()
+    trials: tuple[Trial, ...] = ()
     outside_calls: int = 0
     completes: str | None = None
     attempts: int | None = None
     unseen: tuple[str, ...] = ()
     rules: Mapping[str, Setting] = field(default_factory=dict)
-
-
-def bare_run(run_id: str, *, created: str, commit: str | None = None, root: str = ".") -> Run:
-    """Make a run that no session recorded: complete, and without cases."""
-    return Run(
-        id=run_id,
-        created=created,
-        commit=commit,
-        tree=None,
-        dirty=False,
-        ref=None,
-        root=root,
-        versions={},
-        selection=(),
-        complete=True,
-        partial=(),
-        cases=(),
-        trials=(),
-    )
 
 
 @dataclass(frozen=True, slots=True)

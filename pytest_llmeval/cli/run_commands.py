@@ -83,8 +83,7 @@ def compare_command(
     """
     is_typed = context.get_parameter_source("target") is ParameterSource.COMMANDLINE
     rules = GateRules(**typed)
-    checks.check_margin(rules.margin, target=rules.target, given=is_typed, prefix="--")
-    checks.check_test(rules.test, margin=rules.margin, prefix="--")
+    checks.check_rules(rules, is_typed=is_typed, prefix="--")
     old, new = home.find_pair(baseline, candidate, metric=metric, better=better)
     if rules.test in get_args(FixedTest):
         old = replace(old, notes=(*old.notes, NO_GATE.format(rules.test)))

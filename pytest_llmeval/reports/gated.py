@@ -17,21 +17,9 @@ from pytest_llmeval.gate.results import (
 from pytest_llmeval.gate.scoring import bare
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Outcome
+from pytest_llmeval.reports import sentences
 from pytest_llmeval.reports.formats import RED, YELLOW, Line, counted, factor, label, number, short
 from pytest_llmeval.reports.reasons import why_failed, worded
-from pytest_llmeval.reports.sentences import (
-    NOT_THE_MODEL,
-    VERDICTS,
-    all_lost,
-    difference_interval,
-    mean_of_new,
-    most_moved,
-    moved_case,
-    sentence,
-    these_cases,
-    verb,
-    within_case_remark,
-)
 from pytest_llmeval.reports.tables import COLUMNS, COLUMNS_OF_ANCHOR, compared_table, style
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules
@@ -90,7 +78,7 @@ def gated_lines(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
 def anchored_lines(anchor: Baseline, comparison: Comparison, rules: GateRules) -> Iterator[Line]:
     """Word the comparison with the anchor: a shorter table, and what fails in it."""
     yield from compared_table(anchor, comparison, COLUMNS_OF_ANCHOR, rules)
-    failing = [sentence(one, rules) for one in comparison.functions if one.fails]
+    failing = [sentences.sentence(one, rules) for one in comparison.functions if one.fails]
     for text in filter(None, (*failing, why_failed(comparison, rules))):
         yield Line(f"against the anchor: {text}", RED)
 
@@ -141,12 +129,12 @@ def claims(functions: Sequence[FunctionComparison]) -> list[str]:
     compared = [one for metrics in by_function.values() for one in metrics]
     if compared and not any(one.evidence.wordings for one in compared):
         cases = sum(metrics[-1].effect.cases for metrics in by_function.values())
-        return [f"holds for {these_cases(cases)} and this wording"]
+        return [f"holds for {sentences.these_cases(cases)} and this wording"]
     return [f"{bare(name)} holds for {_wordings(found)}" for name, found in by_function.items()]
 
 
 def _wordings(metrics: Sequence[FunctionComparison]) -> str:
-    wordings, these = metrics[0].evidence.wordings, these_cases(metrics[-1].effect.cases)
+    wordings, these = metrics[0].evidence.wordings, sentences.these_cases(metrics[-1].effect.cases)
     if all(one.effect.method == "crossed" for one in metrics):
         return f"cases and wordings like these ({wordings} wordings)"
     if wordings <= 1:
@@ -155,8 +143,8 @@ def _wordings(metrics: Sequence[FunctionComparison]) -> str:
 
 
 def _about(judgement: Judgement, function: FunctionComparison) -> Iterator[Line]:
-    name, text = label(function), sentence(function, judgement.settings.gate)
-    if text not in VERDICTS.values():  # the table has said that much
+    name, text = label(function), sentences.sentence(function, judgement.settings.gate)
+    if text not in sentences.VERDICTS.values():  # the table has said that much
         yield Line()
         prefix = "" if text.startswith(name) else f"{name}: "
         yield Line(prefix + text, style(function.verdict))
@@ -181,7 +169,7 @@ def _moved_ungated(one: FunctionComparison) -> str:
     if evidence.ratio is not None:
         moved = factor(evidence.ratio)
     if evidence.interval:
-        moved += f" {difference_interval(evidence.interval, evidence.ratio_interval)}"
+        moved += f" {sentences.difference_interval(evidence.interval, evidence.ratio_interval)}"
     return f"{one.metric} {effect.baseline_mean:.3g} -> {effect.mean:.3g} ({moved})"
 
 
@@ -206,7 +194,7 @@ def _remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str
         yield "all repeats are identical: they are one draw"
     if effect.method == rules.test in _STATISTICS:
         yield _chosen_test(effect.method, function.evidence)
-    remark = within_case_remark(function, rules)
+    remark = sentences.within_case_remark(function, rules)
     if remark:
         yield remark
     yield from _moved_cases(judgement, function)
@@ -225,7 +213,7 @@ def _kinds_of_change(judgement: Judgement, effect: Effect) -> Iterator[str]:
     if 0 < kinds.get("score", 0) < effect.changed:
         yield (
             f"{counted(kinds['score'], 'case')} of the same replies, scored otherwise: "
-            f"there {NOT_THE_MODEL}"
+            f"there {sentences.NOT_THE_MODEL}"
         )
 
 
@@ -248,13 +236,14 @@ def _moved_cases(judgement: Judgement, function: FunctionComparison) -> Iterator
     verdict, improved = function.verdict, function.verdict is Verdict.IMPROVED
     shown = []
     if verdict is Verdict.NO_SIGNIFICANT_CHANGE:
-        shown = all_lost(function)
+        shown = sentences.all_lost(function)
     elif improved or verdict in (Verdict.REGRESSED, Verdict.NOT_COMPARABLE, Verdict.INCONCLUSIVE):
-        shown = most_moved(function, _LISTED_CASES, improved=improved)
-    direction = verb(function, improved=improved)
+        shown = sentences.most_moved(function, _LISTED_CASES, improved=improved)
+    direction = sentences.verb(function, improved=improved)
     for case in shown[:_LISTED_LOST]:
         headline = "" if improved else judgement.headlines.get(case.case, "")
-        yield f"{direction} most  {moved_case(case, function.metric)}  {headline}".rstrip()
+        moved = sentences.moved_case(case, function.metric)
+        yield f"{direction} most  {moved}  {headline}".rstrip()
     if len(shown) > _LISTED_LOST:
         yield f"and {len(shown) - _LISTED_LOST} more that fell from all passed to all missed"
 
@@ -262,7 +251,8 @@ def _moved_cases(judgement: Judgement, function: FunctionComparison) -> Iterator
 def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
     here, gone = len(function.only_here), len(function.only_in_baseline)
     if (here or gone) and function.verdict is not Verdict.UNCHANGED and function.effect.cases:
-        parts = [f"{counted(here, 'case')} new here{mean_of_new(function)}"] if here else []
+        mean = sentences.mean_of_new(function)
+        parts = [f"{counted(here, 'case')} new here{mean}"] if here else []
         parts += [f"{counted(gone, 'case')} only in the baseline"] if gone else []
         yield f"not compared: {', '.join(parts)}"
     if function.mismatched:

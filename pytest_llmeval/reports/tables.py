@@ -14,22 +14,7 @@ from pytest_llmeval.gate.results import (
 from pytest_llmeval.gate.scoring import Counted
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import MEASURED_METRICS
-from pytest_llmeval.reports.formats import (
-    BOLD,
-    GREEN,
-    RED,
-    YELLOW,
-    Line,
-    aligned,
-    ends,
-    factor,
-    figure,
-    label,
-    mean_with_ends,
-    name_of,
-    number,
-    p_value,
-)
+from pytest_llmeval.reports import formats
 from pytest_llmeval.reports.sentences import (
     VERDICTS,
     adjusted_p,
@@ -48,10 +33,10 @@ COLUMNS_OF_ANCHOR = ("test function", "baseline", "here", "difference", "p", "ve
 _NAME_WIDTH = 12
 _ODD: tuple[Counted, ...] = ("crashed", "errored", "skipped")
 _STYLES: Mapping[Verdict, Mapping[str, bool]] = {
-    Verdict.REGRESSED: RED,
-    Verdict.NOT_COMPARABLE: RED,
-    Verdict.INCONCLUSIVE: YELLOW,
-    Verdict.IMPROVED: GREEN,
+    Verdict.REGRESSED: formats.RED,
+    Verdict.NOT_COMPARABLE: formats.RED,
+    Verdict.INCONCLUSIVE: formats.YELLOW,
+    Verdict.IMPROVED: formats.GREEN,
 }
 
 
@@ -62,7 +47,7 @@ def style(verdict: Verdict) -> Mapping[str, bool]:
 
 def compared_table(
     baseline: Baseline, comparison: Comparison, columns: tuple[str, ...], rules: GateRules
-) -> Iterator[Line]:
+) -> Iterator[formats.Line]:
     """Put a comparison in a table.
 
     Args:
@@ -80,10 +65,10 @@ def compared_table(
     rows = [[titles.get(column, column) for column in columns]]
     for cells in map(_cells, comparison.functions):
         rows.append([cells[column] for column in columns])
-    heading, *texts = aligned(rows)
-    yield Line(heading, BOLD)
+    heading, *texts = formats.aligned(rows)
+    yield formats.Line(heading, formats.BOLD)
     for text, function in zip(texts, comparison.functions, strict=True):
-        yield Line(text, style(function.verdict))
+        yield formats.Line(text, style(function.verdict))
 
 
 def _cells(function: FunctionComparison) -> dict[str, str]:
@@ -97,22 +82,24 @@ def _cells(function: FunctionComparison) -> dict[str, str]:
     if effect.difference is not None:
         cells["difference"] = _value(effect.difference, log=log, signed=True)
         if log and evidence.ratio is not None:
-            cells["difference"] = factor(evidence.ratio)
+            cells["difference"] = formats.factor(evidence.ratio)
     if effect.method != "none" and not scored_otherwise(function):  # else chance has no part
-        cells["p"] = p_value(adjusted_p(function))
+        cells["p"] = formats.p_value(adjusted_p(function))
         cells["could catch"] = _could_catch(function, log=log)
         if evidence.interval is not None:
             cells["interval"] = difference_interval(evidence.interval, evidence.ratio_interval)
     return cells | {
-        "test function": label(function),
-        "baseline": mean_with_ends(effect.baseline_mean, effect.baseline_mean_interval, log=log),
-        "here": mean_with_ends(effect.mean, effect.mean_interval, log=log),
+        "test function": formats.label(function),
+        "baseline": formats.mean_with_ends(
+            effect.baseline_mean, effect.baseline_mean_interval, log=log
+        ),
+        "here": formats.mean_with_ends(effect.mean, effect.mean_interval, log=log),
         "verdict": VERDICTS[function.verdict],
     }
 
 
 def _value(value: float, *, log: bool, signed: bool = False) -> str:
-    return f"{value:.3g}" if log else number(value, signed=signed)
+    return f"{value:.3g}" if log else formats.number(value, signed=signed)
 
 
 def _could_catch(function: FunctionComparison, *, log: bool) -> str:
@@ -124,23 +111,23 @@ def _could_catch(function: FunctionComparison, *, log: bool) -> str:
     return _value(drop, log=log)
 
 
-def described_table(judgement: Judgement) -> Iterator[Line]:
+def described_table(judgement: Judgement) -> Iterator[formats.Line]:
     """Put the descriptions of a run that is compared with nothing in a table."""
     level = 1 - 2 * judgement.settings.gate.alpha
     rows = [["test function", "cases", "trials", "mean", f"{level:.0%} CI", "next run", ""]]
-    heading, *texts = aligned([*rows, *map(_described_row, judgement.descriptions)])
-    yield Line(heading, BOLD)
-    yield from map(Line, texts)
+    heading, *texts = formats.aligned([*rows, *map(_described_row, judgement.descriptions)])
+    yield formats.Line(heading, formats.BOLD)
+    yield from map(formats.Line, texts)
 
 
 def _described_row(described: FunctionDescription) -> list[str]:
     counts, metric = described.trials, described.metric
     are_all = described.scored_cases == described.cases  # the mean is that of the scored ones
     return [
-        name_of(described.function, metric),
+        formats.name_of(described.function, metric),
         str(described.cases) if are_all else f"{described.scored_cases} of {described.cases}",
         str(counts["scored"] + counts["errored"] + counts["skipped"]),
-        "" if described.mean is None else figure(described.mean, metric),
+        "" if described.mean is None else formats.figure(described.mean, metric),
         ends_of(described.interval, metric),
         ends_of(described.prediction, metric),
         ", ".join(f"{counts[outcome]} {outcome}" for outcome in _ODD if counts[outcome]),
@@ -148,7 +135,7 @@ def _described_row(described: FunctionDescription) -> list[str]:
 
 
 def ends_of(interval: Interval | None, metric: str) -> str:
-    """Write the ends of an interval of a mean, if there is one."""
+    """Write the formats.ends of an interval of a mean, if there is one."""
     if interval is None:
         return ""
-    return ends(interval, ".4g" if metric in MEASURED_METRICS else ".3f")
+    return formats.ends(interval, ".4g" if metric in MEASURED_METRICS else ".3f")
