@@ -176,19 +176,19 @@ def chained(cases: Sequence[Ties]) -> tuple[int, ...]:
     """
     leader = list(range(len(cases)))
     first_with: dict[tuple[str, str], int] = {}
-    for at, (cluster, topic, draws) in enumerate(cases):
+    for case, (cluster, topic, draws) in enumerate(cases):
         ties = {("draw", draw) for draw in draws}
         ties |= {("cluster", cluster)} if cluster is not None else set()
         ties |= {("topic", topic)} if topic is not None else set()
-        tied_to = {first_with.setdefault(tie, at) for tie in ties}
+        tied_to = {first_with.setdefault(tie, case) for tie in ties}
         for first in tied_to:
-            one, other = _root(leader, at), _root(leader, first)
-            leader[max(one, other)] = min(one, other)
-    return tuple(_root(leader, at) for at in range(len(cases)))
+            roots = _root(leader, case), _root(leader, first)
+            leader[max(roots)] = min(roots)
+    return tuple(_root(leader, case) for case in range(len(cases)))
 
 
-def _root(leader: list[int], at: int) -> int:
-    while leader[at] != at:
-        leader[at] = leader[leader[at]]  # halves the path for those that follow
-        at = leader[at]
-    return at
+def _root(leader: list[int], case: int) -> int:
+    while leader[case] != case:
+        leader[case] = leader[leader[case]]  # halves the path for those that follow
+        case = leader[case]
+    return case

@@ -34,7 +34,7 @@ def left_out(
         baseline: the run that is compared with.
         run: the run that is judged.
         typed: what the user typed of its selection; None if all of it was meant.
-        lost: files of the baseline that are not there any more: nobody leaves those out.
+        lost: files of the baseline that exist no more: nobody leaves those out.
     """
     found = []
     for function, side in sides.items():
@@ -245,4 +245,4 @@ def _parts(entry: str) -> tuple[str, str]:
 def _spellings(function: str) -> list[str]:
     """Return the file of a function, its node id, and what of that follows each ``::``."""
     names = function.split("::")
-    return [names[0], *("::".join(names[at:]) for at in range(len(names)))]
+    return [names[0], *("::".join(names[first:]) for first in range(len(names)))]

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pytest_llmeval.checks import AnyTest
 from pytest_llmeval.gate.changes import (
@@ -25,7 +24,7 @@ from pytest_llmeval.records import SECONDS_METRIC, Better, Case, Outcome, Trial
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.exact import exact_within_case
 from pytest_llmeval.stats.repeats import totals_of_repeats
-from pytest_llmeval.stats.sample import CaseScores, Tails, are_binary
+from pytest_llmeval.stats.sample import CaseScores, FloatArray, Tails, are_binary
 from pytest_llmeval.stats.t_tests import UnitMean, negligible, unit_mean
 
 # of scores that are no hits and misses, just for show: 9999 shuffles of a case take .2 ms
@@ -43,7 +42,7 @@ class Pairing:
         test: that the metric is given to with 6 independent changed cases or more.
         pairs: the common cases, ordered by id.
         touched: ids of the cases that were asked anew, whether or not that gave a score.
-        lost: ids scored in the baseline that are gone here, or skipped in all their trials.
+        lost: ids scored in the baseline that this run lacks, or skipped in all their trials.
         mismatched: ids made from positions under which the two sides hold unlike cases.
     """
 
@@ -60,7 +59,7 @@ class Pairing:
     ) -> None:
         """Match the cases of two runs of a function and say how they differ on a metric.
 
-        ``current`` has every case that was collected; the others are told at the class.
+        ``current`` has every case that was collected; the class says what the others are.
         """
         scale: Scale = "log" if test == "log-ratio" else "linear"
         before = FunctionScores(baseline, metric, better=better, scale=scale)
@@ -189,7 +188,7 @@ class Pairing:
 
     @property
     def has_fewer_trials(self) -> bool:
-        """Whether a changed case is compared by fewer trials here than in the baseline."""
+        """Whether a changed case is compared by fewer trials of this run than of the baseline."""
         return any(len(pair.current) < len(pair.baseline) for pair in self.changed)
 
     @cached_property
@@ -246,7 +245,7 @@ def _share_draws_over_repeats(changed: Sequence[CaseComparison]) -> bool:
     return False
 
 
-def _table(side: Sequence[Scored]) -> NDArray[np.float64]:
+def _table(side: Sequence[Scored]) -> FloatArray:
     """Put the values of a side in rows by case and columns by trial index."""
     indices = sorted({index for scored in side for index in scored.indices})
     values = [dict(zip(scored.indices, scored.values, strict=True)) for scored in side]
@@ -273,7 +272,7 @@ def _pair(
     """Compare a case by the trials that enter its difference.
 
     Where both sides hold the same draws they are compared in step, or the trials that
-    only one side has would add their chance again. Otherwise no more trials here than
+    only one side has would add their chance again. Otherwise no more trials of this run than
     the baseline ran: one against ten near the ceiling cries wolf.
     """
     before, after = baseline.of_case[case], current.of_case[case]

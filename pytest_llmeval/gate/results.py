@@ -216,7 +216,7 @@ class FunctionComparison:
             that is not gated.
         why: the reason of the verdicts that need one (rows 2 to 5, 7), else None.
         fails: this comparison turns the build red (strictness included).
-        partial: not every case of the function was collected here.
+        partial: this run did not collect every case of the function.
         only_here: ids collected here and not in the baseline; ``only_in_baseline`` the reverse.
         only_here_mean: mean of those that have a value, with its interval as ``mean_interval``.
         mismatched: ids on both sides that are made from positions and whose parameters differ.
@@ -255,7 +255,7 @@ class Comparison:
         ungated: the metrics that are described beside them, in the same order. Their interval
             is not adjusted, and None with fewer than 6 independent changed cases.
         not_judged: the functions of the baseline that did not run, in its order: each with
-            how many cases it has there.
+            how many cases the baseline has of it.
         notes: what is odd about the rules.
         not_run: how many collected cases of a function have no trial, where all should.
     """

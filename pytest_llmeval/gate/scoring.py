@@ -129,7 +129,7 @@ class FunctionScores:
 
         A crashed trial is worth nothing, whatever it recorded before. So is a missed one that
         ended before it could record the metric, if others of its run did, or if none passed.
-        Where lower is better 0 would be praise: there such a trial has no value instead.
+        Where lower is better 0 would be praise, so that such a trial has no value instead.
 
         Args:
             side: the function in one run; what others of the run recorded matters.
@@ -166,7 +166,7 @@ class FunctionScores:
 
     @property
     def compares_ratios(self) -> bool:
-        """Whether the gate compares logarithms of the values unless it is told otherwise."""
+        """Whether the gate compares logarithms of the values by default."""
         return self.metric in MEASURED_METRICS
 
     @property

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pytest_llmeval.checks import MARGIN_TESTS, FixedTest
 from pytest_llmeval.gate.pairing import Pairing
@@ -22,7 +21,7 @@ from pytest_llmeval.stats.exact import (
 )
 from pytest_llmeval.stats.methods import TESTS
 from pytest_llmeval.stats.repeats import error_of_totals
-from pytest_llmeval.stats.sample import CaseScores, Sample, SignificanceResult, Tails
+from pytest_llmeval.stats.sample import CaseScores, FloatArray, Sample, SignificanceResult, Tails
 from pytest_llmeval.stats.t_tests import (
     FEWEST_UNITS_FOR_T,
     FEWEST_WORDINGS,
@@ -31,8 +30,6 @@ from pytest_llmeval.stats.t_tests import (
     paired_test,
     unit_sums,
 )
-
-FloatArray = NDArray[np.float64]
 
 FEWEST_TOPICS = 2
 # their least p is that of as many like signs
@@ -111,8 +108,8 @@ def _by_permutation(pairing: Pairing) -> tuple[Method, SignificanceResult]:
 def _by_units(pairing: Pairing, rules: GateRules) -> tuple[Method, SignificanceResult]:
     """Run the t-test, or the test that was chosen in its place; the interval stays the t-test's.
 
-    Where all moved alike, a test of cases has no more than their signs. With fewer trials here
-    than in the baseline the differences are skewed: of rare misses one against ten, the t-test
+    Where all moved alike, a test of cases has no more than their signs. With fewer trials of this
+    run than of the baseline the differences are skewed: of rare misses one against ten, the t-test
     alone cries wolf in up to .47 of builds. So the exact test has to consent: the larger of the
     two p-values is valid where either test is.
     """

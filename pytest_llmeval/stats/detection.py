@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
+from pytest_llmeval.stats.sample import FloatArray
 from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T, negligible
-
-FloatArray = NDArray[np.float64]
 
 POWER = 0.80
 # shifts beyond, in standard errors, are too large for scipy's series of the noncentral t
@@ -312,7 +311,7 @@ class Sensitivity:
         )
 
     def with_repeats(self, repeats: int) -> Sensitivity:
-        """Return what so many repeats would find, on both sides: no more are used here."""
+        """Return what so many repeats on both sides would find: more of this run are not used."""
         plan = replace(
             self.plan,
             baseline=np.maximum(self.plan.baseline, repeats),

@@ -13,11 +13,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pytest_llmeval.stats.sample import CaseScores, Tails, are_binary
+from pytest_llmeval.stats.sample import CaseScores, FloatArray, Tails, are_binary
 
-FloatArray = NDArray[np.float64]
 # a discrete distribution: its values, and the chance of each
 Distribution = tuple[FloatArray, FloatArray]
 # a distribution of whole numbers: the lowest, and the chances of it and of all that follow

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 from scipy import special
@@ -31,8 +32,6 @@ from pytest_llmeval.stats.sample import (
 )
 from pytest_llmeval.stats.t_tests import unit_sums, welch
 
-Run = Callable[[Sample], SignificanceResult]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
@@ -45,7 +44,7 @@ class Method:
     """
 
     checks: tuple[Callable[[Sample], str], ...] = ()
-    run: Run
+    run: Callable[[Sample], SignificanceResult]
 
     def why_not(self, sample: Sample) -> str:
         """Return in one plain sentence why the test does not fit the data, "" if it does."""
@@ -231,25 +230,33 @@ def _mcnemar_exact(sample: Sample, *, mid: bool = False) -> SignificanceResult:
     )
 
 
-def _by_root(root_of: Callable[[Sequence[CaseScores]], float | None], *, squared: bool) -> Run:
-    """Make a test on counts a test of a sample, whose sign decides what is worse.
+def _of_root(root: float | None, sample: Sample, *, squared: bool = True) -> SignificanceResult:
+    """Make the result of a test on counts from the signed root of its chi-square.
 
     Args:
-        root_of: the signed root of chi-square, positive for more hits in the current run; None
-            where there is nothing to judge by.
+        root: positive for more hits in the current run; None where there is nothing to judge by.
+        sample: its sign decides what is worse.
         squared: report chi-square with one degree of freedom, not its root.
     """
+    signed = sample.sign * (root or 0.0)
+    return SignificanceResult(
+        tails=NOTHING_SHOWN if root is None else normal_tails(signed),
+        statistic=signed**2 if squared else signed,
+        dof=1 if squared else None,
+    )
 
-    def test(sample: Sample) -> SignificanceResult:
-        found = root_of(sample.cases)
-        root = sample.sign * (found or 0.0)
-        return SignificanceResult(
-            tails=NOTHING_SHOWN if found is None else normal_tails(root),
-            statistic=root**2 if squared else root,
-            dof=1 if squared else None,
-        )
 
-    return test
+def _mcnemar(sample: Sample) -> SignificanceResult:
+    return _of_root(mcnemar_root(*_moved(sample.cases)), sample)
+
+
+def _cmh(sample: Sample) -> SignificanceResult:
+    return _of_root(cochran_mantel_haenszel_root(map(_table, sample.cases)), sample)
+
+
+def _chi_square(sample: Sample, *, corrected: bool, squared: bool = True) -> SignificanceResult:
+    root = chi_square_root(_pooled(sample.cases), corrected=corrected)
+    return _of_root(root, sample, squared=squared)
 
 
 def _moved(cases: Sequence[CaseScores]) -> tuple[int, int]:
@@ -273,10 +280,6 @@ def _pooled(cases: Sequence[CaseScores]) -> Table:
     return _table(CaseScores(baseline=tuple(baseline), current=tuple(current)))
 
 
-def _two_proportions(cases: Sequence[CaseScores]) -> float | None:
-    return chi_square_root(_pooled(cases), corrected=False)
-
-
 _PAIRS = (_lacks_binary_scores, _lacks_single_draws, _lacks_independent_cases)
 _COUNTS = (_lacks_binary_scores, _lacks_independent_cases)
 
@@ -284,23 +287,15 @@ TESTS: Mapping[str, Method] = MappingProxyType(
     {
         "sign-flip": Method(run=_sign_flip),
         "exact-within-case": Method(checks=(_lacks_independent_cases,), run=_exact_within_case),
-        "mcnemar": Method(
-            checks=_PAIRS, run=_by_root(lambda cases: mcnemar_root(*_moved(cases)), squared=True)
-        ),
+        "mcnemar": Method(checks=_PAIRS, run=_mcnemar),
         "mcnemar-exact": Method(checks=_PAIRS, run=_mcnemar_exact),
-        "mcnemar-mid-p": Method(checks=_PAIRS, run=lambda sample: _mcnemar_exact(sample, mid=True)),
+        "mcnemar-mid-p": Method(checks=_PAIRS, run=partial(_mcnemar_exact, mid=True)),
         "welch": Method(checks=(_lacks_whole_repeats,), run=_welch),
-        "cmh": Method(
-            checks=_COUNTS,
-            run=_by_root(
-                lambda cases: cochran_mantel_haenszel_root(map(_table, cases)), squared=True
-            ),
+        "cmh": Method(checks=_COUNTS, run=_cmh),
+        "chi-square": Method(checks=_COUNTS, run=partial(_chi_square, corrected=True)),
+        "chi-square-plain": Method(checks=_COUNTS, run=partial(_chi_square, corrected=False)),
+        "two-proportion-z": Method(
+            checks=_COUNTS, run=partial(_chi_square, corrected=False, squared=False)
         ),
-        "chi-square": Method(
-            checks=_COUNTS,
-            run=_by_root(lambda cases: chi_square_root(_pooled(cases)), squared=True),
-        ),
-        "chi-square-plain": Method(checks=_COUNTS, run=_by_root(_two_proportions, squared=True)),
-        "two-proportion-z": Method(checks=_COUNTS, run=_by_root(_two_proportions, squared=False)),
     }
 )

@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
-FloatArray = NDArray[np.float64]
+from pytest_llmeval.stats.sample import FloatArray
+
 Spending = Literal["obrien-fleming", "pocock"]
 
 BETS = (0.02, 0.05, 0.1, 0.2, 0.4)

@@ -7,13 +7,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
-from pytest_llmeval.stats.sample import CaseScores
+from pytest_llmeval.stats.sample import CaseScores, FloatArray
 from pytest_llmeval.stats.t_tests import negligible
-
-FloatArray = NDArray[np.float64]
 
 # a repeat counts if so many of the cases have a value in it
 FEWEST_OF_A_REPEAT = 0.9

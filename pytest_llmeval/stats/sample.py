@@ -6,6 +6,11 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
 HITS = frozenset({0.0, 1.0})
 # with fewer there is no spread to be estimated
 FEWEST_REPEATS = 2

@@ -20,7 +20,7 @@ from scipy import special
 from pytest_llmeval.stats.exact import exact_within_case, seeded, sign_flip
 from pytest_llmeval.stats.intervals import wilson_interval
 from pytest_llmeval.stats.repeats import DRIFT_LEVEL, drift_p
-from pytest_llmeval.stats.sample import FEWEST_REPEATS, HITS, CaseScores
+from pytest_llmeval.stats.sample import FEWEST_REPEATS, HITS, CaseScores, FloatArray
 from pytest_llmeval.stats.t_tests import (
     FEWEST_UNITS_FOR_T,
     dof_of_units,
@@ -28,7 +28,6 @@ from pytest_llmeval.stats.t_tests import (
     negligible,
 )
 
-FloatArray = NDArray[np.float64]
 # the cases that share their chance: the scores of each
 Unit = list[list[float]]
 Test = Literal["paired-t", "exact-within-case", "sign-flip"]

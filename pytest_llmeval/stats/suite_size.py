@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from pytest_llmeval.stats.detection import (
@@ -17,10 +17,8 @@ from pytest_llmeval.stats.detection import (
     power_of_t,
     within_case_variance,
 )
-from pytest_llmeval.stats.sample import CaseScores
+from pytest_llmeval.stats.sample import CaseScores, FloatArray
 from pytest_llmeval.stats.t_tests import negligible
-
-FloatArray = NDArray[np.float64]
 
 MOST_CASES = 1_000_000
 MOST_REPEATS = 1000

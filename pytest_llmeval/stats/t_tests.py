@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
-from pytest_llmeval.stats.sample import SignificanceResult, Tails
+from pytest_llmeval.stats.sample import FloatArray, SignificanceResult, Tails
 
-FloatArray = NDArray[np.float64]
 # a t-test over fewer effective units is valid but nearly powerless
 FEWEST_UNITS_FOR_T = 6
 # two wordings leave about one degree of freedom: an interval, but hardly ever a finding
