@@ -239,6 +239,8 @@ def filters_of(selection: Sequence[str]) -> frozenset[str]:
 class Run:
     """All trials of one session, recorded for one commit.
 
+    A field with a default may be missing in a run file; one without stands in each, if null.
+
     Attributes:
         id: UTC seconds and six hex digits, ``20261121T084100-1a2b3c``.
         created: UTC, ISO 8601 with seconds.
@@ -269,22 +271,41 @@ class Run:
 
     id: str
     created: str
-    commit: str | None = None
-    tree: str | None = None
-    dirty: bool = False
-    ref: str | None = None
-    root: str = "."
-    versions: Mapping[str, str] = field(default_factory=dict)
-    selection: tuple[str, ...] = ()
-    complete: bool = True
-    partial: tuple[str, ...] = ()
-    cases: tuple[Case, ...] = ()
-    trials: tuple[Trial, ...] = ()
+    commit: str | None
+    tree: str | None
+    dirty: bool
+    ref: str | None
+    root: str
+    versions: Mapping[str, str]
+    selection: tuple[str, ...]
+    complete: bool
+    partial: tuple[str, ...]
+    cases: tuple[Case, ...]
+    trials: tuple[Trial, ...]
     outside_calls: int = 0
     completes: str | None = None
     attempts: int | None = None
     unseen: tuple[str, ...] = ()
     rules: Mapping[str, Setting] = field(default_factory=dict)
+
+
+def bare_run(run_id: str, *, created: str, commit: str | None = None, root: str = ".") -> Run:
+    """Make a run that no session recorded: complete, and without cases."""
+    return Run(
+        id=run_id,
+        created=created,
+        commit=commit,
+        tree=None,
+        dirty=False,
+        ref=None,
+        root=root,
+        versions={},
+        selection=(),
+        complete=True,
+        partial=(),
+        cases=(),
+        trials=(),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from pytest_llmeval.records import (
     Outcome,
     Run,
     Trial,
+    bare_run,
 )
 from pytest_llmeval.runs import table_rows as rows
 
@@ -321,7 +322,7 @@ def _run_of(table: ScoreTable, *, unnamed: str, is_alone: bool, better: Better) 
             )
             cases.append(case)
             trials += _trials(case, of_case, metric=metric, known=known)
-    run = Run(id=table.reference, created=table.created)
+    run = bare_run(table.reference, created=table.created)
     return replace(run, cases=tuple(cases), trials=tuple(trials))
 
 

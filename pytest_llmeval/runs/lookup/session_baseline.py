@@ -15,7 +15,7 @@ from pytest_llmeval.errors import (
     BaselineUnlike,
     BaselineUnreadable,
 )
-from pytest_llmeval.records import Outcome, Run, too_many_errored
+from pytest_llmeval.records import Outcome, Run, bare_run, too_many_errored
 from pytest_llmeval.runs.git import GitState, lacks_text, near_names, short_hash
 from pytest_llmeval.runs.lookup.best_run import Search, peculiarities
 from pytest_llmeval.runs.lookup.refs import (
@@ -176,7 +176,7 @@ class _Lookup:
     def _nothing_yet(self, commit: str) -> Baseline:
         now = datetime.now(UTC)
         created = now.isoformat(timespec="seconds")
-        run = Run(id=new_run_id(now), created=created, commit=commit, root=self.search.root)
+        run = bare_run(new_run_id(now), created=created, commit=commit, root=self.search.root)
         note = f"nothing to compare with yet: {short_hash(commit)} has no eval and no run"
         return found_as(
             FoundRun(self.refs.store.folder, run, (note,)), self.reference, how="nothing yet"
