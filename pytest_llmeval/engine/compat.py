@@ -162,9 +162,8 @@ def _can_swap_capture(manager: Any) -> bool:
     if not all(_has(manager, part) for part in _OF_CAPTURE):
         return False
     running = manager._global_capturing
-    if running is None or getattr(running, "out", None) is None:
-        return True
-    return all(_has(running, part) for part in _OF_RUNNING_CAPTURE)
+    captures = getattr(running, "out", None) is not None
+    return not captures or all(_has(running, part) for part in _OF_RUNNING_CAPTURE)
 
 
 def _records_warnings() -> bool:

@@ -55,13 +55,8 @@ def retry_of(config: pytest.Config, settings: Settings) -> Retry:
         path = Path(worker[RETRY_KEY])
         return Retry(store.load(path), path)
     git = git_state(config)
-    return find_retry(
-        store,
-        git=git,
-        root=relative_root(config.rootpath, top=git.top),
-        selection=selection(config),
-        model=settings.model,
-    )
+    root = relative_root(config.rootpath, top=git.top)
+    return find_retry(store, git=git, root=root, selection=selection(config), model=settings.model)
 
 
 def baseline_of(

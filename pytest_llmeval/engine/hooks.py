@@ -6,14 +6,19 @@ import gc
 import inspect
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
+from itertools import count
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from pytest_llmeval.engine.case.case import CaseRunner
+from pytest_llmeval.engine.case import RUNNER, CaseRunner
 from pytest_llmeval.engine.isolation.logs import adopt_caplog
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
+from pytest_llmeval.engine.schedule.turns import (
+    capturing_throughout,
+    shared_fixtures_in_session,
+)
 from pytest_llmeval.engine.trial.async_plugins import (
     TRIAL_RUNNER,
     find_loop,
@@ -22,10 +27,6 @@ from pytest_llmeval.engine.trial.async_plugins import (
 )
 from pytest_llmeval.engine.trial.clone import is_own
 from pytest_llmeval.engine.trial.ledger import Ledger
-from pytest_llmeval.engine.trial.replaced_parts import (
-    capturing_throughout,
-    shared_fixtures_in_session,
-)
 from pytest_llmeval.engine.trial.shared_calls import IMPORTS, SharedCalls
 from pytest_llmeval.engine.trial.trial import TRIAL, RunningTrial
 from pytest_llmeval.errors import SettingsError
@@ -33,7 +34,6 @@ from pytest_llmeval.models.attribution import CurrentTrial, trial_to_charge
 from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.records import Run
 
-RUNNER = pytest.StashKey[CaseRunner]()
 _ALLOCATIONS = 10_000  # before the collector looks at new objects; Python's own number is 700
 
 
@@ -62,8 +62,8 @@ class EngineHooks:
         self._runners = runners
         self._reported: set[pytest.Item] = set()  # cases that the session knows of
         self._in_report: tuple[pytest.Item, dict[str, Any]] | None = None
-        self._payloads = 0
-        self._process = uuid4().hex  # workers may run on several machines
+        process = uuid4().hex  # workers may run on several machines
+        self._ids = (f"{process}-{number}" for number in count(1))  # none is taken in twice
         self._has_warned = False
         self._opening = opening
         self._scheduler = scheduler
@@ -104,7 +104,7 @@ class EngineHooks:
         self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> Generator[None, object, object]:
         """Learn which item comes next, and whom to charge for calls meanwhile."""
-        self._scheduler.lookahead.arrive(nextitem)
+        self._scheduler.lookahead.next_item = nextitem
         runner = item.stash.get(RUNNER, None)
         with self._shared.around(intercepts=runner is not None and runner.spec.intercept):
             return (yield)
@@ -142,8 +142,7 @@ class EngineHooks:
         names = pyfuncitem._fixtureinfo.argnames
         arguments = {name: pyfuncitem.funcargs[name] for name in names}
         if may_have_async_fixtures(pyfuncitem):  # they run on it as well, to the last
-            runner = pyfuncitem._request.getfixturevalue(TRIAL_RUNNER)
-            runner.run(body(**arguments))
+            pyfuncitem._request.getfixturevalue(TRIAL_RUNNER).run(body(**arguments))
             return True
         # Else no fixture of its own, which would cost a trial 0.1 ms.
         loop = self._scheduler.loop or find_loop(pyfuncitem._request)
@@ -196,7 +195,9 @@ class EngineHooks:
         report = yield
         runner = item.stash.get(RUNNER, None)
         if runner is not None and _tells_the_end(runner, call):
-            self._complete(report, runner)
+            self._in_report = runner.item, self._payload(runner)
+            report.duration = sum(trial.record.seconds for trial in runner.trials.ended)
+            report.llm_eval = self._in_report[1]  # type: ignore[attr-defined]  # rides along
         return report
 
     @pytest.hookimpl(wrapper=True)
@@ -227,26 +228,15 @@ class EngineHooks:
                 self._reported.add(runner.item)
         if self._reported:  # without a trial that ended there is no run
             rest = self._rest()
-            payloads += [{"id": self._new_id(), **rest}] if any(rest.values()) else []
+            payloads += [{"id": next(self._ids), **rest}] if any(rest.values()) else []
         return payloads
-
-    def _complete(self, report: pytest.TestReport, runner: CaseRunner) -> None:
-        """Attach the trials to the one report that tells how the case ended."""
-        self._in_report = runner.item, self._payload(runner)
-        report.duration = sum(trial.record.seconds for trial in runner.trials.ended)
-        report.llm_eval = self._in_report[1]  # type: ignore[attr-defined]  # rides along
-
-    def _new_id(self) -> str:
-        """Number the payloads, so that none is taken in twice."""
-        self._payloads += 1
-        return f"{self._process}-{self._payloads}"
 
     def _payload(self, runner: CaseRunner) -> dict[str, Any]:
         note = runner.detached_note
         if note and not self._has_warned:
             self._has_warned = True
             self._models.notes.append(note)
-        payload = {"id": self._new_id(), **runner.payload(), **self._rest()}
+        payload = {"id": next(self._ids), **runner.payload(), **self._rest()}
         if not self._reported:
             # Not at the end, in workeroutput: a worker that is killed never sends that.
             payload["opening"] = self._opening

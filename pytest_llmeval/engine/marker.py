@@ -80,7 +80,7 @@ class Eval:
     item: pytest.Function
     case: Case
     min_score: float | None = None
-    concurrency: str | None = None
+    is_serial: bool = False
     intercept: bool = False
 
 
@@ -90,7 +90,10 @@ def read_marker(item: pytest.Item, settings: Settings) -> Eval:
     Raises:
         SettingsError: the item cannot be an eval, or an argument is impossible.
     """
-    function = _checked_function(item)
+    kind = _unsupported_kind(item)
+    if kind:
+        raise SettingsError(f"{item.nodeid}: @{MARKER} does not work on {kind}")
+    function = cast("pytest.Function", item)
     arguments = _merged_arguments(function)
     try:
         return _checked_eval(function, arguments, settings)
@@ -120,13 +123,6 @@ def has_positional_id(item: pytest.Function) -> bool:
     parts = callspec.id.split("-")
     made = {f"{name}{callspec.indices.get(name)}": value for name, value in callspec.params.items()}
     return any(part in parts and str(value) != part for part, value in made.items())
-
-
-def _checked_function(item: pytest.Item) -> pytest.Function:
-    kind = _unsupported_kind(item)
-    if kind:
-        raise SettingsError(f"{item.nodeid}: @{MARKER} does not work on {kind}")
-    return cast("pytest.Function", item)
 
 
 def _unsupported_kind(item: pytest.Item) -> str:
@@ -189,7 +185,7 @@ def _checked_eval(item: pytest.Function, arguments: dict[str, object], settings:
         item=item,
         case=case,
         min_score=_min_score(arguments.get("min_score"), gate=gate),
-        concurrency=_concurrency(arguments.get("concurrency")),
+        is_serial=_is_serial(arguments.get("concurrency")),
         intercept=_intercept(arguments.get("intercept", settings.intercept)),
     )
 
@@ -244,13 +240,13 @@ def _better(value: object, *, gate: tuple[str, ...]) -> Better:
     return value
 
 
-def _concurrency(value: object) -> str | None:
+def _is_serial(value: object) -> bool:
     if value not in (None, "serial"):
         raise SettingsError(
             f'concurrency must be "serial", not {value!r}; '
             "how many trials overlap is set by --llm-concurrency"
         )
-    return None if value is None else "serial"
+    return value is not None
 
 
 def _intercept(value: object) -> bool:

@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib import metadata
@@ -228,22 +229,13 @@ def _dropped(items: Sequence[pytest.Item], config: pytest.Config) -> list[pytest
     pytest's own filters, which are hooks like any other, look at these items once more.
     """
     remaining = list(items)
+    unheard: Any = copy(config)  # with which nobody hears of what they deselect
+    unheard.hook = SimpleNamespace(pytest_deselected=lambda **_: None)
     for name in ("mark", "main"):
         plugin = config.pluginmanager.get_plugin(name)
         if plugin is not None and remaining:
-            plugin.pytest_collection_modifyitems(items=remaining, config=_Unannounced(config))
+            plugin.pytest_collection_modifyitems(items=remaining, config=unheard)
     return remaining
-
-
-class _Unannounced:
-    """A config for hooks that are called once more: nobody hears of what they deselect."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-        self.hook = SimpleNamespace(pytest_deselected=lambda **_: None)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._config, name)
 
 
 def _function(nodeid: str) -> str:

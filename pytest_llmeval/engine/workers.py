@@ -67,20 +67,20 @@ class ReportHooks:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Tell the other workers, which may wait for what this one had reserved of a cap."""
-        if self._is_capped:
-            note_end(self._journal(), node.gateway.id)
+        journal = self._journal()
+        if journal is not None:
+            note_end(journal, node.gateway.id)
 
     def pytest_unconfigure(self) -> None:
         """Remove the file by which workers share the caps."""
-        if self._is_capped and self.nodes:
-            self._journal().remove()
+        journal = self._journal()
+        if journal is not None and self.nodes:
+            journal.remove()
 
-    @property
-    def _is_capped(self) -> bool:
-        return self._settings.max_calls is not None or self._settings.max_cost is not None
-
-    def _journal(self) -> Journal:
-        return journal_of(self._settings.directory, self._settings.session)
+    def _journal(self) -> Journal | None:
+        settings = self._settings
+        is_capped = settings.max_calls is not None or settings.max_cost is not None
+        return journal_of(settings.directory, settings.session) if is_capped else None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_report_to_serializable(self, report: Any) -> Generator[None, Any, Any]:

@@ -15,11 +15,13 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from types import FrameType
 from typing import Any
+
+from pytest_llmeval.engine.isolation.places import replaced
 
 _CURRENT: ContextVar[CallOutput | None] = ContextVar("llmeval_call_output", default=None)
 
@@ -88,24 +90,17 @@ def following_calls(
         streams: those that pytest puts into ``sys``, with their names there.
         handlers: pytest's own for logs.
     """
-    loggers: Any = logging.Logger
-    warn, show, call_handlers = warnings.warn, builtins.print, loggers.callHandlers
-    for name, stream in streams:
-        stream.write = partial(_write, name, stream.write)
-    warnings.warn = partial(_warn, warn)
-    builtins.print = partial(_print, show)
-    loggers.callHandlers = _calling_handlers(call_handlers, handlers)
-    for handler in handlers:
-        handler.addFilter(_is_of_trial_in_turn)
-    try:
-        yield
-    finally:
-        warnings.warn, builtins.print = warn, show
-        loggers.callHandlers = call_handlers
+    call_handlers = _calling_handlers(logging.Logger.callHandlers, handlers)
+    with ExitStack() as stack:
+        for name, stream in streams:
+            stack.enter_context(replaced(stream, "write", partial(_write, name, stream.write)))
+        stack.enter_context(replaced(warnings, "warn", partial(_warn, warnings.warn)))
+        stack.enter_context(replaced(builtins, "print", partial(_print, print)))
+        stack.enter_context(replaced(logging.Logger, "callHandlers", call_handlers))
         for handler in handlers:
-            handler.removeFilter(_is_of_trial_in_turn)
-        for _, stream in streams:
-            del stream.write
+            handler.addFilter(_is_of_trial_in_turn)
+            stack.callback(handler.removeFilter, _is_of_trial_in_turn)
+        yield
 
 
 def _print(show: Callable[..., None], *values: object, file: Any = None, **more: Any) -> None:

@@ -1,50 +1,43 @@
-"""Logging as one trial sees it: what pytest's two handlers caught, and the levels."""
+"""Logging as one trial sees it: what pytest's two handlers caught, and the levels of caplog."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import pytest
 
-from pytest_llmeval.engine.baton.trial_thread import check_in
 from pytest_llmeval.engine.isolation.patches import Patches
 from pytest_llmeval.engine.isolation.places import Level
+from pytest_llmeval.engine.trial_thread import check_in
 
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """Logging as a trial, or the session, left it.
+    """Pytest's handlers as a trial, or the session, left them.
 
     Attributes:
-        handlers: the attributes of each of pytest's handlers: records, stream, level, filters.
+        handlers: the attributes of each: records, stream, level, filters.
         attached: loggers with one of these handlers.
-        disabled: as by ``logging.disable``.
     """
 
     handlers: tuple[dict[str, Any], ...]
     attached: Sequence[tuple[logging.Logger, logging.Handler]]
-    root_level: int
-    disabled: int
 
     def fork(self) -> LogState:
         """Make the state in which a new trial begins."""
-        handlers = []
-        for attributes in self.handlers:
-            own = {"records": [], "filters": list(attributes["filters"])}
-            handlers.append({**attributes, **own})
-        return LogState(tuple(handlers), [], self.root_level, self.disabled)
-
-    def with_levels_of(self, other: LogState) -> LogState:
-        """Take over the levels of another state."""
-        return replace(self, root_level=other.root_level, disabled=other.disabled)
+        handlers = [
+            {**attributes, "records": [], "filters": list(attributes["filters"])}
+            for attributes in self.handlers
+        ]
+        return LogState(tuple(handlers), [])
 
 
 class Logs:
-    """Save and load the state of logging.
+    """Save and load the state of pytest's handlers.
 
     Args:
         handlers: pytest's own, none if its logging plugin is off.
@@ -55,10 +48,9 @@ class Logs:
         self._attached: Sequence[tuple[logging.Logger, logging.Handler]] = []
 
     def save(self) -> LogState:
-        """Return the state of logging now."""
+        """Return the state of the handlers now."""
         self._attached = self._find_attached()
-        handlers = tuple([vars(handler) for handler in self.handlers])
-        return LogState(handlers, self._attached, logging.root.level, logging.root.manager.disable)
+        return LogState(tuple([vars(handler) for handler in self.handlers]), self._attached)
 
     def load(self, state: LogState) -> None:
         """Put a state back after another was saved."""
@@ -69,10 +61,6 @@ class Logs:
                 logger.removeHandler(handler)
             for logger, handler in state.attached:
                 logger.addHandler(handler)
-        if logging.root.level != state.root_level:
-            logging.root.setLevel(state.root_level)
-        if logging.root.manager.disable != state.disabled:
-            logging.disable(state.disabled)
 
     def _find_attached(self) -> Sequence[tuple[logging.Logger, logging.Handler]]:
         """Find the loggers with each handler: root, and those that do not propagate to it."""
@@ -96,7 +84,7 @@ def adopt_caplog(caplog: pytest.LogCaptureFixture, patches: Patches) -> None:
         check_in()
         if logger:
             changed = logging.getLogger(logger)
-            patches.add(Level(changed), changed.level)
+            patches.add(Level(changed, "level"), changed.level)
         return method(level, logger)
 
     for name in ("set_level", "at_level"):

@@ -11,7 +11,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -19,8 +19,15 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pytest_llmeval.engine.baton.trial_thread import check_in
-from pytest_llmeval.engine.isolation.places import ABSENT, Attribute, ImportPath, Item, Place
+from pytest_llmeval.engine.isolation.places import (
+    ABSENT,
+    Attribute,
+    ImportPath,
+    Item,
+    Place,
+    replaced,
+)
+from pytest_llmeval.engine.trial_thread import check_in
 
 T = TypeVar("T")
 
@@ -137,7 +144,7 @@ class Patches:
                 self._add_patched(Item(target, name), old)
                 self.outside = self.outside or ("sys.modules" if target is sys.modules else "")
         if patcher._savesyspath is not None:
-            self.add(ImportPath(), patcher._savesyspath[:])
+            self.add(ImportPath(sys, "path"), patcher._savesyspath[:])
 
     def _add_patched(self, place: Place, old: object) -> None:
         self.add(place, ABSENT if old is self._unset else old)
@@ -152,11 +159,8 @@ def watched_patchers(adopt: Callable[[pytest.MonkeyPatch], None]) -> Iterator[No
         plain(patcher)
         adopt(patcher)
 
-    pytest.MonkeyPatch.__init__ = init  # type: ignore[assignment,method-assign]
-    try:
+    with replaced(pytest.MonkeyPatch, "__init__", init):
         yield
-    finally:
-        pytest.MonkeyPatch.__init__ = plain  # type: ignore[method-assign]
 
 
 @contextmanager
@@ -170,15 +174,12 @@ def watched_mocks(current: Callable[[], Patches | None]) -> Iterator[None]:
     """
     mock: Any = sys.modules.get("unittest.mock")
     kinds = () if mock is None else (mock._patch, mock._patch_dict)
-    plain = [(kind, kind.__enter__, kind.__exit__) for kind in kinds]
-    for kind, enter, leave in plain:
-        kind.__enter__ = _counting(enter, current, step=1)
-        kind.__exit__ = _counting(leave, current, step=-1)
-    try:
+    with ExitStack() as stack:
+        for kind in kinds:
+            for name, step in (("__enter__", 1), ("__exit__", -1)):
+                counting = _counting(getattr(kind, name), current, step=step)
+                stack.enter_context(replaced(kind, name, counting))
         yield
-    finally:
-        for kind, enter, leave in plain:
-            kind.__enter__, kind.__exit__ = enter, leave
 
 
 def _counting(

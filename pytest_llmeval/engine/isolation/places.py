@@ -6,10 +6,8 @@ it had when it goes on, also what it changed again by hand.
 
 from __future__ import annotations
 
-import logging
-import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
@@ -17,16 +15,36 @@ ABSENT = object()
 _PLAIN_SETTERS: tuple[object, ...] = (object.__setattr__, ModuleType.__setattr__)
 
 
+@contextmanager
+def replaced(owner: Any, name: str, value: object) -> Iterator[None]:
+    """Give an object another attribute for a while; its class may go on with the plain one."""
+    before = vars(owner).get(name, ABSENT)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if before is ABSENT:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, before)
+
+
 class Place:
     """A place where a trial has another value than all others.
+
+    Args:
+        target: the object that holds it.
+        name: of the place in it.
 
     Attributes:
         key: what two names of one place have in common.
         base: what all others are to find there; ABSENT for nothing.
     """
 
-    def __init__(self, key: object) -> None:
-        self.key = key
+    def __init__(self, target: Any, name: Any) -> None:
+        self.key = (type(self), id(target), name)
+        self._target = target
+        self._name = name
         self.base: object = ABSENT
         self._mine: object = None
         self._is_in = True
@@ -71,11 +89,6 @@ class Place:
 class Attribute(Place):
     """An attribute as its owner keeps it: of a class the classmethod, not what it binds."""
 
-    def __init__(self, target: Any, name: str) -> None:
-        super().__init__((Attribute, id(target), name))
-        self._target = target
-        self._name = name
-
     def read(self) -> object:
         """Look into the owner's own ``__dict__`` unless a descriptor stands before it."""
         kind, kept = type(self._target), getattr(self._target, "__dict__", None)
@@ -98,11 +111,6 @@ class Attribute(Place):
 class Item(Place):
     """An entry of a dictionary. One that was deleted comes back as the last, as in pytest."""
 
-    def __init__(self, target: Any, name: object) -> None:
-        super().__init__((Item, id(target), name))
-        self._target = target
-        self._name = name
-
     def read(self) -> object:
         """Get it, without the default of a ``defaultdict``."""
         return self._target.get(self._name, ABSENT)
@@ -116,34 +124,27 @@ class Item(Place):
 
 
 class ImportPath(Place):
-    """``sys.path``, which keeps its identity."""
-
-    def __init__(self) -> None:
-        super().__init__(ImportPath)
+    """A list that keeps its identity: ``sys.path``."""
 
     def read(self) -> object:
         """Copy it."""
-        return sys.path[:]
+        return getattr(self._target, self._name)[:]
 
     def write(self, value: Any) -> None:
         """Fill it."""
-        sys.path[:] = value
+        getattr(self._target, self._name)[:] = value
 
 
 class Level(Place):
     """The level of a logger."""
 
-    def __init__(self, logger: logging.Logger) -> None:
-        super().__init__((Level, logger.name))
-        self._logger = logger
-
     def read(self) -> object:
         """Return the level."""
-        return self._logger.level
+        return self._target.level
 
     def write(self, value: Any) -> None:
         """Set the level, which also clears what loggers remember of it."""
-        self._logger.setLevel(value)
+        self._target.setLevel(value)
 
 
 def _is_data_descriptor(owner: type, name: str) -> bool:

@@ -16,15 +16,14 @@ import logging
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from os import chdir, environ, getcwd, putenv, rmdir, unsetenv
 from tempfile import mkdtemp
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import pytest
 
-from pytest_llmeval.engine.baton.trial_thread import check_in
 from pytest_llmeval.engine.isolation.call_output import CallOutput, following_calls
 from pytest_llmeval.engine.isolation.logs import Logs, LogState
 from pytest_llmeval.engine.isolation.patches import (
@@ -33,6 +32,10 @@ from pytest_llmeval.engine.isolation.patches import (
     watched_mocks,
     watched_patchers,
 )
+from pytest_llmeval.engine.trial_thread import check_in
+
+if TYPE_CHECKING:
+    from pytest_llmeval.engine.compat import Abilities
 
 Stack = dict[Any, Any]
 
@@ -51,6 +54,8 @@ class Context:
         stack: pytest's active nodes and their finalizers.
         environ: raw environment, as the interpreter keeps it.
         directory: "" for one that is gone.
+        root_level: of the root logger.
+        disabled: as by ``logging.disable``.
         out: captured output that was drained when the trial last handed the baton back.
         patches: what the trial patches; None for the session, whose patches stay put.
         output: of calls of the trial while it waited; None for the session.
@@ -59,6 +64,8 @@ class Context:
     stack: Stack
     environ: dict[Any, Any]
     directory: str
+    root_level: int
+    disabled: int
     stdout: TextIO | None
     stderr: TextIO | None
     is_capturing: bool
@@ -74,12 +81,9 @@ class Context:
         for name in before.environ.keys() - after.environ.keys():
             self.environ.pop(name, None)
         self.environ.update(after.environ.items() - before.environ.items())
-        if before.directory != after.directory:
-            self.directory = after.directory
-        if before.root_level != after.root_level:
-            self.logs = replace(self.logs, root_level=after.root_level)
-        if before.disabled != after.disabled:
-            self.logs = replace(self.logs, disabled=after.disabled)
+        for name in ("directory", "root_level", "disabled"):
+            if getattr(before, name) != getattr(after, name):
+                setattr(self, name, getattr(after, name))
 
     def looks_like(self, other: Context) -> bool:
         """Whether calls, which run in other threads, see no difference between two states."""
@@ -107,17 +111,16 @@ class Switch:
 
     Args:
         session: pytest's session.
-        swaps_logs: whether pytest's logging plugin is as we know it.
-        swaps_patches: whether ``MonkeyPatch`` is.
+        abilities: what can be swapped here.
     """
 
-    def __init__(self, session: pytest.Session, *, swaps_logs: bool, swaps_patches: bool) -> None:
+    def __init__(self, session: pytest.Session, abilities: Abilities) -> None:
         self._state = session._setupstate
         manager = session.config.pluginmanager
         self._capture: Any = manager.getplugin("capturemanager")
-        plugin: Any = manager.getplugin("logging-plugin") if swaps_logs else None
+        plugin: Any = manager.getplugin("logging-plugin") if abilities.swaps_logs else None
         self.logs = Logs(() if plugin is None else (plugin.caplog_handler, plugin.report_handler))
-        self._unset = remembered_absence() if swaps_patches else None
+        self._unset = remembered_absence() if abilities.swaps_patches else None
         self._patches: Patches | None = None  # of the trial whose turn it is
         self._output: CallOutput | None = None  # likewise
         self._left: Context | None = None  # saved last, if nothing was loaded since
@@ -150,6 +153,8 @@ class Switch:
             stack=self._state.stack,
             environ=_ENVIRON.copy(),
             directory=_directory(),
+            root_level=logging.root.level,
+            disabled=logging.root.manager.disable,
             stdout=getattr(sys, "stdout", None),
             stderr=getattr(sys, "stderr", None),
             is_capturing=self._is_capturing(),
@@ -177,6 +182,10 @@ class Switch:
             tell_of_new_filters()
         warnings._showwarnmsg_impl = context.show_warning  # type: ignore[attr-defined]
         self.logs.load(context.logs)
+        if logging.root.level != context.root_level:
+            logging.root.setLevel(context.root_level)
+        if logging.root.manager.disable != context.disabled:
+            logging.disable(context.disabled)
         self._patches = context.patches
         self._output = context.output
         if self._output is not None:
@@ -189,10 +198,10 @@ class Switch:
     def give_back(self, context: Context) -> None:
         """Write again the captured output that was drained when a state was saved."""
         if context.is_capturing:
-            for stream, kind in ((context.stdout, "stdout"), (context.stderr, "stderr")):
-                if context.out[kind] and stream is not None:
-                    with suppress(Exception):  # it is closed
-                        stream.write(context.out[kind])
+            for kind, text in context.out.items():
+                if text:
+                    with suppress(Exception):  # there is no stream, or it is closed
+                        getattr(context, kind).write(text)
                     context.out[kind] = ""
 
     def fork(
@@ -233,11 +242,8 @@ class Switch:
         """Let patches made meanwhile stay: a fixture makes them that outlives the trial."""
         patches, self._patches = self._patches, None
         try:
-            if patches is None:
+            with nullcontext() if patches is None else patches.spreading():
                 yield
-            else:
-                with patches.spreading():
-                    yield
         finally:
             self._patches = patches
 
@@ -249,8 +255,8 @@ class Switch:
         try:
             yield
         finally:
-            after = self.logs.save()  # a fixture that lives on may have set the level
-            self.logs.load(kept.with_levels_of(after))
+            self.logs.save()
+            self.logs.load(kept)
 
     def _adopt(self, patcher: pytest.MonkeyPatch) -> None:
         check_in()

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from _pytest.fixtures import FixtureDef
 
+from pytest_llmeval.engine.case import CaseTrials
 from pytest_llmeval.engine.compat import all_fixtures
 from pytest_llmeval.engine.marker import Eval
-from pytest_llmeval.engine.schedule.case_trials import CaseTrials
 from pytest_llmeval.engine.trial.async_plugins import RUNNER_NAMES, own_loop
 from pytest_llmeval.engine.trial.clone import is_own
 
@@ -42,22 +42,17 @@ def serial_session(config: pytest.Config) -> str:
     return "log_cli" if logs is not None and logs._log_cli_enabled() else ""
 
 
-def serial_case(spec: Eval, more: Collection[str]) -> str:
+def serial_case(spec: Eval, exclusive: Collection[str]) -> str:
     """Say why the trials of a case must run alone, one after the other; "" if they need not.
 
     Args:
         spec: the case.
-        more: names of fixtures that the user declared as exclusive.
+        exclusive: names of fixtures whose cases run alone.
     """
-    if spec.concurrency == "serial":
+    if spec.is_serial:
         return 'concurrency="serial"'
     reason = own_loop(spec.item)
-    if reason:
-        return reason
-    for name in spec.item.fixturenames:
-        if name in EXCLUSIVE_FIXTURES or name in more:
-            return name
-    return ""
+    return reason or next((name for name in spec.item.fixturenames if name in exclusive), "")
 
 
 def askable(session: pytest.Session) -> tuple[str, ...]:
@@ -112,11 +107,9 @@ def _shared_parameters(item: pytest.Function) -> tuple[tuple[str, int], ...]:
     if callspec is None:
         return ()
     return tuple(
-        sorted(
-            (name, index)
-            for name, index in callspec.indices.items()
-            if not all(is_own(definition, item) for definition in _definitions(item, name)[-1:])
-        )
+        (name, index)
+        for name, index in sorted(callspec.indices.items())
+        if not all(is_own(definition, item) for definition in _definitions(item, name)[-1:])
     )
 
 
@@ -126,6 +119,9 @@ class Lookahead:
     Args:
         session: after collection.
         trials: the trials of every case, by item.
+
+    Attributes:
+        next_item: comes after the one whose turn it is.
     """
 
     def __init__(self, session: pytest.Session, trials: Mapping[pytest.Item, CaseTrials]) -> None:
@@ -136,11 +132,7 @@ class Lookahead:
         # After a failure the session may stop: what was started early would be wasted.
         self._is_off = bool(config.getoption("maxfail", 0))
         self._worker = _worker(config)
-        self._next: pytest.Item | None = None
-
-    def arrive(self, nextitem: pytest.Item | None) -> None:
-        """Note the item that comes after the one whose turn it is."""
-        self._next = nextitem
+        self.next_item: pytest.Item | None = None
 
     def following(self, head: CaseTrials) -> Iterator[CaseTrials]:
         """Give the cases after one while they may overlap it; stop at the first that may not."""
@@ -156,8 +148,8 @@ class Lookahead:
         if self._worker is None:
             yield from self._items[self._position[item] + 1 :]
             return
-        if self._next is not None:
-            yield self._next
+        if self.next_item is not None:
+            yield self.next_item
             # The other items of the session belong to other workers, but for those that
             # already lie in this one's queue.
             yield from (self._items[position] for position in _queued(self._worker))

@@ -224,27 +224,25 @@ class WorkersProgress:
             self._total = payload["total"]
 
 
-def make_display(
+def show_progress(
     config: pytest.Config, *, look: Callable[[], Progress | None], wording: Wording
 ) -> ProgressDisplay | None:
-    """Make what fits the output of this session, None where nothing is to be shown."""
+    """Show progress as it fits the output of this session; None where nothing is to be shown."""
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or config.get_verbosity() < _QUIETEST:
         return None
     surface = LiveLine(config) if _has_screen(config, reporter) else PlainLines(config)
-    return ProgressDisplay(surface, look=look, wording=wording)
+    display = ProgressDisplay(surface, look=look, wording=wording)
+    config.pluginmanager.register(display, "llmeval-progress-display")
+    return display
 
 
 def follow_workers(config: pytest.Config, *, wording: Wording) -> None:
     """Show in the controller how far the workers are."""
-    manager = config.pluginmanager
-    if manager.has_plugin("llmeval-progress"):
-        return
-    workers = WorkersProgress()
-    workers.display = make_display(config, look=workers.look, wording=wording)
-    manager.register(workers, "llmeval-progress")
-    if workers.display is not None:
-        manager.register(workers.display, "llmeval-progress-display")
+    if not config.pluginmanager.has_plugin("llmeval-progress"):
+        workers = WorkersProgress()
+        config.pluginmanager.register(workers, "llmeval-progress")
+        workers.display = show_progress(config, look=workers.look, wording=wording)
 
 
 def _has_screen(config: pytest.Config, reporter: Any) -> bool:

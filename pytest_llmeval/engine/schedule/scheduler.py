@@ -6,29 +6,101 @@ Reports still come in the order of collection, since each item only ever reports
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from itertools import chain
-from queue import Empty
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from pytest_llmeval.engine.baton.trial_thread import TrialThread
+from pytest_llmeval.engine.case import CaseTrials
 from pytest_llmeval.engine.compat import Abilities
-from pytest_llmeval.engine.schedule.case_trials import CaseTrials
 from pytest_llmeval.engine.schedule.overlap import Lookahead
 from pytest_llmeval.engine.schedule.progress import ProgressDisplay
 from pytest_llmeval.engine.schedule.turns import Turns
+from pytest_llmeval.engine.thread_pool import Threads
 from pytest_llmeval.engine.trial.clone import forget_finalizers
-from pytest_llmeval.engine.trial.ready_trials import Ready
 from pytest_llmeval.engine.trial.trial import RunningTrial
+from pytest_llmeval.engine.trial_thread import TrialThread
+from pytest_llmeval.records import Progress
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
+    from pytest_llmeval.engine.trial.event_loop import Pump, TrialRunner
+
+# The libraries of the gate take 0.3 s, which a session that waits for a model need not add.
+_NEEDED_AT_THE_END = ("pytest_llmeval.stats", "pytest_llmeval.gate")
 _GRACE = 1.0  # seconds for a trial to hand the baton back after Ctrl-C
+
+
+class Ready:
+    """A queue of trial threads; to wait for the next one is to run the event loop.
+
+    Args:
+        turn: swaps the state of the process for a trial's.
+
+    Attributes:
+        threads: where trials run, and where their calls wait.
+        pump: runs the loop; None before the first async eval.
+    """
+
+    def __init__(self, turn: Callable[[RunningTrial], AbstractContextManager[None]]) -> None:
+        self.threads = Threads()
+        self.pump: Pump | None = None
+        self._turn = turn
+        self._queue: SimpleQueue[TrialThread] = SimpleQueue()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no trial can go on at the moment; only the session takes any away."""
+        return self._queue.empty()
+
+    @property
+    def is_looping(self) -> bool:
+        """Whether the event loop runs at the moment."""
+        return self.pump is not None and self.pump.loop.is_running()
+
+    def put(self, thread: TrialThread) -> None:
+        """Note, from any thread, that a trial can be resumed."""
+        self._queue.put(thread)
+        if self.pump is not None:
+            self.pump.stop()
+
+    def get(self, *, timeout: float) -> TrialThread:
+        """Take the next trial, without running the loop.
+
+        Args:
+            timeout: seconds to wait for one.
+
+        Raises:
+            queue.Empty: none came in that time.
+        """
+        return self._queue.get(block=timeout > 0, timeout=timeout or None)
+
+    def wait(self, timeout: float | None = None) -> TrialThread:
+        """Take the next trial, and run the loop until there is one.
+
+        Args:
+            timeout: seconds after which to give up, None for never.
+
+        Raises:
+            queue.Empty: none came in that time.
+        """
+        if self.pump is None:
+            return self._queue.get(timeout=timeout)
+        self.pump.run(self._queue, timeout=timeout)
+        return self._queue.get_nowait()
+
+    def runner(self, trial: RunningTrial, loop: AbstractEventLoop) -> TrialRunner:
+        """Return a runner for the coroutines of a trial on a loop, which is pumped from now on."""
+        from pytest_llmeval.engine.trial.event_loop import Pump, TrialRunner
+
+        if self.pump is None or self.pump.loop is not loop:
+            self.pump = Pump(loop, turn=self._turn, wake=self.put)
+        return TrialRunner(trial, self.pump)
 
 
 class Scheduler:
@@ -39,7 +111,6 @@ class Scheduler:
         cases: the trials of every case, by item.
         abilities: what can be swapped here.
         limit: how many trials may be in flight, 1 for one after the other.
-        ahead: modules that the session will need at its end, imported while the last trials wait.
 
     Attributes:
         lookahead: tells which cases may be started early.
@@ -55,12 +126,12 @@ class Scheduler:
         *,
         abilities: Abilities,
         limit: int,
-        ahead: Sequence[str] = (),
     ) -> None:
         self.lookahead = Lookahead(session, cases)
         self.turns = Turns(session, abilities=abilities, under_way=self._under_way)
+        self._cases = cases.values()
         self._limit = limit
-        self._ahead = list(ahead)
+        self._ahead = [] if hasattr(session.config, "workerinput") else list(_NEEDED_AT_THE_END)
         self._flight: dict[TrialThread, tuple[CaseTrials, RunningTrial]] = {}
         self._escaped: dict[pytest.Item, BaseException] = {}  # what is to end the session
         self._ready = Ready(self.turns.turn)
@@ -75,10 +146,16 @@ class Scheduler:
         """The loop on which async trials wait; None before the first of them."""
         return None if self._ready.pump is None else self._ready.pump.loop
 
-    @property
-    def in_flight(self) -> int:
-        """How many trials are under way."""
-        return len(self._flight)
+    def progress(self) -> Progress:
+        """Return how far the session, or the worker, is."""
+        calls = [of_trial for trials in self._cases for of_trial in trials.calls.values()]
+        return Progress(
+            done=len(calls),
+            total=sum(trials.repeats for trials in self._cases),
+            made=sum(made for made, _ in calls),
+            replayed=sum(replayed for _, replayed in calls),
+            in_flight=len(self._flight),
+        )
 
     def run(self, head: CaseTrials, *, until: Callable[[], bool]) -> None:
         """Let trials take turns until something holds.
@@ -194,18 +271,13 @@ class Scheduler:
         return False
 
     def _new_trial(self, trials: CaseTrials, *, overlaps: bool) -> RunningTrial | None:
-        index = trials.plan()
+        index = next(trials.unplanned, None)
         if index is None:
             return None
         trial = RunningTrial(
-            trials.item,
-            index,
-            overlaps=overlaps,
-            ready=self._ready,
-            is_shown=trials.is_shown,
-            intercepts=trials.spec.intercept,
+            trials.spec, index, overlaps=overlaps, ready=self._ready, is_shown=trials.is_shown
         )
-        trials.started(trial)
+        trials.running[index] = trial
         return trial
 
     def _step(self, thread: TrialThread) -> None:
@@ -215,7 +287,12 @@ class Scheduler:
         trials, trial = self._flight[thread]
         if not thread.done:  # Ctrl-C may have come between its end and this bookkeeping
             with self.turns.turn(trial):
-                _resume(thread)
+                try:
+                    thread.resume()
+                except KeyboardInterrupt:
+                    # It came while the trial was running: take the baton back before going on.
+                    thread.wait_for_baton(timeout=_GRACE)
+                    raise
         if not thread.done:
             return
         if thread.escaped is None and not thread.cancelled:
@@ -229,12 +306,3 @@ class Scheduler:
                 raise thread.escaped  # somebody wants an end at once
         elif thread.cancelled:
             trials.cancelled(trial)
-
-
-def _resume(thread: TrialThread) -> None:
-    try:
-        thread.resume()
-    except KeyboardInterrupt:
-        # It came while the trial was running: take the baton back before going on.
-        thread.wait_for_baton(timeout=_GRACE)
-        raise

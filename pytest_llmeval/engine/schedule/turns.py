@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from functools import partial
+from typing import Any
 
 import pytest
+from _pytest.fixtures import FixtureDef
 
 from pytest_llmeval.engine.compat import Abilities
+from pytest_llmeval.engine.isolation.places import replaced
 from pytest_llmeval.engine.isolation.process_state import Context, Stack, Switch
-from pytest_llmeval.engine.trial.trial import RunningTrial
+from pytest_llmeval.engine.trial.trial import TRIAL, RunningTrial
+from pytest_llmeval.engine.trial_thread import TrialThread
 
 
 class Turns:
@@ -32,9 +38,7 @@ class Turns:
         abilities: Abilities,
         under_way: Callable[[], Iterable[RunningTrial]],
     ) -> None:
-        self.switch = Switch(
-            session, swaps_logs=abilities.swaps_logs, swaps_patches=abilities.swaps_patches
-        )
+        self.switch = Switch(session, abilities)
         self._state = session._setupstate
         self._under_way = under_way
         self._parked: Stack = {}
@@ -180,3 +184,92 @@ class Turns:
         for node, entry in trial.context.stack.items():
             if node is not trial.clone and node not in beneath.stack:
                 self._parked[node] = entry  # the trial set it up first; it is the item's, too
+
+
+@contextmanager
+def shared_fixtures_in_session() -> Iterator[None]:
+    """Have the session set up the fixtures that are wider than a function, in its own thread.
+
+    A trial that is the first to ask for one waits meanwhile. So what is bound to its thread meets
+    that thread again at its end, a signal handler may be installed, and a context variable that
+    is set there is seen by all that comes later, and can be reset.
+    """
+    plain = FixtureDef.execute
+
+    def execute(definition: FixtureDef[Any], request: pytest.FixtureRequest) -> Any:
+        __tracebackhide__ = True
+        run: Callable[[], Any] = partial(plain, definition, request)  # type: ignore[arg-type]
+        if definition.scope == "function" or _is_set_up(definition, request):
+            return run()  # nothing of the user's is called, or nothing that is shared
+        trial = request._pyfuncitem.stash.get(TRIAL, None)
+        if trial is None or not isinstance(trial.thread, TrialThread):
+            return run()
+        return _run_in_session(trial.thread, run)
+
+    with replaced(FixtureDef, "execute", execute):
+        yield
+
+
+def _is_set_up(definition: FixtureDef[Any], request: pytest.FixtureRequest) -> bool:
+    """Whether a fixture is set up, with the same parameter."""
+    cached = definition.cached_result
+    return cached is not None and cached[1] is definition.cache_key(request)  # type: ignore[arg-type]
+
+
+def _run_in_session(thread: TrialThread, run: Callable[[], Any]) -> Any:
+    """Run a function in the session's thread and context; take over context variables it set."""
+    __tracebackhide__ = True
+    changed: dict[ContextVar[Any], object] = {}
+
+    def observed() -> Any:
+        __tracebackhide__ = True
+        before = copy_context()
+        try:
+            return run()
+        finally:
+            after = copy_context().items()
+            changed.update((var, value) for var, value in after if before.get(var) is not value)
+
+    try:
+        return thread.on_main_thread(observed)
+    finally:
+        for variable, value in changed.items():
+            variable.set(value)
+
+
+@contextmanager
+def capturing_throughout(config: pytest.Config) -> Iterator[None]:
+    """Leave the capture on between the phases of trials.
+
+    pytest turns it off after every phase, so that its own report can be printed, and on before the
+    next. Of a trial nothing is printed; and with 64 in flight each of those twelve system calls
+    hands the interpreter's lock to another thread.
+    """
+    manager: Any = config.pluginmanager.getplugin("capturemanager")
+    plain = getattr(manager, "item_capture", None)
+    if plain is None:  # or it is not as we know it: then no trial overlaps another
+        yield
+        return
+
+    @contextmanager
+    def item_capture(when: str, item: pytest.Item) -> Iterator[None]:
+        trial = item.stash.get(TRIAL, None)
+        if trial is None:
+            with plain(when, item):
+                yield
+            return
+        manager.activate_fixture()
+        try:
+            yield
+        finally:
+            manager.deactivate_fixture()
+            out, err = manager.read_global_capture()
+            if trial.context is not None:  # what was drained while the trial waited comes first
+                drained = trial.context.out
+                out, err = drained["stdout"] + out, drained["stderr"] + err
+                drained["stdout"] = drained["stderr"] = ""
+            item.add_report_section(when, "stdout", out)
+            item.add_report_section(when, "stderr", err)
+
+    with replaced(manager, "item_capture", item_capture):
+        yield

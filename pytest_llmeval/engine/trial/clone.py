@@ -62,15 +62,12 @@ class PrivateFixtures(dict[str, FixtureDefs]):
         return self
 
     def _copied(self, definitions: FixtureDefs) -> FixtureDefs:
-        copied = []
-        for definition in definitions:
+        copied = list(definitions)
+        for place, definition in enumerate(definitions):
             if is_own(definition, self._item):
-                own = copy.copy(definition)
+                own = copied[place] = copy.copy(definition)
                 own.cached_result = None
                 own._finalizers = []  # type: ignore[misc]  # Final there
-                copied.append(own)
-            else:
-                copied.append(definition)
         return copied
 
 

@@ -1,7 +1,8 @@
-"""The event loop on which async trials wait, run from outside.
+"""The event loop on which async trials wait, run from outside; the tasks of each trial on it.
 
 It runs only while nothing else has the baton, and stops as soon as a trial can go on. So
-a sync body never sees a running loop, and no pytest code is entered from a coroutine.
+a sync body never sees a running loop, and no pytest code is entered from a coroutine. Each step
+of a task that a trial began runs with that trial's process state.
 Importing this module imports asyncio.
 """
 
@@ -9,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Generator, Iterator
 from contextlib import AbstractContextManager
-from contextvars import Context, copy_context
+from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
 from queue import SimpleQueue
@@ -19,15 +20,16 @@ from threading import get_ident
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from pytest_llmeval.engine.baton.thread_pool import Result, Threads
-from pytest_llmeval.engine.baton.trial_thread import TrialThread
-from pytest_llmeval.engine.trial.async_tasks import RUNNER, make_task, own_tasks_alone
+from pytest_llmeval.engine.thread_pool import Result, Threads
 from pytest_llmeval.engine.trial.trial import RunningTrial
+from pytest_llmeval.engine.trial_thread import TrialThread
 from pytest_llmeval.errors import ProviderFailed
 
 T = TypeVar("T")
 
 GRACE = 1.0  # seconds for a coroutine that is cancelled to end
+RUNNER: ContextVar[TrialRunner] = ContextVar("llmeval_runner")
+_ALL_TASKS = asyncio.all_tasks
 
 
 class Pump:
@@ -55,29 +57,17 @@ class Pump:
         if loop.get_task_factory() is None:
             loop.set_task_factory(make_task)
 
-    def runner(self, trial: RunningTrial) -> TrialRunner:
-        """Return a runner for the coroutines of a trial."""
-        return TrialRunner(trial, self)
-
     def run(self, ready: SimpleQueue[TrialThread], *, timeout: float | None) -> None:
         """Run the loop until a trial is ready, or for so many seconds."""
-        alarm = None if timeout is None else self.loop.call_later(timeout, self._stop)
         self._is_pumping = True
         self._thread = get_ident()
         try:
             while ready.empty():  # looked at after the flag is up: see stop()
-                self.run_loop()
+                self._run_loop(timeout, stop=self._stop)
                 if timeout is not None:
                     break
         finally:
             self._is_pumping = False
-            if alarm is not None:
-                alarm.cancel()
-
-    def run_loop(self) -> None:
-        """Run the loop until it is stopped, with each trial seeing its own tasks alone."""
-        with own_tasks_alone():
-            self.loop.run_forever()
 
     def run_until(self, tasks: Collection[asyncio.Task[Any]], *, timeout: float | None) -> None:
         """Run the loop until tasks have ended, or for so many seconds.
@@ -85,22 +75,29 @@ class Pump:
         Not ``run_until_complete``, which would need a task of its own, to be seen by all.
         """
         left = {task for task in tasks if not task.done()}
+        if not left:
+            return
 
         def has_ended(task: asyncio.Task[Any]) -> None:
             left.discard(task)
             if not left:
                 self.loop.stop()
 
-        if not left:
-            return
-        alarm = None if timeout is None else self.loop.call_later(timeout, self.loop.stop)
         for task in left:
             task.add_done_callback(has_ended)
         try:
-            self.run_loop()
+            self._run_loop(timeout, stop=self.loop.stop)
         finally:
             for task in tasks:
                 task.remove_done_callback(has_ended)
+
+    def _run_loop(self, timeout: float | None, *, stop: Callable[[], None]) -> None:
+        """Run the loop until it is stopped, with each trial seeing its own tasks alone."""
+        alarm = None if timeout is None else self.loop.call_later(timeout, stop)
+        try:
+            with own_tasks_alone():
+                self.loop.run_forever()
+        finally:
             if alarm is not None:
                 alarm.cancel()
 
@@ -139,12 +136,16 @@ class Pump:
 
 
 class TrialRunner:
-    """Run the coroutines of one trial; to pytest-asyncio it is an ``asyncio.Runner``."""
+    """Run the coroutines of one trial; to pytest-asyncio it is an ``asyncio.Runner``.
+
+    Attributes:
+        tasks: those that coroutines of the trial began.
+    """
 
     def __init__(self, trial: RunningTrial, pump: Pump) -> None:
         self._trial = trial
         self._pump = pump
-        self._tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
+        self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
         self._exit: SystemExit | None = None  # that a task of the trial raised
         self._has_ended = False
 
@@ -170,23 +171,15 @@ class TrialRunner:
 
     def close(self) -> None:
         """Cancel the tasks that the trial left running, as ``asyncio.run`` does."""
-        left = [task for task in self._tasks if not task.done()]
+        left = [task for task in self.tasks if not task.done()]
         for task in left:
             task.cancel()
         try:
             if left:
-                self.run(_end(left))
+                self.run(asyncio.wait(left, timeout=GRACE))
             self._raise_exit()
         finally:
             self._has_ended = True
-
-    def adopt(self, task: asyncio.Task[Any]) -> None:
-        """Note a task that a coroutine of the trial began."""
-        self._tasks.add(task)
-
-    def owns(self, task: asyncio.Task[Any]) -> bool:
-        """Whether a coroutine of the trial began a task."""
-        return task in self._tasks
 
     def leave(self, raised: SystemExit) -> None:
         """End what the trial waits for with an exit that one of its tasks raised.
@@ -235,10 +228,6 @@ class TrialRunner:
             raise ProviderFailed("the trial was cancelled before this had ended")
 
 
-async def _end(tasks: Collection[asyncio.Task[Any]]) -> None:
-    await asyncio.wait(tasks, timeout=GRACE)
-
-
 async def wait_in_thread(
     function: Callable[[], T],
     *,
@@ -266,3 +255,74 @@ async def wait_in_thread(
     threads.run(partial(copy_context().run, job))
     await ended
     return result.get()
+
+
+class _InTurns(Coroutine[Any, Any, T]):
+    """A coroutine of a trial, each step of which runs with the trial's process state."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], runner: TrialRunner) -> None:
+        self._coroutine = coroutine
+        self._runner = runner
+
+    def send(self, value: Any) -> Any:
+        """Take a step."""
+        return self._step(self._coroutine.send, value)
+
+    def throw(self, *raised: Any) -> Any:
+        """Take a step that begins with an exception."""
+        return self._step(self._coroutine.throw, *raised)
+
+    def close(self) -> None:
+        """End it where it stands."""
+        self._coroutine.close()
+
+    def _step(self, step: Callable[..., Any], *arguments: Any) -> Any:
+        with self._runner.turn():
+            try:
+                return step(*arguments)
+            except SystemExit as exc:
+                self._runner.leave(exc)
+                raise asyncio.CancelledError from exc
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._coroutine.__await__()
+
+    def __getattr__(self, name: str) -> Any:
+        """Return attributes of the coroutine, for code that inspects tasks."""
+        return getattr(self._coroutine, name)
+
+
+def make_task(
+    loop: asyncio.AbstractEventLoop, coroutine: Any, *, context: Context | None = None, **more: Any
+) -> asyncio.Task[Any]:
+    """Make a task; one begun by a trial belongs to it, with all that it prints."""
+    runner = RUNNER.get(None) if context is None else context.get(RUNNER)
+    if runner is None:
+        return asyncio.Task(coroutine, loop=loop, context=context, **more)
+    in_turns = _InTurns(coroutine, runner)
+    task: asyncio.Task[Any] = asyncio.Task(in_turns, loop=loop, context=context, **more)
+    runner.tasks.add(task)
+    return task
+
+
+def _own_tasks(loop: asyncio.AbstractEventLoop | None = None) -> set[asyncio.Task[Any]]:
+    """Replace ``asyncio.all_tasks``: a trial sees its own tasks alone."""
+    loop = loop or asyncio.get_running_loop()
+    runner = RUNNER.get(None)
+    tasks = _ALL_TASKS(loop)
+    if runner is None or loop.get_task_factory() is not make_task:
+        return tasks  # on a loop of the test's own, as under its own factory, we know of none
+    return tasks.intersection(runner.tasks)
+
+
+@contextlib.contextmanager
+def own_tasks_alone() -> Iterator[None]:
+    """Replace ``asyncio.all_tasks`` while the loop runs."""
+    places: tuple[Any, ...] = (asyncio, asyncio.tasks)
+    for place in places:
+        place.all_tasks = _own_tasks
+    try:
+        yield
+    finally:
+        for place in places:
+            place.all_tasks = _ALL_TASKS

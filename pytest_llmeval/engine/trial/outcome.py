@@ -1,23 +1,29 @@
-"""The outcome of one trial, and the line that tells why it did not pass."""
+"""The outcome of a trial, and of the case whose trials have ended; the lines that say why."""
 
 from __future__ import annotations
 
 import os
 import re
 import unittest
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
+from traceback import walk_tb
 
 import pytest
 
+from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.trial.ledger import Ledger
 from pytest_llmeval.errors import SettingsError, comes_of, printable
+from pytest_llmeval.gate.scoring import FunctionScores, Side, gated_metrics
 from pytest_llmeval.models.http.masking import masked_urls
-from pytest_llmeval.records import Outcome
+from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Case, Outcome, Trial
 
 Failure = pytest.ExceptionInfo[BaseException]
 
+_TOLERANCE = 1e-9  # on min_score: 0.7 + 0.1 is not quite 0.8
 # "object Reply can't be used in 'await' expression", "'Reply' object can't be awaited"
 _AWAITED_REPLY = re.compile(r"(object Reply|'Reply' object) can't be .*await")
 
@@ -34,10 +40,15 @@ def outcome(failure: Failure | None, ledger: Ledger, *, in_setup: bool) -> Outco
         return Outcome.ERRORED if ledger.refusal or _loss_behind(ledger) else Outcome.PASSED
     if asked_in_vain(failure.value, ledger):
         return Outcome.ERRORED
-    if isinstance(failure.value, pytest.skip.Exception | unittest.SkipTest):
+    if is_skip(failure.value):
         return Outcome.SKIPPED
     is_miss = isinstance(failure.value, AssertionError | pytest.fail.Exception)
     return Outcome.MISSED if is_miss and not in_setup else Outcome.CRASHED
+
+
+def is_skip(exception: BaseException) -> bool:
+    """Whether a test skipped itself, as pytest or as unittest does."""
+    return isinstance(exception, pytest.skip.Exception | unittest.SkipTest)
 
 
 def asked_in_vain(error: BaseException, ledger: Ledger) -> bool:
@@ -86,7 +97,7 @@ def message(failure: Failure | None, ledger: Ledger, *, root: Path) -> str:
     if failure is None:
         return ledger.refusal.partition(":")[0]
     inside = str(root) + os.sep  # compared as texts: paths of a deep traceback cost 0.5 ms
-    lines = [(tb.tb_frame.f_code.co_filename, tb.tb_lineno) for tb in _steps(failure.tb)]
+    lines = [(frame.f_code.co_filename, line) for frame, line in walk_tb(failure.tb)]
     own = [(path.removeprefix(inside), line) for path, line in lines if path.startswith(inside)]
     path, line = own[-1] if own else (Path(lines[-1][0]).name, lines[-1][1])
     return f"{failure.type.__name__} {Path(path).as_posix()}:{line}"
@@ -103,7 +114,71 @@ def _loss_behind(ledger: Ledger) -> str:
     return f"scored without a reply: {ledger.loss}" if ledger.scores and ledger.loss else ""
 
 
-def _steps(traceback: TracebackType | None) -> Iterator[TracebackType]:
-    while traceback is not None:
-        yield traceback
-        traceback = traceback.tb_next
+class CaseOutcome(StrEnum):
+    """How a case ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ERRORED = "errored"
+    SKIPPED = "skipped"
+
+
+class TrialFailures(AssertionError):
+    """Too many trials of a case did not pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """The outcome of a case and, unless it passed, why."""
+
+    outcome: CaseOutcome
+    reason: str = ""
+
+
+def fold(trials: Sequence[Trial], spec: Eval, *, xfail: bool = False) -> Fold:
+    """Decide the outcome of a case from its trials.
+
+    Args:
+        trials: every trial of the case.
+        spec: the case and its ``min_score``.
+        xfail: an xfail mark applies, so that anything but a clean pass is expected.
+    """
+    scored = [trial for trial in trials if trial.outcome.is_scored]
+    if all(trial.outcome is Outcome.SKIPPED for trial in trials):
+        return Fold(CaseOutcome.SKIPPED, "every trial was skipped")
+    if not scored:
+        return Fold(CaseOutcome.ERRORED, "no trial got an answer to score: " + tally(trials))
+    if all(trial.outcome is Outcome.CRASHED for trial in scored):
+        return Fold(CaseOutcome.FAILED, "every scored trial crashed: " + tally(trials))
+    if xfail and any(trial.outcome is not Outcome.PASSED for trial in scored):
+        return Fold(CaseOutcome.FAILED, tally(trials))
+    if spec.min_score is not None:
+        for metric, mean in _gated_means(trials, spec.case).items():
+            if mean is None or mean < spec.min_score - _TOLERANCE:
+                shown_mean = "none" if mean is None else f"{mean:.3f}"
+                below = f"mean {metric} {shown_mean} is below min_score={spec.min_score:g}"
+                return Fold(CaseOutcome.FAILED, f"{below}: {tally(trials)}")
+    return Fold(CaseOutcome.PASSED)
+
+
+def tally(trials: Sequence[Trial]) -> str:
+    """Count the trials by outcome: ``3 passed, 2 missed``."""
+    counts = Counter(trial.outcome for trial in trials)
+    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome if counts[outcome])
+
+
+def shown_score(trials: Sequence[Trial], case: Case) -> str:
+    """Write the result of a case: ``4/5 passed``, and the mean of a score of its own."""
+    scored = [trial for trial in trials if trial.outcome.is_scored]
+    passed = sum(trial.outcome is Outcome.PASSED for trial in scored)
+    means = _gated_means(trials, case)
+    means.pop(PASS_METRIC, None)
+    own = [f"{metric} {mean:.3f}" for metric, mean in means.items() if mean is not None]
+    return ", ".join([f"{passed}/{len(scored)} passed", *own])
+
+
+def _gated_means(trials: Sequence[Trial], case: Case) -> dict[str, float | None]:
+    side = Side(function=case.function, cases={case.id: case}, trials={case.id: tuple(trials)})
+    of_test = [metric for metric in gated_metrics(side) if metric not in MEASURED_METRICS]
+    scored = {metric: FunctionScores(side, metric).of_case[case.id] for metric in of_test}
+    return {metric: scores.mean if scores else None for metric, scores in scored.items()}

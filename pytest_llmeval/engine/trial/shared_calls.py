@@ -61,11 +61,9 @@ class SharedCalls:
                 trial.ledger.shared += self._calls_of(ledger)
                 trial.ledger.refusal = trial.ledger.refusal or ledger.refusal
 
-    @contextmanager
-    def around(self, *, intercepts: bool) -> Iterator[None]:
+    def around(self, *, intercepts: bool) -> AbstractContextManager[None]:
         """Run a case: calls meanwhile that no trial is known to make belong to no case."""
-        with charging(self._elsewhere if intercepts else None):
-            yield
+        return charging(self._elsewhere if intercepts else None)
 
     def new_calls(self) -> int:
         """Count the calls that belong to no case, since the last time."""

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import pytest
 from _pytest.runner import call_and_report
 
-from pytest_llmeval.engine.baton.trial_thread import InlineThread, TrialThread
 from pytest_llmeval.engine.isolation.call_output import CallOutput
 from pytest_llmeval.engine.isolation.patches import Patches
 from pytest_llmeval.engine.isolation.process_state import Context
-from pytest_llmeval.engine.marker import case_id
+from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.trial.clone import clone_item
 from pytest_llmeval.engine.trial.ledger import Ledger
 from pytest_llmeval.engine.trial.outcome import (
@@ -28,6 +27,7 @@ from pytest_llmeval.engine.trial.outcome import (
     outcome,
     shown,
 )
+from pytest_llmeval.engine.trial_thread import InlineThread, TrialThread
 from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.http.masking import masked_urls
 from pytest_llmeval.records import PASS_METRIC, Outcome, Trial
@@ -35,8 +35,8 @@ from pytest_llmeval.records import PASS_METRIC, Outcome, Trial
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
+    from pytest_llmeval.engine.schedule.scheduler import Ready
     from pytest_llmeval.engine.trial.event_loop import TrialRunner
-    from pytest_llmeval.engine.trial.ready_trials import Ready
 
 T = TypeVar("T")
 
@@ -81,14 +81,14 @@ class RunningTrial:
     """A trial on its way, from its first fixture to its last.
 
     Args:
-        item: the case.
+        spec: the case.
         index: of the trial.
         overlaps: other trials run while it waits.
         ready: takes it when it can go on.
         is_shown: tells whether a failure of the trial is to be rendered in full.
-        intercepts: whether what the application asks by itself belongs to the trial.
 
     Attributes:
+        intercepts: what the application asks by itself belongs to the trial.
         thread: in which it runs.
         context: the state of the process as the trial left it when it last waited; None
             for one that runs inline.
@@ -103,21 +103,20 @@ class RunningTrial:
 
     def __init__(
         self,
-        item: pytest.Function,
+        spec: Eval,
         index: int,
         *,
         overlaps: bool,
         ready: Ready,
         is_shown: Callable[[int], bool],
-        intercepts: bool = False,
     ) -> None:
-        self.item = item
-        self.intercepts = intercepts
+        self.item = spec.item
+        self.intercepts = spec.intercept
         self.index = index
         self.call_output = CallOutput()
-        self.thread = self._threaded(ready) if overlaps else InlineThread(self._run)
+        self.thread = TrialThread(self, ready) if overlaps else InlineThread(self)
         self.ledger = Ledger(index, wait=self._wait, wait_async=self._wait_async)
-        self.clone = clone_item(item, check_in=self.thread.check_in)
+        self.clone = clone_item(self.item, check_in=self.thread.check_in)
         self.clone.stash[TRIAL] = self
         self.clone.repr_failure = self._repr_failure  # type: ignore[method-assign]
         self.context: Context | None = None
@@ -129,24 +128,20 @@ class RunningTrial:
         self.holding = 0
         self._ready = ready
         self._is_shown = is_shown
+        self._case = spec.case.id
         self._raised: dict[str, Failure] = {}  # by phase
         self._longrepr: Any = None
         self._held_for = ""
         self._started = time.perf_counter()
 
-    def _threaded(self, ready: Ready) -> TrialThread:
-        return TrialThread(
-            self._run,
-            threads=ready.threads,
-            ready=ready.put,
-            may_detach=lambda: not (self.shared_setups or self.holding or ready.is_looping),
-            wait=self._wait_for_own,
-            around_call=self.call_output.around_call,
-        )
+    @property
+    def may_be_detached(self) -> bool:
+        """Whether the session may go on without the trial."""
+        return not (self.shared_setups or self.holding or self._ready.is_looping)
 
     def runner_on(self, loop: AbstractEventLoop) -> TrialRunner:
         """Return a runner for the coroutines of the trial on a loop."""
-        return self._ready.pump_on(loop).runner(self)
+        return self._ready.runner(self, loop)
 
     def note(self, phase: str, failure: Failure | None) -> None:
         """Keep the exception of a phase; pytest's report would show an xfail as skipped."""
@@ -187,7 +182,7 @@ class RunningTrial:
         if ended.is_scored:
             scores = {PASS_METRIC: float(ended is Outcome.PASSED), **scores}
         return Trial(
-            case=case_id(self.item),
+            case=self._case,
             index=self.index,
             outcome=ended,
             scores=scores,
@@ -196,7 +191,8 @@ class RunningTrial:
             seconds=round(time.perf_counter() - self._started, 6),
         )
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Run the trial, from its first fixture to its last."""
         with charging(self.ledger if self.intercepts else None):
             self._started = time.perf_counter()
             if self._passes("setup") and not self.item.config.getoption("setuponly", False):
@@ -216,7 +212,7 @@ class RunningTrial:
             self._longrepr = report.longrepr
         return phase not in self._raised
 
-    def _wait_for_own(self, function: Callable[[], T]) -> T:
+    def wait_for_own(self, function: Callable[[], T]) -> T:
         """Run a function that the test itself waits for, with the patches of the trial."""
         is_patching = self.patches is not None and self.patches.are_in_use
         return self._hold(function) if is_patching else self._give_way(function)

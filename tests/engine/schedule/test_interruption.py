@@ -274,7 +274,7 @@ def test_one_ctrl_c_under_xdist_records_also_the_ended_trials_of_a_case_that_goe
 
 NOTE_ENDS = """
 import os, signal, pytest
-from pytest_llmeval.engine.schedule.case_trials import CaseTrials
+from pytest_llmeval.engine.case import CaseTrials
 
 finished = CaseTrials.finished
 

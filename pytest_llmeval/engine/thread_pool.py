@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from os import O_RDONLY, close, read
 from os import open as open_file
 from queue import SimpleQueue
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from pytest_llmeval.models.attribution import charging
 
 if TYPE_CHECKING:
-    from pytest_llmeval.engine.baton.trial_thread import TrialThread
+    from pytest_llmeval.engine.trial_thread import TrialThread
 
 T = TypeVar("T")
 
@@ -119,7 +120,7 @@ class StallWatch:
     def __init__(self, thread: PooledThread) -> None:
         self._thread = thread
         self._still = 0
-        self._last = -1.0
+        self._last: float | None = None
         self._looked = monotonic()
 
     def is_stalled(self) -> bool:
@@ -127,28 +128,21 @@ class StallWatch:
         now, looked = self._clock(), monotonic()
         is_late = looked - self._looked > 2 * self.PERIOD
         is_still = now is not None and now == self._last and not is_late
-        stands_still = is_still and not self._wants_core()
-        self._still = self._still + 1 if stands_still else 0
-        self._last = -1.0 if now is None else now
-        self._looked = looked
+        self._still = self._still + 1 if is_still and not self._wants_core() else 0
+        self._last, self._looked = now, looked
         return self._still >= self.CHECKS
 
     def _clock(self) -> float | None:
-        if self._thread.clock is None:
-            return None
-        try:
-            return clock_gettime(self._thread.clock)
-        except OSError:  # the thread has just ended
-            return None
+        with suppress(OSError):  # the thread has just ended
+            return None if self._thread.clock is None else clock_gettime(self._thread.clock)
+        return None
 
     def _wants_core(self) -> bool:
         """Whether the system would run the thread if it had a core; False where it does not say."""
-        try:
+        with suppress(OSError):
             descriptor = open_file(f"/proc/self/task/{self._thread.native_id}/stat", O_RDONLY)
-        except OSError:
-            return False
-        try:
-            state = read(descriptor, 256).rpartition(b")")[2].split()[:1]
-        finally:
-            close(descriptor)
-        return state == [b"R"]
+            try:
+                return read(descriptor, 256).rpartition(b")")[2].split()[:1] == [b"R"]
+            finally:
+                close(descriptor)
+        return False

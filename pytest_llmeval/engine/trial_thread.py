@@ -14,10 +14,14 @@ from contextlib import AbstractContextManager
 from contextvars import copy_context
 from functools import partial
 from os import getpid  # by name: a test may mock that of the module
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pytest_llmeval.engine.baton.thread_pool import PooledThread, Result, StallWatch, Threads
+from pytest_llmeval.engine.thread_pool import PooledThread, Result, StallWatch
 from pytest_llmeval.errors import ProviderFailed
+
+if TYPE_CHECKING:
+    from pytest_llmeval.engine.schedule.scheduler import Ready
+    from pytest_llmeval.engine.trial.trial import RunningTrial
 
 T = TypeVar("T")
 
@@ -29,6 +33,9 @@ class TrialCancelled(BaseException):
 class InlineThread:
     """The session's own thread: its trial runs from the first line to the last.
 
+    Args:
+        trial: runs here, from its first fixture to its last.
+
     Attributes:
         overlaps: other trials run while this one waits.
         done: the trial has ended.
@@ -39,19 +46,19 @@ class InlineThread:
 
     overlaps = False
 
-    def __init__(self, body: Callable[[], None]) -> None:
+    def __init__(self, trial: RunningTrial) -> None:
+        self.trial = trial
         self.done = False
         self.was_detached = False
         self.cancelled = False
         self.in_teardown = False
-        self._body = body
 
     def check_in(self) -> None:
         """Take the baton again if it was taken away."""
 
     def resume(self) -> None:
         """Run the trial until it waits or ends."""
-        self._body()
+        self.trial.run()
         self.done = True
 
     def holds_up_loop(self) -> bool:
@@ -74,12 +81,8 @@ class TrialThread(InlineThread):
     comes by one of our own places and asks for the baton again.
 
     Args:
-        body: the trial, from its first fixture to its last.
-        threads: where it runs, and where its calls wait.
-        ready: notes, from any thread, that the trial can be resumed.
-        may_detach: whether the session may go on without it.
-        wait: runs what the test itself waits for.
-        around_call: gives, in a turn of the trial, what goes around work for it elsewhere.
+        trial: runs here, from its first fixture to its last.
+        ready: has the threads, and takes the trial when it can be resumed.
 
     Attributes:
         detached: it runs without the baton at the moment.
@@ -88,24 +91,11 @@ class TrialThread(InlineThread):
 
     overlaps = True
 
-    def __init__(
-        self,
-        body: Callable[[], None],
-        *,
-        threads: Threads,
-        ready: Callable[[TrialThread], None],
-        may_detach: Callable[[], bool],
-        wait: Callable[[Callable[[], Any]], Any],
-        around_call: Callable[[], AbstractContextManager[None]],
-    ) -> None:
-        super().__init__(body)
+    def __init__(self, trial: RunningTrial, ready: Ready) -> None:
+        super().__init__(trial)
         self.detached = False
         self.escaped: BaseException | None = None
-        self.wait = wait
-        self._threads = threads
         self._ready = ready
-        self._may_detach = may_detach
-        self._around_call = around_call
         self._thread: PooledThread | None = None
         self._pid = getpid()
         self._knows_it = False  # that it is cancelled
@@ -123,7 +113,7 @@ class TrialThread(InlineThread):
         """
         if self._thread is None:
             run = partial(copy_context().run, self._run)
-            self._thread = self._threads.run(run, trial_thread=self)
+            self._thread = self._ready.threads.run(run, trial_thread=self)
         else:
             self.detached = False
             self._to_trial.release()
@@ -141,7 +131,7 @@ class TrialThread(InlineThread):
     def check_in(self) -> None:
         """Take the baton again if it was taken away; called where a trial enters our code."""
         if self.detached and self._is_entered():
-            self._ready(self)
+            self._ready.put(self)
             self._to_trial.acquire()
             if not self.in_teardown:
                 self.raise_if_cancelled()
@@ -160,11 +150,13 @@ class TrialThread(InlineThread):
         def job(around_call: AbstractContextManager[None]) -> None:
             with around_call:
                 result.keep(function)
-            self._ready(self)
+            self._ready.put(self)
 
-        self.suspend(
-            lambda: self._threads.run(partial(copy_context().run, job, self._around_call()))
-        )
+        def begin() -> None:
+            around_call = self.trial.call_output.around_call()
+            self._ready.threads.run(partial(copy_context().run, job, around_call))
+
+        self.suspend(begin)
         return result.get()
 
     def on_main_thread(self, function: Callable[[], T]) -> T:
@@ -220,7 +212,7 @@ class TrialThread(InlineThread):
         watch: StallWatch | None = None
         while not self._to_session.acquire(timeout=StallWatch.PERIOD):
             watch = watch or StallWatch(thread)
-            if watch.is_stalled() and self._may_detach():
+            if watch.is_stalled() and self.trial.may_be_detached:
                 self._detach()
                 return
 
@@ -234,7 +226,7 @@ class TrialThread(InlineThread):
         # Not left to ``resume``: on a busy machine the trial asks before that thread goes on.
         self._thread = cast("PooledThread", threading.current_thread())
         try:
-            self._body()
+            self.trial.run()
         except BaseException as exc:  # Ctrl-C or pytest.exit: it is for the session to raise
             self.escaped = exc
         self.done = True
@@ -249,8 +241,7 @@ def waiting(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """
     thread = _current()
     if thread is not None:
-        value: T = thread.wait(partial(function, *args, **kwargs))
-        return value
+        return thread.trial.wait_for_own(partial(function, *args, **kwargs))
     return function(*args, **kwargs)
 
 

@@ -1,1 +1,0 @@
-"""Trial threads: one of them runs Python at a time."""

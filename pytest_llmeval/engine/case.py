@@ -1,0 +1,327 @@
+"""A collected item that runs its trials and reports once for all of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from _pytest.skipping import xfailed_key
+
+from pytest_llmeval.engine.marker import Eval
+from pytest_llmeval.engine.trial.outcome import (
+    CaseOutcome,
+    Fold,
+    TrialFailures,
+    fold,
+    is_skip,
+    shown_score,
+    tally,
+)
+from pytest_llmeval.engine.trial.trial import Ended, RunningTrial
+from pytest_llmeval.records import PASS_METRIC, Call, Outcome, Trial
+
+if TYPE_CHECKING:
+    from pytest_llmeval.engine.schedule.scheduler import Scheduler
+
+INTERCEPTION = "_llm_interception"
+RUNNER = pytest.StashKey["CaseRunner"]()
+_HEADLINE = 300  # characters
+
+
+class CaseTrials:
+    """The trials of a case: those to come, those that run, and what became of the others.
+
+    Args:
+        spec: the case.
+        serial, signature: see below.
+        standing: trials that an earlier session ran, and that are not run here.
+
+    Attributes:
+        serial: why the trials must run alone, "" if they may overlap.
+        signature: cases of one signature may overlap one another.
+        running: by index.
+        unplanned: indices of the trials that are yet to be started.
+        calls: how many were paid for and how many replayed, by the index of each trial that has
+            ended. Kept when trials are forgotten: whoever runs again replays what this session
+            bought.
+    """
+
+    def __init__(
+        self, spec: Eval, *, serial: str, signature: Hashable, standing: Sequence[Trial] = ()
+    ) -> None:
+        self.spec = spec
+        self.item = spec.item
+        self.repeats = spec.case.repeats
+        self.serial = serial
+        self.signature = signature
+        self._standing = {trial.index: _stood(trial) for trial in standing}
+        self.calls: dict[int, tuple[int, int]] = dict.fromkeys(self._standing, (0, 0))
+        self._bought: set[tuple[int, str]] = set()  # index of the trial and draw
+        self.forget()
+
+    def forget(self) -> None:
+        """Start afresh, for a rerun."""
+        self.running: dict[int, RunningTrial] = {}
+        self._ended: dict[int, Ended] = dict(self._standing)
+        self.unplanned: Iterator[int] = iter(self.to_run)
+
+    @property
+    def to_run(self) -> list[int]:
+        """The indices of the trials that are run here."""
+        return [index for index in range(self.repeats) if index not in self._standing]
+
+    @property
+    def ended(self) -> list[Ended]:
+        """The trials that have ended, by index."""
+        return [self._ended[index] for index in sorted(self._ended)]
+
+    @property
+    def first_failure(self) -> Any:
+        """Pytest's rendering of the first failure by index, shown for all; None if all passed.
+
+        Not of the first that happened: a report must not depend on which reply was faster.
+        """
+        rendered = (ended.longrepr for ended in self.ended)
+        return next((shown for shown in rendered if hasattr(shown, "addsection")), None)
+
+    def is_shown(self, index: int) -> bool:
+        """Whether a failure of a trial is to be rendered in full: none is shown that is lower."""
+        return not any(
+            ended.record.index < index and hasattr(ended.longrepr, "addsection")
+            for ended in self._ended.values()
+        )
+
+    @property
+    def has_news(self) -> bool:
+        """Whether some trial has ended here."""
+        return len(self._ended) > len(self._standing)
+
+    @property
+    def all_ended(self) -> bool:
+        """Whether nothing is left to run."""
+        return len(self._ended) == self.repeats
+
+    @property
+    def first_is_set_up(self) -> bool:
+        """Whether the first trial has its fixtures, or failed to get them."""
+        return 0 in self._ended or (0 in self.running and self.running[0].left_setup)
+
+    def finished(self, trial: RunningTrial) -> None:
+        """Take in a trial that has ended, and let go of it.
+
+        Ctrl-C may come at any line, so this may be done again where it was broken off.
+        """
+        if trial.index not in self._ended:
+            self._take_in(trial)
+        if self.running.pop(trial.index, None) is not None:
+            trial.release()
+
+    def _take_in(self, trial: RunningTrial) -> None:
+        ended = trial.ended()
+        calls = tuple(self._as_bought(call, trial.index) for call in ended.record.calls)
+        if calls != ended.record.calls:
+            ended = replace(ended, record=replace(ended.record, calls=calls))
+        made, replayed = sum(c.was_paid for c in calls), sum(c.replayed for c in calls)
+        self.calls[trial.index] = made, replayed
+        self._ended[trial.index] = ended
+
+    def cancelled(self, trial: RunningTrial) -> None:
+        """Let go of a trial that was cancelled: it says nothing."""
+        del self.running[trial.index]
+        trial.release()
+
+    def stand_in(self, ended: list[Ended]) -> None:
+        """Take in records that stand for trials that were never begun."""
+        self._ended |= {one.record.index: one for one in ended}
+        self.calls = dict.fromkeys(self._ended, (0, 0))
+
+    def _as_bought(self, call: Call, index: int) -> Call:
+        """Return a call as paid if an earlier run of this trial in this session paid for it."""
+        if call.was_paid and call.draw:
+            self._bought.add((index, call.draw))
+        is_rerun = call.replayed and (index, call.draw) in self._bought
+        return replace(call, replayed=False) if is_rerun else call
+
+
+class CaseRunner:
+    """Take over ``setup``, ``runtest``, ``teardown`` and ``repr_failure`` of one item.
+
+    pytest's loop, xdist's worker, reruns, ``-x``, ``--lf`` and the JUnit file go on
+    seeing one ordinary item with one setup, one call and one teardown.
+    """
+
+    def __init__(self, trials: CaseTrials, *, scheduler: Scheduler) -> None:
+        self.spec = trials.spec
+        self.item = trials.item
+        self.trials = trials
+        self.outcome: CaseOutcome | None = None
+        self._scheduler = scheduler
+
+    def install(self) -> None:
+        """Put this runner in the item's place."""
+        for method in (self.setup, self.runtest, self.teardown, self.repr_failure):
+            setattr(self.item, method.__name__, method)
+        self.item.stash[RUNNER] = self
+        if self.spec.intercept and INTERCEPTION not in self.item.fixturenames:
+            self.item.fixturenames.insert(0, INTERCEPTION)  # before any fixture that may ask
+
+    def setup(self) -> None:
+        """Set up the first trial; if its fixtures fail, run all trials to see if they always do."""
+        if self.outcome is not None:
+            self.trials.forget()  # a rerun starts afresh
+            self.outcome = None
+        self._scheduler.run(self.trials, until=lambda: self.trials.first_is_set_up)
+        if not (self.trials.ended and self.trials.ended[0].in_setup):
+            return
+        ended = self._run_all()
+        failures = [trial.exception for trial in ended if trial.in_setup and trial.exception]
+        if len(failures) == len(ended):
+            self.outcome = self._folded().outcome
+            raise next((exc for exc in failures if not is_skip(exc)), failures[0])
+
+    def runtest(self) -> None:
+        """Run the other trials and fold them all."""
+        doubts = list(filter(None, map(_doubt, self._run_all())))
+        if doubts:
+            # Without the baton nothing was kept apart: alone, on the same draws, it is clear.
+            self.trials.forget()
+            self.trials.serial = doubts[0]
+            self._run_all()
+        result = self._folded()
+        self.outcome = result.outcome
+        self._hand_over()
+        if result.outcome is CaseOutcome.SKIPPED:
+            raise next(filter(None, (trial.exception for trial in self.trials.ended)))
+        if result.outcome is not CaseOutcome.PASSED:
+            raise self._expected_by_xfail() or TrialFailures(result.reason)
+
+    def teardown(self) -> None:
+        """Raise what left the teardown of trials, and let go of what they left."""
+        ended = self.trials.ended
+        errors = [trial.teardown_error for trial in ended if trial.teardown_error is not None]
+        if self.outcome is not None:  # else it is yet to be recorded what had ended
+            self.trials.forget()  # exceptions hold on to every frame they passed
+        if len(errors) == 1:
+            raise errors[0]
+        if errors:
+            message = f"{len(errors)} of {len(ended)} trials failed in teardown"
+            raise BaseExceptionGroup(message, errors)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
+        """Show the first trial that did not pass, and a table of all."""
+        if not isinstance(excinfo.value, TrialFailures):
+            return type(self.item).repr_failure(self.item, excinfo)
+        shown, table = self.trials.first_failure, _failures(self.trials.ended)
+        if shown is None:
+            return f"{excinfo.value}\n{table}"
+        shown.addsection(f"trials: {excinfo.value}", table)
+        return shown
+
+    def payload(self) -> dict[str, Any]:
+        """Sum up the case with the trials that have ended, for its report."""
+        case, ended = self.spec.case, self.trials.ended
+        records = [trial.record for trial in ended]
+        headline = next((trial.headline for trial in ended if trial.headline), "")
+        held_for = next((trial.held_for for trial in ended if trial.held_for), "")
+        return {
+            "case": case.id,
+            "function": case.function,
+            "outcome": str(self.outcome),
+            "fell_short": any(r.outcome in (Outcome.MISSED, Outcome.CRASHED) for r in records),
+            "score": shown_score(records, case),
+            "serial": self.trials.serial or held_for,
+            "trials": records,
+            "headline": headline[:_HEADLINE],
+        }
+
+    @property
+    def detached_note(self) -> str:
+        """Warn of trials that blocked without telling; "" if none did."""
+        indices = [str(e.record.index) for e in self.trials.ended if e.was_detached]
+        if not indices:
+            return ""
+        return (
+            f"{self.item.nodeid}: trial {', '.join(indices)} blocked outside a model call and ran "
+            "beside the others, where output and environment are not kept apart. Wrap the call in "
+            'pytest_llmeval.waiting(function, ...), or mark the test concurrency="serial".'
+        )
+
+    def unrun(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Account for an item that ended before its first trial could begin.
+
+        A skip mark, ``xfail(run=False)`` or a failing ``setup`` of a collector.
+        """
+        skipped = is_skip(excinfo.value) or isinstance(excinfo.value, pytest.xfail.Exception)
+        outcome = Outcome.SKIPPED if skipped else Outcome.CRASHED
+        self.outcome = CaseOutcome.SKIPPED if skipped else CaseOutcome.FAILED
+        records = [
+            Trial(
+                case=self.spec.case.id,
+                index=index,
+                outcome=outcome,
+                scores={} if skipped else {PASS_METRIC: 0.0},
+                message=excinfo.typename,
+            )
+            for index in self.trials.to_run
+        ]
+        self.trials.stand_in([Ended(record=record, in_setup=True) for record in records])
+
+    def _run_all(self) -> list[Ended]:
+        self._scheduler.run(self.trials, until=lambda: self.trials.all_ended)
+        return self.trials.ended
+
+    def _folded(self) -> Fold:
+        xfailed = self.item.stash.get(xfailed_key, None)
+        expected = xfailed is not None and not self.item.config.option.runxfail
+        return fold([trial.record for trial in self.trials.ended], self.spec, xfail=expected)
+
+    def _expected_by_xfail(self) -> BaseException | None:
+        """Return the exception of the trials where ``xfail(raises=...)`` must see it."""
+        xfailed = self.item.stash.get(xfailed_key, None)
+        failures = [t.exception for t in self.trials.ended if t.exception]
+        failures = [failure for failure in failures if not is_skip(failure)]
+        if xfailed is None or xfailed.raises is None or len(set(map(type, failures))) != 1:
+            return None
+        return failures[0]
+
+    def _hand_over(self) -> None:
+        """Give the item what its trials left: properties, warnings and output.
+
+        The output is that of trials that did not pass, or of all if all passed.
+        """
+        not_passed = [t for t in self.trials.ended if t.record.outcome is not Outcome.PASSED]
+        for trial in not_passed or self.trials.ended:
+            for phase, kind, text in trial.sections:
+                self.item.add_report_section(phase, f"{kind} [trial {trial.record.index}]", text)
+        properties = [entry for trial in self.trials.ended for entry in trial.properties]
+        for message in (message for trial in self.trials.ended for message in trial.warned):
+            warnings._showwarnmsg(message)  # type: ignore[attr-defined]  # as if given here
+        counted = ("llm_eval", tally([trial.record for trial in self.trials.ended]))
+        self.item.user_properties[:] = [*dict.fromkeys(properties), counted]
+
+
+def _doubt(ended: Ended) -> str:
+    """Say why running beside others may have changed the outcome of a trial; "" if it did not."""
+    if not ended.was_detached:
+        return ""
+    if ended.record.outcome is not Outcome.PASSED:
+        return "a trial blocked and did not pass"
+    return "a trial blocked without what it patched" if ended.has_patched else ""
+
+
+def _stood(trial: Trial) -> Ended:
+    """Put a trial of which only the record is left; that names no more than type and line."""
+    passed = trial.outcome is Outcome.PASSED
+    return Ended(record=trial, headline="" if passed else trial.message)
+
+
+def _failures(ended: Sequence[Ended]) -> str:
+    """List the distinct failures with the trials that had them."""
+    trials: dict[str, list[str]] = {}
+    for trial in ended:
+        if trial.headline:
+            trials.setdefault(trial.headline, []).append(str(trial.record.index))
+    return "\n".join(f"trial {', '.join(which)}: {line}" for line, which in trials.items())

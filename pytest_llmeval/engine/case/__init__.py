@@ -1,1 +1,0 @@
-"""One item: many trials, one report."""
