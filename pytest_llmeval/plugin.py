@@ -74,7 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[SETTINGS] = settings
         hooks = SessionHooks(config, settings)
         if settings.intercept:
-            from pytest_llmeval.engine.trial.shared_calls import intercept_imports
+            from pytest_llmeval.engine.trial.ledger import intercept_imports
 
             intercept_imports(config, fixtures.model_session)
     except (SettingsError, BaselineError) as exc:

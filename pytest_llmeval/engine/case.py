@@ -128,11 +128,6 @@ class CaseTrials:
         self.calls[trial.index] = made, replayed
         self._ended[trial.index] = ended
 
-    def cancelled(self, trial: RunningTrial) -> None:
-        """Let go of a trial that was cancelled: it says nothing."""
-        del self.running[trial.index]
-        trial.release()
-
     def stand_in(self, ended: list[Ended]) -> None:
         """Take in records that stand for trials that were never begun."""
         self._ended |= {one.record.index: one for one in ended}
@@ -159,9 +154,6 @@ class CaseRunner:
         self.trials = trials
         self.outcome: CaseOutcome | None = None
         self._scheduler = scheduler
-
-    def install(self) -> None:
-        """Put this runner in the item's place."""
         for method in (self.setup, self.runtest, self.teardown, self.repr_failure):
             setattr(self.item, method.__name__, method)
         self.item.stash[RUNNER] = self

@@ -16,6 +16,7 @@ import os
 import platform
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -182,11 +183,10 @@ def _records_warnings() -> bool:
 
 
 def _remembers_patches() -> bool:
-    try:
+    with suppress(AttributeError, LookupError, TypeError, ValueError):
         remembered_absence()
-    except (AttributeError, LookupError, TypeError, ValueError):
-        return False
-    return True
+        return True
+    return False
 
 
 def _has_handlers(plugin: Any) -> bool:

@@ -26,14 +26,14 @@ from pytest_llmeval.engine.trial.async_plugins import (
     own_loop,
 )
 from pytest_llmeval.engine.trial.clone import is_own
-from pytest_llmeval.engine.trial.ledger import Ledger
-from pytest_llmeval.engine.trial.shared_calls import IMPORTS, SharedCalls
+from pytest_llmeval.engine.trial.ledger import IMPORTS, Ledger, SharedCalls
 from pytest_llmeval.engine.trial.trial import TRIAL, RunningTrial
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.attribution import CurrentTrial, trial_to_charge
 from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.records import Run
 
+Wrapper = Generator[None, Any, Any]  # a hook around those of others
 _ALLOCATIONS = 10_000  # before the collector looks at new objects; Python's own number is 700
 
 
@@ -81,7 +81,7 @@ class EngineHooks:
         return found
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
+    def pytest_runtestloop(self, session: pytest.Session) -> Wrapper:
         """Leave no trial in flight, however the session ends."""
         switch = self._scheduler.turns.switch
         with (
@@ -100,9 +100,7 @@ class EngineHooks:
                     raise
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(
-        self, item: pytest.Item, nextitem: pytest.Item | None
-    ) -> Generator[None, object, object]:
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Wrapper:
         """Learn which item comes next, and whom to charge for calls meanwhile."""
         self._scheduler.lookahead.next_item = nextitem
         runner = item.stash.get(RUNNER, None)
@@ -122,7 +120,7 @@ class EngineHooks:
             self._scheduler.cancel(item if nextitem is not None else None)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Wrapper:
         """Take the baton again after a body that blocked without telling."""
         trial = pyfuncitem.stash.get(TRIAL, None)
         try:
@@ -158,9 +156,7 @@ class EngineHooks:
             trial.thread.check_in()
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_fixture_setup(
-        self, fixturedef: Any, request: pytest.FixtureRequest
-    ) -> Generator[None, object, object]:
+    def pytest_fixture_setup(self, fixturedef: Any, request: pytest.FixtureRequest) -> Wrapper:
         """Keep the baton while a shared fixture is set up; give each trial fixtures of its own."""
         trial = request._pyfuncitem.stash.get(TRIAL, None)
         if trial is None:
@@ -182,9 +178,7 @@ class EngineHooks:
             return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Wrapper:
         """Note the exception of a trial's phase; attach the trials to the report of a case."""
         trial = item.stash.get(TRIAL, None)
         if trial is not None:
@@ -197,13 +191,11 @@ class EngineHooks:
         if runner is not None and _tells_the_end(runner, call):
             self._in_report = runner.item, self._payload(runner)
             report.duration = sum(trial.record.seconds for trial in runner.trials.ended)
-            report.llm_eval = self._in_report[1]  # type: ignore[attr-defined]  # rides along
+            report.llm_eval = self._in_report[1]  # rides along
         return report
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_logreport(
-        self, report: pytest.TestReport
-    ) -> Generator[None, object, object]:
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Wrapper:
         """Note that a case is known to the session, or on its way to the controller."""
         result = yield
         if self._in_report is not None and hasattr(report, "llm_eval"):

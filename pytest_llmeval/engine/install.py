@@ -50,42 +50,46 @@ def install(
     Items that are not run again are taken out of ``items`` where a run is completed.
 
     Raises:
-        SettingsError: an item or a setting is impossible, or this pytest lacks a private part
-            that the engine needs.
+        SettingsError: an item or a setting is impossible, or a private part of pytest is gone.
     """
     config = session.config
     models.check_settings()
-    masking = ExitStack()
-    masking.enter_context(masked_logs())
-    config.add_cleanup(masking.close)
+    _mask_logs(config)
     evals = [read_marker(item, settings) for item in items if MARKER in item.keywords]
     if any(spec.intercept for spec in evals):
-        from pytest_llmeval.models.interception import check_seams
-        from pytest_llmeval.models.providers.vendor import check_keys
-
-        check_seams()
-        check_keys()
-    cases = [spec.case for spec in evals]
-    opening = open_run(config, cases, rules=settings.gate, choice=choice)
+        _check_interception()
+    opening = open_run(config, [one.case for one in evals], rules=settings.gate, choice=choice)
     if choice.retry is not None:
         evals = unfinished(config, items, evals, retry=choice.retry)
     if evals:
         _require_parts(session, evals[0].item)
         abilities = find_abilities(session)
         exclusive = EXCLUSIVE_FIXTURES.union(abilities.exclusive, settings.serial_fixtures)
-        reason = "concurrency 1" if settings.concurrency == 1 else ""
-        reason = serial_session(config) or reason or abilities.serial
-        trials = _trials_of(evals, exclusive=exclusive, serial=reason, retry=choice.retry)
+        one = "concurrency 1" if settings.concurrency == 1 else ""
+        serial = serial_session(config) or one or abilities.serial
+        trials = _trials_of(evals, exclusive=exclusive, serial=serial, retry=choice.retry)
         models.notes += _notes(config, trials.values(), abilities)
         limit = max(1, settings.concurrency // workers(config))
         scheduler = Scheduler(session, trials, abilities=abilities, limit=limit)
         scheduler.display = show_progress(config, look=scheduler.progress, wording=wording)
         runners = [CaseRunner(case, scheduler=scheduler) for case in trials.values()]
-        for runner in runners:
-            runner.install()
         hooks = EngineHooks(opening, runners, scheduler, models=models, exclusive=exclusive)
         config.pluginmanager.register(hooks, "llmeval-engine")
     return opening
+
+
+def _mask_logs(config: pytest.Config) -> None:
+    masking = ExitStack()
+    masking.enter_context(masked_logs())
+    config.add_cleanup(masking.close)
+
+
+def _check_interception() -> None:
+    from pytest_llmeval.models.interception import check_seams
+    from pytest_llmeval.models.providers.vendor import check_keys
+
+    check_seams()
+    check_keys()
 
 
 def _require_parts(session: pytest.Session, item: pytest.Function) -> None:

@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -249,8 +250,6 @@ def _versions() -> dict[str, str]:
         "pytest-llm-baseline": __version__,
     }
     for name in (line.sdk for line in VENDORS.values()):
-        try:
+        with suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
     return dict(sorted(versions.items()))

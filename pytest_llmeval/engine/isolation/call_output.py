@@ -136,7 +136,9 @@ def _warn(
         warn(message, category, stacklevel + 1, source, **more)
         return
     warning = message if isinstance(message, Warning) else (category or UserWarning)(message)
-    frame = _caller(sys._getframe(1), stacklevel)
+    frame = sys._getframe(1)
+    for _ in range(stacklevel - 1):
+        frame = frame.f_back or frame
     action = _action(output.filters, warning, frame)
     if action == "error":
         raise warning
@@ -177,12 +179,6 @@ def _reaches(logger: logging.Logger | None, handlers: Sequence[logging.Handler])
 def _is_of_trial_in_turn(record: logging.LogRecord) -> bool:
     """Keep what calls log from the handlers of whoever has the turn."""
     return _CURRENT.get() is None
-
-
-def _caller(frame: FrameType, stacklevel: int) -> FrameType:
-    for _ in range(stacklevel - 1):
-        frame = frame.f_back or frame
-    return frame
 
 
 def _action(filters: Sequence[Any], warning: Warning, frame: FrameType) -> str:

@@ -50,7 +50,7 @@ class Ready:
     def __init__(self, turn: Callable[[RunningTrial], AbstractContextManager[None]]) -> None:
         self.threads = Threads()
         self.pump: Pump | None = None
-        self._turn = turn
+        self.turn = turn
         self._queue: SimpleQueue[TrialThread] = SimpleQueue()
 
     @property
@@ -91,7 +91,7 @@ class Ready:
         """
         if self.pump is None:
             return self._queue.get(timeout=timeout)
-        self.pump.run(self._queue, timeout=timeout)
+        self.pump.run(timeout)
         return self._queue.get_nowait()
 
     def runner(self, trial: RunningTrial, loop: AbstractEventLoop) -> TrialRunner:
@@ -99,7 +99,7 @@ class Ready:
         from pytest_llmeval.engine.trial.event_loop import Pump, TrialRunner
 
         if self.pump is None or self.pump.loop is not loop:
-            self.pump = Pump(loop, turn=self._turn, wake=self.put)
+            self.pump = Pump(loop, self)
         return TrialRunner(trial, self.pump)
 
 
@@ -128,18 +128,15 @@ class Scheduler:
         limit: int,
     ) -> None:
         self.lookahead = Lookahead(session, cases)
-        self.turns = Turns(session, abilities=abilities, under_way=self._under_way)
+        self._flight: dict[TrialThread, CaseTrials] = {}
+        self.turns = Turns(session, abilities=abilities, in_flight=self._flight)
         self._cases = cases.values()
         self._limit = limit
         self._ahead = [] if hasattr(session.config, "workerinput") else list(_NEEDED_AT_THE_END)
-        self._flight: dict[TrialThread, tuple[CaseTrials, RunningTrial]] = {}
         self._escaped: dict[pytest.Item, BaseException] = {}  # what is to end the session
         self._ready = Ready(self.turns.turn)
         self.display: ProgressDisplay | None = None
         self.alone: RunningTrial | None = None
-
-    def _under_way(self) -> list[RunningTrial]:
-        return [trial for _, trial in self._flight.values()]
 
     @property
     def loop(self) -> AbstractEventLoop | None:
@@ -211,9 +208,7 @@ class Scheduler:
 
     def _run_inline(self, trials: CaseTrials) -> None:
         """Run the next trial of a case from its first line to its last, in this thread."""
-        trial = self._new_trial(trials, overlaps=False)
-        assert trial is not None  # noqa: S101 - not all have ended, and none is in flight
-        self.alone = trial
+        trial = self.alone = self._new_trial(trials, next(trials.unplanned), overlaps=False)
         try:
             with self.turns.inline(trial):
                 trial.thread.resume()
@@ -225,14 +220,12 @@ class Scheduler:
     def cancel(self, item: pytest.Item | None = None) -> None:
         """End the trials of a case that are in flight, or all, and tear their fixtures down."""
         unwanted = [
-            thread
-            for thread, (trials, _) in self._flight.items()
-            if item is None or trials.item is item
+            thread for thread, case in self._flight.items() if item is None or case.item is item
         ]
         for thread in unwanted:
             thread.cancel()
         if self._ready.pump is not None:
-            self._ready.pump.withdraw([self._flight[thread][1] for thread in unwanted])
+            self._ready.pump.withdraw([thread.trial for thread in unwanted])
         for thread in unwanted:
             if not thread.detached:
                 self._step(thread)
@@ -240,8 +233,8 @@ class Scheduler:
 
     def abandon(self) -> None:
         """Forget the trials in flight; nothing, wider fixtures included, tears theirs down."""
-        for _, trial in self._flight.values():
-            forget_finalizers(trial.clone)
+        for thread in self._flight:
+            forget_finalizers(thread.trial.clone)
         self._flight.clear()
 
     def _await_detached(self, unwanted: list[TrialThread]) -> None:
@@ -261,22 +254,18 @@ class Scheduler:
             return False
         following = () if self._escaped else self.lookahead.following(head)
         for trials in chain((head,), following):
-            trial = self._new_trial(trials, overlaps=True)
-            if trial is not None:
+            index = next(trials.unplanned, None)
+            if index is not None:
+                trial = self._new_trial(trials, index, overlaps=True)
                 thread = cast("TrialThread", trial.thread)
                 self.turns.prepare(trial)
-                self._flight[thread] = (trials, trial)
+                self._flight[thread] = trials
                 self._step(thread)
                 return True
         return False
 
-    def _new_trial(self, trials: CaseTrials, *, overlaps: bool) -> RunningTrial | None:
-        index = next(trials.unplanned, None)
-        if index is None:
-            return None
-        trial = RunningTrial(
-            trials.spec, index, overlaps=overlaps, ready=self._ready, is_shown=trials.is_shown
-        )
+    def _new_trial(self, trials: CaseTrials, index: int, *, overlaps: bool) -> RunningTrial:
+        trial = RunningTrial(trials, index, overlaps=overlaps, ready=self._ready)
         trials.running[index] = trial
         return trial
 
@@ -284,7 +273,7 @@ class Scheduler:
         """Give one trial its turn."""
         if thread not in self._flight:
             return  # it was cancelled, and its call came back only now
-        trials, trial = self._flight[thread]
+        trials, trial = self._flight[thread], thread.trial
         if not thread.done:  # Ctrl-C may have come between its end and this bookkeeping
             with self.turns.turn(trial):
                 try:
@@ -304,5 +293,6 @@ class Scheduler:
                 self.turns.tear_down(trial)
             if isinstance(thread.escaped, KeyboardInterrupt):
                 raise thread.escaped  # somebody wants an end at once
-        elif thread.cancelled:
-            trials.cancelled(trial)
+        elif thread.cancelled:  # it says nothing
+            del trials.running[trial.index]
+            trial.release()

@@ -6,7 +6,7 @@ the ones that it was the first to set up for the trials after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import partial
@@ -28,7 +28,7 @@ class Turns:
     Args:
         session: pytest's session.
         abilities: what can be swapped here.
-        under_way: gives the trials in flight.
+        in_flight: the threads of the trials that are under way.
     """
 
     def __init__(
@@ -36,11 +36,11 @@ class Turns:
         session: pytest.Session,
         *,
         abilities: Abilities,
-        under_way: Callable[[], Iterable[RunningTrial]],
+        in_flight: Collection[TrialThread],
     ) -> None:
         self.switch = Switch(session, abilities)
         self._state = session._setupstate
-        self._under_way = under_way
+        self._in_flight = in_flight
         self._parked: Stack = {}
         self._beneath: list[Context] = []  # states that go on after the turn that is taken now
         self._in_turn: RunningTrial | None = None
@@ -116,7 +116,7 @@ class Turns:
         finally:
             trial.shared_setups -= 1
             after = self.switch.surroundings()
-            contexts = (other.context for other in self._under_way())
+            contexts = (thread.trial.context for thread in self._in_flight)
             for context in (*self._beneath, *contexts):
                 if context is not None:
                     context.follow(before, after)

@@ -15,15 +15,17 @@ from contextlib import AbstractContextManager
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
-from queue import SimpleQueue
 from threading import get_ident
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from pytest_llmeval.engine.thread_pool import Result, Threads
 from pytest_llmeval.engine.trial.trial import RunningTrial
 from pytest_llmeval.engine.trial_thread import TrialThread
 from pytest_llmeval.errors import ProviderFailed
+
+if TYPE_CHECKING:
+    from pytest_llmeval.engine.schedule.scheduler import Ready
 
 T = TypeVar("T")
 
@@ -37,32 +39,24 @@ class Pump:
 
     Args:
         loop: on which all overlapping trials wait.
-        turn: swaps the state of the process for a trial's.
-        wake: says that a trial is ready.
+        ready: the trials that can go on, to which those are added whose coroutine has ended.
     """
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        *,
-        turn: Callable[[RunningTrial], AbstractContextManager[None]],
-        wake: Callable[[TrialThread], None],
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, ready: Ready) -> None:
         self.loop = loop
-        self.turn = turn
-        self.wake_thread = wake
+        self.ready = ready
         self._is_pumping = False
         self._thread = get_ident()  # where the loop runs
         self._mains: dict[RunningTrial, asyncio.Task[None]] = {}
         if loop.get_task_factory() is None:
             loop.set_task_factory(make_task)
 
-    def run(self, ready: SimpleQueue[TrialThread], *, timeout: float | None) -> None:
+    def run(self, timeout: float | None) -> None:
         """Run the loop until a trial is ready, or for so many seconds."""
         self._is_pumping = True
         self._thread = get_ident()
         try:
-            while ready.empty():  # looked at after the flag is up: see stop()
+            while self.ready.is_empty:  # looked at after the flag is up: see stop()
                 self._run_loop(timeout, stop=self._stop)
                 if timeout is not None:
                     break
@@ -191,7 +185,7 @@ class TrialRunner:
 
     def turn(self) -> AbstractContextManager[None]:
         """Swap the state of the process for the trial's, while there is a trial."""
-        return contextlib.nullcontext() if self._has_ended else self._pump.turn(self._trial)
+        return contextlib.nullcontext() if self._has_ended else self._pump.ready.turn(self._trial)
 
     def _run(self, coroutine: Coroutine[Any, Any, T], context: Context) -> T:
         thread = self._trial.thread
@@ -205,8 +199,8 @@ class TrialRunner:
         elif thread.cancelled:  # it tears its fixtures down, and is waited for
             self._wait_here(begin(), timeout=GRACE)
         else:
-            wake = partial(self._pump.wake_thread, thread)
-            thread.suspend(lambda: begin().add_done_callback(lambda _: wake()))
+            ready = self._pump.ready
+            thread.suspend(lambda: begin().add_done_callback(lambda _: ready.put(thread)))
         self._raise_exit()
         return result.get()
 

@@ -15,7 +15,6 @@ from _pytest.runner import call_and_report
 from pytest_llmeval.engine.isolation.call_output import CallOutput
 from pytest_llmeval.engine.isolation.patches import Patches
 from pytest_llmeval.engine.isolation.process_state import Context
-from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.trial.clone import clone_item
 from pytest_llmeval.engine.trial.ledger import Ledger
 from pytest_llmeval.engine.trial.outcome import (
@@ -35,6 +34,7 @@ from pytest_llmeval.records import PASS_METRIC, Outcome, Trial
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
+    from pytest_llmeval.engine.case import CaseTrials
     from pytest_llmeval.engine.schedule.scheduler import Ready
     from pytest_llmeval.engine.trial.event_loop import TrialRunner
 
@@ -81,11 +81,10 @@ class RunningTrial:
     """A trial on its way, from its first fixture to its last.
 
     Args:
-        spec: the case.
+        case: one of whose trials this is.
         index: of the trial.
         overlaps: other trials run while it waits.
         ready: takes it when it can go on.
-        is_shown: tells whether a failure of the trial is to be rendered in full.
 
     Attributes:
         intercepts: what the application asks by itself belongs to the trial.
@@ -101,17 +100,9 @@ class RunningTrial:
         holding: how many functions run that must see what the trial patched; the same.
     """
 
-    def __init__(
-        self,
-        spec: Eval,
-        index: int,
-        *,
-        overlaps: bool,
-        ready: Ready,
-        is_shown: Callable[[int], bool],
-    ) -> None:
-        self.item = spec.item
-        self.intercepts = spec.intercept
+    def __init__(self, case: CaseTrials, index: int, *, overlaps: bool, ready: Ready) -> None:
+        self.item = case.item
+        self.intercepts = case.spec.intercept
         self.index = index
         self.call_output = CallOutput()
         self.thread = TrialThread(self, ready) if overlaps else InlineThread(self)
@@ -127,8 +118,7 @@ class RunningTrial:
         self.set_up_shared = False
         self.holding = 0
         self._ready = ready
-        self._is_shown = is_shown
-        self._case = spec.case.id
+        self._case = case
         self._raised: dict[str, Failure] = {}  # by phase
         self._longrepr: Any = None
         self._held_for = ""
@@ -153,8 +143,19 @@ class RunningTrial:
         """Return the result of the trial, which may be forgotten then."""
         failure = self._raised.get("setup") or self._raised.get("call")
         teardown = self._raised.get("teardown")
+        ended = outcome(failure, self.ledger, in_setup="setup" in self._raised)
+        passed = {PASS_METRIC: float(ended is Outcome.PASSED)}
+        record = Trial(
+            case=self._case.spec.case.id,
+            index=self.index,
+            outcome=ended,
+            scores=passed | self.ledger.scores if ended.is_scored else {},
+            calls=self.ledger.calls,
+            message=message(failure, self.ledger, root=self.item.config.rootpath),
+            seconds=round(time.perf_counter() - self._started, 6),
+        )
         return Ended(
-            record=self._record(failure),
+            record=record,
             exception=failure.value if failure else None,
             in_setup="setup" in self._raised,
             teardown_error=teardown.value if teardown else None,
@@ -175,21 +176,6 @@ class RunningTrial:
         if not self.set_up_shared:  # else a fixture that lives on knows the clone
             vars(self.clone).clear()
         vars(self).clear()
-
-    def _record(self, failure: Failure | None) -> Trial:
-        ended = outcome(failure, self.ledger, in_setup="setup" in self._raised)
-        scores = self.ledger.scores if ended.is_scored else {}
-        if ended.is_scored:
-            scores = {PASS_METRIC: float(ended is Outcome.PASSED), **scores}
-        return Trial(
-            case=self._case,
-            index=self.index,
-            outcome=ended,
-            scores=scores,
-            calls=self.ledger.calls,
-            message=message(failure, self.ledger, root=self.item.config.rootpath),
-            seconds=round(time.perf_counter() - self._started, 6),
-        )
 
     def run(self) -> None:
         """Run the trial, from its first fixture to its last."""
@@ -265,7 +251,7 @@ class RunningTrial:
         A full rendering reads and parses the source of every frame, 10 ms and more with
         an SDK in between, and five alike say no more than one.
         """
-        if asked_in_vain(excinfo.value, self.ledger) or not self._is_shown(self.index):
+        if asked_in_vain(excinfo.value, self.ledger) or not self._case.is_shown(self.index):
             return shown(excinfo)
         return _masked(type(self.clone).repr_failure(self.clone, excinfo))
 
