@@ -243,8 +243,8 @@ class EngineHooks:
         return {
             "notes": notes,
             "outside_calls": self._shared.new_calls() + imported,
-            "attempts": self._models.take_sent(),
-            "slowdowns": self._models.take_slowdowns(),
+            "attempts": self._models.retries.budget.take_sent(),
+            "slowdowns": self._models.retries.throttle.take_slowdowns(),
         }
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from decimal import Decimal, DecimalException
 from pathlib import Path
@@ -81,7 +80,11 @@ class Journal:
             return []
         whole = content.rfind(b"\n") + 1
         self._read += whole
-        return list(_entries(content[:whole].splitlines()))
+        entries = []
+        for line in content[:whole].splitlines():
+            with suppress(ValueError):
+                entries.append(json.loads(line))
+        return [entry for entry in entries if isinstance(entry, list)]
 
     def remove(self) -> None:
         """Take the file away at the end of the session; every worker may do so."""
@@ -108,14 +111,6 @@ def _remove_left_behind(folder: Path) -> None:
         for file in folder.glob("*.jsonl"):
             if time.time() - file.lstat().st_mtime > DAY:
                 file.unlink(missing_ok=True)
-
-
-def _entries(lines: list[bytes]) -> Iterator[list[Any]]:
-    for line in lines:
-        with suppress(ValueError):
-            entry = json.loads(line)
-            if isinstance(entry, list):
-                yield entry
 
 
 class Spending:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -142,7 +143,7 @@ def _check_function_target(text: str, target: str) -> None:
         )
 
 
-class _AnyModel:
+class _AnyModel(ABC):
     """Send each request to the provider that the name of its model names.
 
     Args:
@@ -166,6 +167,18 @@ class _AnyModel:
         """Name the model: pytest shows the arguments of a test that fails."""
         return f"<{type(self).__name__}: {self._default or 'no model named'}>"
 
+    @abstractmethod
+    def chat(self, messages: Messages, *, model: str | None = None, **params: object) -> Any:
+        """Continue a conversation; see ``Model`` and ``AsyncModel``."""
+
+    def ask(
+        self, prompt: str, *, system: str | None = None, model: str | None = None, **params: object
+    ) -> Any:
+        """Ask one question; see ``Model`` and ``AsyncModel``."""
+        question = {"role": "user", "content": prompt}
+        instructions = [] if system is None else [{"role": "system", "content": system}]
+        return self.chat([*instructions, question], model=model, **params)
+
     def _find(self, name: str | None) -> tuple[str, Provider]:
         """Return the model's name at its provider, and the provider."""
         name = name or self._default
@@ -183,12 +196,6 @@ class _AnyModel:
 class TrialModel(_AnyModel):
     """A ``Model`` for one trial."""
 
-    def ask(
-        self, prompt: str, *, system: str | None = None, model: str | None = None, **params: object
-    ) -> Reply:
-        """Ask one question; see ``Model``."""
-        return self.chat(_question(prompt, system), model=model, **params)
-
     def chat(self, messages: Messages, *, model: str | None = None, **params: object) -> Reply:
         """Continue a conversation; see ``Model``."""
         try:
@@ -201,12 +208,6 @@ class TrialModel(_AnyModel):
 
 class AsyncTrialModel(_AnyModel):
     """An ``AsyncModel`` for one trial."""
-
-    def ask(
-        self, prompt: str, *, system: str | None = None, model: str | None = None, **params: object
-    ) -> PendingReply:
-        """Ask one question; see ``AsyncModel``."""
-        return self.chat(_question(prompt, system), model=model, **params)
 
     def chat(
         self, messages: Messages, *, model: str | None = None, **params: object
@@ -265,8 +266,3 @@ class PendingReply(Coroutine[Any, Any, Reply]):
                 f"(await async_llm.ask(...)).{name} in an async def, or take the fixture llm"
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-
-def _question(prompt: str, system: str | None) -> Messages:
-    question = {"role": "user", "content": prompt}
-    return [question] if system is None else [{"role": "system", "content": system}, question]

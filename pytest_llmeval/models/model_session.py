@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
@@ -28,7 +28,6 @@ from pytest_llmeval.models.llm import (
 )
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.models.throttle import Clock, Throttle
-from pytest_llmeval.records import Slowdown
 from pytest_llmeval.settings import Settings
 from pytest_llmeval.vendors import VENDORS
 
@@ -78,18 +77,6 @@ class ModelSession:
         self._connections: Connections | None = None
         self._plain_http: PlainHttp | None = None
         self._opening = fork_safe_lock()
-
-    def check(self, name: str) -> None:
-        """Find out, before anything is spent, whether a model can be asked.
-
-        Raises:
-            SettingsError: the name, or the function it names, cannot be used.
-        """
-        parsed = parse_model_name(name)
-        if parsed.provider == "function":
-            from pytest_llmeval.models.providers.function import load_function
-
-            load_function(parsed.model)  # not kept: a fixture may yet put another in its place
 
     def model(self, name: str | None, trial: CurrentTrial) -> Model:
         """Build what the fixture ``llm`` hands to one trial.
@@ -143,13 +130,19 @@ class ModelSession:
         """Find out, before anything is spent, whether the model of the session can be asked.
 
         Raises:
-            SettingsError: it cannot, or has no price though there is a cap on dollars.
+            SettingsError: it, or the function it names, cannot be used; or it has no price though
+                there is a cap on dollars.
         """
         model, cap = self._settings.model, self._settings.max_cost
-        if model is not None:
-            self.check(model)
-            if cap is not None:
-                Prices(self._settings.prices).check(model, cap=cap)
+        if model is None:
+            return
+        parsed = parse_model_name(model)
+        if parsed.provider == "function":
+            from pytest_llmeval.models.providers.function import load_function
+
+            load_function(parsed.model)  # not kept: a fixture may yet put another in its place
+        if cap is not None:
+            Prices(self._settings.prices).check(model, cap=cap)
 
     def calls_of(self, trial: CurrentTrial) -> CachedCalls:
         """Return the calls of one trial: keyed, replayed or made, recorded."""
@@ -202,14 +195,6 @@ class ModelSession:
                     self.retries.limit.seconds, most=self.retries.max_reply_bytes
                 )
             return self._connections
-
-    def take_slowdowns(self) -> Sequence[Slowdown]:
-        """Sum up how providers slowed us down since the last time."""
-        return self.retries.throttle.take_slowdowns()
-
-    def take_sent(self) -> int:
-        """Count the attempts that were sent to models since the last time."""
-        return self.retries.budget.take_sent()
 
     def close(self) -> None:
         """Close every connection and the cache; calls that wait for their turn are sent away."""

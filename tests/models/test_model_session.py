@@ -3,10 +3,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.models.model_session import ModelSession
+from pytest_llmeval.settings import Settings
 from tests.models.conftest import CountingTrial, Session
 from tests.servers.openai_server import OpenAIServer
 
@@ -44,15 +47,20 @@ def test_a_failed_test_shows_which_model_it_had(session: Session, trial: Countin
     assert repr(session.model(None, trial)) == "<TrialModel: no model named>"
 
 
+def check(directory: Path, name: str) -> None:
+    settings = Settings(directory=directory, session="checked", model=name)
+    ModelSession(settings).check_settings()
+
+
 @pytest.mark.parametrize("name", ["gpt-4o", "function/no_such_bot:answer"])
-def test_a_check_finds_a_bad_model(session: Session, name: str) -> None:
+def test_a_check_finds_a_bad_model(directory: Path, name: str) -> None:
     with pytest.raises(SettingsError):
-        session.models.check(name)
+        check(directory, name)
 
 
 @pytest.mark.parametrize("name", ["openai/gpt", PARROT])
-def test_a_check_lets_a_usable_model_pass(session: Session, name: str) -> None:
-    session.models.check(name)
+def test_a_check_lets_a_usable_model_pass(directory: Path, name: str) -> None:
+    check(directory, name)
 
 
 @pytest.mark.parametrize("name", ["gpt-4o", "function/no_such_bot:answer"])

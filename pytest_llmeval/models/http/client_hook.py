@@ -29,8 +29,6 @@ from pytest_llmeval.models.http.http_reply import (
     HttpReply,
     Reading,
     ReplyTooLarge,
-    failure_of,
-    read_error,
 )
 from pytest_llmeval.models.http.retries import NetworkFailed, TimedOut
 
@@ -201,7 +199,8 @@ def uncached(trial: CurrentTrial | None, request: Any) -> Iterator[Callable[...,
         if trial is not None:
             status = response.status_code
             is_answer = status < HTTPStatus.BAD_REQUEST or status in ANSWERING_STATUSES
-            is_lost = not is_answer and failure_of(status, read_error(body)) == "infrastructure"
+            reply = HttpReply(status=status, body=body)
+            is_lost = not is_answer and reply.failure == "infrastructure"
             trial.note_uncached(name, lost=f"{name}: HTTP {status}" if is_lost else "")
         return response
 

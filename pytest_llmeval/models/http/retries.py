@@ -178,13 +178,11 @@ def may_pass(outcome: HttpReply) -> bool:
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Read the wait the server asks for, in seconds; None if it names no sensible one."""
-    value = headers.get("retry-after", "")
-    seconds = _number(headers.get("retry-after-ms", "")) / 1000
-    if not math.isfinite(seconds):
-        seconds = _number(value)
-    if not math.isfinite(seconds):
-        seconds = _seconds_until(value)
-    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+    value, milliseconds = headers.get("retry-after", ""), headers.get("retry-after-ms", "")
+    for seconds in (_number(milliseconds) / 1000, _number(value), _seconds_until(value)):
+        if math.isfinite(seconds):
+            return seconds if seconds >= 0 else None
+    return None
 
 
 def _number(text: str) -> float:

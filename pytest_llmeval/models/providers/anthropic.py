@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_llmeval.models.calls import Facts, sensible
 from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY
 from pytest_llmeval.models.http.masking import key_of_environment
@@ -13,6 +12,7 @@ from pytest_llmeval.models.providers.vendor import (
     Headers,
     Transport,
     Vendor,
+    facts_of_usage,
     from_environment,
     stainless_options,
     text_of,
@@ -22,22 +22,6 @@ KEY_VARIABLE = "ANTHROPIC_API_KEY"
 TOKEN_VARIABLE = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - its name, not the token
 VERSION = "2023-06-01"
 MAX_TOKENS = 1024  # the API asks for a bound, and this one is part of every key
-
-
-def _read_facts(reply: JsonObject) -> Facts:
-    """Pick out of a reply who answered and what it took.
-
-    Args:
-        reply: of messages.
-    """
-    usage = reply.get("usage")
-    tokens = usage if isinstance(usage, dict) else {}
-    facts = {
-        "model": reply.get("model"),
-        "input_tokens": tokens.get("input_tokens"),
-        "output_tokens": tokens.get("output_tokens"),
-    }
-    return sensible(facts)
 
 
 def _has_content(reply: JsonObject) -> bool:
@@ -126,7 +110,7 @@ VENDOR = Vendor(
     paths=("/v1/messages",),  # neither their batches nor count_tokens
     key_variable=KEY_VARIABLE,
     beta_header="anthropic-beta",
-    read_facts=_read_facts,
+    read_facts=facts_of_usage,
     answers={"/v1/messages": _has_content},
     requirement="anthropic>=1,<3",
     base_url=from_environment("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),

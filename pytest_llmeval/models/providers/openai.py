@@ -8,7 +8,6 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import SplitResult
 
-from pytest_llmeval.models.calls import Facts, sensible
 from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY
 from pytest_llmeval.models.http.masking import key_of_environment
@@ -16,6 +15,7 @@ from pytest_llmeval.models.providers.vendor import (
     Headers,
     Transport,
     Vendor,
+    facts_of_usage,
     from_environment,
     stainless_options,
     text_of,
@@ -39,23 +39,6 @@ _ANSWERING = (
 # Reasons why a choice ended that the provider is to blame for. Any other is an answer.
 _FAILED = ("abort", "error", "insufficient_system_resource")
 _ENDS = ("completed", "incomplete")
-
-
-def _read_facts(reply: JsonObject) -> Facts:
-    """Pick out of a reply who answered and what it took.
-
-    Args:
-        reply: of chat completions, responses, embeddings or a server that is like them.
-    """
-    usage = reply.get("usage")
-    tokens = usage if isinstance(usage, dict) else {}
-    facts = {
-        "model": reply.get("model"),
-        "fingerprint": reply.get("system_fingerprint"),
-        "input_tokens": tokens.get("prompt_tokens", tokens.get("input_tokens")),
-        "output_tokens": tokens.get("completion_tokens", tokens.get("output_tokens")),
-    }
-    return sensible(facts)
 
 
 def _has_choices(reply: JsonObject) -> bool:
@@ -148,7 +131,7 @@ VENDOR = Vendor(
     paths=("/completions", "/responses", "/embeddings", "/moderations"),  # chat/ as well
     key_variable=KEY_VARIABLE,
     beta_header="openai-beta",
-    read_facts=_read_facts,
+    read_facts=facts_of_usage,
     answers={
         "/completions": _has_choices,
         "/responses": _has_output,

@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.errors import ProviderNotInstalled, SettingsError
+from pytest_llmeval.models.calls import Facts, sensible
 from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import Dialect
 from pytest_llmeval.models.http.masking import key_of_environment
@@ -103,6 +104,19 @@ def stainless_options(sdk: str, transport: Transport) -> dict[str, Any]:
     kind = "" if hasattr(transport, "handle_request") else "Async"
     http_client = getattr(import_module(sdk), f"Default{kind}HttpxClient")
     return {"http_client": http_client(transport=transport), "max_retries": 0}
+
+
+def facts_of_usage(reply: JsonObject) -> Facts:
+    """Pick out of a reply that has a ``usage`` who answered and what it took."""
+    usage = reply.get("usage")
+    tokens = usage if isinstance(usage, dict) else {}
+    facts = {
+        "model": reply.get("model"),
+        "fingerprint": reply.get("system_fingerprint"),
+        "input_tokens": tokens.get("prompt_tokens", tokens.get("input_tokens")),
+        "output_tokens": tokens.get("completion_tokens", tokens.get("output_tokens")),
+    }
+    return sensible(facts)
 
 
 def text_of(content: object) -> str:
