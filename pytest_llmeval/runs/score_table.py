@@ -28,9 +28,6 @@ from pytest_llmeval.records import (
 )
 from pytest_llmeval.runs import table_rows as rows
 
-NEEDED = 3  # case_id, repeat and the score
-OPTIONAL = ("metric", "cluster", "wording", "condition")
-LISTED = 20
 FUNCTION = "scores"
 NO_SCORE = "the score is empty"
 LIKE_TABLES = (".tsv", ".txt", ".json")
@@ -108,9 +105,9 @@ def read_table(
         TableError: a column is missing, a value is no score, a trial is there twice, or no
             row is left.
     """
-    columns = _columns(path, condition=condition, metric=metric)
+    columns = rows.columns_of(path, condition=condition, metric=metric)
     reader = _Reader(path=path, condition=condition, metric=metric, named=columns[3] is not None)
-    for line, row in rows.read_rows(path, columns, needed=NEEDED):
+    for line, row in rows.read_rows(path, columns):
         reader.take(line, row)
     return ScoreTable(
         reference=reference,
@@ -130,41 +127,6 @@ def _is_run_file(path: Path) -> bool:
         return "schema" in rows.read_columns(path)
     except TableError:
         return True  # its reader knows what to say of damage
-
-
-def _columns(path: Path, *, condition: str | None, metric: str | None) -> tuple[str | None, ...]:
-    """Choose the columns to read: case, repeat, score, then those that may be missing."""
-    have = rows.read_columns(path)
-    score = SCORE_METRIC
-    if metric is not None and "metric" not in have and (metric in have or metric != PASS_METRIC):
-        score = metric
-    needed = ["case_id", "repeat", score] + (["condition"] if condition is not None else [])
-    for name in needed:
-        if name not in have:
-            raise TableError(
-                f"{path}: no column '{name}' for {_meant_by(name)}; it has {_listed(have)}"
-            )
-    optional = [name if name in have else None for name in OPTIONAL]
-    for name in (*needed, *OPTIONAL):
-        if have.count(name) > 1:
-            raise TableError(f"{path}: the header has '{name}' more than once")
-    return ("case_id", "repeat", score, *optional)
-
-
-def _meant_by(column: str) -> str:
-    known = {
-        "case_id": "the question that both sides were asked",
-        "repeat": "the number of the trial",
-        "score": "the score of the trial",
-        "condition": "what follows ::",
-    }
-    return known.get(column, "the score of the trial (--metric)")
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - LISTED
-    shown = ", ".join(names[:LISTED])
-    return f"{shown} and {more} more" if more > 0 else shown
 
 
 @dataclass(slots=True, kw_only=True)
@@ -251,7 +213,7 @@ class _Reader:
         typed = shlex.quote(f"{self.path}::{names[0]}")
         return TableError(
             f"{self.path} holds {len(names)} conditions: name one, such as {typed}; "
-            f"it has {_listed(names)}"
+            f"it has {rows.listed(names)}"
         )
 
     def _nothing_left(self) -> TableError:
@@ -264,7 +226,7 @@ class _Reader:
 
     def _unknown(self, what: str, name: str, known: list[str]) -> TableError:
         near = difflib.get_close_matches(name, known, n=3)
-        hint = f"Did you mean {', '.join(near)}?" if near else f"It has {_listed(known)}"
+        hint = f"Did you mean {', '.join(near)}?" if near else f"It has {rows.listed(known)}"
         return TableError(f"{self.path}: no row of {what} {name!r}. {hint}")
 
 

@@ -1,4 +1,4 @@
-"""Rows of a CSV or JSONL file, packed or not, one after the other; and what their cells mean.
+"""Columns and rows of a CSV or JSONL file, packed or not, and what their cells mean.
 
 A cell is a text, None where it is empty, or what JSON made of it. ``ValueError`` tells what is
 wrong with one.
@@ -13,16 +13,19 @@ import math
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import IO, cast
 
 from pytest_llmeval.errors import TableError
-from pytest_llmeval.records import PASS_METRIC
+from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC
 
 CSV = (".csv", ".csv.gz")
 JSONL = (".jsonl", ".jsonl.gz")
 ENDINGS = (*CSV, *JSONL)
+
+NEEDED = 3  # case_id, repeat and the score
+OPTIONAL = ("metric", "cluster", "wording", "condition")
+LISTED = 20
 
 LARGEST_REPEAT = 2**53
 LARGEST_SCORE = 1e100  # squares of larger ones overflow
@@ -53,14 +56,58 @@ def read_columns(path: Path) -> tuple[str, ...]:
     return tuple(names)
 
 
-def read_rows(path: Path, columns: Sequence[str | None], *, needed: int) -> Iterator[Row]:
+def columns_of(path: Path, *, condition: str | None, metric: str | None) -> tuple[str | None, ...]:
+    """Choose the columns to read: case, repeat, score, then those that may be missing.
+
+    Args:
+        path: a file with one of ``ENDINGS``.
+        condition: whose rows count, None if the table has but one.
+        metric: which scores count; None for every metric.
+
+    Raises:
+        TableError: a column is missing, or is there twice.
+    """
+    have = read_columns(path)
+    score = SCORE_METRIC
+    if metric is not None and "metric" not in have and (metric in have or metric != PASS_METRIC):
+        score = metric
+    needed = ["case_id", "repeat", score] + (["condition"] if condition is not None else [])
+    for name in needed:
+        if name not in have:
+            raise TableError(
+                f"{path}: no column '{name}' for {_meant_by(name)}; it has {listed(have)}"
+            )
+    optional = [name if name in have else None for name in OPTIONAL]
+    for name in (*needed, *OPTIONAL):
+        if have.count(name) > 1:
+            raise TableError(f"{path}: the header has '{name}' more than once")
+    return ("case_id", "repeat", score, *optional)
+
+
+def _meant_by(column: str) -> str:
+    known = {
+        "case_id": "the question that both sides were asked",
+        "repeat": "the number of the trial",
+        "score": "the score of the trial",
+        "condition": "what follows ::",
+    }
+    return known.get(column, "the score of the trial (--metric)")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Write some names, and how many there are more."""
+    more = len(names) - LISTED
+    shown = ", ".join(names[:LISTED])
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def read_rows(path: Path, columns: Sequence[str | None]) -> Iterator[Row]:
     """Yield some columns of every row.
 
     Args:
         path: a file with one of ``ENDINGS``.
         columns: which ones, None for one that the file does not have; those of a CSV file
-            are in its header.
-        needed: how many of them, from the left, every row must have.
+            are in its header. The first ``NEEDED`` every row must have.
 
     Yields:
         Number of the row's last line in the file, from 1, and its values in the order of
@@ -73,7 +120,7 @@ def read_rows(path: Path, columns: Sequence[str | None], *, needed: int) -> Iter
         if has_ending(path, CSV):
             yield from _csv_rows(path, file, columns)
         else:
-            yield from _json_rows(path, file, columns, needed=needed)
+            yield from _json_rows(path, file, columns)
 
 
 def _csv_rows(path: Path, file: IO[str], columns: Sequence[str | None]) -> Iterator[Row]:
@@ -90,11 +137,9 @@ def _csv_rows(path: Path, file: IO[str], columns: Sequence[str | None]) -> Itera
             )
 
 
-def _json_rows(
-    path: Path, file: IO[str], columns: Sequence[str | None], *, needed: int
-) -> Iterator[Row]:
+def _json_rows(path: Path, file: IO[str], columns: Sequence[str | None]) -> Iterator[Row]:
     for number, row in _objects(path, file):
-        for name in islice(columns, needed):
+        for name in columns[:NEEDED]:
             if name not in row:
                 raise TableError(f"{path}, line {number}: it has no '{name}'")
         yield number, [None if name is None else row.get(name) for name in columns]
