@@ -8,7 +8,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner, Result
@@ -16,6 +20,7 @@ from click.testing import CliRunner, Result
 from pytest_llmeval.cli import main
 from pytest_llmeval.cli.until_command import _next
 from pytest_llmeval.stats.expected import expect_mean
+from tests.forked import ForkedSession
 from tests.project import Project
 
 ROOT = Path(__file__).parents[2]
@@ -25,6 +30,20 @@ ROOT = Path(__file__).parents[2]
 def _here(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project.path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+
+@pytest.fixture(autouse=True)
+def _forked(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the sessions; those of a command in a process of its own are started afresh."""
+
+    def forked(command: Sequence[str], **_output: object) -> AbstractContextManager[ForkedSession]:
+        assert command[:3] == [sys.executable, "-m", "pytest"]
+        output = project.path / "output.txt"
+        output.unlink(missing_ok=True)
+        return nullcontext(ForkedSession(Path.cwd(), *command[3:], output=output))
+
+    started = SimpleNamespace(Popen=forked, PIPE=subprocess.PIPE, STDOUT=subprocess.STDOUT)
+    monkeypatch.setattr(import_module("pytest_llmeval.cli.until_command"), "subprocess", started)
 
 
 def until(*arguments: object) -> Result:

@@ -6,6 +6,7 @@ import gzip
 
 import pytest
 
+from tests.forked import run_forked
 from tests.servers.anthropic_server import AnthropicServer
 from tests.servers.ollama_server import OllamaServer
 
@@ -48,9 +49,9 @@ def test_the_clients_of_the_vendors_are_paid_once_and_replayed_without_a_key(
         monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
         monkeypatch.setenv("OLLAMA_HOST", ollama.url)
         monkeypatch.setenv("OLLAMA_API_KEY", SECRET)
-        pytester.runpytest_subprocess(*options, timeout=60).assert_outcomes(passed=2)
+        run_forked(pytester, *options).assert_outcomes(passed=2)
         monkeypatch.delenv("ANTHROPIC_API_KEY")
-        result = pytester.runpytest_subprocess(*options, "--llm-cache=replay", timeout=60)
+        result = run_forked(pytester, *options, "--llm-cache=replay")
 
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["*0 calls made, 12 replayed*"])

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.cache.reply import decode
+from tests.forked import ForkedSession
 
 MODEL = """
 import os
@@ -58,24 +59,28 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 sys.exit(pytest.main(sys.argv[1:]))
 """
 
-Start = Callable[..., subprocess.Popen[str]]
+Session = ForkedSession | subprocess.Popen[str]
+Start = Callable[..., Session]
+OPTIONS = ("-p", "no:cacheprovider", "-p", "no:xdist")
 
 
 @pytest.fixture
 def start(pytester: pytest.Pytester) -> Iterator[Start]:
     """Write the evals, and start sessions of them."""
-    started: list[subprocess.Popen[str]] = []
+    started: list[Session] = []
 
-    def run(
-        *, cases: int, filling: int = 0, script: str = "", **more: object
-    ) -> subprocess.Popen[str]:
+    def run(*, cases: int, filling: int = 0, script: str = "", **more: object) -> Session:
         (pytester.path / "model.py").write_text(MODEL.replace("FILLING", str(filling)))
         (pytester.path / "test_it.py").write_text(EVALS.replace("CASES", str(cases)))
         pytester.makeini("[pytest]\nllm_model = function/model:answer\npythonpath = .\n")
+        if not script and not more:
+            output = pytester.path / f"output{len(started)}.txt"
+            started.append(ForkedSession(pytester.path, *OPTIONS, output=output))
+            return started[-1]
         command = ["-c", script] if script else ["-m", "pytest"]
         started.append(
             subprocess.Popen(
-                [sys.executable, "-B", *command, "-p", "no:cacheprovider", "-p", "no:xdist"],
+                [sys.executable, "-B", *command, *OPTIONS],
                 cwd=pytester.path, stdout=subprocess.PIPE, text=True, **more,
             )  # type: ignore[call-overload]
         )  # fmt: skip
@@ -85,8 +90,8 @@ def start(pytester: pytest.Pytester) -> Iterator[Start]:
     for process in started:
         process.kill()
         process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
+        if isinstance(process, subprocess.Popen) and process.stdout is not None:
+            process.stdout.close()
 
 
 def lines(path: Path) -> list[str]:

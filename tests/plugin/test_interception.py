@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.forked import run_forked
 from tests.servers.anthropic_server import AnthropicServer
 from tests.servers.ollama_server import OllamaServer
 from tests.servers.openai_server import OpenAIServer
@@ -146,10 +147,10 @@ def test_whatever_an_application_asks_with_is_paid_once_and_replayed(
     pytester: pytest.Pytester, servers: list[OpenAIServer]
 ) -> None:
     pytester.makepyfile(app=APP, test_evals=EVALS)
-    pytester.runpytest_subprocess(*OPTIONS, timeout=120).assert_outcomes(passed=12)
+    run_forked(pytester, *OPTIONS).assert_outcomes(passed=12)
     paid = asked(servers)
 
-    result = pytester.runpytest_subprocess(*OPTIONS, "--llm-cache=replay", timeout=120)
+    result = run_forked(pytester, *OPTIONS, "--llm-cache=replay")
 
     result.assert_outcomes(passed=12)
     result.stdout.fnmatch_lines(["*0 calls made, 24 replayed*"])
@@ -562,9 +563,9 @@ def test_no_draw_vanishes_where_sync_evals_run_an_awaitable_client_of_the_module
         """,
     )
     options = (*OPTIONS, f"--llm-concurrency={concurrency}")
-    pytester.runpytest_subprocess(*options, timeout=60).assert_outcomes(passed=1)
+    run_forked(pytester, *options).assert_outcomes(passed=1)
     paid = calls_of(pytester)
-    result = pytester.runpytest_subprocess(*options, "--llm-cache=replay", timeout=60)
+    result = run_forked(pytester, *options, "--llm-cache=replay")
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*0 calls made, 4 replayed*"])
@@ -618,9 +619,9 @@ def test_what_a_module_asks_as_it_is_imported_is_a_draw_like_any_other(
 ) -> None:
     pytester.makepyfile(app=APP, test_first=ASKS_AT_IMPORT, test_second=ASKS_AT_IMPORT)
     pytester.makeini(INI)
-    first = pytester.runpytest_subprocess(*OPTIONS)
+    first = run_forked(pytester, *OPTIONS)
     # Each worker imports both modules, and finds what was paid for.
-    again = pytester.runpytest_subprocess(*OPTIONS, "-n", "2", "--llm-cache=replay")
+    again = run_forked(pytester, *OPTIONS, "-n", "2", "--llm-cache=replay")
 
     first.assert_outcomes(passed=4)
     again.assert_outcomes(passed=4)
@@ -635,7 +636,7 @@ def test_workers_pay_once_for_what_their_modules_ask(
     pytester.makepyfile(app=LIGHT_APP, test_first=ASKS_AT_IMPORT, test_second=ASKS_AT_IMPORT)
     pytester.makeini(INI)
 
-    pytester.runpytest_subprocess(*OPTIONS, "-n", "2").assert_outcomes(passed=4)
+    run_forked(pytester, *OPTIONS, "-n", "2").assert_outcomes(passed=4)
 
     assert asked(servers) == 5
     assert len({*(pytester.path / "prompts.log").read_text().splitlines()}) == 1
@@ -664,7 +665,7 @@ def test_a_cap_holds_for_what_modules_ask(
     pytester.makepyfile(app=APP, test_first=ASKS_AT_IMPORT)
     pytester.makeini(INI)
 
-    result = pytester.runpytest_subprocess(*OPTIONS, "--llm-max-calls=1")
+    result = run_forked(pytester, *OPTIONS, "--llm-max-calls=1")
 
     assert asked(servers) == 1
     assert result.ret == pytest.ExitCode.INTERRUPTED
