@@ -108,10 +108,10 @@ class ProviderFailed(ModelError):
 
 
 class CallAbandoned(ProviderFailed):
-    """Who asked gave the call up before its reply came: whoever else waits for it asks anew."""
+    """The caller gave up before the reply came; whoever else waits for the reply asks anew."""
 
     def __init__(self) -> None:
-        """Say so."""
+        """Word it."""
         super().__init__("the call was given up before the reply came")
 
 

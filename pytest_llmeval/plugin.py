@@ -1,4 +1,4 @@
-"""The hooks: what pytest asks, and who answers.
+"""The hooks of pytest that this plugin answers.
 
 Every pytest session in the environment loads this module, so it imports next to
 nothing; a session without evals never gets further than a test of a keyword.
@@ -59,7 +59,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Look before pytest answers a question, some of which it does before it is configured."""
+    """Check options that run no test, some of which pytest answers before it is configured."""
     try:
         check_questions(config)
     except SettingsError as exc:
@@ -83,7 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class SessionHooks:
-    """The session's side: gathers what cases report and ends with a judgement."""
+    """The hooks of one session: gather what cases report, end with a judgement."""
 
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
         self._config = config
