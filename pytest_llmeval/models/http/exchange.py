@@ -137,6 +137,13 @@ class HttpRequest:
     headers: Mapping[str, str] = field(repr=False, compare=False)
     body: JsonObject = field(repr=False)
 
+    def secrets(self) -> tuple[str, ...]:
+        """Pick out the keys, which no message about the request may show.
+
+        No frame that can fail holds them in a variable: pytest may show it.
+        """
+        return secrets_of(self.headers.items(), query=self.query)
+
 
 class HttpFailed(ProviderFailed):
     """A call ended in a reply that cannot be used."""
@@ -208,8 +215,7 @@ class Exchange:
     ) -> Answer:
         """Make the call; anything but a complete success is raised."""
         dialect, retries = self.dialect, self.retries
-        secrets = secrets_of(request.headers.items(), query=request.query)
-        _check_key(request, secrets, dialect.key_variable)
+        _check_key(request, dialect.key_variable)
         throttle = retries.throttle.of(dialect.provider, request.origin)
         with retries.budget.metered(
             lambda deadline: settled(attempt(deadline), expected),
@@ -220,7 +226,7 @@ class Exchange:
         ) as metered:
             reply = send_with_retries(metered, retries, throttle)
         if reply.facts is None:
-            raise HttpFailed(masked(reply, secrets))
+            raise HttpFailed(masked(reply, request.secrets()))
         return Answer(
             body=reply.body,
             status=reply.status,
@@ -266,17 +272,16 @@ def _bill(reply: HttpReply) -> Bill:
     return Bill(counts=not is_throttled(reply), is_free=is_free)
 
 
-def _check_key(request: HttpRequest, secrets: Sequence[str], variable: str) -> None:
+def _check_key(request: HttpRequest, variable: str) -> None:
     """Refuse a request whose key is missing or cannot be sent.
 
     Args:
         request: about to be sent.
-        secrets: the keys in it.
         variable: of the environment, from which the key is read.
     """
     if PLACEHOLDER_KEY in " ".join(request.headers.values()):
         message = f"{variable} is not set. Set it, or replay a recorded run with --llm-cache=replay"
-    elif not "".join(secrets).isprintable():
+    elif not "".join(request.secrets()).isprintable():
         message = (
             f"the key that goes with the request cannot be sent: it holds a line end, or another "
             f"character that no HTTP header can have. See {variable}, and what else sets it"
