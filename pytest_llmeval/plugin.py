@@ -28,7 +28,7 @@ from pytest_llmeval.pytest_options import (
 if TYPE_CHECKING:
     from pytest_llmeval.engine.workers import ReportHooks
     from pytest_llmeval.judgement import Judgement
-    from pytest_llmeval.records import Run
+    from pytest_llmeval.records import Progress, Run
     from pytest_llmeval.runs.retry import Retry
     from pytest_llmeval.session import EvalSession
     from pytest_llmeval.settings import Settings
@@ -80,6 +80,12 @@ def pytest_configure(config: pytest.Config) -> None:
     except (SettingsError, BaselineError) as exc:
         raise pytest.UsageError(str(exc)) from None
     config.pluginmanager.register(hooks, "llmeval-session")
+
+
+def _progress_line(progress: Progress, *, width: int) -> str:
+    from pytest_llmeval.reports.section import progress_line  # no worker shows one
+
+    return progress_line(progress, width=width)
 
 
 class SessionHooks:
@@ -174,13 +180,12 @@ class SessionHooks:
         """Tell a worker what it cannot know; follow what workers report."""
         from pytest_llmeval.engine.schedule.progress import follow_workers
         from pytest_llmeval.engine.workers import report_hooks, tell_worker
-        from pytest_llmeval.reports.section import progress_line
 
         node.workerinput[SESSION_KEY] = self._settings.session
         tell_worker(node, config=self._config, retry=self._retry)
         self._reports = report_hooks(self._config, self._settings)
         self._reports.nodes.append(node)
-        follow_workers(self._config, wording=progress_line)
+        follow_workers(self._config, wording=_progress_line)
 
     @pytest.hookimpl(specname="pytest_sessionfinish", wrapper=True, tryfirst=True)
     def pytest_sessionfinish_recording(self) -> Generator[None, object, object]:
@@ -274,7 +279,6 @@ class SessionHooks:
         from pytest_llmeval.engine.install import install
         from pytest_llmeval.engine.run_header import Choice
         from pytest_llmeval.engine.workers import report_hooks
-        from pytest_llmeval.reports.section import progress_line
 
         config, settings = self._config, self._settings
         if not self._asks_only:
@@ -290,7 +294,7 @@ class SessionHooks:
                 typed=self._typed(),
                 retry=self._retry,
             ),
-            wording=progress_line,
+            wording=_progress_line,
         )
         self._reports = report_hooks(config, settings)
         if self._retry is None and not self._is_worker and not self._asks_only:
