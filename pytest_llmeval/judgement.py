@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from pytest_llmeval.gate.results import Comparison, Fact, FunctionDescription
+from pytest_llmeval.gate.results import Comparison, Fact, FunctionDescription, Why
 from pytest_llmeval.gate.scoring import CostOf
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Call, Run, Slowdown, TokenPrice
@@ -48,7 +48,7 @@ class Judgement:
     comparison: Comparison | None = None
     anchor: Baseline | None = None
     anchored: Comparison | None = None
-    could_not_judge: Fact | str = ""
+    could_not_judge: Fact | None = None
     descriptions: tuple[FunctionDescription, ...] = ()
     headlines: Mapping[str, str] = field(default_factory=dict)
     slowdowns: tuple[Slowdown, ...] = ()
@@ -89,14 +89,14 @@ def judged(judgement: Judgement, run: Run) -> Judgement:
             judgement = replace(judgement, anchored=anchored)
         if baseline is None:
             described = describe(run, alpha=settings.gate.alpha, cost_of=cost_of)
-            why = next((one.why for one in described if one.why), "")
+            why = next((one.why for one in described if one.why), None)
             return replace(judgement, descriptions=described, could_not_judge=why)
         comparison = held_against(baseline.run)
         missing = {one.function for one in comparison.functions if one.row == GONE and one.fails}
         misnamed = renames_to_nothing(sorted(missing), settings.renamed)
         return replace(judgement, comparison=comparison, notes=(*judgement.notes, *misnamed))
     except Exception as exc:
-        return replace(judgement, could_not_judge=f"{type(exc).__name__}: {exc}")
+        return replace(judgement, could_not_judge=Fact(Why.RAISED, (type(exc).__name__, str(exc))))
 
 
 def pricing(own: Mapping[str, TokenPrice]) -> CostOf:

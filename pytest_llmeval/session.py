@@ -150,7 +150,7 @@ class EvalSession:
             judgement = replace(judgement, notes=(*judgement.notes, note))
             # what was asked for is there already
             return judged(judgement, self._retry.taken_over) if is_gated else judgement
-        return replace(judgement, could_not_judge=Fact(Why.NOTHING_RAN) if is_gated else "")
+        return replace(judgement, could_not_judge=Fact(Why.NOTHING_RAN) if is_gated else None)
 
 
 def planned_judgement(

@@ -75,6 +75,7 @@ class Why(StrEnum):
     NOT_ANCHORED = "not anchored"
     NOT_SAVED = "not saved"
     NOTHING_RAN = "nothing ran"
+    RAISED = "raised"
     NOTHING_TO_RETRY = "nothing to retry"
 
 

@@ -74,6 +74,7 @@ _SENTENCES: Mapping[Why, str] = {
     Why.NOT_ANCHORED: "no anchor: {}",
     Why.NOT_SAVED: "this run could not be recorded: {}",
     Why.NOTHING_RAN: "nothing was compared: no eval case finished in this session",
+    Why.RAISED: "{}: {}",
     Why.NOTHING_TO_RETRY: "no trial of run {} is errored: nothing to run again",
 }
 _NEEDS = {
@@ -101,9 +102,9 @@ def worded(fact: Fact | str | None) -> str:
     return _SENTENCES[fact.why].format(*fact.figures, how=how)
 
 
-def unjudgeable(reason: Fact | str | None) -> str:
+def unjudgeable(reason: Fact | None) -> str:
     """Write why nothing can be judged, with the function whose metric was never recorded."""
-    if isinstance(reason, Fact) and reason.why is Why.NEVER_RECORDED:
+    if reason and reason.why is Why.NEVER_RECORDED:
         return f"{reason.figures[2]}: {worded(reason)}"
     return worded(reason)
 

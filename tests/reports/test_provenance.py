@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial
 from pytest_llmeval.reports.json import render
@@ -172,7 +173,8 @@ def judgement(tmp_path: Path) -> Judgement:
     run = a_run(served="gpt-2026-02-02", versions={"openai": "3.2"})
     baseline = Baseline(run=a_run(), path=tmp_path / "run", reference="main", how="last")
     settings = Settings(directory=tmp_path, session="s")
-    return Judgement(settings=settings, run=run, baseline=baseline, could_not_judge="no")
+    why = Fact(Why.NOTHING_RAN)
+    return Judgement(settings=settings, run=run, baseline=baseline, could_not_judge=why)
 
 
 def test_the_section_names_them(judgement: Judgement) -> None:
