@@ -300,11 +300,10 @@ def _values(
     trials: Iterable[Trial], metric: str, worth: Mapping[Outcome, float | None]
 ) -> list[float | None]:
     """Look the values of some trials up, else what their outcome is worth."""
-    if metric == PASS_METRIC:
-        return [worth.get(trial.outcome) for trial in trials]
+    recording = () if metric == PASS_METRIC else RECORDING
     return [
-        trial.scores.get(metric, worth.get(trial.outcome))
-        if trial.outcome in RECORDING
+        trial.scores[metric]
+        if trial.outcome in recording and metric in trial.scores
         else worth.get(trial.outcome)
         for trial in trials
     ]

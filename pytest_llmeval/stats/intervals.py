@@ -56,10 +56,9 @@ def mean_interval(
         units: the unit of each case; a case each if not given.
         alpha: what may lie beyond each end, in (0, 0.5).
     """
-    found = unit_mean(values, units)
-    if not found.standard_error or found.dof < 1:
-        return MeanInterval(mean=found.mean, interval=None, units=found.units)
-    interval = student_interval(found.mean, found.standard_error, dof=found.dof, alpha=alpha)
+    found, interval = unit_mean(values, units), None
+    if found.standard_error and found.dof >= 1:
+        interval = student_interval(found.mean, found.standard_error, dof=found.dof, alpha=alpha)
     return MeanInterval(mean=found.mean, interval=interval, units=found.units)
 
 
