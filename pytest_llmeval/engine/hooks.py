@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 from pytest_llmeval.engine.case import RUNNER, CaseRunner
-from pytest_llmeval.engine.isolation.logs import adopt_caplog
+from pytest_llmeval.engine.isolation.patches import adopt_caplog
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.schedule.turns import (
     capturing_throughout,

@@ -7,6 +7,7 @@ whole.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import sysconfig
@@ -24,6 +25,7 @@ from pytest_llmeval.engine.isolation.places import (
     Attribute,
     ImportPath,
     Item,
+    Level,
     Place,
     replaced,
 )
@@ -196,6 +198,21 @@ def _counting(
         return method(patcher, *exc_info)
 
     return counted
+
+
+def adopt_caplog(caplog: pytest.LogCaptureFixture, patches: Patches) -> None:
+    """Treat the levels that a trial's ``caplog`` sets as patches of the trial."""
+
+    def change(method: Any, /, level: int | str, logger: str | None = None) -> Any:
+        __tracebackhide__ = True
+        check_in()
+        if logger:
+            changed = logging.getLogger(logger)
+            patches.add(Level(changed, "level"), changed.level)
+        return method(level, logger)
+
+    for name in ("set_level", "at_level"):
+        setattr(caplog, name, partial(change, getattr(caplog, name)))
 
 
 def remembered_absence() -> object:

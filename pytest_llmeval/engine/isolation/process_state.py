@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import pytest
 
-from pytest_llmeval.engine.isolation.call_output import CallOutput, following_calls
-from pytest_llmeval.engine.isolation.logs import Logs, LogState
+from pytest_llmeval.engine.isolation.output import CallOutput, Logs, LogState, following_calls
 from pytest_llmeval.engine.isolation.patches import (
     Patches,
     remembered_absence,

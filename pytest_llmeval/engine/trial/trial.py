@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import pytest
 from _pytest.runner import call_and_report
 
-from pytest_llmeval.engine.isolation.call_output import CallOutput
+from pytest_llmeval.engine.isolation.output import CallOutput
 from pytest_llmeval.engine.isolation.patches import Patches
 from pytest_llmeval.engine.isolation.process_state import Context
 from pytest_llmeval.engine.trial.clone import clone_item

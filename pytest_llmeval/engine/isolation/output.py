@@ -1,10 +1,10 @@
-"""Output of calls: what a call prints, logs and warns of in a thread of its own.
+"""Output of one trial: what pytest's log handlers caught, and what comes of its calls.
 
-Other trials have their turn meanwhile. So the output is kept for the trial that waits for the
-call, and shown when that goes on. Filters of warnings are the trial's own too: one that makes
-an error of a warning makes it in the call. Followed are ``print``, the streams of pytest,
-``warnings.warn`` and what pytest's log handlers would catch; not the file descriptors, nor code
-that imported ``warn`` by name before.
+A call runs in a thread of its own, and other trials have their turn meanwhile. So what it prints,
+logs and warns of is kept for the trial that waits for it, and shown when that goes on. Filters of
+warnings are the trial's own too: one that makes an error of a warning makes it in the call.
+Followed are ``print``, the streams of pytest, ``warnings.warn`` and what pytest's log handlers
+would catch; not the file descriptors, nor code that imported ``warn`` by name before.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -199,3 +200,64 @@ def _fits(pattern: Any, text: str) -> bool:
     if pattern is None or isinstance(pattern, str):  # Python's own filters have plain texts
         return pattern in (None, text)
     return pattern.match(text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """Pytest's handlers as a trial, or the session, left them.
+
+    Attributes:
+        handlers: the attributes of each: records, stream, level, filters.
+        attached: loggers with one of these handlers.
+    """
+
+    handlers: tuple[dict[str, Any], ...]
+    attached: Sequence[tuple[logging.Logger, logging.Handler]]
+
+    def fork(self) -> LogState:
+        """Make the state in which a new trial begins."""
+        handlers = [
+            {**attributes, "records": [], "filters": list(attributes["filters"])}
+            for attributes in self.handlers
+        ]
+        return LogState(tuple(handlers), [])
+
+
+class Logs:
+    """Save and load the state of pytest's handlers.
+
+    Args:
+        handlers: pytest's own, none if its logging plugin is off.
+    """
+
+    def __init__(self, handlers: Sequence[logging.Handler]) -> None:
+        self.handlers = tuple(handlers)
+        self._attached: Sequence[tuple[logging.Logger, logging.Handler]] = []
+
+    def save(self) -> LogState:
+        """Return the state of the handlers now."""
+        self._attached = self._find_attached()
+        return LogState(tuple([vars(handler) for handler in self.handlers]), self._attached)
+
+    def load(self, state: LogState) -> None:
+        """Put a state back after another was saved."""
+        for handler, attributes in zip(self.handlers, state.handlers, strict=True):
+            handler.__dict__ = attributes
+        if self._attached != state.attached:
+            for logger, handler in self._attached:
+                logger.removeHandler(handler)
+            for logger, handler in state.attached:
+                logger.addHandler(handler)
+
+    def _find_attached(self) -> Sequence[tuple[logging.Logger, logging.Handler]]:
+        """Find the loggers with each handler: root, and those that do not propagate to it."""
+        loggers: list[logging.Logger] = [logging.root]
+        for logger in list(logging.root.manager.loggerDict.values()):  # a call may add one
+            if isinstance(logger, logging.Logger) and not logger.propagate:
+                loggers.append(logger)
+        return [
+            (logger, handler)
+            for logger in loggers
+            for handler in self.handlers
+            if handler in logger.handlers
+        ]
