@@ -249,10 +249,10 @@ def _moved_cases(judgement: Judgement, function: FunctionComparison) -> Iterator
 
 
 def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
-    here, gone = len(function.only_here), len(function.only_in_baseline)
-    if (here or gone) and function.verdict is not Verdict.UNCHANGED and function.effect.cases:
+    added, gone = len(function.only_here), len(function.only_in_baseline)
+    if (added or gone) and function.verdict is not Verdict.UNCHANGED and function.effect.cases:
         mean = sentences.mean_of_new(function)
-        parts = [f"{counted(here, 'case')} new here{mean}"] if here else []
+        parts = [f"{counted(added, 'case')} new here{mean}"] if added else []
         parts += [f"{counted(gone, 'case')} only in the baseline"] if gone else []
         yield f"not compared: {', '.join(parts)}"
     if function.mismatched:

@@ -58,15 +58,16 @@ def differences(judgement: Judgement) -> list[Difference]:
 
 def _of_calls(baseline: Run, run: Run) -> Iterator[Difference]:
     """Hold the calls of the trials that both runs have against each other, by function."""
-    before, here = _calls_in_common(baseline, run), _calls_in_common(run, baseline)
+    baseline_calls = _calls_in_common(baseline, run)
+    current_calls = _calls_in_common(run, baseline)
     for fact in (*_FACTS, *_PARAMETERS):
         found: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
-        for function, calls in before.items():
-            values = _values(calls, fact), _values(here[function], fact)
+        for function, calls in baseline_calls.items():
+            values = _values(calls, fact), _values(current_calls[function], fact)
             if values[0] != values[1] and all(values):
                 found.setdefault(values, []).append(function)
         for values, functions in found.items():
-            true_of_all = len(functions) == len(before)
+            true_of_all = len(functions) == len(baseline_calls)
             yield Difference(fact, *values, () if true_of_all else tuple(functions))
 
 
@@ -91,17 +92,17 @@ def _values(calls: Iterable[Call], fact: str) -> tuple[str, ...]:
 
 def _of_versions(baseline: Run, run: Run) -> Iterator[Difference]:
     for name in sorted({*baseline.versions, *run.versions}):
-        before, here = (one.versions.get(name, _ABSENT) for one in (baseline, run))
-        if before != here:
-            yield Difference(f"version of {name}", (before,), (here,))
+        old, new = (one.versions.get(name, _ABSENT) for one in (baseline, run))
+        if old != new:
+            yield Difference(f"version of {name}", (old,), (new,))
 
 
 def _of_rules(baseline: Run, rules: GateRules) -> Iterator[Difference]:
-    for name, here in asdict(rules).items():
-        before = baseline.rules.get(name, here)  # an older version did not know of it
-        if before != here:
+    for name, new in asdict(rules).items():
+        old = baseline.rules.get(name, new)  # an older version did not know of it
+        if old != new:
             option = "llm_gate_order" if name == "order" else f"llm_{name}"
-            yield Difference(option, _setting(before), _setting(here))
+            yield Difference(option, _setting(old), _setting(new))
 
 
 def _setting(value: Setting) -> tuple[str, ...]:

@@ -133,10 +133,10 @@ def these_cases(cases: int) -> str:
 
 
 def _uncompared(comparison: FunctionComparison) -> str:
-    here, gone = len(comparison.only_here), len(comparison.only_in_baseline)
-    if not here and not gone:
+    added, gone = len(comparison.only_here), len(comparison.only_in_baseline)
+    if not added and not gone:
         return ""
-    new = f"{counted(here, 'case')} only here{mean_of_new(comparison)}"
+    new = f"{counted(added, 'case')} only here{mean_of_new(comparison)}"
     return f", with {new}, {gone} only in the baseline: not compared"
 
 
@@ -243,5 +243,5 @@ def all_lost(comparison: FunctionComparison) -> list[CaseComparison]:
 
 def moved_case(case: CaseComparison, metric: str) -> str:
     """Write how the scores of a case changed: ``test_x[Peru]  10/10 -> 1/5``."""
-    before, here = hits(case.baseline_scores, metric), hits(case.scores, metric)
-    return f"{short(case.case)}  {before} -> {here}"
+    baseline, current = hits(case.baseline_scores, metric), hits(case.scores, metric)
+    return f"{short(case.case)}  {baseline} -> {current}"
