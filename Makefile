@@ -17,7 +17,8 @@ $(VENV)/.ready: pyproject.toml
 
 # The rooms that must be covered branch by branch, then everything that starts pytest, which
 # is dealt out in long pieces: what a module sets up once is then set up once.
-COVERED := tests/stats tests/gate tests/cache tests/runs tests/models
+COVERED := tests/stats tests/gate tests/cache tests/runs tests/models \
+	tests/ci/test_which_commit.py
 PACKAGES := pytest_llmeval/stats/*,pytest_llmeval/gate/*,pytest_llmeval/cache/*,pytest_llmeval/runs/*
 
 test: $(VENV)/.ready lint

@@ -171,6 +171,21 @@ def first_parents(commit: str, *, top: Path, at_most: int) -> tuple[str, ...]:
     return tuple(_git(top, "rev-list", "--first-parent", count, commit).text.split("\n")[1:])
 
 
+def ask(top: Path, *arguments: str) -> str | None:
+    """Run a git command that only reads.
+
+    Args:
+        top: folder of the working tree.
+        arguments: the command and what it takes. A name that a user typed must be resolved to
+            a hash or a full ref before, so that it cannot be an option.
+
+    Returns:
+        Its output without newlines at the end; None if it fails.
+    """
+    answer = _git(top, *arguments)
+    return answer.text if answer.succeeded else None
+
+
 def near_names(name: str, *, top: Path) -> tuple[str, ...]:
     """List the branches and tags whose names look most like this one, without ``origin/``."""
     places = ("refs/heads", "refs/tags", "refs/remotes")

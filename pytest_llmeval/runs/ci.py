@@ -1,0 +1,225 @@
+"""Facts that CI tells of a job by its variables and its event file, in one record.
+
+Nothing else reads these variables. Whatever cannot be used becomes a sentence in ``complaints``,
+and the session goes on as on a laptop.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pytest_llmeval.cache.key import parse_json
+from pytest_llmeval.runs.run_lines import FULL_HASH
+
+LONGEST = 80  # characters of a value that a complaint shows
+
+Provider = Literal["github", "gitlab", "other"]
+
+MERGE_REF = r"refs/pull/[0-9]+/merge"
+MERGED_RESULTS = ("merged_result", "merge_train")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CiFacts:
+    """Facts of the CI job that a session runs in; on a laptop all are None.
+
+    Attributes:
+        provider: None outside of CI; ``other`` for a CI of which only ``CI`` is known.
+        event: what started the job, by the provider's own word: ``push``, ``pull_request``,
+            ``merge_group``, ``merge_request_event``.
+        url: the web page of the job's run.
+        fork: whether a pull or merge request comes from another repository; None at other events.
+        commit: full hash of the commit that the job was started for.
+        target: the branch that this commit is to be merged into, without ``refs/heads/``; None
+            where it is in no pull request, merge request or merge queue.
+        base: full hash of the commit that ``target`` had, where CI says it outright.
+        base_name: the variable or field that says so.
+        merged: full hash of a pull request's last commit, where ``commit`` is GitHub's own merge
+            of it: the first parent is then the commit that ``target`` had.
+        default_branch: of the repository.
+        complaints: what CI said that cannot be used, each a sentence without its full stop.
+    """
+
+    provider: Provider | None = None
+    event: str | None = None
+    url: str | None = None
+    fork: bool | None = None
+    commit: str | None = None
+    target: str | None = None
+    base: str | None = None
+    base_name: str = ""
+    merged: str | None = None
+    default_branch: str | None = None
+    complaints: tuple[str, ...] = ()
+
+
+def read_ci(environ: Mapping[str, str]) -> CiFacts:
+    """Read what CI tells of the job.
+
+    Args:
+        environ: the variables of the process, such as ``os.environ``.
+
+    Returns:
+        Facts without provider where no CI is named. It never raises: an event file that cannot
+        be read is a complaint.
+    """
+    if environ.get("GITHUB_ACTIONS") == "true":
+        event = _read_event(environ.get("GITHUB_EVENT_PATH", ""))
+        return github_facts(environ, event)
+    if environ.get("GITLAB_CI") == "true":
+        return gitlab_facts(environ)
+    is_ci = environ.get("CI", "").lower() not in ("", "0", "false")
+    return CiFacts(provider="other" if is_ci else None)
+
+
+def _read_event(path: str) -> object:
+    """Read GitHub's event file; return None if there is none to be read."""
+    try:
+        return parse_json(Path(path).read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def github_facts(environ: Mapping[str, str], event: object) -> CiFacts:
+    """Read the variables of GitHub Actions.
+
+    Args:
+        environ: the variables of the job.
+        event: the event file as ``json`` read it; None if it cannot be read.
+    """
+    notes = _Complaints()
+    name = environ.get("GITHUB_EVENT_NAME") or None
+    target = base = merged = fork = None
+    base_name = ""
+    if name == "pull_request":
+        target = notes.need("GITHUB_BASE_REF", environ.get("GITHUB_BASE_REF"))
+    if name in ("pull_request", "merge_group") and not isinstance(event, dict):
+        path = environ.get("GITHUB_EVENT_PATH", "")
+        notes.add(f"GITHUB_EVENT_PATH is {_shown(path)}, no file with a JSON object in it")
+    elif name == "pull_request":
+        fork = _comes_from_elsewhere(event)
+        merged = notes.commit("pull_request.head.sha", _at(event, "pull_request", "head", "sha"))
+        ref = environ.get("GITHUB_REF", "")
+        if not re.fullmatch(MERGE_REF, ref):
+            notes.add(f"GITHUB_REF is {_shown(ref)}, not refs/pull/NUMBER/merge")
+    elif name == "merge_group":
+        target = notes.need("merge_group.base_ref", _at(event, "merge_group", "base_ref"))
+        base_name = "merge_group.base_sha"
+        base = notes.commit(base_name, _at(event, "merge_group", "base_sha"))
+    default = _at(event, "repository", "default_branch")
+    return CiFacts(
+        provider="github",
+        event=name,
+        url=_github_url(environ),
+        fork=fork,
+        commit=notes.commit("GITHUB_SHA", environ.get("GITHUB_SHA")),
+        target=None if target is None else target.removeprefix("refs/heads/"),
+        base=base,
+        base_name=base_name,
+        merged=merged,
+        default_branch=default if isinstance(default, str) else None,
+        complaints=notes.all,
+    )
+
+
+def _comes_from_elsewhere(event: object) -> bool | None:
+    ours = _at(event, "repository", "full_name")
+    head = _at(event, "pull_request", "head")
+    if not isinstance(head, dict) or not isinstance(ours, str):
+        return None
+    # A repository that was deleted is null.
+    return _at(head, "repo", "full_name") != ours
+
+
+def _github_url(environ: Mapping[str, str]) -> str | None:
+    names = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")
+    server, repository, run = (environ.get(name, "") for name in names)
+    if not (server and repository and run):
+        return None
+    return f"{server}/{repository}/actions/runs/{run}"
+
+
+def gitlab_facts(environ: Mapping[str, str]) -> CiFacts:
+    """Read the variables of GitLab CI."""
+    notes = _Complaints()
+    event = environ.get("CI_PIPELINE_SOURCE") or None
+    target = base = fork = None
+    base_name = ""
+    if event == "merge_request_event":
+        name = "CI_MERGE_REQUEST_TARGET_BRANCH_NAME"
+        target = notes.need(name, environ.get(name))
+        base_name = _name_of_gitlab_base(environ)
+        base = notes.commit(base_name, environ.get(base_name))
+        source = environ.get("CI_MERGE_REQUEST_SOURCE_PROJECT_ID")
+        project = environ.get("CI_MERGE_REQUEST_PROJECT_ID")
+        fork = source != project if source and project else None
+    return CiFacts(
+        provider="gitlab",
+        event=event,
+        url=environ.get("CI_JOB_URL") or environ.get("CI_PIPELINE_URL") or None,
+        fork=fork,
+        commit=notes.commit("CI_COMMIT_SHA", environ.get("CI_COMMIT_SHA")),
+        target=target,
+        base=base,
+        base_name=base_name,
+        default_branch=environ.get("CI_DEFAULT_BRANCH") or None,
+        complaints=notes.all,
+    )
+
+
+def _name_of_gitlab_base(environ: Mapping[str, str]) -> str:
+    """Name the variable that holds the target's commit.
+
+    That of the target is empty in a pipeline of the branch alone. That of the diff is where the
+    branch began, which is not what a merged result was made of.
+    """
+    target = "CI_MERGE_REQUEST_TARGET_BRANCH_SHA"
+    is_merged = environ.get("CI_MERGE_REQUEST_EVENT_TYPE") in MERGED_RESULTS
+    return target if environ.get(target) or is_merged else "CI_MERGE_REQUEST_DIFF_BASE_SHA"
+
+
+class _Complaints:
+    """The values that were asked for, checked, and what was wrong with them."""
+
+    def __init__(self) -> None:
+        self._sentences: list[str] = []
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return tuple(self._sentences)
+
+    def add(self, sentence: str) -> None:
+        self._sentences.append(sentence)
+
+    def need(self, name: str, value: object) -> str | None:
+        """Return a text that is not empty; complain of anything else."""
+        if isinstance(value, str) and value:
+            return value
+        self.add(f"{name} is empty")
+        return None
+
+    def commit(self, name: str, value: object) -> str | None:
+        """Return a full hash in lower case; complain of anything else, and of zeros alone."""
+        text = self.need(name, value)
+        if text is None:
+            return None
+        commit = text.lower()
+        if not re.fullmatch(FULL_HASH, commit) or not commit.strip("0"):
+            self.add(f"{name} is {_shown(text)}, no hash of a commit")
+            return None
+        return commit
+
+
+def _at(value: object, *names: str) -> object:
+    """Return what stands in an object of JSON, None if there is no such place."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= LONGEST else f"{text[:LONGEST]}...")

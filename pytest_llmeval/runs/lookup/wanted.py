@@ -1,0 +1,191 @@
+"""Find the commit that REF means: what CI says it is, else where the history of HEAD left REF.
+
+Only what is in the repository here is looked at; nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pytest_llmeval.runs.ci import CiFacts
+from pytest_llmeval.runs.git import GitState, ResolvedRef, ask, resolve, short_hash
+from pytest_llmeval.runs.run_lines import FULL_HASH
+
+AUTO = "auto"
+
+_HEADS = "refs/heads/"
+_ORIGIN = "refs/remotes/origin/"
+_PREFIXES = (_HEADS, _ORIGIN, "origin/")
+# Where history was cut off, git knows the parent of HEAD by none of its names.
+_PARENT_OF_HEAD = ("HEAD^", "HEAD^1", "HEAD~", "HEAD~1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedCommit:
+    """The commit that a name means, seen from HEAD.
+
+    Attributes:
+        commit: full hash; None if it cannot be told. Where CI said it, it need not be here.
+        is_known: whether something has that name. If so, ``commit`` is None for want of a common
+            ancestor with HEAD, which in a shallow clone may only have been cut off.
+        exact: a commit itself was named, and no other one will do.
+        branch: without ``refs/heads/`` and ``origin/``; None where no branch was named.
+        notes: sentences to print, also where ``commit`` is None.
+    """
+
+    commit: str | None
+    is_known: bool = True
+    exact: bool = False
+    branch: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """A merge-base, and how many commits HEAD has that it lacks; infinity if there is none."""
+
+    commit: str | None
+    distance: float
+
+
+def find_wanted(reference: str, *, git: GitState, ci: CiFacts) -> WantedCommit:
+    """Find the commit that a name means.
+
+    A full hash, or an expression such as ``HEAD~2``, means that very commit. The branch that the
+    commit of a CI job is to be merged into means the commit that it had when the job was made.
+    Any other branch or tag means its merge-base with HEAD: for a branch that is both here and at
+    origin, the one nearer to HEAD.
+
+    Args:
+        reference: as the user typed it. ``auto`` stands for the branch that the commit of the CI
+            job is to be merged into, else for the default branch of origin.
+        git: the state of the working tree.
+        ci: facts without provider on a laptop.
+    """
+    if re.fullmatch(FULL_HASH, reference.lower()):
+        return WantedCommit(commit=reference.lower(), exact=True)
+    if git.top is None or git.commit is None:
+        return WantedCommit(commit=None, is_known=False)
+    problems = list(ci.complaints)
+    if ci.target is not None and not problems and git.commit not in (ci.commit, ci.merged):
+        # Such as a submodule, or a commit that the job itself made.
+        problems.append(f"HEAD is {short_hash(git.commit)}, not the commit of the CI job")
+        ci = replace(ci, target=None)
+    name = reference
+    if reference == AUTO:
+        # Few checkouts of CI have an origin/HEAD.
+        name = ci.target or _default_of_origin(git.top) or ci.default_branch or ""
+    branch = _without_prefix(name)
+    if branch == ci.target and not problems:
+        commit, problem = _told_by_ci(git.commit, git=git, ci=ci)
+        if commit is not None:
+            return WantedCommit(commit=commit, branch=branch)
+        problems += [problem] if problem else []
+    found = _as_on_a_laptop(name, head=git.commit, top=git.top)
+    notes = [f"{problem}: the baseline is looked up as on a laptop" for problem in problems]
+    if not name:
+        notes.append("origin's default branch is not known here: git remote set-head origin --auto")
+    if found.branch is not None and ci.target not in (None, found.branch):
+        notes.append(f"this is to be merged into {ci.target}: --llm-baseline=auto compares with it")
+    return replace(found, notes=(*notes, *found.notes))
+
+
+def _default_of_origin(top: Path) -> str | None:
+    found = ask(top, "symbolic-ref", "--quiet", f"{_ORIGIN}HEAD")
+    return None if found is None else found.removeprefix(_ORIGIN)
+
+
+def _without_prefix(name: str) -> str:
+    prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), "")
+    return name.removeprefix(prefix)
+
+
+def _told_by_ci(head: str, *, git: GitState, ci: CiFacts) -> tuple[str | None, str]:
+    """Return the target's commit, if what CI says is true of HEAD; if not, what is wrong.
+
+    Nothing is wrong where the branch of a pull request was checked out instead of its merge.
+    """
+    top = git.top or Path()
+    if head != ci.commit:
+        return None, ""
+    if ci.merged is not None:
+        parents = _parents(head, top=top)
+        if parents[1:] == (ci.merged,):
+            return parents[0], ""
+        return None, f"HEAD is no merge of the pull request's commit {short_hash(ci.merged)}"
+    if ci.base is None:
+        return None, ""
+    if git.shallow or ask(top, "merge-base", "--is-ancestor", ci.base, head) is not None:
+        return ci.base, ""
+    return None, f"{ci.base_name} is {short_hash(ci.base)}, no commit in the history of HEAD"
+
+
+def _as_on_a_laptop(name: str, *, head: str, top: Path) -> WantedCommit:
+    ref = resolve(name, top=top)
+    if ref is None:
+        above = _parents(head, top=top)[:1] if name in _PARENT_OF_HEAD else ()
+        commit = above[0] if above else None
+        return WantedCommit(commit=commit, is_known=bool(above), exact=bool(above))
+    if ref.full_name is None:
+        return WantedCommit(commit=ref.commit, exact=True)
+    base = _base(ref.commit, head=head, top=top)
+    if ref.full_name.startswith(_HEADS):
+        return _of_local_branch(ref, base, head=head, top=top)
+    is_remote = ref.full_name.startswith(_ORIGIN)
+    branch = ref.full_name.removeprefix(_ORIGIN) if is_remote else None
+    return WantedCommit(commit=base.commit, branch=branch)
+
+
+def _of_local_branch(ref: ResolvedRef, base: _Base, *, head: str, top: Path) -> WantedCommit:
+    """Take the merge-base with a local branch, or with origin's of that name if that is nearer."""
+    branch = _without_prefix(ref.full_name or "")
+    wanted = WantedCommit(commit=base.commit, branch=branch)
+    tip = ask(top, "rev-parse", "--verify", "--quiet", f"{_ORIGIN}{branch}^{{commit}}")
+    if tip is None:
+        return replace(wanted, notes=_note_of_lost_branch(branch, top=top))
+    theirs = _base(tip, head=head, top=top)
+    if base == theirs or base.distance < theirs.distance:
+        return wanted
+    missing = ask(top, "rev-list", "--count", f"{ref.commit}..{tip}")
+    note = f"the local branch {branch} is stale: origin/{branch} has {missing} commit(s) more"
+    return replace(wanted, commit=theirs.commit, notes=(note,))
+
+
+def _note_of_lost_branch(branch: str, *, top: Path) -> tuple[str, ...]:
+    """Note that the branch of origin which a local one follows is gone, as after a renaming."""
+    if ask(top, "for-each-ref", "--format=%(upstream:track)", f"{_HEADS}{branch}") != "[gone]":
+        return ()
+    default = _default_of_origin(top)
+    now = f"; the default branch there is {default}" if default else ""
+    return (f"the local branch {branch} is stale: origin has no such branch any more{now}",)
+
+
+def _base(tip: str, *, head: str, top: Path) -> _Base:
+    """Find the merge-base of HEAD and a branch; of several, the one in the branch's own line.
+
+    Runs are recorded for a branch's first parents. Where two branches were merged into each
+    other, the other merge-bases lie on lines that have no runs.
+    """
+    bases = (ask(top, "merge-base", "--all", head, tip) or "").split()
+    if not bases:
+        return _Base(None, math.inf)
+    best = bases[0]
+    if len(bases) > 1:
+        beyond = [f"{base}^@" for base in bases]
+        line = (ask(top, "rev-list", "--first-parent", tip, "--not", *beyond) or "").split()
+        best = next((base for base in bases if base in line), best)
+    distance = int(ask(top, "rev-list", "--count", f"{best}..{head}") or 0)
+    return _Base(best, distance)
+
+
+def _parents(commit: str, *, top: Path) -> tuple[str, ...]:
+    """Read the parents of a commit from the commit itself, which has them in a shallow clone too.
+
+    Returns:
+        Full hashes; nothing if the commit is not here.
+    """
+    head, _, _ = (ask(top, "cat-file", "-p", commit) or "").partition("\n\n")
+    return tuple(re.findall(r"^parent (\S+)$", head, re.MULTILINE))

@@ -1,0 +1,39 @@
+"""REF means the right commit, however CI or a user checked the repository out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from pytest_llmeval.runs.ci import read_ci
+from pytest_llmeval.runs.git import read_state
+from pytest_llmeval.runs.lookup.wanted import WantedCommit, find_wanted
+from tests.ci.laptops import LAPTOPS
+from tests.ci.pipelines import PIPELINES
+from tests.ci.pull_requests import PULL_REQUESTS
+from tests.ci.situation import Situation
+
+SITUATIONS = (*PULL_REQUESTS, *PIPELINES, *LAPTOPS)
+
+
+def resolve(ref: str, rootdir: Path, environ: Mapping[str, str]) -> WantedCommit:
+    """Ask as a session does."""
+    return find_wanted(ref, git=read_state(rootdir), ci=read_ci(environ))
+
+
+@pytest.mark.parametrize("make", SITUATIONS, ids=lambda make: make.__name__)
+def test_ref_means_the_right_commit(make: Callable[[Path], Situation], tmp_path: Path) -> None:
+    situation = make(tmp_path)
+
+    found = resolve(situation.ref, situation.path, situation.environ)
+
+    if situation.is_fetched:
+        assert (found.commit, found.is_known) == (None, False), situation.why
+    else:
+        assert found.commit == situation.wanted, situation.why
+    said = " ".join(found.notes)
+    assert situation.note in said
+    assert bool(said) == bool(situation.note)
+    assert read_ci(situation.environ).fork == situation.fork

@@ -1,0 +1,180 @@
+"""What CI says of the baseline is believed only where it is true of HEAD."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_llmeval.runs.ci import CiFacts
+from pytest_llmeval.runs.git import GitState
+from pytest_llmeval.runs.lookup.wanted import WantedCommit, find_wanted
+from tests.runs.conftest import Project
+
+NOWHERE = "1a2b3c4d" * 5
+LAPTOP = CiFacts()
+
+
+@pytest.fixture
+def begun(project: Project) -> str:
+    """Begin a branch, which has a commit more than main; returns main's."""
+    main = project.head
+    project.git("switch", "--quiet", "--create", "feature")
+    project.commit()
+    return main
+
+
+def in_queue(project: Project, **changes: object) -> CiFacts:
+    """The facts of a queue entry whose commit is HEAD."""
+    known = {"provider": "github", "commit": project.head, "target": "main"}
+    return CiFacts(**{**known, "base_name": "merge_group.base_sha", **changes})  # type: ignore[arg-type]
+
+
+def find(project: Project, ref: str = "main", ci: CiFacts = LAPTOP) -> WantedCommit:
+    return find_wanted(ref, git=project.state, ci=ci)
+
+
+def test_a_full_hash_is_that_commit_without_a_repository() -> None:
+    outside = GitState(top=None)
+    assert find_wanted(NOWHERE.upper(), git=outside, ci=LAPTOP) == WantedCommit(
+        commit=NOWHERE, exact=True
+    )
+
+
+def test_a_branch_outside_of_git_is_unknown() -> None:
+    nothing = WantedCommit(commit=None, is_known=False)
+    assert find_wanted("main", git=GitState(top=None), ci=LAPTOP) == nothing
+
+
+def test_an_expression_is_that_commit(project: Project, begun: str) -> None:
+    assert find(project, "HEAD~1") == WantedCommit(commit=begun, exact=True)
+
+
+def test_a_tag_is_where_it_left_the_branch(project: Project, begun: str) -> None:
+    project.git("tag", "v1", "main")
+    assert find(project, "v1") == WantedCommit(commit=begun)
+
+
+def test_what_no_one_has_heard_of_is_unknown(project: Project) -> None:
+    nothing = WantedCommit(commit=None, is_known=False)
+    assert find(project, "mian") == nothing
+    assert find(project, "HEAD^1") == nothing  # the first commit has no parent
+
+
+def test_a_history_of_its_own_has_no_commit_in_common(project: Project) -> None:
+    project.git("switch", "--quiet", "--orphan", "alone")
+    project.commit()
+    assert find(project) == WantedCommit(commit=None, branch="main")
+
+
+def test_origin_stands_in_for_a_local_branch_of_another_history(
+    project: Project, begun: str
+) -> None:
+    project.git("update-ref", "refs/remotes/origin/main", begun)
+    project.git("switch", "--quiet", "--orphan", "alone")
+    project.commit()
+    project.git("branch", "--quiet", "--force", "main", "alone")
+    project.git("switch", "--quiet", "feature")
+    found = find(project)
+    assert found.commit == begun
+    assert found.notes == ("the local branch main is stale: origin/main has 1 commit(s) more",)
+
+
+def test_without_a_default_branch_auto_says_what_to_type(project: Project) -> None:
+    found = find(project, "auto")
+    assert (found.commit, found.is_known) == (None, False)
+    assert "git remote set-head origin --auto" in found.notes[0]
+
+
+def test_auto_is_the_target_also_where_origin_has_a_default_branch(
+    project: Project, begun: str
+) -> None:
+    project.git("update-ref", "refs/remotes/origin/next", project.head)
+    project.git("symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/next")
+    found = find(project, "auto", in_queue(project, base=begun))
+    assert found == WantedCommit(commit=begun, branch="main")
+
+
+def test_auto_is_the_default_branch_that_ci_names(project: Project, begun: str) -> None:
+    ci = CiFacts(provider="gitlab", commit=project.head, default_branch="main")
+    assert find(project, "auto", ci) == WantedCommit(commit=begun, branch="main")
+
+
+@pytest.mark.parametrize("prefix", ["", "refs/heads/", "origin/", "refs/remotes/origin/"])
+def test_a_target_is_known_by_any_of_its_names(prefix: str, project: Project, begun: str) -> None:
+    ci = in_queue(project, base=begun)
+    project.git("branch", "--quiet", "--move", "main", "old")
+    assert find(project, f"{prefix}main", ci) == WantedCommit(commit=begun, branch="main")
+
+
+def test_another_branch_than_the_target_is_looked_up_and_the_target_named(
+    project: Project, begun: str
+) -> None:
+    found = find(project, "main", in_queue(project, base=begun, target="next"))
+    assert found.commit == begun
+    assert found.notes == ("this is to be merged into next: --llm-baseline=auto compares with it",)
+
+
+def test_a_commit_that_was_named_needs_no_word_about_the_target(
+    project: Project, begun: str
+) -> None:
+    assert find(project, "HEAD~1", in_queue(project, base=begun)).notes == ()
+
+
+def test_a_complaint_leads_back_to_the_laptop(project: Project, begun: str) -> None:
+    ci = in_queue(project, base=NOWHERE, complaints=("GITHUB_SHA is empty",))
+    assert find(project, ci=ci) == WantedCommit(
+        commit=begun,
+        branch="main",
+        notes=("GITHUB_SHA is empty: the baseline is looked up as on a laptop",),
+    )
+
+
+def test_a_complaint_is_told_where_nothing_is_found(project: Project) -> None:
+    ci = in_queue(project, target="next", complaints=("GITHUB_SHA is empty",))
+    assert find(project, "next", ci).notes != ()
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_base_that_head_does_not_hold_is_told(known: bool, project: Project, begun: str) -> None:
+    beside = project.head
+    project.git("switch", "--quiet", "--create", "other", "main")
+    project.commit()
+    base = beside if known else NOWHERE
+    found = find(project, ci=in_queue(project, base=base))
+    assert found.commit == begun
+    assert found.notes == (
+        f"merge_group.base_sha is {base[:7]}, no commit in the history of HEAD: "
+        "the baseline is looked up as on a laptop",
+    )
+
+
+def test_a_base_that_is_not_here_is_believed_in_a_shallow_clone(project: Project) -> None:
+    shallow = replace(project.state, shallow=True)
+    found = find_wanted("main", git=shallow, ci=in_queue(project, base=NOWHERE))
+    assert found == WantedCommit(commit=NOWHERE, branch="main")
+
+
+def test_a_target_without_a_base_is_looked_up(project: Project, begun: str) -> None:
+    assert find(project, ci=in_queue(project)) == WantedCommit(commit=begun, branch="main")
+
+
+def test_a_commit_that_is_no_merge_of_the_pull_request_is_told(
+    project: Project, begun: str
+) -> None:
+    found = find(project, ci=in_queue(project, merged=NOWHERE))
+    assert found.commit == begun
+    assert found.notes[0].startswith("HEAD is no merge of the pull request's commit 1a2b3c4:")
+
+
+def test_a_commit_that_the_job_made_itself_is_told(project: Project, begun: str) -> None:
+    ci = in_queue(project, base=begun)
+    project.commit()
+    found = find(project, ci=ci)
+    assert found.commit == begun
+    assert found.notes[0].startswith(f"HEAD is {project.head[:7]}, not the commit of the CI job:")
+
+
+def test_the_branch_of_a_pull_request_may_be_checked_out(project: Project, begun: str) -> None:
+    ci = in_queue(project, commit=NOWHERE, merged=project.head)
+    assert find(project, ci=ci) == WantedCommit(commit=begun, branch="main")

@@ -1,0 +1,221 @@
+"""The facts of CI are read from its variables and its event file, whatever stands there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmeval.runs.ci import CiFacts, github_facts, gitlab_facts, read_ci
+
+SHA = "1a2b3c4d" * 5
+HEAD = "0f1e2d3c" * 5
+BASE = "9a8b7c6d" * 5
+
+PULL_REQUEST = {
+    "pull_request": {"head": {"sha": HEAD, "repo": {"full_name": "octo/bot"}}},
+    "repository": {"full_name": "octo/bot", "default_branch": "trunk"},
+}
+MERGE_GROUP = {
+    "merge_group": {"base_sha": BASE, "base_ref": "refs/heads/main"},
+    "repository": {"full_name": "octo/bot", "default_branch": "trunk"},
+}
+
+
+def github(name: str = "pull_request", **changes: str) -> dict[str, str]:
+    return {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_EVENT_NAME": name,
+        "GITHUB_BASE_REF": "main" if name == "pull_request" else "",
+        "GITHUB_REF": "refs/pull/7/merge",
+        "GITHUB_SHA": SHA,
+        "GITHUB_SERVER_URL": "https://github.com",
+        "GITHUB_REPOSITORY": "octo/bot",
+        "GITHUB_RUN_ID": "9000",
+        **changes,
+    }
+
+
+def gitlab(**changes: str) -> dict[str, str]:
+    return {
+        "GITLAB_CI": "true",
+        "CI_PIPELINE_SOURCE": "merge_request_event",
+        "CI_COMMIT_SHA": SHA,
+        "CI_DEFAULT_BRANCH": "trunk",
+        "CI_JOB_URL": "https://gitlab.com/octo/bot/-/jobs/6000",
+        "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
+        "CI_MERGE_REQUEST_DIFF_BASE_SHA": BASE,
+        **changes,
+    }
+
+
+def without(value: dict[str, Any], *place: str) -> dict[str, Any]:
+    """Copy an object without what stands in a place of it."""
+    copy: dict[str, Any] = json.loads(json.dumps(value))
+    inner = copy
+    for name in place[:-1]:
+        inner = inner[name]
+    del inner[place[-1]]
+    return copy
+
+
+def test_a_pull_request_at_github() -> None:
+    assert github_facts(github(), PULL_REQUEST) == CiFacts(
+        provider="github",
+        event="pull_request",
+        url="https://github.com/octo/bot/actions/runs/9000",
+        fork=False,
+        commit=SHA,
+        target="main",
+        merged=HEAD,
+        default_branch="trunk",
+    )
+
+
+def test_an_entry_of_the_merge_queue() -> None:
+    assert github_facts(github("merge_group"), MERGE_GROUP) == CiFacts(
+        provider="github",
+        event="merge_group",
+        url="https://github.com/octo/bot/actions/runs/9000",
+        commit=SHA,
+        target="main",
+        base=BASE,
+        base_name="merge_group.base_sha",
+        default_branch="trunk",
+    )
+
+
+def test_a_merge_request_at_gitlab() -> None:
+    assert gitlab_facts(gitlab()) == CiFacts(
+        provider="gitlab",
+        event="merge_request_event",
+        url="https://gitlab.com/octo/bot/-/jobs/6000",
+        commit=SHA,
+        target="main",
+        base=BASE,
+        base_name="CI_MERGE_REQUEST_DIFF_BASE_SHA",
+        default_branch="trunk",
+    )
+
+
+def test_the_target_of_merged_results_goes_before_the_base_of_the_diff() -> None:
+    name = "CI_MERGE_REQUEST_TARGET_BRANCH_SHA"
+    facts = gitlab_facts(gitlab(**{name: HEAD}))
+    assert (facts.base, facts.base_name) == (HEAD, name)
+
+
+@pytest.mark.parametrize("kind", ["merged_result", "merge_train"])
+def test_the_base_of_the_diff_never_stands_for_the_target_of_merged_results(kind: str) -> None:
+    facts = gitlab_facts(gitlab(CI_MERGE_REQUEST_EVENT_TYPE=kind))
+    assert facts.base is None
+    assert facts.complaints == ("CI_MERGE_REQUEST_TARGET_BRANCH_SHA is empty",)
+
+
+@pytest.mark.parametrize(
+    ("environ", "provider"),
+    [
+        ({}, None),
+        ({"CI": ""}, None),
+        ({"CI": "0"}, None),
+        ({"CI": "False"}, None),
+        ({"CI": "true"}, "other"),
+        ({"GITHUB_ACTIONS": "false"}, None),
+    ],
+)
+def test_an_unknown_ci_is_a_ci_and_a_laptop_is_none(
+    environ: dict[str, str], provider: str | None
+) -> None:
+    assert read_ci(environ) == CiFacts(provider=provider)  # type: ignore[arg-type]
+
+
+def test_a_push_needs_nothing_of_the_event_file(tmp_path: Path) -> None:
+    environ = github("push", GITHUB_EVENT_PATH=str(tmp_path), GITHUB_REF="refs/heads/main")
+    facts = read_ci(environ)
+    assert (facts.event, facts.target, facts.fork, facts.complaints) == ("push", None, None, ())
+
+
+def test_a_push_at_gitlab_has_no_target() -> None:
+    facts = read_ci(gitlab(CI_PIPELINE_SOURCE="push", CI_JOB_URL="", CI_PIPELINE_URL="https://p"))
+    assert (facts.target, facts.base, facts.url, facts.complaints) == (None, None, "https://p", ())
+
+
+def test_a_job_without_its_variables_is_still_one_of_its_provider() -> None:
+    facts = read_ci({"GITHUB_ACTIONS": "true"})
+    assert facts == CiFacts(provider="github", complaints=("GITHUB_SHA is empty",))
+
+
+@pytest.mark.parametrize(
+    ("head", "fork"),
+    [
+        ({"repo": {"full_name": "octo/bot"}}, False),
+        ({"repo": {"full_name": "ada/bot"}}, True),
+        ({"repo": None}, True),
+        (None, None),
+    ],
+)
+def test_a_pull_request_of_another_repository_is_one_of_a_fork(
+    head: object, fork: bool | None
+) -> None:
+    event = {**PULL_REQUEST, "pull_request": {"head": head}}
+    assert github_facts(github(), event).fork is fork
+
+
+def test_a_merge_request_of_another_project_is_one_of_a_fork() -> None:
+    ids = {"CI_MERGE_REQUEST_PROJECT_ID": "1", "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "2"}
+    assert gitlab_facts(gitlab(**ids)).fork is True
+    ids["CI_MERGE_REQUEST_SOURCE_PROJECT_ID"] = "1"
+    assert gitlab_facts(gitlab(**ids)).fork is False
+
+
+@pytest.mark.parametrize("text", [b"", b"no json", b"[]", b"\xff\xfe", b"[" * 100_000])
+def test_an_event_file_that_cannot_be_read_is_told(text: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "event.json"
+    file.write_bytes(text)
+    facts = read_ci(github(GITHUB_EVENT_PATH=str(file)))
+    (complaint,) = facts.complaints
+    assert complaint.startswith("GITHUB_EVENT_PATH is '")
+    assert facts.target == "main"
+
+
+@pytest.mark.parametrize("path", ["", "nowhere/event.json", "\0"])
+def test_an_event_file_that_is_not_there_is_told(path: str) -> None:
+    (complaint,) = read_ci(github(GITHUB_EVENT_PATH=path)).complaints
+    assert complaint == f"GITHUB_EVENT_PATH is {path!r}, no file with a JSON object in it"
+
+
+@pytest.mark.parametrize(
+    ("facts", "complaint"),
+    [
+        (github_facts(github(GITHUB_SHA=""), PULL_REQUEST), "GITHUB_SHA is empty"),
+        (github_facts(github(GITHUB_SHA="HEAD"), PULL_REQUEST),
+         "GITHUB_SHA is 'HEAD', no hash of a commit"),
+        (github_facts(github(GITHUB_SHA="0" * 40), PULL_REQUEST),
+         f"GITHUB_SHA is '{'0' * 40}', no hash of a commit"),
+        (github_facts(github(GITHUB_SHA="x" * 1000), PULL_REQUEST),
+         f"GITHUB_SHA is '{'x' * 80}...', no hash of a commit"),
+        (github_facts(github(GITHUB_BASE_REF=""), PULL_REQUEST), "GITHUB_BASE_REF is empty"),
+        (github_facts(github(GITHUB_REF="refs/pull/7/head"), PULL_REQUEST),
+         "GITHUB_REF is 'refs/pull/7/head', not refs/pull/NUMBER/merge"),
+        (github_facts(github(), without(PULL_REQUEST, "pull_request", "head", "sha")),
+         "pull_request.head.sha is empty"),
+        (github_facts(github(), {"pull_request": [], "repository": ""}),
+         "pull_request.head.sha is empty"),
+        (github_facts(github("merge_group"), without(MERGE_GROUP, "merge_group", "base_sha")),
+         "merge_group.base_sha is empty"),
+        (github_facts(github("merge_group"), {"merge_group": {"base_sha": 1, "base_ref": "main"}}),
+         "merge_group.base_sha is empty"),
+        (github_facts(github("merge_group"), without(MERGE_GROUP, "merge_group", "base_ref")),
+         "merge_group.base_ref is empty"),
+        (gitlab_facts(gitlab(CI_COMMIT_SHA="")), "CI_COMMIT_SHA is empty"),
+        (gitlab_facts(gitlab(CI_MERGE_REQUEST_TARGET_BRANCH_NAME="")),
+         "CI_MERGE_REQUEST_TARGET_BRANCH_NAME is empty"),
+        (gitlab_facts(gitlab(CI_MERGE_REQUEST_DIFF_BASE_SHA="")),
+         "CI_MERGE_REQUEST_DIFF_BASE_SHA is empty"),
+        (gitlab_facts(gitlab(CI_MERGE_REQUEST_TARGET_BRANCH_SHA="main")),
+         "CI_MERGE_REQUEST_TARGET_BRANCH_SHA is 'main', no hash of a commit"),
+    ],
+)  # fmt: skip
+def test_a_value_that_cannot_be_used_is_told(facts: CiFacts, complaint: str) -> None:
+    assert facts.complaints == (complaint,)
