@@ -275,3 +275,19 @@ def test_an_error_of_the_system_is_told_in_its_words(
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     with pytest.raises(ProviderFailed, match=r": ConnectionRefusedError: Connection refused$"):
         session.model("openai/m", CountingTrial(0)).ask(PROMPT)
+
+
+def test_no_variable_of_the_call_that_was_refused_is_the_key(
+    session: Session, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    server.then(Scripted(status=401, body={"error": {"message": "no"}}))
+    with pytest.raises(ProviderFailed) as caught:
+        session.model("openai/m", CountingTrial(0)).ask(PROMPT)
+
+    refused = caught.value.__cause__
+    assert refused is not None
+    frames = [frame for frame, _line in traceback.walk_tb(refused.__traceback__)]
+    assert "_perform" in [frame.f_code.co_name for frame in frames]
+    assert SECRET not in repr([frame.f_locals for frame in frames])

@@ -137,13 +137,6 @@ class HttpRequest:
     headers: Mapping[str, str] = field(repr=False, compare=False)
     body: JsonObject = field(repr=False)
 
-    def secrets(self) -> tuple[str, ...]:
-        """Pick out the keys, which no message about the request may show.
-
-        No frame that can fail holds them in a variable: pytest may show it.
-        """
-        return secrets_of(self.headers.items(), query=self.query)
-
 
 class HttpFailed(ProviderFailed):
     """A call ended in a reply that cannot be used."""
@@ -226,7 +219,10 @@ class Exchange:
         ) as metered:
             reply = send_with_retries(metered, retries, throttle)
         if reply.facts is None:
-            raise HttpFailed(masked(reply, request.secrets()))
+            # The keys are in no variable: pytest shows those of a call that fails.
+            raise HttpFailed(
+                masked(reply, secrets_of(request.headers.items(), query=request.query))
+            )
         return Answer(
             body=reply.body,
             status=reply.status,
@@ -281,7 +277,7 @@ def _check_key(request: HttpRequest, variable: str) -> None:
     """
     if PLACEHOLDER_KEY in " ".join(request.headers.values()):
         message = f"{variable} is not set. Set it, or replay a recorded run with --llm-cache=replay"
-    elif not "".join(request.secrets()).isprintable():
+    elif not "".join(secrets_of(request.headers.items(), query=request.query)).isprintable():
         message = (
             f"the key that goes with the request cannot be sent: it holds a line end, or another "
             f"character that no HTTP header can have. See {variable}, and what else sets it"
