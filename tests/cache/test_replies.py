@@ -46,6 +46,23 @@ def test_a_lookup_that_finds_nothing_is_a_replay_miss(make_replies: Make) -> Non
         make_replies("replay").lookup(wanted(KEY), SLOT)
 
 
+def test_a_miss_says_that_an_earlier_version_stored_what_is_no_answer(make_replies: Make) -> None:
+    answered(make_replies(), KEY, SLOT, says("Lima"))
+
+    with pytest.raises(ReplayMiss, match="an earlier version stored there is no answer of a model"):
+        make_replies("replay").lookup(wanted(KEY, accepts=lambda _stored: False), SLOT)
+
+
+@pytest.mark.parametrize(
+    ("mode", "only_replays"),
+    [("auto", False), ("refresh", False), ("off", False), ("replay", True)],
+)
+def test_mode_replay_alone_pays_for_nothing(
+    make_replies: Make, mode: str, only_replays: bool
+) -> None:
+    assert make_replies(mode).only_replays is only_replays
+
+
 # Mode auto
 
 
