@@ -9,6 +9,7 @@
         BaselineNotFound              no run is stored for what was named
         BaselineUnreadable            the run file is damaged, foreign or too new
         BaselineUnlike                the run belongs to another project folder
+      GitFailed                     git could not do what was asked; in its own words
       ModelError                    the trial is errored, never scored
         ProviderNotInstalled          the SDK of the provider cannot be imported
         ProviderFailed                the provider, or a function model, gave no reply
@@ -71,6 +72,10 @@ class BaselineUnreadable(BaselineError):
 
 class BaselineUnlike(BaselineError):
     """The run was recorded for another folder of the repository."""
+
+
+class GitFailed(LLMEvalError):
+    """A git command failed, or git cannot be run."""
 
 
 class ModelError(LLMEvalError):

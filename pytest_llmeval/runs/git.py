@@ -1,6 +1,6 @@
 """Questions to git, which runs as a process: the current commit, and the commit of a name.
 
-Nothing here changes a repository, takes a lock, or lets a name become an option.
+Nothing here takes a lock, or lets a name become an option. Only ``change`` changes a repository.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_llmeval.errors import GitFailed
 from pytest_llmeval.runs.run_lines import FULL_HASH
 
 # Set by git for the hooks it runs. They would tie us to the hook's index and folder.
@@ -186,6 +187,29 @@ def ask(top: Path, *arguments: str) -> str | None:
     return answer.text if answer.succeeded else None
 
 
+def change(folder: Path, *arguments: str, environ: Mapping[str, str] | None = None) -> str:
+    """Run a git command that may write into a repository of our own.
+
+    Args:
+        folder: where it runs.
+        arguments: the command and what it takes, names as for ``ask``.
+        environ: more variables.
+
+    Returns:
+        Its output without newlines at the end.
+
+    Raises:
+        GitFailed: it fails, or there is no git.
+    """
+    try:
+        answer = _git(folder, *arguments, environ=environ)
+    except OSError as exc:
+        raise GitFailed(f"git cannot be run ({exc.strerror or exc})") from exc
+    if not answer.succeeded:
+        raise GitFailed(" ".join(answer.complaint.split()))
+    return answer.text
+
+
 def near_names(name: str, *, top: Path) -> tuple[str, ...]:
     """List the branches and tags whose names look most like this one, without ``origin/``."""
     places = ("refs/heads", "refs/tags", "refs/remotes")
@@ -307,7 +331,12 @@ def _names(top: Path, command: str, *arguments: str, given: str | None = None) -
     return [name for name in answer.text.split("\0") if name]
 
 
-def _git(folder: Path, *arguments: str, given: str | None = None) -> _Answer:
+def _git(
+    folder: Path,
+    *arguments: str,
+    given: str | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> _Answer:
     """Run git in a folder with some standard input; raise OSError if it cannot be run."""
     program = shutil.which("git")
     if program is None:
@@ -315,7 +344,7 @@ def _git(folder: Path, *arguments: str, given: str | None = None) -> _Answer:
     environment = {key: value for key, value in os.environ.items() if key not in _UNWANTED}
     done = subprocess.run(  # noqa: S603 - no shell, and no argument can become an option
         [program, "-C", str(folder), *arguments],
-        env={**environment, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
+        env={**environment, **(environ or {}), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
         input=os.fsencode(given or ""),
         capture_output=True,
         check=False,
