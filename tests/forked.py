@@ -49,6 +49,7 @@ class ForkedSession:
         self._process = _FORKS.Process(
             target=_be_pytest,
             args=(folder, [*map(str, arguments)], output, errors or output, dict(environment)),
+            daemon=True,  # ended with this process, not waited for
         )
         self._process.start()
 
