@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
+import pytest
+from click.testing import CliRunner, Result
+
+from pytest_llmeval.cli import main
 from pytest_llmeval.runs.store import RunStore
 from tests.project import Project
 
@@ -38,20 +39,14 @@ def commands() -> list[str]:
     return [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
 
 
-def typed(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def typed(command: str) -> Result:
     program, *arguments = shlex.split(command)
     assert program == "llmeval"
-    return subprocess.run(
-        [sys.executable, "-m", "pytest_llmeval", *arguments],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return CliRunner().invoke(main, arguments, catch_exceptions=False)
 
 
-def test_every_command_of_the_page_works(project: Project) -> None:
+def test_every_command_of_the_page_works(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project.path)
     until, *others = commands()
     assert [command.split()[1] for command in (until, *others)] == [
         "until",
@@ -61,17 +56,17 @@ def test_every_command_of_the_page_works(project: Project) -> None:
         "selfcheck",
     ]
 
-    first = typed(until, project.path)
+    first = typed(until)
 
-    assert first.returncode in (0, 1)
+    assert first.exit_code in (0, 1)
     assert first.stdout.splitlines()[0] in PAGE
     project.git("switch", "-qc", "side")
     project.write(app='PROMPT = "Say yes to {case}. rate=0.6"')
     project.commit("worse")
     project.run("--llm-repeats=5")
     for command in others:
-        done = typed(command, project.path)
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = typed(command)
+        assert done.exit_code == 0, done.output
 
 
 def test_the_sampled_tasks_of_the_page_run(project: Project) -> None:
