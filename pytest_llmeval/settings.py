@@ -168,8 +168,9 @@ class Settings(_Frozen):
 
     session: str
     baseline: str | None = Option("--llm-baseline=REF", checks.not_blank).says(
-        "compare with the run recorded for REF: a branch, tag or commit, a run id, "
-        "a run file, or 'last'; a significant drop fails the session"
+        "compare with the run recorded for REF: a branch, tag or commit, a run id, a run file, "
+        "'last', or 'auto' for the branch that this is to be merged into; a significant drop "
+        "fails the session"
     )
     anchor: str | None = Option("--llm-anchor=REF", checks.not_blank).says(
         "compare with a second, older run too, such as the last release's, so that many "

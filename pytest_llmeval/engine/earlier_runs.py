@@ -10,7 +10,7 @@ import pytest
 
 from pytest_llmeval.cache.directory import refuse_foreign
 from pytest_llmeval.engine.marker import Eval
-from pytest_llmeval.engine.run_header import git_state, selection
+from pytest_llmeval.engine.run_header import ci_facts, git_state, selection
 from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import relative_root
@@ -71,7 +71,7 @@ def baseline_of(
     git = git_state(config)
     return find_baseline(
         reference,
-        Refs(store, git),
+        Refs(store, git, ci_facts(config)),
         option=option,
         root=relative_root(config.rootpath, top=git.top),
         selection=selection(config),

@@ -20,6 +20,7 @@ import pytest
 
 from pytest_llmeval import __version__
 from pytest_llmeval.records import Case, Run, paths_of
+from pytest_llmeval.runs.ci import CiFacts, read_ci
 from pytest_llmeval.runs.git import GitState, read_state, relative_root, unknown_files
 from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.store import new_run_id
@@ -27,6 +28,7 @@ from pytest_llmeval.settings import GateRules
 from pytest_llmeval.vendors import VENDORS
 
 GIT = pytest.StashKey[GitState]()
+CI = pytest.StashKey[CiFacts]()
 TYPED_KEY = "llmeval_typed"
 
 _INSTALLED = (f"{os.sep}site-packages", f"{os.sep}dist-packages")
@@ -154,6 +156,13 @@ def git_state(config: pytest.Config) -> GitState:
     if GIT not in config.stash:
         config.stash[GIT] = read_state(config.rootpath)
     return config.stash[GIT]
+
+
+def ci_facts(config: pytest.Config) -> CiFacts:
+    """Return what CI tells of the job, read once: tests may change variables."""
+    if CI not in config.stash:
+        config.stash[CI] = read_ci(os.environ)
+    return config.stash[CI]
 
 
 def selection(config: pytest.Config) -> tuple[str, ...]:

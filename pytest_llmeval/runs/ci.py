@@ -57,6 +57,9 @@ class CiFacts:
     complaints: tuple[str, ...] = ()
 
 
+ON_LAPTOP = CiFacts()
+
+
 def read_ci(environ: Mapping[str, str]) -> CiFacts:
     """Read what CI tells of the job.
 

@@ -158,14 +158,6 @@ def _rev_parse(top: Path, name: str, *options: str) -> str:
     return _git(top, "rev-parse", "--verify", "--quiet", *options, "--end-of-options", name).text
 
 
-def merge_base(commit: str, other: str, *, top: Path) -> str | None:
-    """Find the best common ancestor of two commits, None if they have none.
-
-    In a shallow clone None may also mean that it was cut off.
-    """
-    return _git(top, "merge-base", commit, other).text.partition("\n")[0] or None
-
-
 def first_parents(commit: str, *, top: Path, at_most: int) -> tuple[str, ...]:
     """List the nearest ancestors along first parents, the parent first."""
     count = f"--max-count={at_most + 1}"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_llmeval.runs.ci import ON_LAPTOP
 from pytest_llmeval.runs.git import GitState, read_state
 from pytest_llmeval.runs.lookup.refs import Refs
 from pytest_llmeval.runs.store import RunStore
@@ -18,6 +19,7 @@ class Project:
     def __init__(self, top: Path) -> None:
         self.top = top
         self.store = RunStore(top / ".llmeval")
+        self.ci = ON_LAPTOP
         self._seconds = 0
         self._commits = 0
 
@@ -50,7 +52,7 @@ class Project:
 
     @property
     def refs(self) -> Refs:
-        return Refs(self.store, self.state)
+        return Refs(self.store, self.state, self.ci)
 
     def record(self, commit: str | None = None, **changes) -> str:
         """Store a run of a commit, of HEAD if none is given; returns its id."""

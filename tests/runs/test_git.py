@@ -10,7 +10,6 @@ from pytest_llmeval.runs.git import (
     GitState,
     first_parents,
     lacks_text,
-    merge_base,
     near_names,
     read_state,
     relative_root,
@@ -320,21 +319,6 @@ def test_a_blob_is_no_commit(project):
 
 
 # --- history -----------------------------------------------------------------------------
-
-
-def test_the_merge_base_is_where_the_branch_began(project):
-    base = project.head
-    project.git("switch", "--quiet", "--create", "feature")
-    here = project.commit()
-    project.git("switch", "--quiet", "main")
-    there = project.commit()
-    assert merge_base(here, there, top=project.top) == base
-
-
-def test_unrelated_histories_have_no_merge_base(project):
-    begin = project.head
-    project.git("switch", "--quiet", "--orphan", "other")
-    assert merge_base(project.commit(), begin, top=project.top) is None
 
 
 def test_first_parents_leave_out_what_was_merged(project):

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.git import ResolvedRef, near_names, resolve, short_hash
+from pytest_llmeval.runs.git import near_names, resolve, short_hash
 from pytest_llmeval.runs.lookup.best_run import Search, covers, peculiarities, shortcomings
-from pytest_llmeval.runs.lookup.refs import (
-    Baseline,
-    How,
-    Refs,
-    Trail,
-    found_as,
-)
+from pytest_llmeval.runs.lookup.refs import Baseline, How, Refs, found_as
+from pytest_llmeval.runs.lookup.wanted import WantedCommit
+from pytest_llmeval.runs.run_lines import FULL_HASH
 from pytest_llmeval.runs.store import ENDING, FoundRun, RunStore, StoredRun, refuse_tracked
 
 
@@ -36,7 +33,7 @@ def find_candidate(reference: str, refs: Refs) -> Baseline:
     named = _by_name(reference, refs)
     if named is not None:
         return named
-    commit = _resolved(reference, refs).commit
+    commit = _resolved(reference, refs)
     listing = refs.store.at_commit(commit)
     eligible = [
         stored
@@ -70,10 +67,9 @@ def find_reference(reference: str, refs: Refs, *, candidate: Run) -> Baseline:
     named = _by_name(reference, refs, besides=candidate.id)
     if named is not None:
         return named
-    ref = _resolved(reference, refs)
-    trail = refs.trail(ref, seen_from=candidate.commit)
-    if trail is None:  # unrelated histories
-        trail = Trail(commits=refs.with_ancestors(ref.commit), exact=False)
+    wanted = _wanted(reference, refs, seen_from=candidate.commit)
+    commit = wanted.commit or ""
+    commits = (commit,) if wanted.exact else refs.with_ancestors(commit)
     models = {call.model for trial in candidate.trials for call in trial.calls if call.model}
     search = Search(
         store=refs.store,
@@ -81,17 +77,18 @@ def find_reference(reference: str, refs: Refs, *, candidate: Run) -> Baseline:
         selection=candidate.selection,
         models=frozenset(models) or None,
     )
-    wanted, *ancestors = trail.commits
-    for distance, commit in enumerate(trail.commits):
-        best = search.best_at(commit)
+    how: How = "commit" if wanted.exact or wanted.is_tip else "merge-base"
+    for distance, nearest in enumerate(commits):
+        best = search.best_at(nearest)
         if best is not None:
-            how: How = "commit" if wanted == ref.commit else "merge-base"
+            notes = (*wanted.notes, *best.notes)
             if distance:
-                note = f"{distance} nearer commit(s) of {reference} have no run that will do"
-                best = replace(best, notes=(*best.notes, note))
+                notes += (f"{distance} nearer commit(s) of {reference} have no run that will do",)
+            best = replace(best, notes=notes)
             return found_as(best, reference, how=how, distance=distance)
-    where = f" nor its {len(ancestors)} nearest ancestors" if ancestors else ""
-    raise _nothing(reference, wanted, where=where, folder=refs.store.folder)
+    ancestors = len(commits) - 1
+    where = f" nor its {ancestors} nearest ancestors" if ancestors else ""
+    raise _nothing(reference, commit, where=where, folder=refs.store.folder)
 
 
 def _by_name(reference: str, refs: Refs, *, besides: str | None = None) -> Baseline | None:
@@ -110,10 +107,24 @@ def _by_name(reference: str, refs: Refs, *, besides: str | None = None) -> Basel
     return None
 
 
-def _resolved(reference: str, refs: Refs) -> ResolvedRef:
-    ref, git = refs.resolve(reference), refs.git
+def _wanted(reference: str, refs: Refs, *, seen_from: str | None) -> WantedCommit:
+    """Find the commit that a name means, seen from another: its very own if that leads nowhere."""
+    wanted = WantedCommit(commit=None)
+    if seen_from is not None:
+        wanted = refs.wanted(reference, seen_from=seen_from)
+    if wanted.commit is not None:
+        return wanted
+    return WantedCommit(commit=_resolved(reference, refs), exact=True)
+
+
+def _resolved(reference: str, refs: Refs) -> str:
+    """Find the very commit of a name; a full hash needs no repository."""
+    git = refs.git
+    if re.fullmatch(FULL_HASH, reference.lower()):
+        return reference.lower()
+    ref = None if git.top is None else resolve(reference, top=git.top)
     if ref is not None:
-        return ref
+        return ref.commit
     what = f"{reference}: no table, run file or run id in {refs.store.folder} has that name"
     if git.top is None:
         raise BaselineError(f"{what}, and {git.absent}. List them: llmeval list")

@@ -6,21 +6,15 @@ import os
 import re
 import shlex
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.git import (
-    GitState,
-    ResolvedRef,
-    first_parents,
-    merge_base,
-    resolve,
-    tracked_below,
-)
-from pytest_llmeval.runs.run_lines import FULL_HASH
+from pytest_llmeval.runs.ci import ON_LAPTOP, CiFacts
+from pytest_llmeval.runs.git import GitState, first_parents, tracked_below
+from pytest_llmeval.runs.lookup.wanted import WantedCommit, find_wanted
 from pytest_llmeval.runs.store import ENDING, FoundRun, RunStore
 
 NEAREST = 50
@@ -31,6 +25,7 @@ How = Literal[
     "run id",
     "commit",
     "merge-base",
+    "named by CI",
     "earlier commit",
     "this very commit",
     "table",
@@ -47,10 +42,10 @@ class Baseline:
     Attributes:
         run: read to its end.
         path: its file.
-        reference: what the user named.
-        how: the way from the reference to the run. ``merge-base`` stands for its nearest
-            ancestors too, ``earlier commit`` for those of HEAD; ``table`` is a score table,
-            ``nothing yet`` a run without cases, for a commit without evals.
+        reference: what the user named; for ``auto`` the branch that it stands for.
+        how: the way from the reference to the run. ``merge-base`` and ``named by CI`` stand for
+            the nearest ancestors too, ``earlier commit`` for those of HEAD; ``table`` is a score
+            table, ``nothing yet`` a run without cases, for a commit without evals.
         distance: commits behind the wanted one: the commit or merge-base, or HEAD itself
             for ``earlier commit``; 0 for a run that was named.
         notes: sentences to print before anything is paid for.
@@ -67,21 +62,6 @@ class Baseline:
     def commit(self) -> str | None:
         """The commit that the run was recorded for, None outside git."""
         return self.run.commit
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trail:
-    """The commits whose runs stand for a name.
-
-    Attributes:
-        commits: the wanted one, then its nearest ancestors along first parents.
-        exact: a commit itself was named; no other one will do.
-        branch: the local branch whose last commit is the wanted one, if that was named.
-    """
-
-    commits: tuple[str, ...]
-    exact: bool
-    branch: str | None = None
 
 
 def found_as(run: FoundRun, reference: str, *, how: How, distance: int = 0) -> Baseline:
@@ -103,10 +83,12 @@ class Refs:
     Attributes:
         store: where runs are kept.
         git: the state of the working tree.
+        ci: what CI tells of the job, if this is one.
     """
 
     store: RunStore
     git: GitState
+    ci: CiFacts = ON_LAPTOP
 
     def by_name(self, reference: str, *, excluding: Collection[str] = ()) -> Baseline | None:
         """Find a run by its own name: a file, ``last`` or a run id; None for all other names.
@@ -131,7 +113,7 @@ class Refs:
         stored = self.store.by_id(reference)
         if stored is not None:
             return self._read(stored, reference, how="run id")
-        if not is_file or self.resolve(reference) is not None:
+        if not is_file or self.wanted(reference).is_known:
             return None
         if tracked_below((path.absolute(),), top=self.git.top):
             quoted = shlex.quote(reference)
@@ -147,36 +129,15 @@ class Refs:
     def _read(self, path: Path, reference: str, *, how: How) -> Baseline:
         return Baseline(run=self.store.load(path), path=path, reference=reference, how=how)
 
-    def resolve(self, reference: str) -> ResolvedRef | None:
-        """Find the commit of a name, None if none has it; a full hash needs no repository."""
-        if re.fullmatch(FULL_HASH, reference.lower()):
-            return ResolvedRef(commit=reference.lower(), full_name=None)
-        return None if self.git.top is None else resolve(reference, top=self.git.top)
-
-    def trail(self, ref: ResolvedRef, *, seen_from: str | None) -> Trail | None:
-        """Tell which commits a name leads to.
-
-        A commit named by hash, or by an expression such as ``HEAD~2``, leads to that very
-        commit, a branch or tag to its merge-base and the nearest ancestors of that.
+    def wanted(self, reference: str, *, seen_from: str | None = None) -> WantedCommit:
+        """Find the commit that a name means.
 
         Args:
-            ref: what the name means.
-            seen_from: the commit to have the merge-base with; None for the named one alone.
-
-        Returns:
-            None if the two commits have no common ancestor.
+            reference: as for ``find_wanted``.
+            seen_from: full hash of the commit to stand on; None for HEAD.
         """
-        if ref.full_name is None or seen_from is None or self.git.top is None:
-            return Trail(commits=(ref.commit,), exact=True)
-        base = merge_base(seen_from, ref.commit, top=self.git.top)
-        if base is None:
-            return None
-        is_tip = ref.commit == base and ref.full_name.startswith("refs/heads/")
-        return Trail(
-            commits=self.with_ancestors(base),
-            exact=False,
-            branch=ref.full_name.removeprefix("refs/heads/") if is_tip else None,
-        )
+        commit = seen_from or self.git.commit
+        return find_wanted(reference, git=replace(self.git, commit=commit), ci=self.ci)
 
     def with_ancestors(self, commit: str) -> tuple[str, ...]:
         """List a commit and its nearest ancestors along first parents."""

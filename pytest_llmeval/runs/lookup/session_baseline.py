@@ -16,16 +16,23 @@ from pytest_llmeval.errors import (
     BaselineUnreadable,
 )
 from pytest_llmeval.records import Outcome, Run, bare_run, too_many_errored
-from pytest_llmeval.runs.git import GitState, lacks_text, near_names, short_hash
+from pytest_llmeval.runs.git import (
+    GitState,
+    ResolvedRef,
+    lacks_text,
+    near_names,
+    resolve,
+    short_hash,
+)
 from pytest_llmeval.runs.lookup.best_run import Search, peculiarities
 from pytest_llmeval.runs.lookup.refs import (
     NEAREST,
     Baseline,
     How,
     Refs,
-    Trail,
     found_as,
 )
+from pytest_llmeval.runs.lookup.wanted import AUTO, WantedCommit
 from pytest_llmeval.runs.store import FoundRun, first_of, new_run_id
 
 BASELINE_OPTION = "--llm-baseline"
@@ -108,17 +115,17 @@ class _Lookup:
         if self.reference == "last":
             what = f"no run is recorded in {self._folder()}."
             raise self._not_found(what, todo="Record one:  pytest")
-        trail, steps = self._steps()
+        wanted, steps = self._steps()
         for nearer, (distance, commit) in enumerate(steps):
             best = self.search.best_at(commit)
             if best is not None:
-                notes = self._notes(best, nearer=nearer, first=steps[0][1], trail=trail)
-                how = self._way(commit, trail=trail)
-                found = found_as(best, self.reference, how=how, distance=distance)
+                notes = self._notes(best, nearer=nearer, first=steps[0][1], wanted=wanted)
+                how = self._way(commit, wanted=wanted)
+                found = found_as(best, self._name(wanted), how=how, distance=distance)
                 return replace(found, notes=notes)
         if self.search.unlike is not None:
             raise self._unlike(self.search.unlike)
-        error = self._nothing_recorded(trail)
+        error = self._nothing_recorded(wanted, ancestors=len(steps) - 1)
         nearest = steps[0][1]
         may_be_first = isinstance(error, BaselineNotFound)  # a shallow clone cannot tell
         top = self.refs.git.top
@@ -126,52 +133,49 @@ class _Lookup:
             return self._nothing_yet(nearest)
         raise error
 
-    def _steps(self) -> tuple[Trail, Sequence[tuple[int, str]]]:
+    def _steps(self) -> tuple[WantedCommit, Sequence[tuple[int, str]]]:
         """Find the commits that the name leads to, in the order in which they are looked at.
 
         Each comes with how far it lies behind the wanted one.
         """
         git = self.refs.git
-        ref = self.refs.resolve(self.reference)
-        if ref is None or ref.commit != self.reference.lower():  # a full hash needs no repository
-            if git.top is None or git.commit is None:
-                absent = git.absent or "this repository has no commit yet"
-                raise self._leads_nowhere(
-                    "no file and no recorded run has that name, and no git ref can be looked up: "
-                    f"{absent}.",
-                    todo="Name a run file, a run id, a full commit hash, or:  "
-                    f"pytest {self.option}=last",
-                )
-            if ref is None:
-                raise self._unknown(top=git.top)
-        trail = self.refs.trail(ref, seen_from=git.commit)
-        if trail is None:
-            raise self._unrelated()
-        steps = list(enumerate(trail.commits))
-        if not trail.exact and ref.commit == git.commit and not git.dirty:
+        wanted = self.refs.wanted(self.reference)
+        if wanted.commit is None:
+            raise self._unrelated(wanted) if wanted.is_known else self._unknown(wanted)
+        if wanted.exact:
+            return wanted, [(0, wanted.commit)]
+        steps = list(enumerate(self.refs.with_ancestors(wanted.commit)))
+        if wanted.is_tip and wanted.commit == git.commit and not git.dirty:
             # A clean tree at the ref's own commit asks what the last commit did to it.
             steps = [*steps[1:], steps[0]]
-        return trail, steps
+        return wanted, steps
 
-    def _notes(self, best: FoundRun, *, nearer: int, first: str, trail: Trail) -> tuple[str, ...]:
-        notes = [*self.search.mentioned(), *best.notes, *_errored_notes(best.run)]
+    def _name(self, wanted: WantedCommit) -> str:
+        return wanted.branch or AUTO if self.reference == AUTO else self.reference
+
+    def _notes(
+        self, best: FoundRun, *, nearer: int, first: str, wanted: WantedCommit
+    ) -> tuple[str, ...]:
+        notes = [*wanted.notes, *self.search.mentioned(), *best.notes, *_errored_notes(best.run)]
         if nearer:
             behind = short_hash(first)
             notes.append(
                 f"{nearer} nearer commit(s) have no run that will do, {behind} first of all"
             )
-        if self.refs.git.shallow and not trail.exact:
+        if self.refs.git.shallow and not (wanted.exact or wanted.told_by_ci):
             notes.append(
                 "this clone is shallow: the true merge-base may lie where history was cut off"
             )
         return tuple(notes)
 
-    def _way(self, commit: str, *, trail: Trail) -> How:
+    def _way(self, commit: str, *, wanted: WantedCommit) -> How:
         if commit == self.refs.git.commit:
             return "this very commit"
-        if trail.exact:
+        if wanted.exact:
             return "commit"
-        return "earlier commit" if trail.commits[0] == self.refs.git.commit else "merge-base"
+        if wanted.told_by_ci:
+            return "named by CI"
+        return "earlier commit" if wanted.commit == self.refs.git.commit else "merge-base"
 
     def _nothing_yet(self, commit: str) -> Baseline:
         now = datetime.now(UTC)
@@ -182,48 +186,67 @@ class _Lookup:
             FoundRun(self.refs.store.folder, run, (note,)), self.reference, how="nothing yet"
         )
 
-    def _unknown(self, *, top: Path) -> BaselineError:
+    def _unknown(self, wanted: WantedCommit) -> BaselineError:
         """Make the error for an unknown name, with the names that are like it."""
+        git = self.refs.git
+        if git.top is None or git.commit is None:
+            absent = git.absent or "this repository has no commit yet"
+            return self._leads_nowhere(
+                "no file and no recorded run has that name, and no git ref can be looked up: "
+                f"{absent}.",
+                todo="Name a run file, a run id, a full commit hash, or:  "
+                f"pytest {self.option}=last",
+            )
         what = "no file, run id, commit, branch or tag has that name, here or at origin."
-        if self.refs.git.shallow:
-            return self._leads_nowhere(f"{what} This clone is shallow.", todo=DEEPEN)
-        near = near_names(self.reference, top=top)
+        if git.shallow:
+            what = f"{what} This clone is shallow."
+            return self._leads_nowhere(what, todo=DEEPEN, notes=wanted.notes)
+        near = near_names(self.reference, top=git.top)
         todo = "List them:  git branch --all && git tag"
         if near:
             todo = f"Did you mean {' or '.join(near)}?  pytest {self._typed(near[0])}"
-        return self._leads_nowhere(what, todo=todo)
+        return self._leads_nowhere(what, todo=todo, notes=wanted.notes)
 
-    def _unrelated(self) -> BaselineError:
-        what = "it has no common ancestor with HEAD"
+    def _unrelated(self, wanted: WantedCommit) -> BaselineError:
+        what, todo = "it has no common ancestor with HEAD", "Name a commit, a run id or a run file."
         if self.refs.git.shallow:
-            return self._leads_nowhere(f"{what} in this shallow clone.", todo=DEEPEN)
-        todo = "Name a commit, a run id or a run file."
-        return self._leads_nowhere(f"{what}: their histories are unrelated.", todo=todo)
+            what, todo = f"{what} in this shallow clone.", DEEPEN
+        else:
+            what = f"{what}: their histories are unrelated."
+        return self._leads_nowhere(what, todo=todo, notes=wanted.notes)
 
     def _unlike(self, what: str) -> BaselineUnlike:
         """Make the error for a run of another folder or of other tests."""
         named = self._typed(self.reference)
         return BaselineUnlike(f"{named}: {what}.\n       Record one that fits:  pytest")
 
-    def _nothing_recorded(self, trail: Trail) -> BaselineError:
+    def _nothing_recorded(self, wanted: WantedCommit, *, ancestors: int) -> BaselineError:
         """Make the error for commits without a suitable run; it says how to record one."""
-        git, wanted, ancestors = self.refs.git, trail.commits[0], len(trail.commits) - 1
-        what = f"no complete run recorded for {self.reference}"
-        if not trail.exact:
-            what += f" (merge-base {short_hash(wanted)})"
+        git, commit = self.refs.git, wanted.commit or ""
+        what = f"no complete run recorded for {self._name(wanted)}"
+        if not wanted.exact:
+            way = "CI names" if wanted.told_by_ci else "merge-base"
+            what += f" ({way} {short_hash(commit)})"
         if ancestors:
             what += f" nor its {ancestors} nearest ancestor{'s' * (ancestors > 1)}"
-        what = "\n       ".join([f"{what} in {self._folder()}.", *self.search.mentioned()])
-        if git.shallow and not trail.exact and ancestors < NEAREST:
+        said = (*wanted.notes, *self.search.mentioned())
+        what = "\n       ".join([f"{what} in {self._folder()}.", *said])
+        if git.shallow and not wanted.exact and ancestors < NEAREST:
             return self._leads_nowhere(f"{what} This clone is shallow.", todo=DEEPEN)
-        target = trail.branch or f"--detach {short_hash(wanted)}"
         steps = [
             *(["git stash"] if git.dirty else []),
-            *([] if wanted == git.commit else [f"git switch {target}"]),
+            *([] if commit == git.commit else [f"git switch {self._where(wanted)}"]),
             "pytest",
         ]
         first = _to_be_seen(self.search.unseen, git=git)
         return self._not_found(what, todo=f"{first}Record one:  {' && '.join(steps)}")
+
+    def _where(self, wanted: WantedCommit) -> str:
+        """Write what to switch to: a local branch if that is the commit, else the commit."""
+        top, branch, commit = self.refs.git.top, wanted.branch, wanted.commit or ""
+        ref = None if top is None or branch is None else resolve(branch, top=top)
+        is_tip = ref == ResolvedRef(commit=commit, full_name=f"refs/heads/{branch}")
+        return branch if is_tip and branch else f"--detach {short_hash(commit)}"
 
     def _not_found(self, what: str, *, todo: str) -> BaselineNotFound:
         """Make the error for a run that somebody has to record first."""
@@ -234,13 +257,14 @@ class _Lookup:
             line=f"{named}: {' '.join(f'{what} {todo}'.split())}",
         )
 
-    def _leads_nowhere(self, what: str, *, todo: str) -> BaselineError:
+    def _leads_nowhere(self, what: str, *, todo: str, notes: tuple[str, ...] = ()) -> BaselineError:
         """Make the error for a name that leads to no commit.
 
         Not ``BaselineNotFound``: ``--llm-on-missing=warn`` is for a first run without a
         baseline. It must not let a mistyped name or a cut-off history pass ungated.
         """
-        return BaselineError(f"{self._typed(self.reference)}: {what}\n       {todo}")
+        lines = (f"{self._typed(self.reference)}: {what}", *notes, todo)
+        return BaselineError("\n       ".join(lines))
 
     def _folder(self) -> str:
         """Write where runs are kept, as seen from the working directory."""

@@ -32,6 +32,8 @@ class WantedCommit:
         is_known: whether something has that name. If so, ``commit`` is None for want of a common
             ancestor with HEAD, which in a shallow clone may only have been cut off.
         exact: a commit itself was named, and no other one will do.
+        is_tip: the branch or tag has nothing besides that commit and its history.
+        told_by_ci: CI named it, so it holds whatever history is here.
         branch: without ``refs/heads/`` and ``origin/``; None where no branch was named.
         notes: sentences to print, also where ``commit`` is None.
     """
@@ -39,6 +41,8 @@ class WantedCommit:
     commit: str | None
     is_known: bool = True
     exact: bool = False
+    is_tip: bool = False
+    told_by_ci: bool = False
     branch: str | None = None
     notes: tuple[str, ...] = ()
 
@@ -82,11 +86,11 @@ def find_wanted(reference: str, *, git: GitState, ci: CiFacts) -> WantedCommit:
     if branch == ci.target and not problems:
         commit, problem = _told_by_ci(git.commit, git=git, ci=ci)
         if commit is not None:
-            return WantedCommit(commit=commit, branch=branch)
+            return WantedCommit(commit=commit, told_by_ci=True, branch=branch)
         problems += [problem] if problem else []
     found = _as_on_a_laptop(name, head=git.commit, top=git.top)
     notes = [f"{problem}: the baseline is looked up as on a laptop" for problem in problems]
-    if not name:
+    if reference == AUTO and not name:
         notes.append("origin's default branch is not known here: git remote set-head origin --auto")
     if found.branch is not None and ci.target not in (None, found.branch):
         notes.append(f"this is to be merged into {ci.target}: --llm-baseline=auto compares with it")
@@ -136,13 +140,13 @@ def _as_on_a_laptop(name: str, *, head: str, top: Path) -> WantedCommit:
         return _of_local_branch(ref, base, head=head, top=top)
     is_remote = ref.full_name.startswith(_ORIGIN)
     branch = ref.full_name.removeprefix(_ORIGIN) if is_remote else None
-    return WantedCommit(commit=base.commit, branch=branch)
+    return WantedCommit(commit=base.commit, is_tip=base.commit == ref.commit, branch=branch)
 
 
 def _of_local_branch(ref: ResolvedRef, base: _Base, *, head: str, top: Path) -> WantedCommit:
     """Take the merge-base with a local branch, or with origin's of that name if that is nearer."""
     branch = _without_prefix(ref.full_name or "")
-    wanted = WantedCommit(commit=base.commit, branch=branch)
+    wanted = WantedCommit(commit=base.commit, is_tip=base.commit == ref.commit, branch=branch)
     tip = ask(top, "rev-parse", "--verify", "--quiet", f"{_ORIGIN}{branch}^{{commit}}")
     if tip is None:
         return replace(wanted, notes=_note_of_lost_branch(branch, top=top))
@@ -151,7 +155,7 @@ def _of_local_branch(ref: ResolvedRef, base: _Base, *, head: str, top: Path) -> 
         return wanted
     missing = ask(top, "rev-list", "--count", f"{ref.commit}..{tip}")
     note = f"the local branch {branch} is stale: origin/{branch} has {missing} commit(s) more"
-    return replace(wanted, commit=theirs.commit, notes=(note,))
+    return replace(wanted, commit=theirs.commit, is_tip=theirs.commit == tip, notes=(note,))
 
 
 def _note_of_lost_branch(branch: str, *, top: Path) -> tuple[str, ...]:

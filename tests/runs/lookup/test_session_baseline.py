@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +14,7 @@ from pytest_llmeval.errors import (
     BaselineUnreadable,
     SettingsError,
 )
+from pytest_llmeval.runs.ci import CiFacts
 from pytest_llmeval.runs.git import read_state
 from pytest_llmeval.runs.lookup.session_baseline import find_baseline
 from tests.runs.builders import make_call, make_run, make_trials
@@ -173,6 +175,69 @@ def test_the_fifty_first_ancestor_is_too_far(long_history):
         "       Record one:  git switch main && pytest"
         "      or, where that records no eval, run ungated:  add --llm-on-missing=warn"
     )
+
+
+# --- in CI ---------------------------------------------------------------------------------
+
+
+def queued(project, base: str) -> CiFacts:
+    """The facts of an entry of a merge queue at HEAD."""
+    return CiFacts(
+        provider="github", event="merge_group", commit=project.head, target="main", base=base
+    )
+
+
+@pytest.mark.parametrize("reference", ["main", "auto"])
+def test_ci_names_the_commit(reference, project):
+    base = branch_off(project)
+    run_id = project.record(base)
+    project.git("branch", "--quiet", "--move", "main", "trunk")
+    project.ci = queued(project, base)
+    baseline = find(project, reference)
+    assert (baseline.run.id, baseline.how, baseline.distance) == (run_id, "named by CI", 0)
+    assert (baseline.reference, baseline.notes) == ("main", ())
+
+
+def test_ci_names_a_commit_without_a_run(project):
+    base = branch_off(project)
+    project.ci = queued(project, base)
+    first, _ = refusal(BaselineNotFound, project, "auto")
+    named = f"--llm-baseline=auto: no complete run recorded for main (CI names {base[:7]})"
+    assert first.startswith(named)
+
+
+def test_what_ci_names_is_no_file(project):
+    (project.top / "main").write_text("no run\n")
+    base = branch_off(project)
+    run_id = project.record(base)
+    project.git("branch", "--quiet", "--move", "main", "trunk")
+    project.ci = queued(project, base)
+    assert find(project, "main").run.id == run_id
+
+
+@pytest.mark.parametrize("reference", ["main", "other"])
+def test_what_ci_says_wrongly_is_said_where_nothing_is_found(reference, project):
+    project.git("branch", "--quiet", "--move", "main", "other")
+    project.ci = replace(queued(project, "0" * 40), complaints=("GITHUB_SHA is empty",))
+    error = BaselineError if reference == "main" else BaselineNotFound
+    lines = refusal(error, project, reference)
+    assert "       GITHUB_SHA is empty: the baseline is looked up as on a laptop" in lines
+
+
+def test_auto_without_a_default_branch_says_what_to_type(project):
+    *_, said, _ = refusal(BaselineError, project, "auto")
+    assert said.strip().endswith("git remote set-head origin --auto")
+
+
+def test_a_stale_local_branch_is_named(project):
+    base = branch_off(project)
+    run_id = project.record(base)
+    project.git("update-ref", "refs/remotes/origin/main", base)
+    older = project.git("commit-tree", "-m", "older", f"{base}^{{tree}}")
+    project.git("branch", "--quiet", "--force", "main", older)
+    baseline = find(project, "main")
+    assert baseline.run.id == run_id
+    assert baseline.notes == ("the local branch main is stale: origin/main has 1 commit(s) more",)
 
 
 # --- on the branch itself ----------------------------------------------------------------

@@ -52,7 +52,7 @@ def test_an_expression_is_that_commit(project: Project, begun: str) -> None:
 
 def test_a_tag_is_where_it_left_the_branch(project: Project, begun: str) -> None:
     project.git("tag", "v1", "main")
-    assert find(project, "v1") == WantedCommit(commit=begun)
+    assert find(project, "v1") == WantedCommit(commit=begun, is_tip=True)
 
 
 def test_what_no_one_has_heard_of_is_unknown(project: Project) -> None:
@@ -92,19 +92,21 @@ def test_auto_is_the_target_also_where_origin_has_a_default_branch(
     project.git("update-ref", "refs/remotes/origin/next", project.head)
     project.git("symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/next")
     found = find(project, "auto", in_queue(project, base=begun))
-    assert found == WantedCommit(commit=begun, branch="main")
+    assert found == WantedCommit(commit=begun, told_by_ci=True, branch="main")
 
 
 def test_auto_is_the_default_branch_that_ci_names(project: Project, begun: str) -> None:
     ci = CiFacts(provider="gitlab", commit=project.head, default_branch="main")
-    assert find(project, "auto", ci) == WantedCommit(commit=begun, branch="main")
+    assert find(project, "auto", ci) == WantedCommit(commit=begun, is_tip=True, branch="main")
 
 
 @pytest.mark.parametrize("prefix", ["", "refs/heads/", "origin/", "refs/remotes/origin/"])
 def test_a_target_is_known_by_any_of_its_names(prefix: str, project: Project, begun: str) -> None:
     ci = in_queue(project, base=begun)
     project.git("branch", "--quiet", "--move", "main", "old")
-    assert find(project, f"{prefix}main", ci) == WantedCommit(commit=begun, branch="main")
+    assert find(project, f"{prefix}main", ci) == WantedCommit(
+        commit=begun, told_by_ci=True, branch="main"
+    )
 
 
 def test_another_branch_than_the_target_is_looked_up_and_the_target_named(
@@ -125,6 +127,7 @@ def test_a_complaint_leads_back_to_the_laptop(project: Project, begun: str) -> N
     ci = in_queue(project, base=NOWHERE, complaints=("GITHUB_SHA is empty",))
     assert find(project, ci=ci) == WantedCommit(
         commit=begun,
+        is_tip=True,
         branch="main",
         notes=("GITHUB_SHA is empty: the baseline is looked up as on a laptop",),
     )
@@ -152,11 +155,13 @@ def test_a_base_that_head_does_not_hold_is_told(known: bool, project: Project, b
 def test_a_base_that_is_not_here_is_believed_in_a_shallow_clone(project: Project) -> None:
     shallow = replace(project.state, shallow=True)
     found = find_wanted("main", git=shallow, ci=in_queue(project, base=NOWHERE))
-    assert found == WantedCommit(commit=NOWHERE, branch="main")
+    assert found == WantedCommit(commit=NOWHERE, told_by_ci=True, branch="main")
 
 
 def test_a_target_without_a_base_is_looked_up(project: Project, begun: str) -> None:
-    assert find(project, ci=in_queue(project)) == WantedCommit(commit=begun, branch="main")
+    assert find(project, ci=in_queue(project)) == WantedCommit(
+        commit=begun, is_tip=True, branch="main"
+    )
 
 
 def test_a_commit_that_is_no_merge_of_the_pull_request_is_told(
@@ -177,4 +182,4 @@ def test_a_commit_that_the_job_made_itself_is_told(project: Project, begun: str)
 
 def test_the_branch_of_a_pull_request_may_be_checked_out(project: Project, begun: str) -> None:
     ci = in_queue(project, commit=NOWHERE, merged=project.head)
-    assert find(project, ci=ci) == WantedCommit(commit=begun, branch="main")
+    assert find(project, ci=ci) == WantedCommit(commit=begun, is_tip=True, branch="main")
