@@ -144,9 +144,8 @@ class SessionHooks:
         result = yield
         marked = {item for item in items if "llm_eval" in item.keywords}
         if (marked or self._retry) and not self._config.getoption("collectonly", False):
-            left_out = [item for item in collected if item not in marked]
             try:
-                self._begin(session, items, left_out)
+                self._begin(session, items, collected)
             except SettingsError as exc:
                 if not self._is_worker:
                     raise pytest.UsageError(str(exc)) from None
@@ -273,14 +272,15 @@ class SessionHooks:
         self,
         session: pytest.Session,
         items: list[pytest.Item],
-        left_out: Sequence[pytest.Item],
+        collected: Sequence[pytest.Item],
     ) -> None:
         from pytest_llmeval.engine.earlier_runs import refuse_untrusted_runs
         from pytest_llmeval.engine.install import install
+        from pytest_llmeval.engine.marker import case_id
         from pytest_llmeval.engine.run_header import Choice
         from pytest_llmeval.engine.workers import report_hooks
 
-        config, settings = self._config, self._settings
+        config, settings, chosen = self._config, self._settings, set(items)
         if not self._asks_only:
             refuse_untrusted_runs(config, settings)
         opening = install(
@@ -289,7 +289,8 @@ class SessionHooks:
             settings=settings,
             models=fixtures.model_session(config),
             choice=Choice(
-                left_out=left_out,
+                collected=[case_id(item) for item in collected],
+                left_out=[item for item in collected if item not in chosen],
                 deselected=self._deselected,
                 typed=self._typed(),
                 retry=self._retry,

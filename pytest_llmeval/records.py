@@ -236,6 +236,36 @@ def filters_of(selection: Sequence[str]) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CiJob:
+    """The CI job that recorded a run.
+
+    Attributes:
+        provider: ``github``, ``gitlab``, or ``other`` for a CI of which only ``CI`` is known.
+        event: what started the job, by the provider's own word, such as ``push``.
+        url: the web page of the job's run.
+        fork: whether a pull or merge request came from another repository; None at other events.
+    """
+
+    provider: str
+    event: str | None = None
+    url: str | None = None
+    fork: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """The cases that a session collected, before any of them was deselected.
+
+    Attributes:
+        cases: how many.
+        sha256: of their sorted ids as canonical JSON, in hex.
+    """
+
+    cases: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """All trials of one session, recorded for one commit.
 
@@ -267,6 +297,12 @@ class Run:
             neither tracks nor ignores, and tracked ones that it was told not to look at.
         rules: the settings of the gate that the session had, by their names in
             ``GateRules``; those that its version did not know are missing.
+        ci: the job that recorded it; None outside of CI.
+        collected: what shards of one suite have in common; None if that was not counted.
+        tests: digest of each test function, by its node id without brackets; empty if they were
+            not taken.
+        made: ``rerun`` where a session of another commit made it for its own comparison; None
+            for a run of its own.
     """
 
     id: str
@@ -287,6 +323,10 @@ class Run:
     attempts: int | None = None
     unseen: tuple[str, ...] = ()
     rules: Mapping[str, Setting] = field(default_factory=dict)
+    ci: CiJob | None = None
+    collected: Collected | None = None
+    tests: Mapping[str, str] = field(default_factory=dict)
+    made: str | None = None
 
 
 def bare_run(run_id: str, *, created: str, commit: str | None = None, root: str = ".") -> Run:

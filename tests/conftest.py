@@ -35,6 +35,15 @@ def _no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_ci() -> Iterator[None]:
+    """Let no session of a test take the job that runs the tests for its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("CI", "GITHUB_ACTIONS", "GITLAB_CI"):
+            patch.delenv(name, raising=False)
+        yield
+
+
 # What is imported at the first question. Of two copies of a library one does not know the
 # exceptions of the other.
 LATE = (

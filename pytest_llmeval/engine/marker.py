@@ -101,7 +101,7 @@ def read_marker(item: pytest.Item, settings: Settings) -> Eval:
         raise SettingsError(f"{item.nodeid}: @{MARKER}: {exc}") from None
 
 
-def case_id(item: pytest.Function) -> str:
+def case_id(item: pytest.Item) -> str:
     """Return the node id, without the group that xdist appends under ``--dist=loadgroup``.
 
     A baseline recorded otherwise would have no case in common.

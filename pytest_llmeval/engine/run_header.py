@@ -23,6 +23,7 @@ from pytest_llmeval.records import Case, Run, paths_of
 from pytest_llmeval.runs.ci import CiFacts, read_ci
 from pytest_llmeval.runs.git import GitState, read_state, relative_root, unknown_files
 from pytest_llmeval.runs.retry import Retry
+from pytest_llmeval.runs.run_lines import collected_cases
 from pytest_llmeval.runs.store import new_run_id
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.vendors import VENDORS
@@ -41,12 +42,14 @@ class Choice:
     """The evals of a session as they were chosen.
 
     Attributes:
-        left_out: items that were collected and will not run.
+        collected: ids of the cases that were collected, before any was left out.
+        left_out: the items of those that will not run.
         deselected: all items that were announced to be left out.
         typed: what the user typed of the selection.
         retry: the run that the session completes, None for a run of its own.
     """
 
+    collected: Sequence[str]
     left_out: Sequence[pytest.Item]
     deselected: Collection[pytest.Item]
     typed: Sequence[str]
@@ -89,6 +92,8 @@ def open_run(
         trials=(),
         completes=choice.retry.run.id if choice.retry else None,
         rules=asdict(rules),
+        ci=ci_facts(config).job,
+        collected=collected_cases(choice.collected),
     )
 
 

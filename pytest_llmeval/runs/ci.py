@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from pytest_llmeval.cache.key import parse_json
+from pytest_llmeval.records import CiJob
 from pytest_llmeval.runs.run_lines import FULL_HASH
 
 LONGEST = 80  # characters of a value that a complaint shows
@@ -55,6 +56,13 @@ class CiFacts:
     merged: str | None = None
     default_branch: str | None = None
     complaints: tuple[str, ...] = ()
+
+    @property
+    def job(self) -> CiJob | None:
+        """What a run tells of the job; None outside of CI."""
+        if self.provider is None:
+            return None
+        return CiJob(provider=self.provider, event=self.event, url=self.url, fork=self.fork)
 
 
 ON_LAPTOP = CiFacts()

@@ -16,7 +16,17 @@ from dataclasses import MISSING, fields
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from pytest_llmeval.cache.key import parse_json
-from pytest_llmeval.records import Call, Case, Outcome, Parameter, Setting, Slot, Trial
+from pytest_llmeval.records import (
+    Call,
+    Case,
+    CiJob,
+    Collected,
+    Outcome,
+    Parameter,
+    Setting,
+    Slot,
+    Trial,
+)
 
 T = TypeVar("T")
 Converter = Callable[[object], T]
@@ -37,7 +47,7 @@ def dump_line(line: Line) -> bytes:
     return f"{dumped}\n".encode("ascii")
 
 
-def sparse(record: Case | Trial | Call) -> dict[str, object]:
+def sparse(record: Case | Trial | Call | CiJob | Collected) -> dict[str, object]:
     """List the fields of a record that differ from their default."""
     line: dict[str, object] = {}
     for field in fields(record):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
-from pytest_llmeval.records import Call, Outcome, Parameter, Run, Trial
+from pytest_llmeval.records import Call, Collected, Outcome, Parameter, Run, Trial
 from pytest_llmeval.runs.json_lines import (
     Line,
     Malformed,
@@ -119,6 +119,14 @@ def _model_use(model: str | None, calls: list[Call]) -> ModelUse:
     )
 
 
+def collected_cases(ids: Iterable[str]) -> Collected:
+    """Count and digest the ids of cases, in whatever order they come."""
+    ordered = sorted(ids)
+    written = json.dumps(ordered, ensure_ascii=True, separators=(",", ":"))
+    digest = hashlib.sha256(written.encode("ascii")).hexdigest()
+    return Collected(cases=len(ordered), sha256=digest)
+
+
 def parameters_digest(parameters: Mapping[str, object]) -> str | None:
     """Digest the parameters of a case.
 
@@ -163,6 +171,10 @@ def header_line(run: Run) -> Line:
         **({} if run.completes is None else {"completes": run.completes}),
         **({} if not run.unseen else {"unseen": run.unseen}),
         **({} if not run.rules else {"gate": dict(sorted(run.rules.items()))}),
+        **({} if run.ci is None else {"ci": sparse(run.ci)}),
+        **({} if run.collected is None else {"collected": sparse(run.collected)}),
+        **({} if not run.tests else {"tests": dict(sorted(run.tests.items()))}),
+        **({} if run.made is None else {"made": run.made}),
         "trials": len(run.trials),
         "errored": ended[Outcome.ERRORED],
         "skipped": ended[Outcome.SKIPPED],

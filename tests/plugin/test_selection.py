@@ -239,3 +239,41 @@ def test_only_setting_up_records_nothing_and_claims_nothing(bare: Project, optio
 
 def test_only_setting_up_looks_for_no_baseline(bare: Project) -> None:
     assert bare.run("--setup-plan", "--llm-baseline=nowhere").ret == 0
+
+
+def test_shards_have_in_common_what_was_collected(bare: Project) -> None:
+    """Digested before anything is deselected, in whatever order workers or plugins put it."""
+    wholes = [("-k", "test_one"), ("-k", "not test_one"), ("-k", "test_two", "-n2"), ("-p", "turn")]
+    bare.write(turn="def pytest_collection_modifyitems(items):\n    items.reverse()\n")
+    found = []
+    for arguments in wholes:
+        bare.run(*arguments)
+        found.append(header(bare)["collected"])
+    assert found[0]["cases"] == 12
+    assert found == [found[0]] * 4
+
+    bare.run("test_evals.py")
+    part = header(bare)["collected"]
+    assert part["cases"] == 6
+    assert part["sha256"] != found[0]["sha256"]
+
+
+def test_a_run_says_which_job_recorded_it(bare: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare.run()
+    assert "ci" not in header(bare)
+
+    job = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_EVENT_NAME": "push",
+        "GITHUB_SERVER_URL": "https://github.com",
+        "GITHUB_REPOSITORY": "octo/bot",
+        "GITHUB_RUN_ID": "9000",
+    }
+    for name, value in job.items():
+        monkeypatch.setenv(name, value)
+    bare.run()
+    assert header(bare)["ci"] == {
+        "provider": "github",
+        "event": "push",
+        "url": "https://github.com/octo/bot/actions/runs/9000",
+    }

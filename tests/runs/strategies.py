@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial
+from pytest_llmeval.records import Call, Case, CiJob, Collected, Outcome, Run, Slot, Trial
 
 # Lone surrogates too: a file name on disk may hold any bytes.
 texts = st.text(st.characters(), max_size=12)
@@ -65,6 +65,11 @@ def trials_of(draw, case):
     ]
 
 
+ci_jobs = st.builds(
+    CiJob, provider=texts, event=maybe(texts), url=maybe(texts), fork=maybe(st.booleans())
+)
+
+
 @st.composite
 def runs(draw):
     collected = draw(st.lists(cases, max_size=3, unique_by=lambda case: case.id))
@@ -86,5 +91,9 @@ def runs(draw):
         outside_calls=draw(counts),
         attempts=draw(maybe(counts)),
         unseen=draw(st.sampled_from([(), ("conftest.py",), ("a b.py", "ä.py")])),
+        ci=draw(maybe(ci_jobs)),
+        collected=draw(maybe(st.builds(Collected, cases=counts, sha256=texts))),
+        tests=draw(st.dictionaries(texts, texts, max_size=2)),
+        made=draw(maybe(st.just("rerun"))),
         rules=draw(st.dictionaries(texts, finite | texts | st.lists(texts).map(tuple), max_size=2)),
     )
