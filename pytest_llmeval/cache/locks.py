@@ -95,6 +95,22 @@ def call_in_forked_children(method: Callable[[], Any]) -> None:
     _register(after_in_child=call)
 
 
+@contextlib.contextmanager
+def file_lock(path: Path) -> Iterator[None]:
+    """Let one process at a time into the block; where there are no such locks let all in.
+
+    Args:
+        path: an empty file, which is made; it stays.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    with path.open("a") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 class ProcessLocks:
     """The draws that this process has locked, of all that share a directory.
 

@@ -5,10 +5,12 @@ Nothing here takes a lock, or lets a name become an option. Only ``change`` chan
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +25,12 @@ _HOOK_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR
 _PATHSPEC_VARIABLES = tuple(
     f"GIT_{how}_PATHSPECS" for how in ("LITERAL", "GLOB", "NOGLOB", "ICASE")
 )
-_UNWANTED = frozenset((*_HOOK_VARIABLES, *_PATHSPEC_VARIABLES))
+# Set for some hooks, too. They would put objects, or cut history, in another place.
+_OBJECT_VARIABLES = (
+    "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_SHALLOW_FILE",
+)  # fmt: skip
+_UNWANTED = frozenset((*_HOOK_VARIABLES, *_PATHSPEC_VARIABLES, *_OBJECT_VARIABLES))
+_SECONDS_TO_TIDY = 2.0  # for a git that is told to stop
 # No option, no negation, no range, no path in a commit, no search in messages, no blank.
 _NAME = re.compile(r"(?![-^])(?!.*\.\.)[^\s\x00-\x1f\x7f:?*\[\\\ud800-\udfff]+")
 
@@ -179,27 +186,45 @@ def ask(top: Path, *arguments: str) -> str | None:
     return answer.text if answer.succeeded else None
 
 
-def change(folder: Path, *arguments: str, environ: Mapping[str, str] | None = None) -> str:
+def change(
+    folder: Path,
+    *arguments: str,
+    given: str | None = None,
+    environ: Mapping[str, str] | None = None,
+    seconds: float | None = None,
+) -> str:
     """Run a git command that may write into a repository of our own.
 
     Args:
         folder: where it runs.
         arguments: the command and what it takes, names as for ``ask``.
+        given: standard input.
         environ: more variables.
+        seconds: how long it may take.
 
     Returns:
         Its output without newlines at the end.
 
     Raises:
-        GitFailed: it fails, or there is no git.
+        GitFailed: it fails or takes longer, or there is no git.
     """
     try:
-        answer = _git(folder, *arguments, environ=environ)
+        answer = _git(folder, *arguments, given=given, environ=environ, seconds=seconds)
     except OSError as exc:
         raise GitFailed(f"git cannot be run ({exc.strerror or exc})") from exc
+    except subprocess.TimeoutExpired:
+        raise GitFailed(f"no answer within {seconds:g} s") from None
     if not answer.succeeded:
-        raise GitFailed(" ".join(answer.complaint.split()))
+        raise GitFailed(_why_failed(answer.complaint))
     return answer.text
+
+
+def _why_failed(complaint: str) -> str:
+    """Put what git complains of into one line, without what it only warns of."""
+    lines = (" ".join(line.split()) for line in complaint.splitlines())
+    said = [line for line in lines if line and not line.startswith(("warning: ", "hint: "))]
+    text = " ".join(said or ["git gave no reason"])
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def near_names(name: str, *, top: Path) -> tuple[str, ...]:
@@ -328,21 +353,40 @@ def _git(
     *arguments: str,
     given: str | None = None,
     environ: Mapping[str, str] | None = None,
+    seconds: float | None = None,
 ) -> _Answer:
-    """Run git in a folder with some standard input; raise OSError if it cannot be run."""
+    """Run git in a folder with some standard input.
+
+    Raises:
+        OSError: it cannot be run.
+        subprocess.TimeoutExpired: it took longer than that; it was stopped.
+    """
     program = shutil.which("git")
     if program is None:
         raise FileNotFoundError("not installed, or not on the PATH")
-    environment = {key: value for key, value in os.environ.items() if key not in _UNWANTED}
-    done = subprocess.run(  # noqa: S603 - no shell, and no argument can become an option
+    ours = {key: value for key, value in os.environ.items() if key not in _UNWANTED}
+    process = subprocess.Popen(  # noqa: S603 - no shell, and no argument can become an option
         [program, "-C", str(folder), *arguments],
-        env={**environment, **(environ or {}), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
-        input=os.fsencode(given or ""),
-        capture_output=True,
-        check=False,
+        env={**ours, **(environ or {}), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,  # its helpers can be stopped with it, and find no terminal
     )
-    return _Answer(
-        code=done.returncode,
-        text=os.fsdecode(done.stdout).rstrip("\n"),
-        complaint=os.fsdecode(done.stderr),
-    )
+    with process:
+        try:
+            output, complaint = process.communicate(os.fsencode(given or ""), timeout=seconds)
+        except BaseException:
+            _stop(process)
+            raise
+    text = os.fsdecode(output).rstrip("\n")
+    return _Answer(code=process.returncode, text=text, complaint=os.fsdecode(complaint))
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Stop git and all that it started; it may remove its locks first."""
+    stop = getattr(os, "killpg", os.kill)  # Windows has no groups of processes, nor SIGKILL
+    for how in (signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM)):
+        with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+            stop(process.pid, how)
+            process.wait(_SECONDS_TO_TIDY)

@@ -1,40 +1,73 @@
 """The repository in ``.llmeval/git``: bare, our own, with the objects of the user's one.
 
 Whatever is fetched or checked out for a baseline goes there. The user's repository, its config and
-its refs stay as they are.
+its refs stay as they are. The address of origin, and what a checkout has in its config to reach it,
+are handed to git by variables, as there may be a secret among them: never by an argument or a file.
+Only a command that gets them can fetch what it lacks; ``ask`` is answered from what is here.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 from pytest_llmeval.cache.directory import prepare_directory, refuse_link
+from pytest_llmeval.cache.locks import file_lock
 from pytest_llmeval.errors import GitFailed
-from pytest_llmeval.runs.git import change
+from pytest_llmeval.runs.git import ask, change
 
-FOLDER = "git"
+FOLDER, LOCK = "git", "lock"
+SECONDS = 60.0
+WHOLE_HISTORY = 2**31 - 1  # a depth; --unshallow fails where nothing is left to be fetched
+
+_OLDEST_GIT = (2, 31)  # the first that reads GIT_CONFIG_COUNT
+_LONGEST_REASON = 300
 
 # No hook of the user's runs, and files that git keeps elsewhere are not sought at a host.
 _WITHOUT_HOOKS = ("-c", "core.hooksPath=/dev/null")
 _WITHOUT_DOWNLOADS = {"GIT_LFS_SKIP_SMUDGE": "1"}
+
+# Commits without what they hold; what they hold without the texts of files.
+_COMMITS, _PATHS = "--filter=tree:0", "--filter=blob:none"
+_CONFIG = (
+    ("protocol.version", "2"),  # in which any commit can be asked for by its hash
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("fetch.writeCommitGraph", "false"),
+    # Said here, git does not write them into the config, where each question would see them.
+    ("remote.origin.promisor", "true"),
+    ("remote.origin.partialclonefilter", "tree:0"),
+)
+# To all that is here git would count what it holds, which was left out.
+_ASK_FOR_ALL = (("fetch.negotiationAlgorithm", "noop"),)
+
+_TO_REACH_ORIGIN = re.compile(r"(http|credential|url)\..*|core\.sshcommand", re.DOTALL)
+_SECRETIVE = re.compile(r"http\..*\.?extraheader|credential\..*", re.DOTALL)
+_USER_IN_URL = re.compile(r"(?<=//)[^/@\s]+(?=@)")
+_SHORTEST_SECRET = 8  # shorter ones are words such as "basic" and "store"
 
 
 class OwnRepository:
     """A bare repository beside the runs, made when it is needed first.
 
     Attributes:
-        path: its folder.
+        path: its folder, which the functions of ``runs/git.py`` take for ``top``.
+        fetches: whether it may fetch.
 
     Args:
         directory: ``.llmeval``.
         top: folder of the user's working tree.
+        fetches: whether what is missing may be fetched from origin.
     """
 
-    def __init__(self, directory: Path, *, top: Path) -> None:
-        self.path = directory / FOLDER
+    def __init__(self, directory: Path, *, top: Path, fetches: bool = False) -> None:
+        self.path = directory.absolute() / FOLDER
+        self.fetches = fetches
         self._top = top
 
     def prepare(self) -> None:
@@ -46,14 +79,17 @@ class OwnRepository:
         """
         prepare_directory(self.path.parent)
         refuse_link(self.path)
-        if not (self.path / "HEAD").exists():
+        self.path.mkdir(exist_ok=True)
+        with file_lock(self.path / LOCK):
             kind = change(self._top, "rev-parse", "--show-object-format")
             how = ("--quiet", "--bare", "--template=", f"--object-format={kind}")
             change(self._top, "init", *how, str(self.path))
-        objects = change(self._top, "rev-parse", "--path-format=absolute", "--git-path", "objects")
-        alternates = self.path / "objects" / "info" / "alternates"
-        alternates.parent.mkdir(exist_ok=True)
-        alternates.write_text(f"{objects}\n")
+            # A bare repository that git comes across by itself it may be told to refuse.
+            (self.path / ".git").write_text("gitdir: .\n")
+            alternates = self.path / "objects" / "info" / "alternates"
+            alternates.parent.mkdir(exist_ok=True)
+            alternates.write_text(f"{self._path_of_users('objects')}\n")
+            self._adopt_cuts()
 
     def has(self, commit: str) -> bool:
         """Tell whether a commit is here; its files need not be.
@@ -61,34 +97,182 @@ class OwnRepository:
         Args:
             commit: full hash.
         """
-        try:
-            self._change("cat-file", "-e", f"{commit}^{{commit}}")
-        except GitFailed:
-            return False
-        return True
+        return ask(self.path, "cat-file", "-e", f"{commit}^{{commit}}") is not None
+
+    def cuts(self) -> frozenset[str]:
+        """List the commits whose parents are not here, as history was cut there."""
+        return frozenset(_words(self.path / "shallow"))
+
+    def listed(self, *refs: str) -> Mapping[str, str]:
+        """Ask origin for the commits of refs.
+
+        Args:
+            refs: full names, such as ``refs/heads/main``.
+
+        Returns:
+            Hashes by name, without the refs that origin does not have.
+
+        Raises:
+            GitFailed: origin gave no answer.
+        """
+        lines = self._remote("ls-remote", "origin", *refs).splitlines()
+        pairs = (line.split("\t", 1) for line in lines)
+        return {name: commit for commit, name in pairs if name in refs}
+
+    def default_branch(self) -> str | None:
+        """Ask origin for its default branch; None if it has none.
+
+        Raises:
+            GitFailed: origin gave no answer.
+        """
+        said = self._remote("ls-remote", "--symref", "origin", "HEAD")
+        found = re.match(r"ref: refs/heads/(\S+)\tHEAD$", said, re.MULTILINE)
+        return None if found is None else found[1]
+
+    def fetch(self, *wanted: str, depth: int, seconds: float = SECONDS) -> None:
+        """Fetch commits without what they hold.
+
+        Args:
+            wanted: full hashes, and refspecs such as ``+refs/heads/a:refs/remotes/origin/a``.
+            depth: how many commits of a line of history, each wanted one the first.
+            seconds: how long it may take.
+
+        Raises:
+            GitFailed: origin gave no answer, or lacks one of them.
+        """
+        self._fetch(wanted, _COMMITS, f"--depth={depth}", seconds=seconds)
+
+    def fetch_paths(self, commits: Iterable[str]) -> None:
+        """Fetch all that commits hold but the texts of files, in one go.
+
+        Args:
+            commits: full hashes of commits that are here.
+
+        Raises:
+            GitFailed: origin gave no answer, or lacks one of them.
+        """
+        listing = ("log", "--no-walk=unsorted", "--format=%T", "--stdin")
+        trees = change(self.path, *listing, given="\n".join(commits))
+        known = change(self.path, "cat-file", "--batch-check", given=trees)
+        missing = dict.fromkeys(re.findall(r"^(\S+) missing$", known, re.MULTILINE))
+        if missing:
+            self._fetch(missing, _PATHS, more=_ASK_FOR_ALL)
 
     @contextmanager
     def worktree(self, commit: str, place: Path) -> Iterator[None]:
         """Check a commit out, and remove that working tree at the end, also after Ctrl-C.
 
-        Submodules are empty in it, and files that git-lfs keeps are its pointers to them.
+        What is missing of it is fetched, if that is allowed. Submodules are empty in it, and
+        files that git-lfs keeps are its pointers to them.
 
         Args:
             commit: full hash.
             place: absolute; the folder must not exist.
 
         Raises:
-            GitFailed: the commit is not here, or not with all its files.
+            GitFailed: the commit, or one of its files, is neither here nor fetched.
         """
+        if self.fetches and not self.has(commit):
+            self.fetch(commit, depth=1)
         add = ("worktree", "add", "--quiet", "--force", "--detach", "--", str(place), commit)
         try:
-            self._change(*add)
+            self._remote(*add)
             yield
         finally:
             shutil.rmtree(place, ignore_errors=True)
-            self._change("worktree", "prune")
+            change(self.path, "worktree", "prune")
 
-    def _change(self, *arguments: str) -> str:
-        # By name: a bare repository that git comes across by itself it may be told to refuse.
-        where = (f"--git-dir={self.path}", *_WITHOUT_HOOKS)
-        return change(self.path, *where, *arguments, environ=_WITHOUT_DOWNLOADS)
+    def _path_of_users(self, name: str) -> Path:
+        path = change(self._top, "rev-parse", "--path-format=absolute", "--git-path", name)
+        return Path(path)
+
+    def _adopt_cuts(self) -> None:
+        """Cut history where the user's is, in each place once: what we fetch lies beyond it."""
+        ours, adopted = self.path / "shallow", self.path / "adopted"
+        known = _words(adopted)
+        new = [cut for cut in _words(self._path_of_users("shallow")) if cut not in known]
+        if new:
+            for file in (ours, adopted):
+                file.write_text("".join(f"{cut}\n" for cut in (*_words(file), *new)))
+
+    def _fetch(
+        self,
+        wanted: Iterable[str],
+        *options: str,
+        more: Sequence[tuple[str, str]] = (),
+        seconds: float = SECONDS,
+    ) -> None:
+        quiet = ("--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
+        given = "".join(f"{each}\n" for each in wanted)
+        command = ("fetch", *quiet, *options, "--stdin", "origin")
+        self._remote(*command, given=given, more=more, seconds=seconds)
+
+    def _remote(
+        self,
+        *command: str,
+        given: str = "",
+        more: Sequence[tuple[str, str]] = (),
+        seconds: float = SECONDS,
+    ) -> str:
+        """Run a command that may have to fetch."""
+        config = self._config_of_origin if self.fetches else ()
+        environ = _as_variables((*_CONFIG, *more, *config) if self.fetches else ())
+        # In the user's folder, as origin may be a path from there on.
+        whole = (f"--git-dir={self.path}", *_WITHOUT_HOOKS, *command)
+        with file_lock(self.path / LOCK):
+            try:
+                return change(self._top, *whole, given=given, environ=environ, seconds=seconds)
+            except GitFailed as exc:
+                raise GitFailed(_without_secrets(str(exc), config=config)) from None
+
+    @cached_property
+    def _config_of_origin(self) -> Sequence[tuple[str, str]]:
+        """What the user's repository says of how to reach origin, and ours does not see.
+
+        A value that both see would count twice: some hosts refuse a header that comes twice.
+        """
+        version = change(self._top, "version")
+        if tuple(map(int, re.findall(r"\d+", version)[:2])) < _OLDEST_GIT:
+            raise GitFailed(f"{version} is too old: 2.31 is needed")
+        url = ask(self._top, "config", "--get", "remote.origin.url")
+        if url is None:
+            raise GitFailed("this repository has no remote named origin")
+        found, seen = [("remote.origin.url", url)], _config(self.path)
+        for entry in _config(self._top):
+            if entry in seen:
+                seen.remove(entry)
+            elif _TO_REACH_ORIGIN.fullmatch(entry[0]):
+                found.append(entry)
+        return found
+
+
+def _words(file: Path) -> list[str]:
+    return file.read_text().split() if file.exists() else []
+
+
+def _config(folder: Path) -> list[tuple[str, str]]:
+    """Read all that git finds in its config when it runs in a folder."""
+    entries = (ask(folder, "config", "--includes", "--list", "-z") or "").split("\0")
+    pairs = (entry.partition("\n") for entry in entries if entry)
+    return [(key, value if has_value else "true") for key, has_value, value in pairs]
+
+
+def _as_variables(config: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Write a config into variables, behind what stands in such variables already."""
+    before = os.environ.get("GIT_CONFIG_COUNT", "")
+    first = int(before) if before.isdecimal() else 0
+    variables = {"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_COUNT": str(first + len(config))}
+    for number, (key, value) in enumerate(config, first):
+        variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return {**_WITHOUT_DOWNLOADS, **variables}
+
+
+def _without_secrets(reason: str, *, config: Sequence[tuple[str, str]]) -> str:
+    """Mask whatever of a config may be a secret, and users and passwords in addresses."""
+    texts = [value for key, value in config if _SECRETIVE.fullmatch(key)]
+    texts += [user for entry in config for text in entry for user in _USER_IN_URL.findall(text)]
+    words = {word for text in texts for word in re.split(r"[\s:=;'\"]+", text)}
+    for word in sorted(words, key=len, reverse=True):
+        if len(word) >= _SHORTEST_SECRET:
+            reason = reason.replace(word, "***")
+    return _USER_IN_URL.sub("***", reason)[:_LONGEST_REASON]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
 import pytest
 
+from pytest_llmeval.cache import locks
+from pytest_llmeval.cache.locks import file_lock
 from pytest_llmeval.errors import GitFailed
-from pytest_llmeval.runs.own_repository import OwnRepository
+from pytest_llmeval.runs.own_repository import LOCK, OwnRepository
 from tests.runs.conftest import Project
 
 
@@ -116,3 +119,16 @@ def test_a_repository_of_other_hashes_is_read_too(tmp_path: Path) -> None:
 
     assert len(commit) == 64
     assert own.has(commit)
+
+
+def test_it_is_used_where_there_are_no_locks_for_files(project, own, monkeypatch, tmp_path):
+    monkeypatch.setattr(locks, "fcntl", None)
+    with own.worktree(project.head, tmp_path / "place"):
+        assert (tmp_path / "place").exists()
+
+
+def test_one_session_at_a_time_writes_in_it(own):
+    with (own.path / LOCK).open("a") as file:
+        with file_lock(own.path / LOCK), pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
