@@ -6,6 +6,7 @@ nothing; a session without evals never gets further than a test of a keyword.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from functools import partial
@@ -16,6 +17,7 @@ import pytest
 from pytest_llmeval import fixtures
 from pytest_llmeval.errors import BaselineError, SettingsError, printable
 from pytest_llmeval.pytest_options import (
+    ENVIRON,
     PARSER,
     SESSION_KEY,
     SETTINGS,
@@ -24,8 +26,10 @@ from pytest_llmeval.pytest_options import (
     check_questions,
     read_settings,
 )
+from pytest_llmeval.settings import RERUN
 
 if TYPE_CHECKING:
+    from pytest_llmeval.engine.rerun.brief import Brief
     from pytest_llmeval.engine.workers import ReportHooks
     from pytest_llmeval.judgement import Judgement
     from pytest_llmeval.records import Progress, Run
@@ -52,9 +56,17 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     pluginmanager.register(fixtures.client_fixtures(), "llmeval-client-fixtures")
 
 
-def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> None:
-    """Keep the parser, which can tell what was typed from what stands in addopts."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser
+) -> Generator[None, object, object]:
+    """Keep the parser, which can tell what was typed from what stands in addopts.
+
+    And the variables as they are before a conftest changes them.
+    """
     early_config.stash[PARSER] = parser
+    early_config.stash[ENVIRON] = dict(os.environ)
+    return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -70,9 +82,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Check every option, and find the baseline before anything is run or paid for."""
     config.addinivalue_line("markers", MARKER_HELP)
     try:
-        settings = read_settings(config)
+        brief = _read_brief(config)
+        settings = read_settings(config, baseline_of=None if brief is None else brief.session)
         config.stash[SETTINGS] = settings
-        hooks = SessionHooks(config, settings)
+        hooks = SessionHooks(config, settings, brief)
         if settings.intercept:
             from pytest_llmeval.engine.trial.ledger import intercept_imports
 
@@ -88,11 +101,23 @@ def _progress_line(progress: Progress, *, width: int) -> str:
     return progress_line(progress, width=width)
 
 
+def _read_brief(config: pytest.Config) -> Brief | None:
+    """Return what a session is told that makes the run of a baseline; None for all others."""
+    if RERUN not in os.environ and RERUN not in getattr(config, "workerinput", ()):
+        return None
+    from pytest_llmeval.engine.rerun.brief import read_brief
+
+    return read_brief(config)
+
+
 class SessionHooks:
     """The hooks of one session: gather what cases report, end with a judgement."""
 
-    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+    def __init__(
+        self, config: pytest.Config, settings: Settings, brief: Brief | None = None
+    ) -> None:
         self._config = config
+        self._brief = brief
         self._settings = settings
         self._is_worker = hasattr(config, "workerinput")
         self._deselected: set[pytest.Item] = set()
@@ -142,6 +167,8 @@ class SessionHooks:
         """Turn marked items into cases once all others have chosen among the items."""
         collected = [item for item in items if "llm_eval" in item.keywords]
         result = yield
+        if self._brief is not None:
+            items[:] = filter(self._brief.wants, items)
         marked = {item for item in items if "llm_eval" in item.keywords}
         if (marked or self._retry) and not self._config.getoption("collectonly", False):
             try:
@@ -181,6 +208,8 @@ class SessionHooks:
         from pytest_llmeval.engine.workers import report_hooks, tell_worker
 
         node.workerinput[SESSION_KEY] = self._settings.session
+        if self._brief is not None:
+            node.workerinput[RERUN] = self._brief.written()
         tell_worker(node, config=self._config, retry=self._retry)
         self._reports = report_hooks(self._config, self._settings)
         self._reports.nodes.append(node)
@@ -208,7 +237,8 @@ class SessionHooks:
         elif self._is_worker and self._reports is not None:
             from pytest_llmeval.engine.workers import send_files
 
-            send_files(self._config)  # at the end: modules may be imported to the last
+            # at the end: modules may be imported to the last
+            send_files(self._config, foreign=self._foreign())
         elif self._session is not None:
             seconds = time.perf_counter() - self._started
             self._session.untracked = self._untracked()
@@ -220,6 +250,8 @@ class SessionHooks:
 
                 self._report_problems = write_reports(self._judgement)
             self._set_status(session, self._judgement)
+            if self._brief is not None:
+                self._brief.tell(run=self._judgement.path, foreign=self._foreign())
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the section."""
@@ -266,7 +298,17 @@ class SessionHooks:
     def _untracked(self) -> tuple[str, ...]:
         from pytest_llmeval.engine.run_header import untracked
 
-        return untracked(self._config, set() if self._reports is None else self._reports.files())
+        others = set() if self._reports is None else self._reports.files()
+        return (*untracked(self._config, others), *self._foreign())
+
+    def _foreign(self) -> tuple[str, ...]:
+        """Name what was loaded of another working tree, by which a run is not of its commit."""
+        if self._brief is None:
+            return ()
+        from pytest_llmeval.engine.rerun.brief import foreign_files
+
+        others = set() if self._reports is None else self._reports.foreign()
+        return tuple(sorted({*foreign_files(self._config, self._brief), *others}))
 
     def _begin(
         self,
@@ -294,6 +336,7 @@ class SessionHooks:
                 deselected=self._deselected,
                 typed=self._typed(),
                 retry=self._retry,
+                made=None if self._brief is None else "rerun",
             ),
             wording=_progress_line,
         )

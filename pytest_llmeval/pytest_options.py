@@ -28,6 +28,7 @@ from pytest_llmeval.settings import (
 
 SETTINGS = pytest.StashKey[Settings]()
 PARSER = pytest.StashKey[pytest.Parser]()
+ENVIRON = pytest.StashKey[dict[str, str]]()
 SESSION_KEY = "llmeval_session"  # xdist's own id can be given by hand, the same every day
 
 # Options of pytest with which no test is run, by the names of their values.
@@ -42,6 +43,8 @@ _QUESTIONS = {
     "version": ("--version", "-V", "-VV"),
     "help": ("--help", "-h"),
 }
+# Options of a session that is compared with an earlier run, by their fields.
+_OF_COMPARISONS = ("baseline", "anchor", "on_missing", "retry_errors", "reports")
 _QUOTED = re.compile(r"'([^']*)'$")  # what pytest could not read ends its message
 
 
@@ -91,8 +94,13 @@ def check_questions(config: pytest.Config) -> None:
             )
 
 
-def read_settings(config: pytest.Config) -> Settings:
+def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> Settings:
     """Read and check every option of a session.
+
+    Args:
+        config: of the session.
+        baseline_of: id of the session for which this one makes the run of a baseline. It then
+            compares with nothing, and what is shared goes by that id.
 
     Raises:
         SettingsError: a value cannot be used; the message names where it came from.
@@ -101,6 +109,8 @@ def read_settings(config: pytest.Config) -> Settings:
     rules = GateRules(**given)
     checks.check_rules(rules, is_typed="target" in given, prefix="--llm-")
     given = _given(config, Settings)
+    if baseline_of is not None:
+        given = {name: value for name, value in given.items() if name not in _OF_COMPARISONS}
     if "anchor" in given and "baseline" not in given:
         raise SettingsError(
             f"--llm-anchor={given['anchor']}: an anchor is a second baseline, and there is no "
@@ -109,7 +119,8 @@ def read_settings(config: pytest.Config) -> Settings:
     # alone among all, this is one value on the command line and another in the ini file
     repeats = next(option for name, option in options_of(Settings) if name == "repeats")
     given |= {
-        "session": _session_id(config),
+        "session": baseline_of or _session_id(config),
+        "makes_baseline": baseline_of is not None,
         "repeats": _typed(config, repeats),
         "default_repeats": _stored(config, repeats) or REPEATS,
         "reports": _report_files(config, given.get("reports", ())),

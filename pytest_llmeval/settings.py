@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.records import TokenPrice
 
 DIRECTORY = ".llmeval"
+RERUN = "LLMEVAL_RERUN"  # the variable that tells a session to make the run of a baseline
 REPEATS = 5
 
 IniType = Literal["string", "bool", "int", "float", "linelist", "args"]
@@ -156,6 +157,7 @@ class Settings(_Frozen):
 
     Attributes:
         session: id that all processes of the session share.
+        makes_baseline: the run is the baseline of another session, whose id this one has.
         repeats: from the command line, None if not given there.
         default_repeats: for cases whose marker names no number.
         directory: where cache and runs live, absolute.
@@ -167,6 +169,7 @@ class Settings(_Frozen):
     """
 
     session: str
+    makes_baseline: bool = field(default_factory=bool)
     baseline: str | None = Option("--llm-baseline=REF", checks.not_blank).says(
         "compare with the run recorded for REF: a branch, tag or commit, a run id, a run file, "
         "'last', or 'auto' for the branch that this is to be merged into; a significant drop "

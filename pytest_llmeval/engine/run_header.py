@@ -32,7 +32,7 @@ GIT = pytest.StashKey[GitState]()
 CI = pytest.StashKey[CiFacts]()
 TYPED_KEY = "llmeval_typed"
 
-_INSTALLED = (f"{os.sep}site-packages", f"{os.sep}dist-packages")
+INSTALLED = (f"{os.sep}site-packages", f"{os.sep}dist-packages")
 # What they leave out depends on the session before, so it is no selection to be had again.
 _BY_LAST_SESSION = ("lf", "stepwise", "stepwise_skip", "stepwise_reset")
 
@@ -47,6 +47,7 @@ class Choice:
         deselected: all items that were announced to be left out.
         typed: what the user typed of the selection.
         retry: the run that the session completes, None for a run of its own.
+        made: why the run is made, see ``records.Run``.
     """
 
     collected: Sequence[str]
@@ -54,6 +55,7 @@ class Choice:
     deselected: Collection[pytest.Item]
     typed: Sequence[str]
     retry: Retry | None
+    made: str | None = None
 
 
 def open_run(
@@ -94,6 +96,7 @@ def open_run(
         rules=asdict(rules),
         ci=ci_facts(config).job,
         collected=collected_cases(choice.collected),
+        made=choice.made,
     )
 
 
@@ -129,21 +132,26 @@ def files_used(config: pytest.Config) -> list[Path]:
     top = Path(os.path.realpath(top))
     prefixes = map(Path, (sys.prefix, sys.base_prefix))
     environments = [path for path in prefixes if path != top and path.is_relative_to(top)]
-    modules = (*sys.modules.values(), *config.pluginmanager.get_plugins())
-    # Not by getattr, at which a lazy module would be imported.
-    spaces = (object.__getattribute__(m, "__dict__") for m in modules if isinstance(m, ModuleType))
     by_folder: dict[str, list[str]] = {}
-    for name in {str(space.get("__file__")) for space in spaces} | {str(config.inipath)}:
+    for name in files_loaded(config) | {str(config.inipath)}:
         written, file = os.path.split(name)
         by_folder.setdefault(written, []).append(file)
     used: list[Path] = []
     for written in filter(os.path.isabs, by_folder):
-        if any(part in written for part in _INSTALLED):
+        if any(part in written for part in INSTALLED):
             continue
         folder = Path(os.path.realpath(written))
         if folder.is_relative_to(top) and not any(map(folder.is_relative_to, environments)):
             used += [folder / file for file in by_folder[written]]
     return used
+
+
+def files_loaded(config: pytest.Config) -> set[str]:
+    """Name the files of all modules of this process as they are written there."""
+    modules = (*sys.modules.values(), *config.pluginmanager.get_plugins())
+    # Not by getattr, at which a lazy module would be imported.
+    spaces = (object.__getattribute__(m, "__dict__") for m in modules if isinstance(m, ModuleType))
+    return {str(space["__file__"]) for space in spaces if space.get("__file__")}
 
 
 def untracked(config: pytest.Config, others: Iterable[Path]) -> tuple[str, ...]:

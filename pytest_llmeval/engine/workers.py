@@ -14,7 +14,7 @@ from pytest_llmeval.engine.earlier_runs import RETRY_KEY
 from pytest_llmeval.engine.run_header import TYPED_KEY, files_used
 from pytest_llmeval.engine.schedule.overlap import STEALING
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.journal import Journal, journal_of, note_end
+from pytest_llmeval.models.journal import Journal, journal_of, note_end, process_name
 from pytest_llmeval.records import Slowdown
 from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.run_lines import (
@@ -28,6 +28,7 @@ from pytest_llmeval.settings import Settings
 REPORTS = "llmeval-reports"
 _USAGE_ERROR = "llmeval_usage_error"
 _FILES = "llmeval_files"
+_FOREIGN = "llmeval_foreign"
 _UNREPORTED = "llmeval_unreported"
 Payload = Mapping[str, Any]
 
@@ -64,17 +65,22 @@ class ReportHooks:
         """Name the files of the working tree that workers used."""
         return {Path(file) for node in self.nodes for file in output_of(node).get(_FILES, ())}
 
+    def foreign(self) -> set[str]:
+        """Name the files of another working tree that workers loaded."""
+        return {file for node in self.nodes for file in output_of(node).get(_FOREIGN, ())}
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Tell the other workers, which may wait for what this one had reserved of a cap."""
         journal = self._journal()
         if journal is not None:
-            note_end(journal, node.gateway.id)
+            is_base = self._settings.makes_baseline
+            note_end(journal, process_name(node.gateway.id, makes_baseline=is_base))
 
     def pytest_unconfigure(self) -> None:
         """Remove the file by which workers share the caps."""
         journal = self._journal()
-        if journal is not None and self.nodes:
+        if journal is not None and self.nodes and not self._settings.makes_baseline:
             journal.remove()
 
     def _journal(self) -> Journal | None:
@@ -132,9 +138,15 @@ def send_unreported(config: pytest.Config, payloads: Iterable[Payload]) -> None:
     worker_output(config).setdefault(_UNREPORTED, []).extend(map(payload_lines, payloads))
 
 
-def send_files(config: pytest.Config) -> None:
-    """Let the controller know what was imported here."""
+def send_files(config: pytest.Config, *, foreign: Iterable[str]) -> None:
+    """Let the controller know what was imported here.
+
+    Args:
+        config: of the worker.
+        foreign: files of another working tree than the one that is tested.
+    """
     worker_output(config)[_FILES] = [str(path) for path in files_used(config)]
+    worker_output(config)[_FOREIGN] = list(foreign)
 
 
 def worker_output(config: pytest.Config) -> dict[str, Any]:

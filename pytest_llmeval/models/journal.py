@@ -98,6 +98,16 @@ def journal_of(directory: Path, session: str) -> Journal:
     return Journal(directory, "caps", session)
 
 
+def process_name(worker: str, *, makes_baseline: bool) -> str:
+    """Name a process in the journal of a session, which may be that of two runs.
+
+    Args:
+        worker: its name among the workers; "" where there are none.
+        makes_baseline: its run is the baseline.
+    """
+    return f"{'base-' * makes_baseline}{worker or 'here'}"
+
+
 def note_end(journal: Journal, process: str) -> None:
     """Note that a process has ended, if any made an entry."""
     if journal.exists:

@@ -16,7 +16,7 @@ from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.deadline import Deadline, TimeLimit
 from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.retries import RetryPolicy
-from pytest_llmeval.models.journal import Journal, journal_of
+from pytest_llmeval.models.journal import Journal, journal_of, process_name
 from pytest_llmeval.models.llm import (
     AsyncModel,
     AsyncTrialModel,
@@ -237,12 +237,15 @@ def _retry_policy(settings: Settings, processes: int, worker: str, clock: Clock)
     )
     # A worker goes by its name, not by its number: the only one may be killed, and another
     # take its place.
+    journal = journal_of(directory, session)
+    # The caps hold for this run and that of a baseline which was made for it.
+    is_shared = bool(worker) or settings.makes_baseline or journal.exists
     budget = Budget(
         max_calls=settings.max_calls,
         max_cost=settings.max_cost,
         prices=Prices(settings.prices),
-        journal=journal_of(directory, session) if worker else None,
-        process=worker or "here",
+        journal=journal if is_shared else None,
+        process=process_name(worker, makes_baseline=settings.makes_baseline),
     )
     return RetryPolicy(
         throttle=throttle,

@@ -1,0 +1,153 @@
+"""The arguments of the pytest that makes the run of a baseline."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pytest_llmeval.engine.rerun.relocation import Relocation
+
+# Flags that go by what failed last time, of which a worktree knows nothing, or ask a person.
+_LEFT_OUT = frozenset(
+    (
+        *("--lf", "--last-failed", "--ff", "--failed-first", "--nf", "--new-first"),
+        *("--sw", "--stepwise", "--sw-skip", "--stepwise-skip", "--sw-reset", "--stepwise-reset"),
+        *("--pdb", "--trace"),
+    )
+)
+# Options that name a file of this session, and what takes them back; by where argparse puts them.
+_TAKEN_BACK = {
+    "xmlpath": "--junitxml=",
+    "htmlpath": "--html=",
+    "report_log": "--report-log=",
+    "log_file": f"--log-file={os.devnull}",
+    "cov_source": "--no-cov",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BaseArguments:
+    """What a pytest in the worktree is started with.
+
+    Attributes:
+        arguments: of its command line.
+        dropped: paths that were typed and that the commit lacks.
+        has_tests: whether a path is left, if any was typed.
+    """
+
+    arguments: tuple[str, ...]
+    dropped: tuple[str, ...]
+    has_tests: bool
+
+
+def base_arguments(
+    config: pytest.Config,
+    parser: pytest.Parser | None,
+    relocation: Relocation,
+    *,
+    directory: Path,
+    scratch: Path,
+) -> BaseArguments:
+    """Return the arguments of this session as they are to be in the worktree.
+
+    What only this session is to do is taken back: its reports, its coverage, its stop at the first
+    failure. Node ids become their files: which of their tests run is said otherwise, as the commit
+    may lack some.
+
+    Args:
+        config: of this session.
+        parser: of its command line; None where a conftest loaded the plugin too late for it.
+        relocation: of the worktree.
+        directory: ``.llmeval`` of this session.
+        scratch: a folder for what the other session writes.
+    """
+    tokens = list(_expanded(map(os.fspath, config.invocation_params.args), config))
+    positions = _positions(tokens, config, parser)
+    kept: list[str] = []
+    dropped: list[str] = []
+    for position, token in enumerate(tokens):
+        if token in _LEFT_OUT:
+            continue
+        if position not in positions:
+            option, equals, value = token.partition("=")
+            kept.append(option + equals + relocation.moved(value) if equals else
+                        relocation.moved(token))  # fmt: skip
+            continue
+        path = _moved_path(token, config, relocation)
+        (dropped if path is None else kept).append(token if path is None else path)
+    overrides = (
+        *_places(config, relocation),
+        f"--llm-dir={directory}",
+        *_taken_back(config, scratch),
+    )
+    end = kept.index("--") if "--" in kept else len(kept)
+    return BaseArguments(
+        arguments=(*kept[:end], *overrides, *kept[end:]),
+        dropped=tuple(dropped),
+        has_tests=len(dropped) < len(positions) or not positions,
+    )
+
+
+def _places(config: pytest.Config, relocation: Relocation) -> Iterator[str]:
+    yield f"--rootdir={relocation.root(config.rootpath)}"
+    if config.inipath is not None and relocation.place(config.inipath) is None:
+        yield from ("-c", str(config.inipath))
+
+
+def _expanded(tokens: Iterator[str], config: pytest.Config) -> Iterator[str]:
+    """Put the lines of a file of arguments (``@FILE``) in its place."""
+    for token in tokens:
+        if token.startswith("@"):
+            file = config.invocation_params.dir / token[1:]
+            yield from _expanded(iter(file.read_text().splitlines()), config)
+        else:
+            yield token
+
+
+def _positions(
+    tokens: Sequence[str], config: pytest.Config, parser: pytest.Parser | None
+) -> frozenset[int]:
+    """Find the paths among arguments: a value of an option may look just like one."""
+    if parser is None:
+        typed = set(config.option.file_or_dir)
+        return frozenset(at for at, token in enumerate(tokens) if token in typed)
+    typed = set(parser.parse_known_args(list(tokens)).file_or_dir)
+    return frozenset(
+        at for at, token in enumerate(tokens) if token in typed and _is_path_at(at, tokens, parser)
+    )
+
+
+def _is_path_at(at: int, tokens: Sequence[str], parser: pytest.Parser) -> bool:
+    marked = [*tokens[:at], "\0", *tokens[at + 1 :]]
+    try:
+        return "\0" in parser.parse_known_args(marked).file_or_dir
+    except pytest.UsageError:  # the value of an option that takes numbers alone
+        return False
+
+
+def _moved_path(token: str, config: pytest.Config, relocation: Relocation) -> str | None:
+    """Return a path of tests as it is in the worktree, None if nothing is there."""
+    written = token.partition("::")[0]
+    path = config.invocation_params.dir / written
+    if config.option.pyargs and not path.exists():
+        return token  # a package, to be found by PYTHONPATH
+    place = relocation.place(path)
+    if place is None:
+        return token
+    return str(place) if place.exists() else None
+
+
+def _taken_back(config: pytest.Config, scratch: Path) -> Iterator[str]:
+    option = config.option
+    yield "--maxfail=0"
+    for name, undone in _TAKEN_BACK.items():
+        if getattr(option, name, None):
+            yield undone
+    if option.basetemp:
+        yield f"--basetemp={scratch / 'basetemp'}"
+    if config.pluginmanager.hasplugin("cacheprovider"):
+        yield from ("-o", f"cache_dir={scratch / 'cache'}")

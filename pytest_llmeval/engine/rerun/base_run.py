@@ -1,0 +1,242 @@
+"""Run the evals of a commit now, in a worktree of it, by a pytest of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from pytest_llmeval.engine.rerun.arguments import BaseArguments, base_arguments
+from pytest_llmeval.engine.rerun.brief import Brief, Outcome, read_outcome
+from pytest_llmeval.engine.rerun.child import ended_in_order, run_child
+from pytest_llmeval.engine.rerun.dependencies import changed_dependencies
+from pytest_llmeval.engine.rerun.installs import Install, installs_from
+from pytest_llmeval.engine.rerun.relocation import Relocation, moved_environment, python_path
+from pytest_llmeval.engine.run_header import git_state, selection
+from pytest_llmeval.errors import BaselineError, GitFailed
+from pytest_llmeval.models.journal import journal_of
+from pytest_llmeval.records import Outcome as TrialOutcome
+from pytest_llmeval.records import Run, paths_of, too_many_errored
+from pytest_llmeval.runs.git import ask, short_hash
+from pytest_llmeval.runs.own_repository import OwnRepository
+from pytest_llmeval.runs.run_file import read_run
+from pytest_llmeval.runs.store import FoundRun, first_of
+from pytest_llmeval.settings import RERUN, Settings
+
+# Ends of a pytest whose trials are all there: tests may have failed, and there may be none.
+_ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+
+
+class Repository(Protocol):
+    """A repository that can check a commit out beside the project."""
+
+    def worktree(self, commit: str, place: Path) -> AbstractContextManager[None]:
+        """Check a commit out whole, for as long as the context lasts.
+
+        Raises:
+            GitFailed: it cannot.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseRun:
+    """What came of running the evals of a commit.
+
+    Attributes:
+        found: the run; None if no eval of the selection is in the commit.
+        dropped: paths that the user typed and that the commit lacks.
+        dependencies: files by which the commit wants another environment than this one.
+        submodules: folders that are empty in the worktree.
+    """
+
+    found: FoundRun | None
+    dropped: tuple[str, ...]
+    dependencies: tuple[str, ...]
+    submodules: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rerun:
+    """All that a session needs to run the evals of another commit.
+
+    Attributes:
+        config: of the session.
+        settings: likewise.
+        parser: of its command line; None where a conftest loaded the plugin too late for it.
+        environ: the variables of this process before a conftest could change them.
+        checkout: top of the working tree.
+        repository: has the commits.
+    """
+
+    config: pytest.Config
+    settings: Settings
+    parser: pytest.Parser | None
+    environ: Mapping[str, str]
+    checkout: Path
+    repository: Repository
+
+    def run(self, commit: str) -> BaseRun:
+        """Run the evals of a commit with the selection and the settings of this session.
+
+        Args:
+            commit: full hash.
+
+        Raises:
+            BaselineError: it cannot be checked out, its evals did not end, or they tested code
+                of this checkout.
+        """
+        try:
+            with ended_in_order(), self._worktree(commit) as (relocation, scratch):
+                return self._run_in(relocation, scratch, commit)
+        except GitFailed as exc:
+            raise BaselineError(
+                f"commit {short_hash(commit)} cannot be checked out: {exc}"
+            ) from exc
+
+    @contextmanager
+    def _worktree(self, commit: str) -> Iterator[tuple[Relocation, Path]]:
+        scratch = Path(os.path.realpath(tempfile.mkdtemp(prefix="llmeval-")))
+        checkout = Path(os.path.realpath(self.checkout))
+        rootpath = Path(os.path.realpath(self.config.rootpath))
+        # rootpath may lie above the checkout: then its node ids begin with these folders
+        above = checkout.relative_to(rootpath) if checkout.is_relative_to(rootpath) else Path()
+        place = scratch / "tree" / (above if above.name else checkout.name)
+        place.parent.mkdir(parents=True)
+        try:
+            with self.repository.worktree(commit, place):
+                yield Relocation(checkout, place), scratch
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def _run_in(self, relocation: Relocation, scratch: Path, commit: str) -> BaseRun:
+        given = base_arguments(
+            self.config,
+            self.parser,
+            relocation,
+            directory=self.settings.directory,
+            scratch=scratch,
+        )
+        installs = tuple(installs_from(relocation.checkout))
+        outcome = None
+        if given.has_tests and relocation.root(self.config.rootpath).is_dir():
+            outcome = self._test(relocation, scratch, commit, given=given, installs=installs)
+        run = None if outcome is None or outcome.run is None else Path(outcome.run)
+        projects = (self.config.rootpath, *(install.project for install in installs))
+        return BaseRun(
+            found=None if run is None else FoundRun(run, _checked(read_run(run))),
+            dropped=given.dropped,
+            dependencies=changed_dependencies(relocation, projects),
+            submodules=_empty_submodules(relocation),
+        )
+
+    def _test(
+        self,
+        relocation: Relocation,
+        scratch: Path,
+        commit: str,
+        *,
+        given: BaseArguments,
+        installs: tuple[Install, ...],
+    ) -> Outcome | None:
+        """Run pytest in the worktree and look at how it ended."""
+        file = scratch / "outcome.json"
+        settings, folder = self.settings, self.config.invocation_params.dir
+        chosen = paths_of(selection(self.config))
+        brief = Brief(
+            session=settings.session,
+            checkout=str(relocation.checkout),
+            worktree=str(relocation.worktree),
+            selection=chosen if any("::" in path for path in chosen) else (),
+            outcome=str(file),
+        )
+        path = python_path(
+            relocation,
+            entries=sys.path,
+            installs=installs,
+            variable=self.environ.get("PYTHONPATH", ""),
+            folder=folder,
+        )
+        environ = moved_environment(relocation, self.environ, path) | {RERUN: brief.written()}
+        there = relocation.place(folder) or folder
+        there.mkdir(parents=True, exist_ok=True)
+        self.config.add_cleanup(journal_of(settings.directory, settings.session).remove)
+        # -P: a folder that is not in sys.path here is not to be in it there
+        command = (sys.executable, "-P", "-m", "pytest", *given.arguments)
+        code = run_child(command, folder=there, environ=environ)
+        outcome = read_outcome(file)
+        if outcome is not None and outcome.foreign:
+            raise BaselineError(_foreign(outcome.foreign, relocation.checkout, commit))
+        if code not in _ENDED:
+            raise BaselineError(
+                f"the evals of {short_hash(commit)} did not run to their end: their pytest ended "
+                f"with {code}; see above"
+            )
+        return outcome
+
+
+def rerun_of(
+    config: pytest.Config,
+    settings: Settings,
+    parser: pytest.Parser | None,
+    environ: Mapping[str, str],
+) -> Rerun:
+    """Take what it needs to run evals of other commits from a session.
+
+    Raises:
+        BaselineError: there is no working tree, or our own repository cannot be written.
+    """
+    top = git_state(config).top
+    if top is None:
+        raise BaselineError("no commit can be checked out: there is no git repository here")
+    repository = OwnRepository(settings.directory, top=top)
+    try:
+        repository.prepare()
+    except (GitFailed, OSError) as exc:
+        raise BaselineError(f"{repository.path} cannot be made: {exc}") from exc
+    return Rerun(
+        config=config,
+        settings=settings,
+        parser=parser,
+        environ=environ,
+        checkout=top,
+        repository=repository,
+    )
+
+
+def _checked(run: Run) -> Run:
+    """Refuse a run of which the gate could make nothing, before more is paid for."""
+    ran = [trial for trial in run.trials if trial.outcome is not TrialOutcome.SKIPPED]
+    errored = sum(trial.outcome is TrialOutcome.ERRORED for trial in ran)
+    if too_many_errored(errored, ran=len(ran)):
+        raise BaselineError(
+            f"{errored} of {len(ran)} trials of run {run.id} errored, more than 5 %: it is no "
+            "baseline. Run again: only what got no reply is asked anew"
+        )
+    return run
+
+
+def _foreign(files: Sequence[str], checkout: Path, commit: str) -> str:
+    inside = [os.path.relpath(file, checkout) if file.startswith(f"{checkout}{os.sep}") else file
+              for file in files]  # fmt: skip
+    base = short_hash(commit)
+    return (
+        f"the run of {base} is no baseline: it loaded {first_of(inside)} of this checkout "
+        f"instead of its own. Install with  pip install -e .  from a folder that {base} has too, "
+        f"or record {base} by itself:  git switch --detach {base} && pytest"
+    )
+
+
+def _empty_submodules(relocation: Relocation) -> tuple[str, ...]:
+    found = ask(
+        relocation.worktree, "config", "--file", ".gitmodules", "--get-regexp", r"\.path$"
+    )  # fails where there is no such file
+    return tuple(line.partition(" ")[2] for line in (found or "").splitlines())
