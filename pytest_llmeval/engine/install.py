@@ -26,6 +26,7 @@ from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.http.masking import masked_logs
 from pytest_llmeval.models.model_session import ModelSession
+from pytest_llmeval.models.source import SourceFiles
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.settings import Settings
@@ -58,7 +59,13 @@ def install(
     evals = [read_marker(item, settings) for item in items if MARKER in item.keywords]
     if any(spec.intercept for spec in evals):
         _check_interception()
-    opening = open_run(config, [one.case for one in evals], rules=settings.gate, choice=choice)
+    opening = open_run(
+        config,
+        [one.case for one in evals],
+        rules=settings.gate,
+        choice=choice,
+        tests=_digests_of_tests(evals),
+    )
     if choice.retry is not None:
         evals = unfinished(config, items, evals, retry=choice.retry)
     if evals:
@@ -76,6 +83,18 @@ def install(
         hooks = EngineHooks(opening, runners, scheduler, models=models, exclusive=exclusive)
         config.pluginmanager.register(hooks, "llmeval-engine")
     return opening
+
+
+def _digests_of_tests(evals: Sequence[Eval]) -> dict[str, str]:
+    """Digest the test functions of which there is source, by node id."""
+    files, tests = SourceFiles(), {}
+    for function, item in {one.case.function: one.item for one in evals}.items():
+        of_class = [] if item.cls is None else [item.cls.__qualname__]
+        name = ".".join([*of_class, item.originalname])
+        digest = files.digest(item.obj, file=item.path, name=name)
+        if digest is not None:
+            tests[function] = digest
+    return tests
 
 
 def _mask_logs(config: pytest.Config) -> None:

@@ -6,7 +6,7 @@ import argparse
 import os
 import platform
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import asdict, dataclass
@@ -59,7 +59,12 @@ class Choice:
 
 
 def open_run(
-    config: pytest.Config, cases: Sequence[Case], *, rules: GateRules, choice: Choice
+    config: pytest.Config,
+    cases: Sequence[Case],
+    *,
+    rules: GateRules,
+    choice: Choice,
+    tests: Mapping[str, str],
 ) -> Run:
     """Describe the run that begins, without its trials.
 
@@ -71,6 +76,7 @@ def open_run(
         cases: every case that will run, in order of collection.
         rules: of the gate, whether or not it is asked this time.
         choice: how the cases were chosen.
+        tests: digest of each test function, by its node id.
     """
     now = datetime.now(UTC)
     git = git_state(config)
@@ -97,6 +103,7 @@ def open_run(
         ci=ci_facts(config).job,
         collected=collected_cases(choice.collected),
         made=choice.made,
+        tests=tests,
     )
 
 

@@ -27,7 +27,7 @@ from pytest_llmeval.gate.scoring import (
     sides_of,
     ungated_metrics,
 )
-from pytest_llmeval.records import MEASURED_METRICS, Run, filters_of
+from pytest_llmeval.records import MEASURED_METRICS, Case, Run, filters_of
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.sample import CaseScores, SignificanceResult
 
@@ -84,7 +84,8 @@ def _overall(
     in_part: Collection[str],
     rules: GateRules,
 ) -> Comparison:
-    functions = _concluded([*both.collected(missing, in_part), *both.gone(missing)], rules)
+    concluded = _concluded([*both.collected(missing, in_part), *both.gone(missing)], rules)
+    functions = tuple(map(both.with_changes_of_tests, concluded))
     verdicts = {one.verdict for one in functions}
     found = Comparison(
         verdict=next((v for v in Verdict if v in verdicts), Verdict.NOT_COMPARABLE),
@@ -120,6 +121,7 @@ class _BothRuns:
     def __init__(self, baseline: Run, run: Run, rules: GateRules) -> None:
         self.sides, self.current = sides_of(baseline), sides_of(run)
         self._rules = rules
+        self._tests = baseline.tests, run.tests
         self._calls = {
             name: CallsOfBoth(self.sides[name].trials, side.trials)
             for name, side in self.current.items()
@@ -171,6 +173,20 @@ class _BothRuns:
                 if pairing.pairs:
                     yield describe_ungated(pairing, alpha=self._rules.alpha)
 
+    def with_changes_of_tests(self, one: FunctionComparison) -> FunctionComparison:
+        """Note whether the test is another than in the baseline, and which of its inputs are."""
+        name = one.function
+        if name not in self._calls:
+            return one
+        digests = {tests.get(name) for tests in self._tests}
+        before, after = self.sides[name].cases, self.current[name].cases
+        common = [(case, after[case.id]) for case in before.values() if case.id in after]
+        return replace(
+            one,
+            test_changed=len(digests - {None}) > 1,
+            inputs_changed=tuple(case.id for case, now in common if _has_other_input(case, now)),
+        )
+
     def notes_on_markers(self) -> Iterator[Fact]:
         """Tell where the markers of the two runs disagree."""
         names = [name for name in self.sides if name in self.current]
@@ -206,6 +222,13 @@ def _tied_otherwise(baseline: Side, current: Side) -> bool:
         for name, one in baseline.cases.items()
         if (other := current.cases.get(name)) is not None
     )
+
+
+def _has_other_input(baseline: Case, current: Case) -> bool:
+    """Tell whether an id that the user chose stands for other parameters than it did."""
+    is_known = baseline.parameters is not None and current.parameters is not None
+    is_chosen = not (baseline.positional or current.positional)
+    return is_known and is_chosen and baseline.parameters != current.parameters
 
 
 def _notes_on_order(functions: Sequence[FunctionComparison], rules: GateRules) -> Iterator[Fact]:

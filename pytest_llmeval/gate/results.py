@@ -221,6 +221,8 @@ class FunctionComparison:
         only_here: ids collected here and not in the baseline; ``only_in_baseline`` the reverse.
         only_here_mean: mean of those that have a value, with its interval as ``mean_interval``.
         mismatched: ids on both sides that are made from positions and whose parameters differ.
+        test_changed: the code of the test is another than in the baseline.
+        inputs_changed: ids on both sides, not made from positions, whose parameters differ.
         compared: one for each common case, in the order of the baseline.
     """
 
@@ -242,6 +244,8 @@ class FunctionComparison:
     only_here_interval: Interval | None = None
     only_in_baseline: tuple[str, ...] = ()
     mismatched: tuple[str, ...] = ()
+    test_changed: bool = False
+    inputs_changed: tuple[str, ...] = ()
     compared: tuple[CaseComparison, ...] = ()
 
 

@@ -185,6 +185,7 @@ def not_judged(functions: Sequence[Fact]) -> str:
 
 def _remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
     effect, rules = function.effect, judgement.settings.gate
+    yield from _changes_of_test(function)
     if 0 < effect.changed < effect.cases:
         yield _changed_part(function)
     if 0 < effect.units < effect.changed:
@@ -199,6 +200,17 @@ def _remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str
         yield remark
     yield from _moved_cases(judgement, function)
     yield from _left_out(judgement, function)
+
+
+def _changes_of_test(function: FunctionComparison) -> Iterator[str]:
+    """Say that not the application alone may be the cause: ``test_a: its test changed``."""
+    name, changed = bare(function.function), function.inputs_changed
+    if function.test_changed:
+        yield f"{name}: its test changed"
+    if changed:
+        listed = ", ".join(map(short, changed[:_LISTED_CASES]))
+        more = f" and {len(changed) - _LISTED_CASES} more" if len(changed) > _LISTED_CASES else ""
+        yield f"{name}: input changed ({counted(len(changed), 'case')}: {listed}{more})"
 
 
 def _kinds_of_change(judgement: Judgement, effect: Effect) -> Iterator[str]:

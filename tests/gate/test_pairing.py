@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -266,3 +267,44 @@ def test_cases_are_listed_in_the_order_of_the_baseline() -> None:
     baseline = a_run(*(a_case(name, "p") for name in "cab"))
     run = a_run(*(a_case(name, "p") for name in "abc"))
     assert "".join(named([one.case])[0] for one in compared(baseline, run).compared) == "cab"
+
+
+# what changed beside the application
+
+
+def test_a_test_that_changed_is_noted_where_both_runs_tell() -> None:
+    old, new = a_run(a_case("Peru", "pp")), a_run(a_case("Peru", "mm"))
+    function = old.cases[0].function
+    tests = [{}, {function: "d1"}, {function: "d2"}]
+    found = {
+        (at, to): compared(
+            replace(old, tests=tests[at]), replace(new, tests=tests[to])
+        ).test_changed
+        for at in range(3)
+        for to in range(3)
+    }
+    assert {pair for pair, changed in found.items() if changed} == {(1, 2), (2, 1)}
+
+
+def test_inputs_that_changed_behind_an_id_that_was_chosen_are_noted_and_gated() -> None:
+    digests = {
+        "Peru": ("d1", "d2"),
+        "Chad": ("d1", "d1"),
+        "Iran": (None, "d2"),
+        "Cuba": ("d1", None),
+    }
+    old = a_run(*(a_case(name, "ppppp", parameters=one) for name, (one, _) in digests.items()))
+    new = a_run(
+        *(a_case(name, "mmmmm", parameters=one or None) for name, (_, one) in digests.items())
+    )
+
+    found = compared(old, new)
+
+    assert named(found.inputs_changed) == ["Peru"]
+    assert (found.effect.cases, found.verdict) == (4, "regressed")
+
+
+def test_inputs_of_positional_ids_are_mismatched_and_not_changed() -> None:
+    baseline = a_run(a_case("t0", "pp", positional=True, parameters="d1"), a_case("a", "pp"))
+    run = a_run(a_case("t0", "pp", parameters="d2"), a_case("a", "pp"))
+    assert compared(baseline, run).inputs_changed == ()

@@ -27,6 +27,7 @@ from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameter
 from pytest_llmeval.models.deadline import TimeIsUp
 from pytest_llmeval.models.http.retries import RetryPolicy
 from pytest_llmeval.models.llm import Messages, Reply, Usage
+from pytest_llmeval.models.source import drop_docstrings
 from pytest_llmeval.records import Slot
 
 Run = Callable[[Coroutine[Any, Any, object]], object]
@@ -278,10 +279,5 @@ def _innermost(function: Callable[..., object]) -> Callable[..., object]:
 def _dump(module_name: str) -> str:
     """Write a module's code without comments, layout and docstrings."""
     tree = ast.parse(inspect.getsource(importlib.import_module(module_name)))
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-            and ast.get_docstring(node, clean=False) is not None
-        ):
-            del node.body[0]
+    drop_docstrings(tree)
     return ast.dump(tree)

@@ -1,0 +1,172 @@
+"""Digests of Python code without its comments, layout and docstrings.
+
+They stand for a function model in every key, and for a test function in a run file, which never
+holds the text of either.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = Function | ast.ClassDef
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_METHODS_OF = ("self", "cls")
+# Decorators that say how a test is run, by the last parts of their names.
+_HOW_TO_RUN = ("llm_eval", "fixture")
+
+
+def drop_docstrings(tree: ast.Module) -> None:
+    """Remove the docstrings of a module, and of all that it defines."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            and ast.get_docstring(node, clean=False) is not None
+        ):
+            del node.body[0]
+
+
+class SourceFiles:
+    """Source files of tests, each read once."""
+
+    def __init__(self) -> None:
+        self._read: dict[Path, _SourceFile | None] = {}
+
+    def digest(self, function: Callable[..., object], *, file: Path, name: str) -> str | None:
+        """Digest a test function.
+
+        A scorer often stands beside its test. So the functions and classes of its own file count
+        too that the code names, and those that these name. Marks do not count, and neither does
+        its own name: parameters have a digest of their own, and a test may be renamed.
+
+        Args:
+            function: as pytest calls it.
+            file: in which the test was collected.
+            name: of the test there, ``TestTone.test_polite`` for a method.
+
+        Returns:
+            A sha256 in hex, the same for all versions of Python; None where there is no source.
+        """
+        found = self._file(file)
+        definition = None if found is None else found.named(name)
+        if definition is None:  # made by a decorator or by a factory, maybe in another file
+            code = _code(function)
+            found = None if code is None else self._file(Path(code.co_filename))
+            definition = None if found is None else found.at_line(code.co_firstlineno)
+        if found is None or definition is None:
+            return None
+        return hashlib.sha256("\n".join(found.dumps(definition)).encode()).hexdigest()
+
+    def _file(self, path: Path) -> _SourceFile | None:
+        if path not in self._read:
+            try:
+                self._read[path] = _SourceFile(ast.parse(path.read_bytes()))
+            except (OSError, SyntaxError, ValueError):
+                self._read[path] = None
+        return self._read[path]
+
+
+class _SourceFile:
+    """The definitions of one file."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        functions = [node for node in ast.walk(tree) if isinstance(node, Function)]
+        self._at_line = {_first_line(function): function for function in functions}
+        drop_docstrings(tree)
+        _drop_marks(tree)
+        _drop_what_versions_differ_in(tree)
+        self._top = _definitions(tree)
+
+    def named(self, name: str) -> list[Definition] | None:
+        """Find a function by its name and those of the classes around it, outermost first."""
+        found: list[Definition] = []
+        inside = self._top
+        for part in name.split("."):
+            if part not in inside:
+                return None
+            found.append(inside[part])
+            inside = _definitions(inside[part])
+        return found if isinstance(found[-1], Function) else None
+
+    def at_line(self, line: int) -> list[Definition] | None:
+        """Find a function by its first line, that of a decorator if it has any."""
+        return [self._at_line[line]] if line in self._at_line else None
+
+    def dumps(self, test: list[Definition]) -> Iterator[str]:
+        """Write a function without its name and marks, then what it names in this file."""
+        function = test[-1]
+        assert isinstance(function, Function)  # noqa: S101 - both searches find no other
+        parts = [
+            function.args,
+            *getattr(function, "decorator_list", ()),
+            *getattr(function, "body", ()),
+        ]
+        yield from map(ast.dump, parts)
+        methods = _definitions(test[-2]) if len(test) > 1 else {}
+        used: dict[str, Definition] = {}
+        todo: list[ast.AST] = [*parts]
+        while todo:
+            for name, definition in self._named_in(todo.pop(), methods):
+                if definition is not function and name not in used:
+                    used[name] = definition
+                    todo.append(definition)
+        for name in sorted(used):
+            yield f"{name} {ast.dump(used[name])}"
+
+    def _named_in(
+        self, code: ast.AST, methods: dict[str, Definition]
+    ) -> Iterator[tuple[str, Definition]]:
+        """List the definitions of this file that code names: also fixtures, by its arguments."""
+        for node in ast.walk(code):
+            name = getattr(node, "id", None) or getattr(node, "arg", None)
+            if isinstance(node, ast.Name | ast.arg) and name in self._top:
+                yield name, self._top[name]
+            elif (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id in _METHODS_OF
+                and node.attr in methods
+            ):
+                yield f"{node.value.id}.{node.attr}", methods[node.attr]
+
+
+def _definitions(node: Any) -> dict[str, Definition]:
+    body = getattr(node, "body", ())
+    return {one.name: one for one in body if isinstance(one, _DEFINITIONS)}
+
+
+def _first_line(function: Function) -> int:
+    return min([function.lineno, *(one.lineno for one in function.decorator_list)])
+
+
+def _drop_marks(tree: ast.AST) -> None:
+    """Remove the decorators that change nothing of what a function does."""
+    for node in ast.walk(tree):
+        if isinstance(node, _DEFINITIONS):
+            node.decorator_list[:] = [d for d in node.decorator_list if not _is_mark(d)]
+
+
+def _is_mark(decorator: ast.expr) -> bool:
+    node = decorator.func if isinstance(decorator, ast.Call) else decorator
+    parts = ast.unparse(node).split(".")
+    return "mark" in parts[:-1] or parts[-1] in _HOW_TO_RUN
+
+
+def _drop_what_versions_differ_in(tree: ast.AST) -> None:
+    """Remove fields that some versions of Python leave out of a dump: empty ones, and contexts."""
+    for node in ast.walk(tree):
+        for name, value in list(ast.iter_fields(node)):
+            if value == [] or isinstance(value, ast.expr_context):
+                delattr(node, name)
+
+
+def _code(function: Callable[..., object]) -> Any:
+    while isinstance(function, partial):
+        function = function.func
+    return getattr(inspect.unwrap(function), "__code__", None)
