@@ -82,9 +82,9 @@ def whole(value: object) -> int:
     return _whole_from(1, value, example=5)
 
 
-def count_of_calls(value: object) -> int:
+def count(value: object) -> int:
     """Read a number to count from 0."""
-    return _whole_from(0, value, example=500)
+    return _whole_from(0, value, example=50)
 
 
 def mebibytes(value: object) -> int:

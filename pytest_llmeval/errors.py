@@ -50,7 +50,13 @@ class SettingsError(LLMEvalError):
 
 
 class BaselineError(LLMEvalError):
-    """The baseline cannot be compared with."""
+    """The baseline cannot be compared with.
+
+    Attributes:
+        wanted: full hash of the commit that has no run that will do; None if no commit is known.
+    """
+
+    wanted: str | None = None
 
 
 class BaselineNotFound(BaselineError):
@@ -58,11 +64,13 @@ class BaselineNotFound(BaselineError):
 
     Attributes:
         line: what is missing and how to record it, in one line, for a session that goes on.
+        stops: nothing is run, unless the user wants it all the same.
     """
 
-    def __init__(self, message: str, *, line: str | None = None) -> None:
+    def __init__(self, message: str, *, line: str | None = None, stops: bool = True) -> None:
         """Keep the message and the line."""
         super().__init__(message)
+        self.stops = stops
         self.line = message if line is None else line
 
 

@@ -196,7 +196,7 @@ def _found(
     try:
         return find(reference, option=option), ""
     except BaselineNotFound as exc:
-        if not goes_on:
+        if exc.stops and not goes_on:
             raise
         return None, exc.line
 

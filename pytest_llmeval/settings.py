@@ -132,7 +132,7 @@ class GateRules(_Frozen):
     )
     strict: bool = Option("--llm-strict", checks.boolean, default=False, ini="bool").says(
         "an inconclusive comparison fails too, and a function of the baseline that was left "
-        "out, as a whole or in part"
+        "out, as a whole or in part; no other commit's run stands in for the baseline's"
     )
     test: AnyTest = Option("--llm-test=NAME", checks.gate_test, "paired-t", ini="string").says(
         f"test for 6 changed cases or more: {', '.join(get_args(GateTest))} (default: {{default}})"
@@ -185,6 +185,13 @@ class Settings(_Frozen):
         "without a stored run for REF: stop before anything is run, or run ungated "
         "(default: {default})"
     )
+    baseline_reach: int = Option("llm_baseline_reach", checks.count, "50", ini="int").says(
+        "how many commits before REF's may stand in for it, commits that change nothing below "
+        "rootdir not counted ({default})"
+    )
+    baseline_age: int = Option("llm_baseline_age", checks.count, "7", ini="int").says(
+        "days after which the age of the baseline is named ({default})"
+    )
     retry_errors: bool = Option("--llm-retry-errors", checks.boolean, default=False).says(
         "run only the errored trials of the last run again, and record that run completed"
     )
@@ -212,7 +219,7 @@ class Settings(_Frozen):
         "auto: replay what is stored, ask for the rest; replay: ask for nothing; "
         "refresh: draw everything anew and keep the old draws; off: neither (default: {default})"
     )
-    max_calls: int | None = Option("--llm-max-calls=N", checks.count_of_calls, ini="int").says(
+    max_calls: int | None = Option("--llm-max-calls=N", checks.count, ini="int").says(
         "the most calls that may be made, over all workers; the trials of further ones are "
         "errored (default: any number)"
     )

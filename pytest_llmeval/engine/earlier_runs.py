@@ -15,7 +15,7 @@ from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import relative_root
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
-from pytest_llmeval.runs.lookup.session_baseline import find_baseline
+from pytest_llmeval.runs.lookup.session_baseline import Demands, find_baseline
 from pytest_llmeval.runs.retry import Retry, find_retry, lineage
 from pytest_llmeval.runs.store import RunStore, refuse_tracked
 from pytest_llmeval.settings import Settings
@@ -78,6 +78,11 @@ def baseline_of(
         models=None if settings.model is None else frozenset({settings.model}),
         # A run is not compared with itself as it was before it was completed.
         excluding=lineage(retry.run, store) if retry else (),
+        demands=Demands(
+            reach=settings.baseline_reach,
+            age=settings.baseline_age,
+            strict=settings.gate.strict,
+        ),
     )
 
 

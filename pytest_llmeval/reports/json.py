@@ -173,6 +173,8 @@ def _baseline(
         **_run(baseline.run, prices),
         "reference": baseline.reference,
         "how": baseline.how,
+        "wanted": baseline.wanted,
+        "substitute": baseline.substitute,
         "distance": baseline.distance,
         "age": age,
         "notes": list(baseline.notes),

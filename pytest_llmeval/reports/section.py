@@ -65,7 +65,17 @@ def _side_line(found: Baseline, *, side: str) -> str:
     shown = counted(repeats[-1], "repeat") if repeats else "no case"
     if len(repeats) > 1:
         shown = f"{repeats[0]} to {shown}"
-    return f"{side} {found.reference}{commit} ({', '.join(facts)}), {shown}"
+    stands_in = _stands_in(found) if found.substitute else ""
+    return f"{side} {found.reference}{commit}{stands_in} ({', '.join(facts)}), {shown}"
+
+
+def _stands_in(found: Baseline) -> str:
+    """Name the commit that has no run: `` stands in for 222eafc, 1 behind, 3 files differ``."""
+    parts = [f" stands in for {(found.wanted or '')[:7]}", f"{found.distance} behind"]
+    if found.differing_files is not None:
+        one = found.differing_files == 1
+        parts.append(f"{counted(found.differing_files, 'file')} differ{'s' * one}")
+    return ", ".join(parts)
 
 
 def progress_line(progress: Progress, *, width: int) -> str:

@@ -58,6 +58,13 @@ class CiFacts:
     complaints: tuple[str, ...] = ()
 
     @property
+    def is_for_branch(self) -> bool:
+        """Whether this is a CI job, and none for a pull or merge request."""
+        event = self.event or ""
+        is_request = "pull_request" in event or "merge_request" in event
+        return self.provider is not None and not is_request
+
+    @property
     def job(self) -> CiJob | None:
         """What a run tells of the job; None outside of CI."""
         if self.provider is None:

@@ -166,9 +166,38 @@ def _rev_parse(top: Path, name: str, *options: str) -> str:
 
 
 def first_parents(commit: str, *, top: Path, at_most: int) -> tuple[str, ...]:
-    """List the nearest ancestors along first parents, the parent first."""
+    """List the nearest ancestors along first parents, the parent first.
+
+    In a shallow clone the last one need not be here itself.
+    """
     count = f"--max-count={at_most + 1}"
-    return tuple(_git(top, "rev-list", "--first-parent", count, commit).text.split("\n")[1:])
+    found = _git(top, "rev-list", "--first-parent", count, commit).text.split("\n")
+    beyond = parents(found[-1] or commit, top=top)[:1] if len(found) <= at_most else ()
+    return (*found[1:], *beyond)
+
+
+def parents(commit: str, *, top: Path) -> tuple[str, ...]:
+    """Read the parents of a commit from the commit itself, which has them in a shallow clone too.
+
+    Returns:
+        Full hashes; nothing if the commit is not here.
+    """
+    head, _, _ = _git(top, "cat-file", "-p", commit).text.partition("\n\n")
+    return tuple(re.findall(r"^parent (\S+)$", head, re.MULTILINE))
+
+
+def object_ids(names: Sequence[str], *, top: Path) -> tuple[str | None, ...]:
+    """Find the objects of names such as ``COMMIT^{tree}``, ``COMMIT:folder``; None if not here."""
+    given = "".join(f"{name}\n" for name in names)
+    answer = _git(top, "cat-file", "--batch-check=%(objectname)", given=given)
+    lines = answer.text.split("\n")
+    return tuple(line if re.fullmatch(FULL_HASH, line) else None for line in lines)
+
+
+def differing_files(commit: str, other: str, *, top: Path) -> int | None:
+    """Count the files that are not the same in two commits; None if one is not here."""
+    answer = _git(top, "diff-tree", "-r", "-z", "--name-only", commit, other)
+    return answer.text.count("\0") if answer.succeeded else None
 
 
 def ask(top: Path, *arguments: str) -> str | None:

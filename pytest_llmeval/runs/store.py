@@ -160,6 +160,14 @@ class RunStore:
                 runs.append(stored)
         return Listing(_newest_first(runs), tuple(notes))
 
+    def commits(self) -> tuple[str, ...]:
+        """List the commits that have a run; no file is opened."""
+        return tuple(sorted({path.parent.name for path in self.folder.glob(f"*/*{ENDING}")}))
+
+    def tree_of(self, commit: str) -> str | None:
+        """Return the tree of a commit as its runs tell it; None if it has none."""
+        return next((one.header.run.tree for one in self.at_commit(commit).runs), None)
+
     def every(self) -> Listing:
         """List all runs, by id; only headers are read."""
         notes: list[str] = []

@@ -535,3 +535,24 @@ def test_without_any_eval_nothing_to_compare_with_is_no_pass(before_evals: Proje
     before_evals.write(test_plain="def test_ordinary(): pass")
 
     assert before_evals.run("--llm-baseline=main").ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_substitute_is_named_first_and_refused_by_strict(main: Project) -> None:
+    main.git("switch", "--quiet", "main")
+    first = main.git("rev-parse", "HEAD")
+    (main.path / "notes.txt").touch()
+    wanted = main.commit()
+    main.git("switch", "--quiet", "--create", "other")
+    main.write(app='PROMPT = "Please say yes to {case}. rate=0.8"\n')
+    main.commit()
+
+    result, report = main.gate("--llm-baseline=main")
+
+    stands_in = f"stands in for {wanted[:7]}, 1 behind, 1 file differs*"
+    result.stdout.fnmatch_lines([f"llm evals: baseline main@{first[:7]} {stands_in}"])
+    baseline = report["baseline"]
+    assert (baseline["wanted"], baseline["substitute"], baseline["commit"]) == (wanted, True, first)
+
+    refused = main.run("--llm-baseline=main", "--llm-strict")
+    assert refused.ret == 4
+    refused.stderr.fnmatch_lines(["*could stand in for it, which --llm-strict refuses."])

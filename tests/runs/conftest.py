@@ -36,8 +36,9 @@ class Project:
         return self
 
     def commit(self) -> str:
-        """Commit everything; returns the hash, which no other commit has."""
+        """Commit everything, and a file that differs each time; returns the hash."""
         self._commits += 1
+        (self.top / f"commit-{self._commits}.txt").touch()
         self.git("add", "--all")
         self.git("commit", "--quiet", "--allow-empty", f"--message=commit {self._commits}")
         return self.head

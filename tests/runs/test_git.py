@@ -311,7 +311,7 @@ def test_a_detached_head_is_a_ref(project):
 def test_what_is_no_name_of_a_commit_is_nothing(name, project):
     assert resolve(name, top=project.top) is None
     names = {entry.name for entry in project.top.iterdir()}
-    assert names == {".git", "prompt.txt", "test_evals.py"}
+    assert names == {".git", "commit-1.txt", "prompt.txt", "test_evals.py"}
 
 
 def test_a_blob_is_no_commit(project):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from pytest_llmeval.errors import BaselineUnreadable
 from pytest_llmeval.records import Run, filters_of, paths_of, too_many_errored
 from pytest_llmeval.runs.git import short_hash
+from pytest_llmeval.runs.run_lines import RunHeader
 from pytest_llmeval.runs.store import (
     FoundRun,
     RunStore,
@@ -29,13 +30,11 @@ class _Rank(NamedTuple):
 
     Attributes:
         models: 0 if it asked the same ones, 1 these and others, 2 other ones.
-        errored: too many of its trials are errored.
         replayed: it paid for nothing, so it has no draw that an earlier run had not, and
             may well have fewer of them.
     """
 
     models: int
-    errored: bool
     replayed: bool
 
 
@@ -77,19 +76,22 @@ class Search:
             return f"it covers {_selected(run.selection)}, this session {_selected(self.selection)}"
         return None
 
-    def best_at(self, commit: str) -> FoundRun | None:
-        """Read the best run of a commit that is complete, clean and fits, if it has one."""
-        listing = self.store.at_commit(commit)
-        self.passed_over += listing.notes
-        runs = tuple(r for r in listing.runs if r.header.run.id not in self.excluding)
-        eligible = self._eligible(runs, commit=commit)
+    def best_at(self, *commits: str) -> FoundRun | None:
+        """Read the best run of these commits that is complete, clean and fits, if they have one."""
+        eligible: list[StoredRun] = []
+        for commit in commits:
+            listing = self.store.at_commit(commit)
+            self.passed_over += listing.notes
+            runs = tuple(r for r in listing.runs if r.header.run.id not in self.excluding)
+            eligible += self._eligible(runs, commit=commit)
+        eligible.sort(key=lambda stored: stored.header.run.id, reverse=True)
         for stored in sorted(eligible, key=self._rank):  # newest first within a rank
             try:
                 run = self.store.load(stored.path)
             except BaselineUnreadable as exc:
                 self.passed_over.append(f"passed over: {exc}")
                 continue
-            return FoundRun(stored.path, run, self._notes(stored, among=eligible))
+            return FoundRun(stored.path, run, self._notes(stored))
         return None
 
     def _eligible(self, runs: tuple[StoredRun, ...], *, commit: str) -> list[StoredRun]:
@@ -97,7 +99,7 @@ class Search:
         eligible = []
         for stored in runs:
             run = stored.header.run
-            bars = shortcomings(run, trials=stored.header.trials)
+            bars = unfitness(stored.header)
             unlikeness = self.unlikeness(run)
             if bars:
                 reasons[" and ".join(bars)] += 1
@@ -120,29 +122,26 @@ class Search:
         models = 0
         if self.models is not None and header.models_asked != self.models:
             models = 1 if self.models < header.models_asked else 2
-        return _Rank(
-            models=models,
-            errored=too_many_errored(header.errored, ran=header.ran),
-            replayed=header.only_replayed,
-        )
+        return _Rank(models=models, replayed=header.only_replayed)
 
-    def _notes(self, chosen: StoredRun, *, among: Sequence[StoredRun]) -> tuple[str, ...]:
-        notes = []
+    def _notes(self, chosen: StoredRun) -> tuple[str, ...]:
         asked = chosen.header.models_asked
-        if self.models is not None and not self.models <= asked:
-            own = _listed(self.models)
-            notes.append(f"other models: it asked {_listed(asked)}, this session asks {own}")
-        rank = self._rank(chosen)
-        for newer in among[: among.index(chosen)]:
-            if self._rank(newer)[:2] == (rank.models, True) and not rank.errored:
-                errored, ran = newer.header.errored, newer.header.ran
-                notes.append(f"a newer run of this commit has {errored} of {ran} trials errored")
-                break  # the newest of them stands for all: nothing else is known of the rest
-        return tuple(notes)
+        if self.models is None or self.models <= asked:
+            return ()
+        own = _listed(self.models)
+        return (f"other models: it asked {_listed(asked)}, this session asks {own}",)
+
+
+def unfitness(header: RunHeader) -> tuple[str, ...]:
+    """List the reasons why a recorded run cannot stand for its commit."""
+    found = shortcomings(header.run, trials=header.trials)
+    if too_many_errored(header.errored, ran=header.ran):
+        return (*found, f"{header.errored} of {header.ran} trials errored")
+    return found
 
 
 def shortcomings(run: Run, *, trials: int) -> tuple[str, ...]:
-    """List the reasons why a run, of which the header is enough, cannot stand for its commit."""
+    """List what the header of a run tells against its standing for its commit."""
     found = []
     if run.unseen:
         found.append(f"dirty: git did not look at {first_of(run.unseen)}")

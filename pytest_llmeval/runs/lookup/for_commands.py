@@ -9,9 +9,10 @@ from pathlib import Path
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.git import near_names, resolve, short_hash
-from pytest_llmeval.runs.lookup.best_run import Search, covers, peculiarities, shortcomings
-from pytest_llmeval.runs.lookup.refs import Baseline, How, Refs, found_as
+from pytest_llmeval.runs.git import near_names, relative_root, resolve, short_hash
+from pytest_llmeval.runs.lookup.best_run import Search, covers, peculiarities, unfitness
+from pytest_llmeval.runs.lookup.refs import Baseline, Refs, found_as
+from pytest_llmeval.runs.lookup.stand_ins import standing_for, steps
 from pytest_llmeval.runs.lookup.wanted import WantedCommit
 from pytest_llmeval.runs.run_lines import FULL_HASH
 from pytest_llmeval.runs.store import ENDING, FoundRun, RunStore, StoredRun, refuse_tracked
@@ -35,11 +36,7 @@ def find_candidate(reference: str, refs: Refs) -> Baseline:
         return named
     commit = _resolved(reference, refs)
     listing = refs.store.at_commit(commit)
-    eligible = [
-        stored
-        for stored in listing.runs
-        if not shortcomings(stored.header.run, trials=stored.header.trials)
-    ]
+    eligible = [stored for stored in listing.runs if not unfitness(stored.header)]
     for stored in eligible:
         if not any(_is_part(stored, of=other) for other in eligible):
             run = FoundRun(stored.path, refs.store.load(stored.path), listing.notes)
@@ -68,8 +65,6 @@ def find_reference(reference: str, refs: Refs, *, candidate: Run) -> Baseline:
     if named is not None:
         return named
     wanted = _wanted(reference, refs, seen_from=candidate.commit)
-    commit = wanted.commit or ""
-    commits = (commit,) if wanted.exact else refs.with_ancestors(commit)
     models = {call.model for trial in candidate.trials for call in trial.calls if call.model}
     search = Search(
         store=refs.store,
@@ -77,18 +72,17 @@ def find_reference(reference: str, refs: Refs, *, candidate: Run) -> Baseline:
         selection=candidate.selection,
         models=frozenset(models) or None,
     )
-    how: How = "commit" if wanted.exact or wanted.is_tip else "merge-base"
-    for distance, nearest in enumerate(commits):
-        best = search.best_at(nearest)
+    ancestors = 0
+    for step in steps(wanted, refs, head=None, root=candidate.root):
+        best = search.best_at(*step.commits)
         if best is not None:
-            notes = (*wanted.notes, *best.notes)
-            if distance:
-                notes += (f"{distance} nearer commit(s) of {reference} have no run that will do",)
-            best = replace(best, notes=notes)
-            return found_as(best, reference, how=how, distance=distance)
-    ancestors = len(commits) - 1
+            best = replace(best, notes=(*wanted.notes, *best.notes))
+            found = standing_for(wanted, best, step, reference=reference, top=refs.git.top)
+            is_tip = wanted.is_tip and step.how == "merge-base"
+            return replace(found, how="commit") if is_tip else found
+        ancestors += step.is_substitute
     where = f" nor its {ancestors} nearest ancestors" if ancestors else ""
-    raise _nothing(reference, commit, where=where, folder=refs.store.folder)
+    raise _nothing(reference, wanted.commit or "", where=where, folder=refs.store.folder)
 
 
 def _by_name(reference: str, refs: Refs, *, besides: str | None = None) -> Baseline | None:
@@ -174,7 +168,8 @@ def draws_of_baselines(references: Sequence[str], refs: Refs) -> frozenset[str]:
 
     Args:
         references: run files, ``last``, run ids, or names of commits. Such a name stands for
-            every run of that commit and of the ancestors that a lookup goes back to.
+            every run of that commit, of others with its files, and of the ancestors that a
+            lookup goes back to.
         refs: resolves names.
 
     Raises:
@@ -194,11 +189,14 @@ def _runs_behind(reference: str, refs: Refs) -> list[Run]:
     ref = resolve(reference, top=git.top)  # a commit that is not here has no ancestors to keep
     if ref is None:
         raise BaselineError(f"{reference!r} is no run file, run id, commit, branch or tag here")
-    commits = refs.with_ancestors(ref.commit)
+    root = relative_root(store.directory.parent, top=git.top)
+    line = list(steps(WantedCommit(commit=ref.commit), refs, head=None, root=root))
+    commits = [commit for step in line for commit in step.commits]
     paths = [path for c in commits for path in sorted((store.folder / c).glob(f"*{ENDING}"))]
     if not paths:
+        ancestors = sum(step.is_substitute for step in line)
         raise BaselineNotFound(
-            f"no run is recorded for {reference} nor its {len(commits) - 1} nearest ancestors in "
+            f"no run is recorded for {reference} nor its {ancestors} nearest ancestors in "
             f"{store.folder}, so nothing would be kept for it"
         )
     return [store.load(path) for path in paths]

@@ -13,7 +13,7 @@ from typing import Literal
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.ci import ON_LAPTOP, CiFacts
-from pytest_llmeval.runs.git import GitState, first_parents, tracked_below
+from pytest_llmeval.runs.git import GitState, tracked_below
 from pytest_llmeval.runs.lookup.wanted import WantedCommit, find_wanted
 from pytest_llmeval.runs.store import ENDING, FoundRun, RunStore
 
@@ -26,6 +26,7 @@ How = Literal[
     "commit",
     "merge-base",
     "named by CI",
+    "equal tree",
     "earlier commit",
     "this very commit",
     "table",
@@ -44,10 +45,14 @@ class Baseline:
         path: its file.
         reference: what the user named; for ``auto`` the branch that it stands for.
         how: the way from the reference to the run. ``merge-base`` and ``named by CI`` stand for
-            the nearest ancestors too, ``earlier commit`` for those of HEAD; ``table`` is a score
-            table, ``nothing yet`` a run without cases, for a commit without evals.
-        distance: commits behind the wanted one: the commit or merge-base, or HEAD itself
-            for ``earlier commit``; 0 for a run that was named.
+            the nearest ancestors too, ``earlier commit`` for those of HEAD; ``equal tree`` is
+            another commit of the same files, ``table`` a score table, ``nothing yet`` a run
+            without cases, for a commit without evals.
+        wanted: full hash of the commit that the reference means; None if a run was named.
+        distance: commits behind the wanted one that changed something below rootdir; 0 for a run
+            that was named.
+        substitute: the run is of other files than the wanted commit, which has none.
+        differing_files: how many are not the same in both; None where git cannot tell.
         notes: sentences to print before anything is paid for.
     """
 
@@ -55,7 +60,10 @@ class Baseline:
     path: Path
     reference: str
     how: How
+    wanted: str | None = None
     distance: int = 0
+    substitute: bool = False
+    differing_files: int | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -138,8 +146,3 @@ class Refs:
         """
         commit = seen_from or self.git.commit
         return find_wanted(reference, git=replace(self.git, commit=commit), ci=self.ci)
-
-    def with_ancestors(self, commit: str) -> tuple[str, ...]:
-        """List a commit and its nearest ancestors along first parents."""
-        top = self.git.top
-        return (commit, *(() if top is None else first_parents(commit, top=top, at_most=NEAREST)))

@@ -2,42 +2,49 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 from pytest_llmeval.errors import (
-    BaselineError,
     BaselineNotFound,
-    BaselineUnlike,
     BaselineUnreadable,
 )
 from pytest_llmeval.records import Outcome, Run, bare_run, too_many_errored
-from pytest_llmeval.runs.git import (
-    GitState,
-    ResolvedRef,
-    lacks_text,
-    near_names,
-    resolve,
-    short_hash,
-)
+from pytest_llmeval.runs.git import lacks_text, short_hash
 from pytest_llmeval.runs.lookup.best_run import Search, peculiarities
 from pytest_llmeval.runs.lookup.refs import (
     NEAREST,
     Baseline,
-    How,
     Refs,
     found_as,
 )
-from pytest_llmeval.runs.lookup.wanted import AUTO, WantedCommit
-from pytest_llmeval.runs.store import FoundRun, first_of, new_run_id
+from pytest_llmeval.runs.lookup.refusals import Refusals
+from pytest_llmeval.runs.lookup.stand_ins import Step, standing_for, steps
+from pytest_llmeval.runs.lookup.wanted import WantedCommit
+from pytest_llmeval.runs.store import FoundRun, new_run_id
 
 BASELINE_OPTION = "--llm-baseline"
 MARKER = "llm_eval"
-DEEPEN = "Fetch the history:  git fetch --unshallow  (in GitHub's actions/checkout: fetch-depth: 0)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demands:
+    """Demands on a run that is found by a commit.
+
+    Attributes:
+        reach: how many commits the run may be behind that commit.
+        age: how many days it may be old without a note.
+        strict: no run stands in for that of a commit with other files.
+    """
+
+    reach: int = NEAREST
+    age: int = 7
+    strict: bool = False
+
+
+ANY = Demands()
 
 
 def find_baseline(
@@ -49,6 +56,7 @@ def find_baseline(
     selection: Sequence[str],
     models: frozenset[str] | None = None,
     excluding: Collection[str] = (),
+    demands: Demands = ANY,
 ) -> Baseline:
     """Find and read the run that a session is to be compared with.
 
@@ -61,6 +69,7 @@ def find_baseline(
         selection: the session's, see ``records.Run``.
         models: models that the session is known to ask; preferred among runs of one commit.
         excluding: ids of runs that are found only if they are named themselves.
+        demands: on the run that is found by a commit.
 
     Raises:
         BaselineNotFound: no run that will do.
@@ -72,7 +81,10 @@ def find_baseline(
     search = Search(
         store=refs.store, root=root, selection=selection, models=models, excluding=excluding
     )
-    lookup = _Lookup(reference, option, refs, search)
+    refuse = Refusals(
+        reference=reference, option=option, refs=refs, search=search, reach=demands.reach
+    )
+    lookup = _Lookup(reference, option, refs, search, demands, refuse)
     try:
         named = refs.by_name(reference, excluding=excluding)
     except BaselineUnreadable as exc:
@@ -82,26 +94,30 @@ def find_baseline(
 
 @dataclass(frozen=True, slots=True)
 class _Lookup:
-    """A lookup, and its errors, each of which begins with the option as typed.
+    """A lookup.
 
     Attributes:
         reference: what the user named.
         option: for which the run is sought.
         refs: resolves names.
         search: looks for runs of commits.
+        demands: on the run that is found by a commit.
+        refuse: makes the errors.
     """
 
     reference: str
     option: str
     refs: Refs
     search: Search
+    demands: Demands
+    refuse: Refusals
 
     def as_named(self, named: Baseline) -> Baseline:
         """Check a run that was named itself, and note what kind of run it is."""
         run, head = named.run, self.refs.git.commit
         unlikeness = self.search.unlikeness(run)
         if unlikeness is not None:
-            raise self._unlike(f"run {run.id}: {unlikeness}")
+            raise self.refuse.unlike(f"run {run.id}: {unlikeness}")
         notes = [*named.notes, *peculiarities(run, trials=len(run.trials))]
         if run.partial and not run.complete:
             notes.append(f"partial: {len(run.partial)} test function(s) were not collected in full")
@@ -113,69 +129,62 @@ class _Lookup:
     def recorded(self) -> Baseline:
         """Find the nearest run of a commit that will do, an empty one if no eval was there yet."""
         if self.reference == "last":
-            what = f"no run is recorded in {self._folder()}."
-            raise self._not_found(what, todo="Record one:  pytest")
-        wanted, steps = self._steps()
-        for nearer, (distance, commit) in enumerate(steps):
-            best = self.search.best_at(commit)
+            what = f"no run is recorded in {self.refuse.folder()}."
+            raise self.refuse.not_found(what, todo="Record one:  pytest")
+        wanted = self._wanted()
+        looked_at: list[Step] = []
+        refs, root, reach = self.refs, self.search.root, self.demands.reach
+        for step in steps(wanted, refs, head=refs.git.commit, root=root, reach=reach):
+            best = self.search.best_at(*step.commits)
             if best is not None:
-                notes = self._notes(best, nearer=nearer, first=steps[0][1], wanted=wanted)
-                how = self._way(commit, wanted=wanted)
-                found = found_as(best, self._name(wanted), how=how, distance=distance)
-                return replace(found, notes=notes)
-        if self.search.unlike is not None:
-            raise self._unlike(self.search.unlike)
-        error = self._nothing_recorded(wanted, ancestors=len(steps) - 1)
-        nearest = steps[0][1]
+                return self._found(best, step, wanted=wanted, looked_at=looked_at)
+            looked_at.append(step)
+        error = self.refuse.nothing_recorded(wanted, looked_at)
+        error.wanted = wanted.commit
         may_be_first = isinstance(error, BaselineNotFound)  # a shallow clone cannot tell
-        top = self.refs.git.top
+        top, nearest = self.refs.git.top, looked_at[0].commits[0]
         if may_be_first and top is not None and lacks_text(MARKER, commit=nearest, top=top):
             return self._nothing_yet(nearest)
         raise error
 
-    def _steps(self) -> tuple[WantedCommit, Sequence[tuple[int, str]]]:
-        """Find the commits that the name leads to, in the order in which they are looked at.
-
-        Each comes with how far it lies behind the wanted one.
-        """
-        git = self.refs.git
+    def _wanted(self) -> WantedCommit:
+        """Find the commit that the name means."""
         wanted = self.refs.wanted(self.reference)
         if wanted.commit is None:
-            raise self._unrelated(wanted) if wanted.is_known else self._unknown(wanted)
-        if wanted.exact:
-            return wanted, [(0, wanted.commit)]
-        steps = list(enumerate(self.refs.with_ancestors(wanted.commit)))
-        if wanted.is_tip and wanted.commit == git.commit and not git.dirty:
-            # A clean tree at the ref's own commit asks what the last commit did to it.
-            steps = [*steps[1:], steps[0]]
-        return wanted, steps
+            raise self.refuse.unrelated(wanted) if wanted.is_known else self.refuse.unknown(wanted)
+        return wanted
 
-    def _name(self, wanted: WantedCommit) -> str:
-        return wanted.branch or AUTO if self.reference == AUTO else self.reference
+    def _found(
+        self, best: FoundRun, step: Step, *, wanted: WantedCommit, looked_at: Sequence[Step]
+    ) -> Baseline:
+        notes = self._notes(best, step, wanted=wanted, looked_at=looked_at)
+        top, best = self.refs.git.top, replace(best, notes=notes)
+        found = standing_for(wanted, best, step, reference=self.reference, top=top)
+        if step.is_substitute and self.demands.strict:
+            raise self.refuse.refused(found)
+        return found
 
     def _notes(
-        self, best: FoundRun, *, nearer: int, first: str, wanted: WantedCommit
+        self, best: FoundRun, step: Step, *, wanted: WantedCommit, looked_at: Sequence[Step]
     ) -> tuple[str, ...]:
-        notes = [*wanted.notes, *self.search.mentioned(), *best.notes, *_errored_notes(best.run)]
-        if nearer:
-            behind = short_hash(first)
+        notes = [*wanted.notes, *self.search.mentioned(), *best.notes]
+        nearer = [commit for each in looked_at for commit in each.commits]
+        if nearer and not (step.is_substitute or step.how == "equal tree"):
+            behind = short_hash(nearer[0])
             notes.append(
-                f"{nearer} nearer commit(s) have no run that will do, {behind} first of all"
+                f"{len(nearer)} nearer commit(s) have no run that will do, {behind} first of all"
             )
-        if self.refs.git.shallow and not (wanted.exact or wanted.told_by_ci):
+        if self.refs.git.shallow and not (wanted.exact or wanted.told_by_ci or wanted.is_tip):
             notes.append(
                 "this clone is shallow: the true merge-base may lie where history was cut off"
             )
+        age = (datetime.now(UTC) - datetime.fromisoformat(best.run.created)).days
+        if self.option == BASELINE_OPTION and age > self.demands.age:
+            notes.append(
+                f"the baseline is {age} days old, and models change under their names: record it "
+                f"anew, or raise llm_baseline_age ({self.demands.age})"
+            )
         return tuple(notes)
-
-    def _way(self, commit: str, *, wanted: WantedCommit) -> How:
-        if commit == self.refs.git.commit:
-            return "this very commit"
-        if wanted.exact:
-            return "commit"
-        if wanted.told_by_ci:
-            return "named by CI"
-        return "earlier commit" if wanted.commit == self.refs.git.commit else "merge-base"
 
     def _nothing_yet(self, commit: str) -> Baseline:
         now = datetime.now(UTC)
@@ -185,98 +194,6 @@ class _Lookup:
         return found_as(
             FoundRun(self.refs.store.folder, run, (note,)), self.reference, how="nothing yet"
         )
-
-    def _unknown(self, wanted: WantedCommit) -> BaselineError:
-        """Make the error for an unknown name, with the names that are like it."""
-        git = self.refs.git
-        if git.top is None or git.commit is None:
-            absent = git.absent or "this repository has no commit yet"
-            return self._leads_nowhere(
-                "no file and no recorded run has that name, and no git ref can be looked up: "
-                f"{absent}.",
-                todo="Name a run file, a run id, a full commit hash, or:  "
-                f"pytest {self.option}=last",
-            )
-        what = "no file, run id, commit, branch or tag has that name, here or at origin."
-        if git.shallow:
-            what = f"{what} This clone is shallow."
-            return self._leads_nowhere(what, todo=DEEPEN, notes=wanted.notes)
-        near = near_names(self.reference, top=git.top)
-        todo = "List them:  git branch --all && git tag"
-        if near:
-            todo = f"Did you mean {' or '.join(near)}?  pytest {self._typed(near[0])}"
-        return self._leads_nowhere(what, todo=todo, notes=wanted.notes)
-
-    def _unrelated(self, wanted: WantedCommit) -> BaselineError:
-        what, todo = "it has no common ancestor with HEAD", "Name a commit, a run id or a run file."
-        if self.refs.git.shallow:
-            what, todo = f"{what} in this shallow clone.", DEEPEN
-        else:
-            what = f"{what}: their histories are unrelated."
-        return self._leads_nowhere(what, todo=todo, notes=wanted.notes)
-
-    def _unlike(self, what: str) -> BaselineUnlike:
-        """Make the error for a run of another folder or of other tests."""
-        named = self._typed(self.reference)
-        return BaselineUnlike(f"{named}: {what}.\n       Record one that fits:  pytest")
-
-    def _nothing_recorded(self, wanted: WantedCommit, *, ancestors: int) -> BaselineError:
-        """Make the error for commits without a suitable run; it says how to record one."""
-        git, commit = self.refs.git, wanted.commit or ""
-        what = f"no complete run recorded for {self._name(wanted)}"
-        if not wanted.exact:
-            way = "CI names" if wanted.told_by_ci else "merge-base"
-            what += f" ({way} {short_hash(commit)})"
-        if ancestors:
-            what += f" nor its {ancestors} nearest ancestor{'s' * (ancestors > 1)}"
-        said = (*wanted.notes, *self.search.mentioned())
-        what = "\n       ".join([f"{what} in {self._folder()}.", *said])
-        if git.shallow and not wanted.exact and ancestors < NEAREST:
-            return self._leads_nowhere(f"{what} This clone is shallow.", todo=DEEPEN)
-        steps = [
-            *(["git stash"] if git.dirty else []),
-            *([] if commit == git.commit else [f"git switch {self._where(wanted)}"]),
-            "pytest",
-        ]
-        first = _to_be_seen(self.search.unseen, git=git)
-        return self._not_found(what, todo=f"{first}Record one:  {' && '.join(steps)}")
-
-    def _where(self, wanted: WantedCommit) -> str:
-        """Write what to switch to: a local branch if that is the commit, else the commit."""
-        top, branch, commit = self.refs.git.top, wanted.branch, wanted.commit or ""
-        ref = None if top is None or branch is None else resolve(branch, top=top)
-        is_tip = ref == ResolvedRef(commit=commit, full_name=f"refs/heads/{branch}")
-        return branch if is_tip and branch else f"--detach {short_hash(commit)}"
-
-    def _not_found(self, what: str, *, todo: str) -> BaselineNotFound:
-        """Make the error for a run that somebody has to record first."""
-        named = self._typed(self.reference)
-        ungated = "or, where that records no eval, run ungated:  add --llm-on-missing=warn"
-        return BaselineNotFound(
-            f"{named}: {what}\n       {todo}      {ungated}",
-            line=f"{named}: {' '.join(f'{what} {todo}'.split())}",
-        )
-
-    def _leads_nowhere(self, what: str, *, todo: str, notes: tuple[str, ...] = ()) -> BaselineError:
-        """Make the error for a name that leads to no commit.
-
-        Not ``BaselineNotFound``: ``--llm-on-missing=warn`` is for a first run without a
-        baseline. It must not let a mistyped name or a cut-off history pass ungated.
-        """
-        lines = (f"{self._typed(self.reference)}: {what}", *notes, todo)
-        return BaselineError("\n       ".join(lines))
-
-    def _folder(self) -> str:
-        """Write where runs are kept, as seen from the working directory."""
-        folder = self.refs.store.folder
-        try:
-            return str(folder.relative_to(Path.cwd()))
-        except (ValueError, OSError):
-            return str(folder)
-
-    def _typed(self, reference: str) -> str:
-        typed = reference if reference.isprintable() else ascii(reference)
-        return f"{self.option}={shlex.quote(typed)}"
 
 
 def _errored_notes(run: Run) -> list[str]:
@@ -292,16 +209,3 @@ def _errored_notes(run: Run) -> list[str]:
 
 def _worded(commit: str | None) -> str:
     return "no commit" if commit is None else f"commit {short_hash(commit)}"
-
-
-def _to_be_seen(unseen: Sequence[str], *, git: GitState) -> str:
-    """List what to do before recording, so that the new run is not passed over likewise."""
-    hidden = [name for name in dict.fromkeys(unseen) if name in git.hidden]
-    untracked = [name for name in dict.fromkeys(unseen) if name not in git.hidden]
-    steps = []
-    if untracked:
-        steps.append(f"git add {first_of(untracked)} and commit, or name it in .gitignore")
-    if hidden:
-        names = first_of(hidden)
-        steps.append(f"git update-index --no-assume-unchanged, or --no-skip-worktree, {names}")
-    return "".join(f"First:  {step}\n       " for step in steps)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_llmeval.runs.ci import CiFacts
-from pytest_llmeval.runs.git import GitState, ResolvedRef, ask, resolve, short_hash
+from pytest_llmeval.runs.git import GitState, ResolvedRef, ask, parents, resolve, short_hash
 from pytest_llmeval.runs.run_lines import FULL_HASH
 
 AUTO = "auto"
@@ -97,6 +97,11 @@ def find_wanted(reference: str, *, git: GitState, ci: CiFacts) -> WantedCommit:
     return replace(found, notes=(*notes, *found.notes))
 
 
+def name_of(reference: str, wanted: WantedCommit) -> str:
+    """Return what the user named; for ``auto`` the branch that it stands for."""
+    return (wanted.branch or AUTO) if reference == AUTO else reference
+
+
 def _default_of_origin(top: Path) -> str | None:
     found = ask(top, "symbolic-ref", "--quiet", f"{_ORIGIN}HEAD")
     return None if found is None else found.removeprefix(_ORIGIN)
@@ -116,9 +121,9 @@ def _told_by_ci(head: str, *, git: GitState, ci: CiFacts) -> tuple[str | None, s
     if head != ci.commit:
         return None, ""
     if ci.merged is not None:
-        parents = _parents(head, top=top)
-        if parents[1:] == (ci.merged,):
-            return parents[0], ""
+        target, *merged = parents(head, top=top) or ("",)
+        if merged == [ci.merged]:
+            return target, ""
         return None, f"HEAD is no merge of the pull request's commit {short_hash(ci.merged)}"
     if ci.base is None:
         return None, ""
@@ -130,7 +135,7 @@ def _told_by_ci(head: str, *, git: GitState, ci: CiFacts) -> tuple[str | None, s
 def _as_on_a_laptop(name: str, *, head: str, top: Path) -> WantedCommit:
     ref = resolve(name, top=top)
     if ref is None:
-        above = _parents(head, top=top)[:1] if name in _PARENT_OF_HEAD else ()
+        above = parents(head, top=top)[:1] if name in _PARENT_OF_HEAD else ()
         commit = above[0] if above else None
         return WantedCommit(commit=commit, is_known=bool(above), exact=bool(above))
     if ref.full_name is None:
@@ -183,13 +188,3 @@ def _base(tip: str, *, head: str, top: Path) -> _Base:
         best = next((base for base in bases if base in line), best)
     distance = int(ask(top, "rev-list", "--count", f"{best}..{head}") or 0)
     return _Base(best, distance)
-
-
-def _parents(commit: str, *, top: Path) -> tuple[str, ...]:
-    """Read the parents of a commit from the commit itself, which has them in a shallow clone too.
-
-    Returns:
-        Full hashes; nothing if the commit is not here.
-    """
-    head, _, _ = (ask(top, "cat-file", "-p", commit) or "").partition("\n\n")
-    return tuple(re.findall(r"^parent (\S+)$", head, re.MULTILINE))

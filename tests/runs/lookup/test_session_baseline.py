@@ -16,18 +16,21 @@ from pytest_llmeval.errors import (
 )
 from pytest_llmeval.runs.ci import CiFacts
 from pytest_llmeval.runs.git import read_state
-from pytest_llmeval.runs.lookup.session_baseline import find_baseline
+from pytest_llmeval.runs.lookup.session_baseline import Demands, find_baseline
 from tests.runs.builders import make_call, make_run, make_trials
 from tests.runs.conftest import Project
 
+AGES = 10**6  # days: the runs of these tests are from 2026
 
-def find(project, reference, *, root=".", selection=(), models=None):
+
+def find(project, reference, *, root=".", selection=(), models=None, **demands):
     return find_baseline(
         reference,
         project.refs,
         root=root,
         selection=selection,
         models=models,
+        demands=Demands(age=AGES, **demands),
     )
 
 
@@ -125,9 +128,7 @@ def test_the_nearest_ancestor_stands_in_and_is_announced(project):
     baseline = find(project, "main")
     assert (baseline.run.id, baseline.how, baseline.distance) == (run_id, "merge-base", 2)
     assert baseline.commit == baseline.run.commit != base
-    assert baseline.notes == (
-        f"2 nearer commit(s) have no run that will do, {base[:7]} first of all",
-    )
+    assert (baseline.wanted, baseline.substitute, baseline.notes) == (base, True, ())
 
 
 def test_the_nearest_of_several_ancestors_is_taken(project):
@@ -422,28 +423,9 @@ def test_the_newest_of_the_runs_that_only_replayed_will_do(project):
     assert (baseline.run.id, baseline.notes) == (newest, ())
 
 
-def test_a_newer_run_without_a_provider_does_not_hide_a_good_one_and_is_mentioned(project):
+def test_a_newer_run_without_a_provider_does_not_hide_a_good_one(project):
     good = project.record(trials=PAID)
     project.record(trials=DOWN)
-    branch_off(project)
-    baseline = find(project, "main")
-    assert baseline.run.id == good
-    assert baseline.notes == ("a newer run of this commit has 300 of 300 trials errored",)
-
-
-def test_of_several_runs_without_a_provider_the_newest_is_mentioned(project):
-    good = project.record(trials=PAID)
-    project.record(trials=DOWN)
-    project.record(trials=make_trials(40, errored=3))
-    branch_off(project)
-    baseline = find(project, "main")
-    assert baseline.run.id == good
-    assert baseline.notes == ("a newer run of this commit has 3 of 40 trials errored",)
-
-
-def test_an_older_run_without_a_provider_is_not_mentioned(project):
-    project.record(trials=DOWN)
-    good = project.record(trials=PAID)
     branch_off(project)
     baseline = find(project, "main")
     assert (baseline.run.id, baseline.notes) == (good, ())
@@ -461,56 +443,39 @@ def test_skipped_trials_do_not_cover_up_errored_ones(project):
     good = project.record(trials=PAID)
     project.record(trials=make_trials(40, errored=2, skipped=30))
     branch_off(project)
-    baseline = find(project, "main")
-    assert baseline.run.id == good
-    assert baseline.notes == ("a newer run of this commit has 2 of 10 trials errored",)
-
-
-def test_a_run_that_only_replayed_goes_before_one_without_a_provider(project):
-    replayed = project.record(trials=REPLAYED)
-    project.record(trials=make_trials(20, errored=2, calls=[make_call()]))
-    branch_off(project)
-    assert find(project, "main").run.id == replayed
+    assert find(project, "main").run.id == good
 
 
 def test_the_same_models_go_before_everything_else(project):
     calls = [make_call(model="a/x", replayed=True)]
-    same = project.record(trials=make_trials(20, errored=2, calls=calls))
+    same = project.record(trials=make_trials(20, calls=calls))
     project.record(models=("b/y",))
     branch_off(project)
     assert find(project, "main", models=frozenset({"a/x"})).run.id == same
 
 
-def test_a_newer_run_of_other_models_is_not_mentioned_for_its_errored_trials(project):
-    same = project.record(models=("a/x",))
-    project.record(trials=make_trials(20, errored=9, calls=[make_call(model="b/y")]))
-    branch_off(project)
-    baseline = find(project, "main", models=frozenset({"a/x"}))
-    assert (baseline.run.id, baseline.notes) == (same, ())
-
-
-def test_a_newer_run_passed_over_for_its_replays_is_not_mentioned_for_its_errors(project):
-    paid = project.record(trials=make_trials(20, errored=2, calls=[make_call()]))
-    project.record(trials=make_trials(20, errored=9, calls=[make_call(replayed=True)]))
-    branch_off(project)
-    baseline = find(project, "main")
-    assert baseline.run.id == paid
-    assert baseline.notes == (f"2 of 20 trials of the baseline are errored: {CANNOT_JUDGE}",)
-
-
-def test_runs_without_a_provider_alone_lead_to_the_newest_and_a_note(project):
+@pytest.mark.parametrize("reference", ["main", "commit"])
+def test_a_run_without_a_provider_stands_for_no_ref(reference, project):
     project.record(trials=DOWN)
-    newest = project.record(trials=make_trials(360, errored=300))
+    named = {"commit": project.head}.get(reference, reference)
+    _, passed_over, _ = refusal(BaselineNotFound, project, named)
+    assert passed_over.endswith(f"of {project.head[:7]}, 300 of 300 trials errored")
+
+
+def test_the_run_before_an_outage_stands_in(project):
+    good = project.record(trials=PAID)
+    project.commit()
+    project.record(trials=DOWN)
     branch_off(project)
     baseline = find(project, "main")
-    assert baseline.run.id == newest
-    assert baseline.notes == (f"300 of 360 trials of the baseline are errored: {CANNOT_JUDGE}",)
+    assert (baseline.run.id, baseline.substitute, baseline.distance) == (good, True, 1)
+    assert "300 of 300 trials errored" in baseline.notes[0]
 
 
-@pytest.mark.parametrize("reference", ["main", "commit", "last", "id", "file"])
+@pytest.mark.parametrize("reference", ["last", "id", "file"])
 def test_errored_trials_of_the_baseline_are_told_however_it_was_named(reference, project):
     run_id = project.record(trials=make_trials(50, errored=3, skipped=10))
-    names = {"commit": project.head, "id": run_id, "file": str(project.store.by_id(run_id))}
+    names = {"id": run_id, "file": str(project.store.by_id(run_id))}
     baseline = find(project, names.get(reference, reference))
     assert baseline.notes == (f"3 of 40 trials of the baseline are errored: {CANNOT_JUDGE}",)
 
@@ -975,13 +940,20 @@ def test_a_deepened_clone_works(shallow):
     assert (baseline.run.id, baseline.notes) == (run_id, ())
 
 
-def test_a_shallow_clone_that_has_the_merge_base_warns(shallow):
+@pytest.mark.parametrize("moved_on", [False, True])
+def test_a_shallow_clone_that_has_a_merge_base_warns_unless_it_is_mains_tip(
+    moved_on, shallow, project
+):
+    base = project.git("rev-parse", "main")
+    if moved_on:
+        project.git("switch", "--quiet", "main")
+        project.commit()
     shallow.git("fetch", "--quiet", "--depth=2", "origin", "shorter-prompt")
-    shallow.git("fetch", "--quiet", "--depth=1", "origin", "main:refs/remotes/origin/main")
-    run_id = shallow.record(shallow.git("rev-parse", "origin/main"))
+    shallow.git("fetch", "--quiet", "--depth=2", "origin", "main:refs/remotes/origin/main")
+    run_id = shallow.record(base)
     baseline = find(shallow, "main")
     assert baseline.run.id == run_id
-    assert "shallow" in baseline.notes[0]
+    assert ["shallow" in note for note in baseline.notes] == [True] * moved_on
 
 
 def test_an_exact_commit_does_not_care_for_history(shallow):

@@ -1,0 +1,170 @@
+"""The errors of a lookup: what is wrong with REF, what was looked for, and what to type next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_llmeval.errors import BaselineError, BaselineNotFound, BaselineUnlike
+from pytest_llmeval.runs.git import GitState, ResolvedRef, near_names, resolve, short_hash
+from pytest_llmeval.runs.lookup.best_run import Search
+from pytest_llmeval.runs.lookup.refs import Baseline, Refs
+from pytest_llmeval.runs.lookup.stand_ins import Step
+from pytest_llmeval.runs.lookup.wanted import WantedCommit, name_of
+from pytest_llmeval.runs.store import first_of
+
+DEEPEN = "Fetch the history:  git fetch --unshallow  (in GitHub's actions/checkout: fetch-depth: 0)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusals:
+    """Makes the errors of one lookup, each of which begins with the option as typed.
+
+    Attributes:
+        reference: what the user named.
+        option: for which the run is sought.
+        refs: resolves names.
+        search: looked for runs of commits.
+        reach: how many commits the run may be behind.
+    """
+
+    reference: str
+    option: str
+    refs: Refs
+    search: Search
+    reach: int
+
+    def unknown(self, wanted: WantedCommit) -> BaselineError:
+        """Make the error for an unknown name, with the names that are like it."""
+        git = self.refs.git
+        if git.top is None or git.commit is None:
+            absent = git.absent or "this repository has no commit yet"
+            return self._leads_nowhere(
+                "no file and no recorded run has that name, and no git ref can be looked up: "
+                f"{absent}.",
+                todo="Name a run file, a run id, a full commit hash, or:  "
+                f"pytest {self.option}=last",
+            )
+        what = "no file, run id, commit, branch or tag has that name, here or at origin."
+        if git.shallow:
+            what = f"{what} This clone is shallow."
+            return self._leads_nowhere(what, todo=DEEPEN, notes=wanted.notes)
+        near = near_names(self.reference, top=git.top)
+        todo = "List them:  git branch --all && git tag"
+        if near:
+            todo = f"Did you mean {' or '.join(near)}?  pytest {self._typed(near[0])}"
+        return self._leads_nowhere(what, todo=todo, notes=wanted.notes)
+
+    def unrelated(self, wanted: WantedCommit) -> BaselineError:
+        """Make the error for a name that has no commit in common with HEAD."""
+        what, todo = "it has no common ancestor with HEAD", "Name a commit, a run id or a run file."
+        if self.refs.git.shallow:
+            what, todo = f"{what} in this shallow clone.", DEEPEN
+        else:
+            what = f"{what}: their histories are unrelated."
+        return self._leads_nowhere(what, todo=todo, notes=wanted.notes)
+
+    def unlike(self, what: str) -> BaselineUnlike:
+        """Make the error for a run of another folder or of other tests."""
+        named = self._typed(self.reference)
+        return BaselineUnlike(f"{named}: {what}.\n       Record one that fits:  pytest")
+
+    def nothing_recorded(self, wanted: WantedCommit, looked_at: Sequence[Step]) -> BaselineError:
+        """Make the error for commits without a suitable run; it says how to record one."""
+        if self.search.unlike is not None:
+            error: BaselineError = self.unlike(self.search.unlike)
+            return self._let_pass(str(error)) if self._is_own_branch_in_ci(wanted) else error
+        git, commit = self.refs.git, wanted.commit or ""
+        what = f"no complete run recorded for {name_of(self.reference, wanted)}"
+        if not wanted.exact:
+            way = "CI names" if wanted.told_by_ci else "merge-base"
+            what += f" ({way} {short_hash(commit)})"
+        ancestors = sum(step.behind > 0 or step.is_substitute for step in looked_at)
+        if ancestors:
+            what += f" nor its {ancestors} nearest ancestor{'s' * (ancestors > 1)}"
+        said = (*wanted.notes, *self.search.mentioned())
+        what = "\n       ".join([f"{what} in {self.folder()}.", *said])
+        if self._is_own_branch_in_ci(wanted):
+            return self._let_pass(f"{self._typed(self.reference)}: {what}")
+        is_cut = git.shallow and all(step.behind < self.reach for step in looked_at)
+        if is_cut and not wanted.exact:
+            return self._leads_nowhere(f"{what} This clone is shallow.", todo=DEEPEN)
+        steps = [
+            *(["git stash"] if git.dirty else []),
+            *([] if commit == git.commit else [f"git switch {self._where(wanted)}"]),
+            "pytest",
+        ]
+        first = _to_be_seen(self.search.unseen, git=git)
+        return self.not_found(what, todo=f"{first}Record one:  {' && '.join(steps)}")
+
+    def _is_own_branch_in_ci(self, wanted: WantedCommit) -> bool:
+        """Whether the job is about the branch itself, whose runs only such jobs record."""
+        is_own = wanted.commit == self.refs.git.commit and not wanted.exact
+        return is_own and self.refs.ci.is_for_branch
+
+    def _let_pass(self, message: str) -> BaselineNotFound:
+        line = f"{' '.join(message.split())} This run will be the first"
+        return BaselineNotFound(message, line=line, stops=False)
+
+    def refused(self, found: Baseline) -> BaselineError:
+        """Make the error for a substitute that the user does not want."""
+        wanted, commit = short_hash(found.wanted or ""), short_hash(found.commit or "")
+        error = self._leads_nowhere(
+            f"{wanted} has no complete run. That of {commit}, {found.distance} behind, could stand "
+            "in for it, which --llm-strict refuses.",
+            todo=f"Record one:  git switch --detach {wanted} && pytest",
+        )
+        error.wanted = found.wanted
+        return error
+
+    def _where(self, wanted: WantedCommit) -> str:
+        """Write what to switch to: a local branch if that is the commit, else the commit."""
+        top, branch, commit = self.refs.git.top, wanted.branch, wanted.commit or ""
+        ref = None if top is None or branch is None else resolve(branch, top=top)
+        is_tip = ref == ResolvedRef(commit=commit, full_name=f"refs/heads/{branch}")
+        return branch if is_tip and branch else f"--detach {short_hash(commit)}"
+
+    def not_found(self, what: str, *, todo: str) -> BaselineNotFound:
+        """Make the error for a run that somebody has to record first."""
+        named = self._typed(self.reference)
+        ungated = "or, where that records no eval, run ungated:  add --llm-on-missing=warn"
+        return BaselineNotFound(
+            f"{named}: {what}\n       {todo}      {ungated}",
+            line=f"{named}: {' '.join(f'{what} {todo}'.split())}",
+        )
+
+    def _leads_nowhere(self, what: str, *, todo: str, notes: tuple[str, ...] = ()) -> BaselineError:
+        """Make the error for a name that leads to no commit.
+
+        Not ``BaselineNotFound``: ``--llm-on-missing=warn`` is for a first run without a
+        baseline. It must not let a mistyped name or a cut-off history pass ungated.
+        """
+        lines = (f"{self._typed(self.reference)}: {what}", *notes, todo)
+        return BaselineError("\n       ".join(lines))
+
+    def folder(self) -> str:
+        """Write where runs are kept, as seen from the working directory."""
+        folder = self.refs.store.folder
+        try:
+            return str(folder.relative_to(Path.cwd()))
+        except (ValueError, OSError):
+            return str(folder)
+
+    def _typed(self, reference: str) -> str:
+        typed = reference if reference.isprintable() else ascii(reference)
+        return f"{self.option}={shlex.quote(typed)}"
+
+
+def _to_be_seen(unseen: Sequence[str], *, git: GitState) -> str:
+    """List what to do before recording, so that the new run is not passed over likewise."""
+    hidden = [name for name in dict.fromkeys(unseen) if name in git.hidden]
+    untracked = [name for name in dict.fromkeys(unseen) if name not in git.hidden]
+    steps = []
+    if untracked:
+        steps.append(f"git add {first_of(untracked)} and commit, or name it in .gitignore")
+    if hidden:
+        names = first_of(hidden)
+        steps.append(f"git update-index --no-assume-unchanged, or --no-skip-worktree, {names}")
+    return "".join(f"First:  {step}\n       " for step in steps)

@@ -1,0 +1,137 @@
+"""The commits whose runs stand for a wanted one, in the order in which they are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_llmeval.runs.git import differing_files, first_parents, object_ids
+from pytest_llmeval.runs.lookup.refs import NEAREST, Baseline, How, Refs
+from pytest_llmeval.runs.lookup.wanted import WantedCommit, name_of
+from pytest_llmeval.runs.store import FoundRun, RunStore
+
+FURTHEST = 5000  # commits along first parents, whether or not they count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Commits whose runs are as good as each other's.
+
+    Attributes:
+        commits: full hashes; several only if their trees are equal.
+        how: as of a ``Baseline``.
+        behind: commits behind the wanted one, see ``ancestors``.
+        is_substitute: their tree is another one than that of the wanted commit.
+    """
+
+    commits: tuple[str, ...]
+    how: How
+    behind: int = 0
+    is_substitute: bool = False
+
+
+def steps(
+    wanted: WantedCommit, refs: Refs, *, head: str | None, root: str, reach: int = NEAREST
+) -> Iterator[Step]:
+    """Yield the commits of which one may have a run that will do, the best ones first.
+
+    A commit that was named stands for itself alone. A clean tree at the ref's own commit asks what
+    the last commit did to it, so earlier ones come first there.
+
+    Args:
+        wanted: with a commit.
+        refs: the store, and the working tree.
+        head: full hash of the commit that the session runs on; None for a run that is there.
+        root: rootpath relative to git's top level.
+        reach: how many commits an ancestor may be behind.
+    """
+    git, commit = refs.git, wanted.commit or ""
+    is_own = commit == head
+    how: How = "named by CI" if wanted.told_by_ci else "merge-base"
+    if is_own or wanted.exact:
+        how = "this very commit" if is_own else "commit"
+    itself = Step(commits=(commit,), how=how)
+    if wanted.exact or git.top is None:
+        yield itself
+        return
+    # In CI the branch may have moved on since the job was started for it.
+    is_last = is_own and not git.dirty and (wanted.is_tip or refs.ci.is_for_branch)
+    if not is_last:
+        yield itself
+        equal = commits_of_equal_tree(commit, refs.store, top=git.top)
+        yield Step(commits=equal, how="equal tree")
+    for ancestor, behind in ancestors(commit, top=git.top, root=root, reach=reach):
+        yield Step(
+            commits=(ancestor,),
+            how="earlier commit" if is_own else how,
+            behind=behind,
+            is_substitute=not is_own,
+        )
+    if is_last:
+        yield itself
+
+
+def standing_for(
+    wanted: WantedCommit, found: FoundRun, step: Step, *, reference: str, top: Path | None
+) -> Baseline:
+    """Make the run that was found at a step the baseline.
+
+    Args:
+        wanted: with a commit.
+        found: of one of the step's commits.
+        step: at which it was found.
+        reference: what the user named.
+        top: folder of the working tree.
+    """
+    differing = None
+    if step.is_substitute and top is not None:
+        differing = differing_files(wanted.commit or "", step.commits[0], top=top)
+    return Baseline(
+        run=found.run,
+        path=found.path,
+        reference=name_of(reference, wanted),
+        how=step.how,
+        wanted=wanted.commit,
+        distance=step.behind,
+        substitute=step.is_substitute,
+        differing_files=differing,
+        notes=found.notes,
+    )
+
+
+def commits_of_equal_tree(commit: str, store: RunStore, *, top: Path) -> tuple[str, ...]:
+    """List the other commits with a run whose files are those of a commit, if that is here."""
+    others = [other for other in store.commits() if other != commit]
+    tree, *trees = object_ids([f"{one}^{{tree}}" for one in (commit, *others)], top=top)
+    if tree is None:
+        return ()
+    found = zip(others, trees, strict=True)
+    # A commit of a merge queue, or of a fork, need not be here.
+    return tuple(other for other, known in found if (known or store.tree_of(other)) == tree)
+
+
+def ancestors(commit: str, *, top: Path, root: str, reach: int) -> tuple[tuple[str, int], ...]:
+    """List the nearest ancestors along first parents, each with how far it is behind.
+
+    A commit counts only if it changed something below a folder: in a repository of many projects
+    most change another one.
+
+    Args:
+        commit: full hash.
+        top: folder of the working tree.
+        root: the folder, relative to it.
+        reach: how far behind an ancestor may be.
+    """
+    most = reach + 1
+    while True:
+        line = (commit, *first_parents(commit, top=top, at_most=most))
+        names = [f"{one}^{{tree}}" if root == "." else f"{one}:{root}" for one in line]
+        folders = object_ids(names, top=top)
+        behind, found = 0, []
+        for index, ancestor in enumerate(line[1:], 1):
+            behind += folders[index] is None or folders[index] != folders[index - 1]
+            found.append((ancestor, behind))
+        if len(found) < most or behind > reach or most >= FURTHEST:
+            return tuple(one for one in found if one[1] <= reach)
+        most = min(10 * most, FURTHEST)
