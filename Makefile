@@ -19,7 +19,8 @@ $(VENV)/.ready: pyproject.toml
 # pieces: what a module sets up once is then set up once. Simulations, which measure rates,
 # would take four times as long while branches are counted.
 COVERED := tests/stats tests/gate tests/cache tests/runs tests/ci/test_which_commit.py
-SIMULATIONS := tests/stats/test_calibration.py tests/gate/test_calibration.py
+SIMULATIONS := tests/stats/test_calibration.py tests/gate/test_calibration.py \
+	tests/gate/test_shards_calibration.py
 PACKAGES := pytest_llmeval/stats/*,pytest_llmeval/gate/*,pytest_llmeval/cache/*,pytest_llmeval/runs/*
 REST := $(SIMULATIONS) $(wildcard tests/test_*.py) $(filter-out $(COVERED) tests/compatibility, \
 	$(patsubst %/__init__.py,%,$(wildcard tests/*/__init__.py)))

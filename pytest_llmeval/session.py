@@ -18,6 +18,7 @@ from pytest_llmeval.gate.results import Comparison, Fact, Why
 from pytest_llmeval.gate.scoring import cases_not_run
 from pytest_llmeval.judgement import Judgement, judged
 from pytest_llmeval.records import Run, Slowdown, Trial
+from pytest_llmeval.runs.lookup.best_run import covers
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import idle_renames, under_new_names
 from pytest_llmeval.runs.retry import Retry
@@ -106,7 +107,7 @@ class EvalSession:
             judgement = replace(judgement, path=self._store.save(run))
         except (OSError, ValueError) as exc:  # ValueError: two cases with one id, say
             judgement = replace(judgement, unsaved=Fact(Why.NOT_SAVED, (str(exc),)))
-        judgement = judged(judgement, run)
+        judgement = judged(_warned_of_part(judgement, run), run)
         not_run = cases_not_run(run) if ended else {}
         if not not_run:
             return judgement
@@ -140,6 +141,8 @@ class EvalSession:
             unseen=(*opening.unseen, *self.untracked),
             outside_calls=self._outside_calls,
             attempts=self._attempts,
+            # what stands in a file that could not be read was not counted
+            collected=None if self.saw_collection_error else opening.collected,
             trials=tuple(chain.from_iterable(trials)),
         )
 
@@ -199,6 +202,20 @@ def _found(
         if exc.stops and not goes_on:
             raise
         return None, exc.line
+
+
+def _warned_of_part(judgement: Judgement, run: Run) -> Judgement:
+    """Note where a job of CI judges a part of the suite, as other jobs judge the others."""
+    baseline = judgement.baseline
+    if baseline is None or run.ci is None:
+        return judgement
+    cases = 0 if run.collected is None else run.collected.cases
+    if not covers(run.selection, narrow=baseline.run.selection):
+        cases = max(cases, len(baseline.run.cases))
+    if cases <= len(run.cases):
+        return judgement
+    fact = Fact(Why.PART_IN_CI, (len(run.cases), cases, judgement.settings.baseline or ""))
+    return replace(judgement, notes=(*judgement.notes, fact))
 
 
 def _failing(comparison: Comparison | None, not_run: Mapping[str, int]) -> Comparison | None:

@@ -10,6 +10,7 @@ import click
 from pytest_llmeval import __version__
 from pytest_llmeval.cli import run_commands
 from pytest_llmeval.cli.cache_commands import cache
+from pytest_llmeval.cli.merge_command import merge_command
 from pytest_llmeval.cli.plan_command import plan_command
 from pytest_llmeval.cli.until_command import until_command
 from pytest_llmeval.errors import LLMEvalError, printable
@@ -57,6 +58,7 @@ for command in (
     until_command,
     plan_command,
     run_commands.selfcheck_command,
+    merge_command,
     cache,
 ):
     main.add_command(command)

@@ -173,6 +173,24 @@ def _session_home() -> Path:
     return home
 
 
+def ini_words(name: str, *, by_line: bool = False) -> tuple[str, ...]:
+    """Read a list in the ini file of a session that would be started in the working directory.
+
+    Args:
+        name: of the key.
+        by_line: one entry a line, for a key whose entries may have blanks.
+
+    Returns:
+        Nothing where the key, or the file, is not there.
+    """
+    _, ini = _root(Path.cwd())
+    value = ((ini and _settings_of(ini)) or {}).get(name)
+    if isinstance(value, list):
+        return tuple(map(str, value))
+    text = str(value or "")
+    return tuple(filter(None, map(str.strip, text.splitlines() if by_line else text.split())))
+
+
 def _root(start: Path) -> tuple[Path, Path | None]:
     """Find rootdir and ini file as a pytest session without arguments does."""
     folders = (start, *start.parents)

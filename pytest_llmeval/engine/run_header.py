@@ -101,7 +101,8 @@ def open_run(
         completes=choice.retry.run.id if choice.retry else None,
         rules=asdict(rules),
         ci=ci_facts(config).job,
-        collected=collected_cases(choice.collected),
+        # pytest may drop whole files before they are collected
+        collected=None if _by_last(config.option) else collected_cases(choice.collected),
         made=choice.made,
         tests=tests,
     )

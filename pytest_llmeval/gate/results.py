@@ -77,6 +77,10 @@ class Why(StrEnum):
     NOTHING_RAN = "nothing ran"
     RAISED = "raised"
     NOTHING_TO_RETRY = "nothing to retry"
+    PART_IN_CI = "a part of the suite gates alone in CI"
+    # of runs that were merged
+    CASES_MISSING = "cases missing"
+    FILES_MISSING = "files missing"
 
 
 @dataclass(frozen=True, slots=True)

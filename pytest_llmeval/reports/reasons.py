@@ -76,6 +76,11 @@ _SENTENCES: Mapping[Why, str] = {
     Why.NOTHING_RAN: "nothing was compared: no eval case finished in this session",
     Why.RAISED: "{}: {}",
     Why.NOTHING_TO_RETRY: "no trial of run {} is errored: nothing to run again",
+    Why.PART_IN_CI: "{} of {} cases are judged by themselves: several parts that are raise a false "
+    "alarm more often, four of them in up to 19 of 100 builds. Record them without --llm-baseline, "
+    "then gate once:  llmeval merge DIR... --baseline={}",
+    Why.CASES_MISSING: "{} of {} cases are here: {}",
+    Why.FILES_MISSING: "no shard was given {}",
 }
 _NEEDS = {
     SECONDS_METRIC: "it is that of calls which the plugin sees",

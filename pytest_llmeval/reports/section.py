@@ -245,7 +245,8 @@ def _account(run: Run, seconds: float, *, cost: str) -> Iterator[str]:
         yield f"{counted(run.attempts or 0, 'attempt')} sent"
     if run.outside_calls:
         yield f"{counted(run.outside_calls, 'call')} of no case"
-    yield f"{seconds:.1f} s"
+    if seconds:  # none where runs were merged
+        yield f"{seconds:.1f} s"
     if cost:
         yield cost
 

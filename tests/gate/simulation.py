@@ -154,12 +154,15 @@ class Suite:
 
     def comparison(self, seed: int) -> Comparison:
         """Draw a build and judge it as it would be judged by default."""
+        return compare(*self.build(seed), GateRules())
+
+    def build(self, seed: int) -> tuple[Run, Run]:
+        """Draw a build: the baseline, and the run that is judged."""
         random = np.random.default_rng(seed)
         baseline, current = zip(*(one.draw(random) for one in self._functions), strict=True)
-        return compare(
+        return (
             dataclasses.replace(self._baseline, trials=tuple(itertools.chain(*baseline))),
             dataclasses.replace(self._current, trials=tuple(itertools.chain(*current))),
-            GateRules(),
         )
 
     def share(

@@ -53,7 +53,7 @@ def cost_in_json(run: Run, tmp_path: Path) -> dict[str, Any]:
 def test_what_was_spent_and_what_was_saved_are_told_apart(tmp_path: Path) -> None:
     run = run_with(*[call()] * 2, *[call(replayed=True)] * 10)
 
-    assert lines(run, tmp_path)[0].endswith(" · 0.0 s · $0.0040 (saved $0.02)")
+    assert lines(run, tmp_path)[0].endswith(", 10 replayed · $0.0040 (saved $0.02)")
     assert cost_in_json(run, tmp_path) == {
         "currency": "USD",
         "spent": 0.004,

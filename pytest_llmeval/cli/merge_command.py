@@ -1,0 +1,210 @@
+"""``llmeval merge``: one run of the runs of shards, judged once."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pytest_llmeval import checks
+from pytest_llmeval.cli.arguments import Home, echo, home_option, ini_words
+from pytest_llmeval.errors import BaselineError, BaselineNotFound, SettingsError
+from pytest_llmeval.gate.results import Fact, Why
+from pytest_llmeval.judgement import Judgement, judged
+from pytest_llmeval.records import Run
+from pytest_llmeval.reports.json import write_reports
+from pytest_llmeval.reports.section import failure_line, section
+from pytest_llmeval.runs.ci import read_ci
+from pytest_llmeval.runs.git import short_hash
+from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.runs.lookup.session_baseline import find_baseline
+from pytest_llmeval.runs.run_file import read_run, read_run_header
+from pytest_llmeval.runs.sharing.merging import Merged, merge_runs
+from pytest_llmeval.runs.sharing.suite_files import TEST_FILES, suite_files, unreached
+from pytest_llmeval.runs.store import ENDING, first_of
+from pytest_llmeval.session import planned_judgement
+from pytest_llmeval.settings import GateRules, Settings, options_of
+
+
+@click.command("merge")
+@click.argument(
+    "shards",
+    metavar="DIR...",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path, exists=True),
+)
+@click.option("--baseline", metavar="REF", help="Hold the merged run against this, as a session.")
+@click.option("--union", is_flag=True, help="The shards were given different paths.")
+@click.option(
+    "--report",
+    "reports",
+    multiple=True,
+    metavar="PATH.json",
+    help="Write what --llm-report writes; repeatable.",
+)
+@home_option
+def merge_command(
+    shards: tuple[Path, ...],
+    home: Home,
+    *,
+    baseline: str | None,
+    union: bool,
+    reports: tuple[str, ...],
+) -> None:
+    """Join the runs of the jobs that ran a part of the suite each, and judge them as one.
+
+    Each DIR holds the run files of a shard, in whatever folders: the artifact that a job left, or
+    its .llmeval. The merged run is recorded here. Exit 1 if a case is missing, or the gate fails.
+    """
+    runs, notes = _read(shards)
+    merged = merge_runs(runs, union=union)
+    missing = _missing(merged, shards)
+    if union and missing is None:
+        merged, missing = _over_paths(merged, home)
+    settings = _settings(merged.run, home, baseline=baseline, reports=reports)
+    path = home.store.save(merged.run)
+    planned = _planned(settings, home, merged.run, shards=runs)
+    judgement = judged(
+        replace(planned, path=path, notes=(*notes, *merged.notes, *planned.notes)), merged.run
+    )
+    if missing is not None:
+        judgement = replace(judgement, could_not_judge=missing)
+    problems = write_reports(judgement)
+    echo(line.text for line in section(judgement))
+    if judgement.fails:
+        echo([failure_line(judgement)])
+    for problem in problems:
+        click.echo(problem, err=True)
+    if judgement.fails or problems:
+        raise SystemExit(1)
+
+
+def _read(shards: Iterable[Path]) -> tuple[list[Run], list[str]]:
+    """Read the run files of the newest run's commit; note how many others there are.
+
+    Raises:
+        SettingsError: there are none.
+        BaselineUnreadable: one of them is damaged, or not of this version.
+    """
+    found = [path for folder in shards for path in _files(folder)]
+    if not found:
+        raise SettingsError(
+            f"no run file ({ENDING}) lies in {' or '.join(map(str, shards))}. A session leaves "
+            "its own in .llmeval/runs"
+        )
+    headers = [(path, read_run_header(path).run) for path in found]
+    newest = max((run for _, run in headers), key=lambda run: run.id)
+    chosen = [path for path, run in headers if run.commit == newest.commit]
+    others = len(found) - len(chosen)
+    of = short_hash(newest.commit) if newest.commit else "no commit"
+    notes = [f"passed over: {others} run(s) that are not of {of}"] if others else []
+    return [read_run(path) for path in chosen], notes
+
+
+def _files(folder: Path) -> list[Path]:
+    return [folder] if folder.is_file() else sorted(folder.rglob(f"*{ENDING}"))
+
+
+def _missing(merged: Merged, shards: Sequence[Path]) -> Fact | None:
+    if merged.found == merged.expected:
+        return None
+    return Fact(Why.CASES_MISSING, (merged.found, merged.expected, _guess(shards)))
+
+
+def _guess(shards: Sequence[Path]) -> str:
+    """Guess which shard is missing: one without a run, or a gap among numbered ones."""
+    empty = [str(folder) for folder in shards if not _files(folder)]
+    if empty:
+        return f"no run file ({ENDING}) lies in {first_of(empty)}"
+    numbers = {int(found[-1]) for folder in shards if (found := re.findall(r"\d+", folder.name))}
+    gaps = set(range(min(numbers), max(numbers))) - numbers if numbers else ()
+    if gaps and len(numbers) == len(shards):
+        return f"shard {', '.join(map(str, sorted(gaps)))} missing?"
+    return "is a shard missing, or did one stop early?"
+
+
+def _over_paths(merged: Merged, home: Home) -> tuple[Merged, Fact | None]:
+    """Let a run of shards by path stand for the whole suite, if they reach every file of it."""
+    run, top = merged.run, home.refs.git.top
+    files = None
+    if top is not None and run.commit is not None:
+        testpaths = ini_words("testpaths")
+        patterns = ini_words("python_files") or TEST_FILES
+        files = suite_files(
+            run.commit, top=top, root=run.root, testpaths=testpaths, patterns=patterns
+        )
+    if files is None:
+        raise SettingsError(
+            f"--union needs the commit of the runs, to see which files the suite has: "
+            f"{short_hash(run.commit) if run.commit else 'none'} is not here. Check it out first"
+        )
+    lacking = unreached(files, selection=run.selection)
+    if lacking:
+        run = replace(run, complete=False, collected=None)
+        return replace(merged, run=run), Fact(Why.FILES_MISSING, (first_of(lacking),))
+    ignored = tuple(one for one in run.selection if one.startswith("-"))
+    return replace(merged, run=replace(run, selection=ignored)), None
+
+
+def _settings(run: Run, home: Home, *, baseline: str | None, reports: Sequence[str]) -> Settings:
+    """Take the rules of the gate from the run, the rest from what was typed and the ini file."""
+    known = dict(options_of(GateRules))
+    rules = {
+        name: _checked(f"{name} of run {run.id}", known[name].check, value)
+        for name, value in run.rules.items()
+        if name in known
+    }
+    of_ini = {"renamed": checks.renamed, "prices": checks.prices}
+    return Settings(
+        session="",
+        directory=home.path,
+        baseline=None if baseline is None else _checked("--baseline", checks.not_blank, baseline),
+        gate=GateRules(**rules),
+        reports=_checked("--report", checks.report_paths, reports),
+        **{
+            name: _checked(f"llm_{name}", check, ini_words(f"llm_{name}", by_line=True))
+            for name, check in of_ini.items()
+        },
+    )
+
+
+def _checked(source: str, check: Callable[[Any], Any], value: object) -> Any:
+    try:
+        return check(value)
+    except (ValueError, TypeError) as exc:
+        raise SettingsError(f"{source}={value}: {exc}") from None
+
+
+def _planned(settings: Settings, home: Home, run: Run, *, shards: Sequence[Run]) -> Judgement:
+    """Find the baseline as a session that stands on the commit of the run would.
+
+    Raises:
+        BaselineError: there is none, or it does not fit.
+    """
+    git = replace(home.refs.git, commit=run.commit, tree=run.tree, dirty=run.dirty)
+    models = {call.model for trial in run.trials for call in trial.calls if call.model}
+    find = partial(
+        find_baseline,
+        refs=replace(home.refs, git=git, ci=read_ci(os.environ)),
+        root=run.root,
+        selection=run.selection,
+        models=frozenset(models) or None,
+        excluding={run.id, *(shard.id for shard in shards)},
+    )
+
+    def found(reference: str, *, option: str) -> Baseline:
+        return find(reference, option=option.replace("--llm-", "--"))
+
+    rootpath = (git.top or Path.cwd()) / run.root
+    try:
+        return planned_judgement(settings, find=found, rootpath=rootpath, typed=())
+    except BaselineError as exc:
+        line = exc.line if isinstance(exc, BaselineNotFound) else str(exc)
+        raise BaselineError(" ".join(line.split())) from None

@@ -1,0 +1,81 @@
+"""The files of a commit in which a session without paths would find evals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatch
+from pathlib import Path, PurePosixPath
+
+from pytest_llmeval.records import filters_of, paths_of
+from pytest_llmeval.runs.git import ask
+
+_MARKER = "llm_eval"
+_CONFTEST = "conftest.py"
+TEST_FILES = ("test_*.py", "*_test.py")
+
+
+def suite_files(
+    commit: str,
+    *,
+    top: Path,
+    root: str,
+    testpaths: Sequence[str] = (),
+    patterns: Sequence[str] = TEST_FILES,
+) -> tuple[str, ...] | None:
+    """List the files that may hold evals: test files in which the marker is named.
+
+    Below a conftest.py that names the marker every test file may hold one.
+
+    Args:
+        commit: full hash.
+        top: folder of the working tree.
+        root: pytest's rootpath relative to it, ``.`` for the same.
+        testpaths: as in the ini file; folders alone, everything without any.
+        patterns: ``python_files`` of the ini file.
+
+    Returns:
+        Paths relative to rootpath, sorted; None if the commit is not here.
+    """
+    tree = f"{commit}:{'' if root == '.' else root}"
+    everything = _names(top, "ls-tree", "-r", "--name-only", "-z", tree)
+    if everything is None:
+        return None
+    # A grep that finds nothing fails.
+    naming = _names(top, "grep", "-l", "-z", "-F", "-e", _MARKER, tree) or ()
+    named = {PurePosixPath(name.removeprefix(f"{tree}:")) for name in naming}
+    marked = [path.parent for path in named if path.name == _CONFTEST]
+    return tuple(
+        sorted(
+            str(path)
+            for path in map(PurePosixPath, everything)
+            if _is_test(path, patterns)
+            and _reaches(testpaths or (".",), path)
+            and (path in named or any(map(path.is_relative_to, marked)))
+        )
+    )
+
+
+def unreached(files: Iterable[str], *, selection: Sequence[str]) -> tuple[str, ...]:
+    """List the files that no path of a selection reaches and that it does not ignore."""
+    ignored = [one.partition("=")[2] for one in filters_of(selection) if one.startswith("--ignore")]
+    paths = paths_of(selection)
+    return tuple(
+        name
+        for name in files
+        if not _reaches(paths or (".",), PurePosixPath(name))
+        and not _reaches(ignored, PurePosixPath(name))
+        and not any(fnmatch(name, pattern) for pattern in ignored)
+    )
+
+
+def _reaches(places: Iterable[str], path: PurePosixPath) -> bool:
+    return any(map(path.is_relative_to, places))
+
+
+def _is_test(path: PurePosixPath, patterns: Sequence[str]) -> bool:
+    return any(path.match(one) if "/" in one else fnmatch(path.name, one) for one in patterns)
+
+
+def _names(top: Path, *arguments: str) -> tuple[str, ...] | None:
+    answer = ask(top, *arguments)
+    return None if answer is None else tuple(name for name in answer.split("\0") if name)

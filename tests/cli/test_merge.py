@@ -1,0 +1,253 @@
+"""`llmeval merge`: shards that pytest recorded become one run, judged once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmeval.cli import main
+from pytest_llmeval.records import Run
+from pytest_llmeval.runs.run_file import read_run, write_run
+from pytest_llmeval.runs.store import RunStore
+from tests.project import Project, make_project
+from tests.test_cli import assert_refused, llmeval
+
+# deals the cases out as plugins for shards do, and says so
+CONFTEST = """
+    import os
+    import pytest
+
+    def pytest_collection_modifyitems(config, items):
+        shard = os.environ.get("SHARD")
+        if shard is None:
+            return
+        mine = items[int(shard) - 1 :: 3]
+        config.hook.pytest_deselected(items=[item for item in items if item not in mine])
+        items[:] = mine
+"""
+MORE = """
+    import pytest
+    from pytest_llmeval import llm_eval
+
+    @llm_eval(repeats=2)
+    @pytest.mark.parametrize("case", range(7))
+    def test_more(llm, case):
+        assert llm.ask(f"{case} rate=0.9").text == "yes"
+"""
+BAD = 'PROMPT = "Say yes to {case}, please. rate=0.2"\n'
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the project lies that was made first."""
+    return tmp_path_factory.mktemp("shards") / "project"
+
+
+@pytest.fixture
+def project(recorded: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project with a whole run of main, and three shards of a worse prompt in ``shards/``."""
+    if recorded.exists():
+        shutil.copytree(recorded, pytester.path, dirs_exist_ok=True)
+        project = Project(pytester)
+    else:
+        project = make_project(pytester)
+        project.write(conftest=CONFTEST, test_more=MORE)
+        (project.path / ".gitignore").write_text("__pycache__/\ncalls.log\nout/\nshards*/\n")
+        project.commit()
+        project.run()
+        project.git("switch", "-qc", "branch")
+        project.write(app=BAD)
+        project.commit()
+        record_shards(project, monkeypatch)
+        shutil.copytree(project.path, recorded, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.chdir(project.path)
+    return project
+
+
+def record_shards(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in "123":
+        with monkeypatch.context() as patch:
+            patch.setenv("SHARD", number)
+            project.run(f"--llm-dir=shards/{number}")
+
+
+def newest(project: Project) -> Run:
+    found = RunStore(project.path / ".llmeval").newest()
+    assert found is not None
+    return found.run
+
+
+def rewritten(project: Project, change: Callable[[Run], Run]) -> None:
+    """Let the shards have been recorded otherwise."""
+    for file in (project.path / "shards").rglob("*.jsonl.gz"):
+        write_run(change(read_run(file)), file)
+
+
+def merged_run(project: Project, document: dict[str, Any]) -> Run:
+    """The run that a report is of; others may have begun in the same second."""
+    store = RunStore(project.path / ".llmeval")
+    path = store.by_id(document["run"]["id"])
+    assert path is not None
+    return store.load(path)
+
+
+def test_three_shards_are_judged_once_as_one_complete_run(project: Project) -> None:
+    result = llmeval(
+        "merge", "shards/1", "shards/2", "shards/3", "--baseline=main", "--report=out/r.json"
+    )
+
+    assert result.exit_code == 1, result.output
+    document = json.loads((project.path / "out" / "r.json").read_text())
+    assert document["verdict"] == "regressed"
+    assert document["baseline"]["commit"] == project.git("rev-parse", "main")
+    verdicts = {each["function"]: each["verdict"] for each in document["functions"]}
+    assert verdicts.keys() == {"test_evals.py::test_says_yes", "test_more.py::test_more"}
+    assert verdicts["test_evals.py::test_says_yes"] == "regressed"
+    run = merged_run(project, document)
+    assert (run.complete, len(run.cases)) == (True, 27)
+    *_, last = result.stdout.splitlines()
+    assert last.startswith("llm evals: test_says_yes fell by ")
+    assert f"recorded {run.id} for {project.git('rev-parse', 'HEAD')[:7]}\n" in result.stdout
+
+
+def test_to_merge_again_is_the_same_run(project: Project) -> None:
+    first = llmeval("merge", "shards")
+    files = {file: file.read_bytes() for file in project.runs()}
+    second = llmeval("merge", "shards/3", "shards/2", "shards/1", "shards/2")
+
+    assert (first.exit_code, second.exit_code) == (0, 0), first.output
+    assert {file: file.read_bytes() for file in project.runs()} == files
+    assert "not gated: no --llm-baseline" in first.stdout
+
+
+def test_a_merged_run_is_a_baseline(project: Project) -> None:
+    assert llmeval("merge", "shards", "--report=out/r.json").exit_code == 0
+    merged = merged_run(project, json.loads((project.path / "out" / "r.json").read_text()))
+    result = llmeval("compare", "main", "branch", "--json")
+    assert json.loads(result.stdout)["run"]["id"] == merged.id
+
+
+@pytest.mark.parametrize(
+    ("shards", "said"),
+    [
+        (("shards/1", "shards/3"), "18 of 27 cases are here: shard 2 missing?"),
+        (("shards/1", "shards/2"), "18 of 27 cases are here: is a shard missing, or did one stop"),
+        (("shards/1", "shards/2", "empty"), "18 of 27 cases are here: no run file"),
+    ],
+)
+def test_a_missing_shard_is_named_and_fails(
+    project: Project, shards: tuple[str, ...], said: str
+) -> None:
+    (project.path / "empty").mkdir()
+    result = llmeval("merge", *shards, "--report=out/r.json")
+
+    assert result.exit_code == 1
+    assert f"could not judge: {said}" in result.stdout
+    document = json.loads((project.path / "out" / "r.json").read_text())
+    assert (document["verdict"], document["fails"]) == ("could_not_judge", True)
+    assert said in document["why"]
+    assert not merged_run(project, document).complete
+
+
+def test_what_is_no_shard_is_one_line_and_exit_4(project: Project) -> None:
+    assert_refused(llmeval("merge"), "DIR...")
+    assert_refused(llmeval("merge", "shards/4"), "shards/4")
+    (project.path / "empty").mkdir()
+    assert_refused(llmeval("merge", "empty"), "no run file (.jsonl.gz) lies in empty")
+    assert_refused(llmeval("merge", "shards", "--baseline=nowhere"), "--baseline=nowhere: no file")
+    assert_refused(llmeval("merge", "shards", "--report=r.txt"), "--report=")
+    [file] = (project.path / "shards" / "1").rglob("*.jsonl.gz")
+    file.write_bytes(file.read_bytes()[:-20])
+    before = [*(project.path / "shards").rglob("*.jsonl.gz")]
+    assert_refused(llmeval("merge", "shards"), "is cut off before its end")
+    assert [*(project.path / "shards").rglob("*.jsonl.gz")] == before
+
+
+def test_without_a_baseline_run_the_merged_one_is_recorded_all_the_same(project: Project) -> None:
+    shutil.rmtree(project.path / ".llmeval")
+    result = llmeval("merge", "shards", "--baseline=main")
+    assert_refused(result, "--baseline=main: no complete run recorded for main")
+    assert "--llm-on-missing" not in result.stderr
+    assert newest(project).complete
+
+
+def test_runs_of_other_commits_beside_them_are_passed_over(project: Project) -> None:
+    shutil.copytree(project.path / ".llmeval" / "runs", project.path / "shards" / "1" / "others")
+    result = llmeval("merge", "shards")
+    assert result.exit_code == 0
+    head = project.git("rev-parse", "HEAD")[:7]
+    assert f"note: passed over: 1 run(s) that are not of {head}" in result.stdout
+
+
+def test_shards_by_path_are_complete_if_they_reach_every_file(project: Project) -> None:
+    for file in ("test_evals.py", "test_more.py"):
+        project.run(f"--llm-dir=paths/{file}", file)
+
+    part = llmeval("merge", "paths/test_more.py", "--union", "--baseline=main")
+    assert part.exit_code == 1
+    assert "could not judge: no shard was given test_evals.py" in part.stdout
+    whole = llmeval("merge", "paths", "--union", "--baseline=main", "--report=out/r.json")
+    assert whole.exit_code == 1
+    document = json.loads((project.path / "out" / "r.json").read_text())
+    assert document["verdict"] == "regressed"
+    run = merged_run(project, document)
+    assert (run.complete, run.selection, len(run.cases)) == (True, (), 27)
+    assert_refused(llmeval("merge", "paths"), "--union")
+
+
+def test_outside_of_the_repository_paths_cannot_be_checked(
+    project: Project, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.run("--llm-dir=paths", "test_more.py")
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    result = llmeval("merge", project.path / "paths", "--union")
+    assert_refused(result, "--union needs the commit of the runs", "Check it out first")
+
+
+def test_the_gate_has_the_rules_that_the_shards_had(project: Project) -> None:
+    rules = {"alpha": 0.01, "margin": 0.9, "target": 0.95, "later": "unknown here"}
+    rewritten(project, lambda run: replace(run, rules=rules))
+    result = llmeval("merge", "shards", "--baseline=main", "--report=out/r.json")
+    document = json.loads((project.path / "out" / "r.json").read_text())
+    assert (document["settings"]["margin"], document["settings"]["alpha"]) == (0.9, 0.01)
+    assert result.exit_code == 0, result.output
+    rewritten(project, lambda run: replace(run, rules={"alpha": 0.7}))
+    assert_refused(llmeval("merge", "shards"), "alpha of run ", "=0.7: must lie above 0")
+
+
+def test_in_ci_a_part_that_gates_alone_is_warned_of(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warning = "9 of 27 cases are judged by themselves"
+    monkeypatch.setenv("SHARD", "1")
+    assert warning not in project.run("--llm-baseline=main").stdout.str()
+    monkeypatch.setenv("CI", "true")
+    part = project.run("--llm-baseline=main").stdout.str()
+    assert f"note: {warning}" in part
+    assert "llmeval merge DIR... --baseline=main" in part
+    assert warning not in project.run().stdout.str()
+    monkeypatch.delenv("SHARD")
+    assert "judged by themselves" not in project.run("--llm-baseline=main").stdout.str()
+    by_path = project.run("--llm-baseline=main", "test_more.py").stdout.str()
+    assert "note: 7 of 27 cases are judged by themselves" in by_path
+
+
+def test_what_was_not_counted_is_not_claimed_to_be_counted(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write(test_broken="raise OSError")
+    project.run("--continue-on-collection-errors")
+    assert newest(project).collected is None
+    (project.path / "test_broken.py").unlink()
+    project.pytester.runpytest("--lf")
+    assert newest(project).collected is None
+
+
+def test_the_command_is_listed() -> None:
+    assert "merge" in main.commands
