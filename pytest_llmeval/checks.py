@@ -32,6 +32,8 @@ FixedTest = Literal[
 ]
 AnyTest = Literal[GateTest, FixedTest]
 
+ACCEPTED_AT = " @ "  # stands between what is accepted and the commit of the baseline
+_SHORT_HASH = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
 LARGEST_REPLY = 256  # MiB
 REPORT_ENDINGS = (".json",)
 # those that can hold a margin against a spread
@@ -194,6 +196,23 @@ def gone(entries: Sequence[str]) -> tuple[str, ...]:
                 f"llm_accept_gone in the ini file: {entry!r} gives everything up; name what is "
                 "gone, as in  test_old  or  tests/test_old.py::*  or  test_a:tone"
             )
+    return tuple(entries)
+
+
+def accepted(lines: Sequence[str]) -> tuple[str, ...]:
+    """Read drops that are meant, each with the commit of the baseline that it is held against."""
+    entries = []
+    for line in lines:
+        name, _, commit = (part.strip() for part in line.rpartition("@"))
+        function, _, metric = name.rpartition(":")
+        is_name = metric and function and not function.endswith(":") and not set("[]*?") & set(name)
+        if not is_name or not _SHORT_HASH.fullmatch(commit):
+            raise SettingsError(
+                f"llm_accept in the ini file: {line!r} accepts no drop; write a test function, its "
+                "metric and 7 digits or more of the baseline's commit, which the section names, as "
+                "in  test_a:pass @ 97a1bbe"
+            )
+        entries.append(f"{name}{ACCEPTED_AT}{commit.lower()}")
     return tuple(entries)
 
 

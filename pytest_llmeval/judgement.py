@@ -71,6 +71,7 @@ def judged(judgement: Judgement, run: Run) -> Judgement:
     cost_of = pricing(settings.prices)
     judgement = replace(judgement, run=run)
     try:
+        from pytest_llmeval.gate.accepted import notes_on_accepted
         from pytest_llmeval.gate.compare import compare  # numpy and scipy
         from pytest_llmeval.gate.describe import describe, oddities
 
@@ -94,7 +95,11 @@ def judged(judgement: Judgement, run: Run) -> Judgement:
         comparison = held_against(baseline.run)
         missing = {one.function for one in comparison.functions if one.row == GONE and one.fails}
         misnamed = renames_to_nothing(sorted(missing), settings.renamed)
-        return replace(judgement, comparison=comparison, notes=(*judgement.notes, *misnamed))
+        compared = [(baseline.run.commit, comparison)]
+        if anchor is not None and judgement.anchored is not None:
+            compared.append((anchor.run.commit, judgement.anchored))
+        notes = (*judgement.notes, *misnamed, *notes_on_accepted(settings.gate.accept, compared))
+        return replace(judgement, comparison=comparison, notes=notes)
     except Exception as exc:
         return replace(judgement, could_not_judge=Fact(Why.RAISED, (type(exc).__name__, str(exc))))
 

@@ -116,6 +116,8 @@ class GateRules(_Frozen):
         order: comparisons that are tested in this order instead, each at the full level as
             long as all before it regressed: ``function`` or ``function:metric``.
         accept_gone: what the baseline gates and this run may do without, named likewise.
+        accept: drops that are meant, each ``function:metric @ commit`` with the commit of the
+            baseline for which alone it holds.
     """
 
     alpha: float = Option("--llm-alpha=P", checks.alpha, "0.05", ini="float").says(
@@ -149,6 +151,10 @@ class GateRules(_Frozen):
     )
     accept_gone: tuple[str, ...] = Option("llm_accept_gone", checks.gone, (), ini="linelist").says(
         "test functions, or function:metric, that the baseline gates and this branch gives up"
+    )
+    accept: tuple[str, ...] = Option("llm_accept", checks.accepted, (), ini="linelist").says(
+        "lines of 'test_a:pass @ 97a1bbe': drops that are meant, each with the commit of the "
+        "baseline; void as soon as that is another"
     )
 
 

@@ -87,9 +87,9 @@ def compare_command(
     old, new = home.find_pair(baseline, candidate, metric=metric, better=better)
     if rules.test in get_args(FixedTest):
         old = replace(old, notes=(*old.notes, NO_GATE.format(rules.test)))
-    accepted = new.run.rules.get("accept_gone")
-    if isinstance(accepted, tuple):  # the session that recorded B was let off these
-        rules = GateRules(**typed, accept_gone=accepted)
+    recorded = {name: new.run.rules.get(name) for name in ("accept_gone", "accept")}
+    let_off: Any = {name: lines for name, lines in recorded.items() if isinstance(lines, tuple)}
+    rules = GateRules(**typed, **let_off)  # the session that recorded B was
     settings = Settings(directory=home.path, session="", baseline=baseline, gate=rules)
     judgement = judged(Judgement(settings=settings, baseline=old), new.run)
     if as_json:

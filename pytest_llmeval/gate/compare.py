@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from pytest_llmeval.checks import AnyTest
+from pytest_llmeval.gate.accepted import accept
 from pytest_llmeval.gate.changes import CallsOfBoth
 from pytest_llmeval.gate.conclusion import (
     conclude,
@@ -74,18 +75,20 @@ def compare(
         baseline=baseline,
         main=main,
     )
-    return _overall(both, missing, not_judged, _in_part(baseline, run, typed=typed), rules)
+    in_part = _in_part(baseline, run, typed=typed)
+    concluded = _concluded([*both.collected(missing, in_part), *both.gone(missing)], rules)
+    described = map(both.with_changes_of_tests, concluded)
+    functions = accept(tuple(described), rules.accept, commit=baseline.commit)
+    return _overall(functions, both, missing, not_judged, rules)
 
 
 def _overall(
+    functions: tuple[FunctionComparison, ...],
     both: _BothRuns,
     missing: Missing,
     not_judged: tuple[Fact, ...],
-    in_part: Collection[str],
     rules: GateRules,
 ) -> Comparison:
-    concluded = _concluded([*both.collected(missing, in_part), *both.gone(missing)], rules)
-    functions = tuple(map(both.with_changes_of_tests, concluded))
     verdicts = {one.verdict for one in functions}
     found = Comparison(
         verdict=next((v for v in Verdict if v in verdicts), Verdict.NOT_COMPARABLE),

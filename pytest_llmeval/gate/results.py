@@ -66,6 +66,9 @@ class Why(StrEnum):
     FITS_EVERY_METRIC = "an entry for every metric"
     ENTRY_FOR_NOTHING = "an entry for nothing"
     ENTRY_FOR_A_CASE = "an entry for a case"
+    ACCEPTED_FOR_ANOTHER = "accepted for another baseline"
+    ACCEPTED_NOTHING = "accepted for nothing"
+    ACCEPTED_SEVERAL = "accepted for several functions"
     UNKNOWN_IN_ORDER = "unknown in the order"
     TURNS_NOTHING = "turns nothing"
     # of a function: by what the user typed, and before the session ended
@@ -221,6 +224,7 @@ class FunctionComparison:
             that is not gated.
         why: the reason of the verdicts that need one (rows 2 to 5, 7), else None.
         fails: this comparison turns the build red (strictness included).
+        accepted: it regressed, and that is meant: it does not fail.
         partial: this run did not collect every case of the function.
         only_here: ids collected here and not in the baseline; ``only_in_baseline`` the reverse.
         only_here_mean: mean of those that have a value, with its interval as ``mean_interval``.
@@ -238,6 +242,7 @@ class FunctionComparison:
     row: int
     why: Fact | None = None
     fails: bool = False
+    accepted: bool = False
     partial: bool = False
     effect: Effect = field(default_factory=Effect)
     evidence: Evidence = field(default_factory=Evidence)

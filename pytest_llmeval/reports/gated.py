@@ -27,6 +27,7 @@ from pytest_llmeval.settings import GateRules
 _LISTED_FUNCTIONS = 5
 _LISTED_CASES = 3
 _LISTED_LOST = 20
+_SHOWN_OF_HASH = 12
 _NOT_HERE = "the baseline's cache is not here"
 _WHY_REDRAWN: Mapping[CacheMode, str] = {
     "auto": _NOT_HERE,
@@ -147,7 +148,7 @@ def _about(judgement: Judgement, function: FunctionComparison) -> Iterator[Line]
     if text not in sentences.VERDICTS.values():  # the table has said that much
         yield Line()
         prefix = "" if text.startswith(name) else f"{name}: "
-        yield Line(prefix + text, style(function.verdict))
+        yield Line(prefix + text, style(function))
     for remark in _remarks(judgement, function):
         yield Line(f"  {remark}")
 
@@ -199,6 +200,7 @@ def _remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str
     if remark:
         yield remark
     yield from _moved_cases(judgement, function)
+    yield from _acceptable(judgement, function)
     yield from _left_out(judgement, function)
 
 
@@ -211,6 +213,19 @@ def _changes_of_test(function: FunctionComparison) -> Iterator[str]:
         listed = ", ".join(map(short, changed[:_LISTED_CASES]))
         more = f" and {len(changed) - _LISTED_CASES} more" if len(changed) > _LISTED_CASES else ""
         yield f"{name}: input changed ({counted(len(changed), 'case')}: {listed}{more})"
+
+
+def _acceptable(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
+    """Say how a drop that is meant passes."""
+    baseline, comparison = judgement.baseline, judgement.comparison
+    is_failing = function.fails and function.verdict is Verdict.REGRESSED
+    if not is_failing or baseline is None or comparison is None or baseline.run.commit is None:
+        return
+    name = bare(function.function)
+    if len({one.function for one in comparison.functions if bare(one.function) == name}) > 1:
+        name = function.function
+    line = f"llm_accept = {name}:{function.metric} @ {baseline.run.commit[:_SHOWN_OF_HASH]}"
+    yield f"if this drop is meant, say in the ini file  {line}"
 
 
 def _kinds_of_change(judgement: Judgement, effect: Effect) -> Iterator[str]:

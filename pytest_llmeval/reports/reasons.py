@@ -67,6 +67,12 @@ _SENTENCES: Mapping[Why, str] = {
     "the line",
     Why.ENTRY_FOR_A_CASE: "llm_accept_gone names {!r}, and cases within a function go by "
     "llm_max_gone: remove the line",
+    Why.ACCEPTED_FOR_ANOTHER: "llm_accept names {!r}, and the baseline is of {}: the line is void, "
+    "remove it",
+    Why.ACCEPTED_NOTHING: "llm_accept names {!r}, and no test function with that metric is called "
+    "so here: correct the line",
+    Why.ACCEPTED_SEVERAL: "llm_accept names {!r}, which fits {} test functions and so accepts "
+    "none: name one, as in {}",
     Why.UNKNOWN_IN_ORDER: "llm_gate_order names {!r}, and no test function or gated metric is "
     "called so here",
     Why.TURNS_NOTHING: '{}: better="lower" turns nothing, as no score was recorded: what is gated '

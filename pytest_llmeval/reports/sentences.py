@@ -6,6 +6,7 @@ Never "equal", "stable" or "safe": no suite can show that.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from pytest_llmeval.gate.results import (
     CaseComparison,
@@ -46,6 +47,8 @@ _OF_ALL_TRIALS: tuple[Method, ...] = ("chi-square", "chi-square-plain", "two-pro
 def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
     """Say what the verdict on one function means."""
     verdict, name = comparison.verdict, label(comparison)
+    if comparison.accepted:
+        return f"{sentence(replace(comparison, accepted=False), rules)} (accepted by llm_accept)"
     if scored_otherwise(comparison) and verdict is not Verdict.NOT_COMPARABLE:
         return _of_same_replies(comparison, rules)
     match verdict:
@@ -66,6 +69,11 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
         case _:
             text = "gone: the baseline has it, and it was given up by llm_accept_gone"
     return text
+
+
+def verdict_word(comparison: FunctionComparison) -> str:
+    """Write the verdict on one function as the table has it."""
+    return "regressed, accepted" if comparison.accepted else VERDICTS[comparison.verdict]
 
 
 def scored_otherwise(comparison: FunctionComparison) -> bool:

@@ -16,11 +16,11 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import MEASURED_METRICS
 from pytest_llmeval.reports import formats
 from pytest_llmeval.reports.sentences import (
-    VERDICTS,
     adjusted_p,
     detectable_factor,
     difference_interval,
     scored_otherwise,
+    verdict_word,
 )
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules
@@ -40,9 +40,9 @@ _STYLES: Mapping[Verdict, Mapping[str, bool]] = {
 }
 
 
-def style(verdict: Verdict) -> Mapping[str, bool]:
+def style(function: FunctionComparison) -> Mapping[str, bool]:
     """Return the colour of a verdict."""
-    return _STYLES.get(verdict, {})
+    return formats.YELLOW if function.accepted else _STYLES.get(function.verdict, {})
 
 
 def compared_table(
@@ -68,7 +68,7 @@ def compared_table(
     heading, *texts = formats.aligned(rows)
     yield formats.Line(heading, formats.BOLD)
     for text, function in zip(texts, comparison.functions, strict=True):
-        yield formats.Line(text, style(function.verdict))
+        yield formats.Line(text, style(function))
 
 
 def _cells(function: FunctionComparison) -> dict[str, str]:
@@ -94,7 +94,7 @@ def _cells(function: FunctionComparison) -> dict[str, str]:
             effect.baseline_mean, effect.baseline_mean_interval, log=log
         ),
         "here": formats.mean_with_ends(effect.mean, effect.mean_interval, log=log),
-        "verdict": VERDICTS[function.verdict],
+        "verdict": verdict_word(function),
     }
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from pytest_llmeval.cli import main
 from tests.cli.recording import record
-from tests.gate.builders import a_case, a_run
+from tests.gate.builders import a_case, a_run, runs
 from tests.project import Project
 
 
@@ -277,6 +277,20 @@ def test_what_the_session_was_let_off_is_not_missed_by_hand(
     record(replace(a_run(same, old), id=ids[0]))
     record(replace(a_run(same), id=ids[1]))
     record(replace(a_run(same), id=ids[2], rules=rules))
+
+    assert compare(ids[0], ids[1]).exit_code == 1
+    assert compare(ids[0], ids[2]).exit_code == 0
+
+
+def test_a_drop_that_the_session_accepted_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ids = [f"20261121T08410{n}-1a2b3c" for n in range(3)]
+    old, new = runs([("ppppp", "mmmmm")] * 8)
+    record(replace(old, id=ids[0]))
+    record(replace(new, id=ids[1]))
+    record(replace(new, id=ids[2], rules={"accept": (f"test_f:pass @ {'c' * 7}",)}))
 
     assert compare(ids[0], ids[1]).exit_code == 1
     assert compare(ids[0], ids[2]).exit_code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from gzip import decompress
 from pathlib import Path
 
@@ -102,3 +103,31 @@ def test_digests_stand_in_the_run_file_and_no_text_of_a_test_does(main: Project)
     whole = decompress(main.runs()[0].read_bytes()).decode()
     for text in ("the input of Peru", "is_good", "Say yes"):
         assert text not in whole
+
+
+def test_a_drop_that_is_meant_passes_until_the_baseline_is_another(main: Project) -> None:
+    """The section prints the line that lets it pass."""
+    worse = EVALS.replace('"yes" in text', '"YES" in text')
+    main.write(test_evals=worse)
+    printed = main.run("--llm-baseline=main").stdout.str()
+    (line,) = re.findall(r"say in the ini file  (llm_accept = test_a:pass @ \w+)\n", printed)
+    main.write(pytest_ini=f"{INI}{line}\n")
+    accepted = main.commit()
+
+    result, report = main.gate("--llm-baseline=main")
+
+    assert (result.ret, report["verdict"], report["fails"]) == (0, "regressed", False)
+    assert [one["accepted"] for one in report["functions"]] == [True, False]
+    result.stdout.fnmatch_lines(["test_a * regressed, accepted", "*(accepted by llm_accept)"])
+
+    main.git("switch", "-q", "main")
+    main.write(test_evals=EVALS + "\n")
+    main.commit()
+    assert main.run().ret == 0
+    main.git("switch", "-qc", "later")
+    main.git("cherry-pick", "-n", "-X", "theirs", accepted)
+    later = main.run("--llm-baseline=main")
+    assert later.ret == 1
+    later.stdout.fnmatch_lines(
+        [f"note: llm_accept names '{line.partition(' = ')[2]}', * the line is void, remove it"]
+    )
