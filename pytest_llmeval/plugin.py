@@ -25,6 +25,7 @@ from pytest_llmeval.pytest_options import (
     asks_only,
     check_questions,
     read_settings,
+    readable_settings,
 )
 from pytest_llmeval.settings import RERUN
 
@@ -42,6 +43,8 @@ MARKER_HELP = (
     "wording=None, concurrency=None, intercept=None): "
     "run the test repeats times as one case, and gate on its mean"
 )
+
+ENDED_BY_PYTEST = "pytest ended with a usage error before any eval ran"
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -75,7 +78,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     try:
         check_questions(config)
     except SettingsError as exc:
-        raise pytest.UsageError(str(exc)) from None
+        raise _usage_error(config, exc) from None
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -91,8 +94,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
             intercept_imports(config, fixtures.model_session)
     except (SettingsError, BaselineError) as exc:
-        raise pytest.UsageError(str(exc)) from None
+        raise _usage_error(config, exc) from None
     config.pluginmanager.register(hooks, "llmeval-session")
+
+
+def _usage_error(config: pytest.Config, error: Exception) -> pytest.UsageError:
+    """Make pytest's error of ours; the report files are written all the same."""
+    return pytest.UsageError("\n".join([str(error), *_report_refusal(config, str(error))]))
+
+
+def _report_refusal(config: pytest.Config, message: str) -> list[str]:
+    """Write the report files of a session that ends with 4; return what went wrong with them."""
+    is_part = hasattr(config, "workerinput") or RERUN in os.environ
+    settings = readable_settings(config)
+    if is_part or not settings.reports:
+        return []
+    from pytest_llmeval.reports.json import write_refusal
+
+    return write_refusal(settings, message)
 
 
 def _progress_line(progress: Progress, *, width: int) -> str:
@@ -123,6 +142,7 @@ class SessionHooks:
         self._deselected: set[pytest.Item] = set()
         self._judgement: Judgement | None = None
         self._collection_failed = False
+        self._is_refused = False
         self._session: EvalSession | None = None
         self._report_problems: list[str] = []
         self._forecast: list[str] = []
@@ -175,7 +195,8 @@ class SessionHooks:
                 self._begin(session, items, collected)
             except SettingsError as exc:
                 if not self._is_worker:
-                    raise pytest.UsageError(str(exc)) from None
+                    self._is_refused = True
+                    raise _usage_error(self._config, exc) from None
                 from pytest_llmeval.engine.workers import send_usage_error
 
                 send_usage_error(self._config, exc)
@@ -234,6 +255,11 @@ class SessionHooks:
         self._take_unreported()
         if self._reports is not None and self._reports.usage_error:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
+            self._report_problems = _report_refusal(self._config, self._reports.usage_error)
+        elif self._is_refused:
+            return
+        elif session.exitstatus == pytest.ExitCode.USAGE_ERROR and self._session is None:
+            self._report_problems = _report_refusal(self._config, ENDED_BY_PYTEST)
         elif self._is_worker and self._reports is not None:
             from pytest_llmeval.engine.workers import send_files
 
@@ -257,13 +283,12 @@ class SessionHooks:
         """Print the section."""
         if self._reports is not None and self._reports.usage_error:
             terminalreporter.write_line(f"ERROR: {self._reports.usage_error}", red=True)
-        if self._judgement is None:
-            return
-        from pytest_llmeval.reports.section import section
+        if self._judgement is not None:
+            from pytest_llmeval.reports.section import section
 
-        terminalreporter.write_sep("=", "llm evals")
-        for line in section(self._judgement):
-            terminalreporter.write_line(printable(line.text), **line.markup)
+            terminalreporter.write_sep("=", "llm evals")
+            for line in section(self._judgement):
+                terminalreporter.write_line(printable(line.text), **line.markup)
         for problem in self._report_problems:
             terminalreporter.write_line(problem, red=True)
 

@@ -131,6 +131,18 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
     return Settings(**given)
 
 
+def readable_settings(config: pytest.Config) -> Settings:
+    """Return what a report needs of the settings; their defaults if some cannot be read."""
+    if SETTINGS in config.stash:
+        return config.stash[SETTINGS]
+    option = next(option for name, option in options_of(Settings) if name == "reports")
+    try:
+        paths = _typed(config, option) or _stored(config, option) or ()
+        return Settings(session="", reports=_report_files(config, paths))
+    except SettingsError:
+        return Settings(session="")
+
+
 def _given(config: pytest.Config, kind: type[Settings | GateRules]) -> dict[str, Any]:
     """Read what was set of some options, by the names of their fields."""
     found: dict[str, Any] = {}

@@ -79,6 +79,7 @@ class Why(StrEnum):
     NOT_SAVED = "not saved"
     NOTHING_RAN = "nothing ran"
     RAISED = "raised"
+    REFUSED = "refused"
     NOTHING_TO_RETRY = "nothing to retry"
     PART_IN_CI = "a part of the suite gates alone in CI"
     # of runs that were merged

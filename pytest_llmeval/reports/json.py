@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from pytest_llmeval.errors import CAP_REASON
-from pytest_llmeval.gate.results import CaseComparison, Fact, FunctionComparison
+from pytest_llmeval.gate.results import CaseComparison, Fact, FunctionComparison, Why
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Run
@@ -18,6 +18,7 @@ from pytest_llmeval.reports.cost import NO_PRICE, Cost, cost_of_run
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, worded
 from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.settings import Settings
 
 SCHEMA_VERSION = 1
 _OF_CASES = ("case", "kind", "difference", "baseline_scores", "scores", "baseline_mean", "mean")
@@ -42,6 +43,13 @@ def write_reports(judgement: Judgement) -> list[str]:
         except OSError as exc:
             problems.append(f"--llm-report={path}: not written: {exc}")
     return problems
+
+
+def write_refusal(settings: Settings, message: str) -> list[str]:
+    """Write these files for a session that was refused before anything ran; return likewise."""
+    return write_reports(
+        Judgement(settings=settings, could_not_judge=Fact(Why.REFUSED, (message,)))
+    )
 
 
 def _document(judgement: Judgement) -> dict[str, Any]:

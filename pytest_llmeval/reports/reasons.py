@@ -81,6 +81,7 @@ _SENTENCES: Mapping[Why, str] = {
     Why.NOT_SAVED: "this run could not be recorded: {}",
     Why.NOTHING_RAN: "nothing was compared: no eval case finished in this session",
     Why.RAISED: "{}: {}",
+    Why.REFUSED: "{}",
     Why.NOTHING_TO_RETRY: "no trial of run {} is errored: nothing to run again",
     Why.PART_IN_CI: "{} of {} cases are judged by themselves: several parts that are raise a false "
     "alarm more often, four of them in up to 19 of 100 builds. Record them without --llm-baseline, "

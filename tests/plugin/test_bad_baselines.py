@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.forked import run_forked
-from tests.project import APP, Project, made_once
+from tests.project import APP, EVALS, INI, Project, made_once
 
 USAGE_ERROR = pytest.ExitCode.USAGE_ERROR
 
@@ -409,3 +409,51 @@ def test_a_run_from_the_future_can_be_named_by_path_but_not_as_the_last(
     assert (report["baseline"]["id"] == FORGED) is by_path
     assert report["baseline"]["how"] == ("file" if by_path else "last")
     assert "ahead of this machine's clock" in str(result.stdout)
+
+
+# --- the report of a session that ends with 4 -------------------------------------------------
+
+MISTAKES = {
+    "ref": (["--llm-baseline=mian"], "--llm-baseline=mian: no file, run id, commit, branch or"),
+    "value": (["--llm-alpha=2"], "--llm-alpha=2: must lie"),
+    "retry": (["--llm-retry-errors"], "--llm-retry-errors: "),
+    "question": (["--llm-baseline=main"], "--collect-only was set by addopts"),
+    "marker": ([], "test_evals.py::test_says_yes[case-0]: @llm_eval: repeats"),
+    "marker in workers": (["-n2"], "test_evals.py::test_says_yes[case-0]: @llm_eval: repeats"),
+    "path": (["nosuch.py"], "pytest ended with a usage error before any eval ran"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_exit_4_is_reported_too(mistake: str, branch: Project) -> None:
+    arguments, why = MISTAKES[mistake]
+    report = branch.path / "out" / "report.json"
+    if mistake.startswith("marker"):
+        branch.write(test_evals=EVALS.replace("repeats=5", "repeats=0"))
+    if mistake == "question":
+        branch.write(pytest_ini=INI + "addopts = --collect-only\n")
+
+    result = branch.run(*arguments, "--llm-report=out/report.json")
+
+    assert result.ret == USAGE_ERROR
+    found = json.loads(report.read_text())
+    assert (found["verdict"], found["fails"], found["run"]) == ("could_not_judge", True, None)
+    assert found["why"].startswith(why)
+
+
+def test_exit_4_goes_into_the_files_of_the_ini_file(branch: Project) -> None:
+    branch.write(pytest_ini=INI + "llm_alpha = 2\nllm_report = out/ini.json\n")
+    refused(branch)
+    report = json.loads((branch.path / "out" / "ini.json").read_text())
+    assert report["why"].startswith("llm_alpha in the ini file=2")
+
+
+@pytest.mark.parametrize("arguments", [["--llm-alpha=2"], ["-n2"]], ids=["settings", "workers"])
+def test_a_report_that_cannot_be_written_is_said_at_exit_4(
+    arguments: list[str], branch: Project
+) -> None:
+    (branch.path / "out").touch()
+    branch.write(test_evals=EVALS.replace("repeats=5", "repeats=0"))
+    result = branch.run(*arguments, "--llm-report=out/report.json")
+    assert result.ret == USAGE_ERROR
+    assert "report.json: not written: " in "\n".join([*result.errlines, *result.outlines])
