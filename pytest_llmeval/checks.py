@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.settings import GateRules
 
 CacheMode = Literal["auto", "replay", "refresh", "off"]
-OnMissing = Literal["error", "warn"]
+OnMissing = Literal["error", "warn", "rerun"]
 Multiplicity = Literal["holm", "bh"]
 GateTest = Literal[
     "paired-t", "log-ratio", "sign-flip", "mcnemar", "mcnemar-exact", "mcnemar-mid-p"

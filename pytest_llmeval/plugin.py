@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.judgement import Judgement
     from pytest_llmeval.records import Progress, Run
     from pytest_llmeval.runs.retry import Retry
+    from pytest_llmeval.runs.store import FoundRun
     from pytest_llmeval.session import EvalSession
     from pytest_llmeval.settings import Settings
 
@@ -162,11 +164,26 @@ class SessionHooks:
         if settings.retry_errors:
             self._retry = retry_of(config, settings)
         if not self._is_worker:
-            find = partial(baseline_of, config, settings, retry=self._retry)
+            make = self._make_run if settings.on_missing == "rerun" else None
+            find = partial(baseline_of, config, settings, retry=self._retry, make=make)
             planned = planned_judgement(
                 settings, find=find, rootpath=config.rootpath, typed=self._typed()
             )
             self._session = EvalSession(planned, self._retry)
+
+    def _make_run(self, commit: str) -> FoundRun | None:
+        """Run the evals of a commit now; None if it has none of those that were chosen."""
+        from pytest_llmeval.engine.rerun.base_run import rerun_of
+        from pytest_llmeval.reports.rerun import begins, ended, rerun_notes
+
+        config, stash = self._config, self._config.stash
+        environ = stash.get(ENVIRON, None) or os.environ
+        rerun = rerun_of(config, self._settings, stash.get(PARSER, None), environ)
+        print(begins(commit), flush=True)
+        made = rerun.run(commit)
+        print(ended(commit, made.found), flush=True)
+        notes = rerun_notes(made.dropped, made.dependencies, made.submodules)
+        return None if made.found is None else replace(made.found, notes=notes)
 
     def pytest_report_header(self) -> list[str]:
         """Say what will be compared with, before the first test."""

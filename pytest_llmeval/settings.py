@@ -186,10 +186,10 @@ class Settings(_Frozen):
         "small drops cannot add up unseen"
     )
     on_missing: OnMissing = Option(
-        "--llm-on-missing=error|warn", checks.choice_of(OnMissing), "error"
+        "--llm-on-missing=error|warn|rerun", checks.choice_of(OnMissing), "error"
     ).says(
-        "without a stored run for REF: stop before anything is run, or run ungated "
-        "(default: {default})"
+        "without a stored run for REF: stop before anything is run, run ungated, or run the evals "
+        "of REF's commit first, in a worktree (default: {default})"
     )
     baseline_reach: int = Option("llm_baseline_reach", checks.count, "50", ini="int").says(
         "how many commits before REF's may stand in for it, commits that change nothing below "

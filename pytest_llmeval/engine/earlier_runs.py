@@ -15,7 +15,7 @@ from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import relative_root
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
-from pytest_llmeval.runs.lookup.session_baseline import Demands, find_baseline
+from pytest_llmeval.runs.lookup.session_baseline import Demands, MakeRun, find_baseline
 from pytest_llmeval.runs.retry import Retry, find_retry, lineage
 from pytest_llmeval.runs.store import RunStore, refuse_tracked
 from pytest_llmeval.settings import Settings
@@ -60,9 +60,15 @@ def retry_of(config: pytest.Config, settings: Settings) -> Retry:
 
 
 def baseline_of(
-    config: pytest.Config, settings: Settings, reference: str, *, option: str, retry: Retry | None
+    config: pytest.Config,
+    settings: Settings,
+    reference: str,
+    *,
+    option: str,
+    retry: Retry | None,
+    make: MakeRun | None,
 ) -> Baseline:
-    """Find the run that a session is to be compared with.
+    """Find the run that a session is to be compared with, or let it be made.
 
     Raises:
         BaselineError: there is none, or it does not fit.
@@ -83,6 +89,7 @@ def baseline_of(
             age=settings.baseline_age,
             strict=settings.gate.strict,
         ),
+        make=make,
     )
 
 

@@ -14,18 +14,19 @@ from typing import Protocol
 
 import pytest
 
+from pytest_llmeval.engine.marker import MARKER
 from pytest_llmeval.engine.rerun.arguments import BaseArguments, base_arguments
 from pytest_llmeval.engine.rerun.brief import Brief, Outcome, read_outcome
 from pytest_llmeval.engine.rerun.child import ended_in_order, run_child
 from pytest_llmeval.engine.rerun.dependencies import changed_dependencies
 from pytest_llmeval.engine.rerun.installs import Install, installs_from
 from pytest_llmeval.engine.rerun.relocation import Relocation, moved_environment, python_path
-from pytest_llmeval.engine.run_header import git_state, selection
+from pytest_llmeval.engine.run_header import ci_facts, git_state, selection
 from pytest_llmeval.errors import BaselineError, GitFailed
 from pytest_llmeval.models.journal import journal_of
 from pytest_llmeval.records import Outcome as TrialOutcome
 from pytest_llmeval.records import Run, paths_of, too_many_errored
-from pytest_llmeval.runs.git import ask, short_hash
+from pytest_llmeval.runs.git import ask, lacks_text, relative_root, short_hash
 from pytest_llmeval.runs.own_repository import OwnRepository
 from pytest_llmeval.runs.run_file import read_run
 from pytest_llmeval.runs.store import FoundRun, first_of
@@ -130,12 +131,25 @@ class Rerun:
         if given.has_tests and relocation.root(self.config.rootpath).is_dir():
             outcome = self._test(relocation, scratch, commit, given=given, installs=installs)
         run = None if outcome is None or outcome.run is None else Path(outcome.run)
+        if run is None:
+            self._check_nothing_ran(relocation, commit)
         projects = (self.config.rootpath, *(install.project for install in installs))
         return BaseRun(
             found=None if run is None else FoundRun(run, _checked(read_run(run))),
             dropped=given.dropped,
             dependencies=changed_dependencies(relocation, projects),
             submodules=_empty_submodules(relocation),
+        )
+
+    def _check_nothing_ran(self, relocation: Relocation, commit: str) -> None:
+        """See that a commit has no eval if none of it ran, unless some were chosen."""
+        top, base = relocation.worktree, short_hash(commit)
+        if selection(self.config) or lacks_text(MARKER, commit=commit, top=top):
+            return
+        root = relative_root(self.config.rootpath, top=self.checkout)
+        raise BaselineError(
+            f"{base} has evals, and none was found there with rootdir {root!r}. If they were moved "
+            f"record them where they were:  git switch --detach {base} && pytest"
         )
 
     def _test(
@@ -197,7 +211,8 @@ def rerun_of(
     top = git_state(config).top
     if top is None:
         raise BaselineError("no commit can be checked out: there is no git repository here")
-    repository = OwnRepository(settings.directory, top=top)
+    fetches = ci_facts(config).provider is not None
+    repository = OwnRepository(settings.directory, top=top, fetches=fetches)
     try:
         repository.prepare()
     except (GitFailed, OSError) as exc:
@@ -229,9 +244,10 @@ def _foreign(files: Sequence[str], checkout: Path, commit: str) -> str:
               for file in files]  # fmt: skip
     base = short_hash(commit)
     return (
-        f"the run of {base} is no baseline: it loaded {first_of(inside)} of this checkout "
-        f"instead of its own. Install with  pip install -e .  from a folder that {base} has too, "
-        f"or record {base} by itself:  git switch --detach {base} && pytest"
+        f"the run of {base} is no baseline: it loaded {first_of(inside)}, which is of this "
+        "checkout or a copy of it. Install it by  pip install -e .  so that a folder of the "
+        f"checkout is on the path, or record {base} by itself, installed from it:  "
+        f"git switch --detach {base}"
     )
 
 

@@ -44,7 +44,8 @@ def installs_from(
         origin = _origin(each)
         if origin is None or not origin.is_relative_to(checkout):
             continue
-        files = [file for file in each.files or () if file.suffix != ".pyc"]
+        # What an editable install leaves is no copy, though it is a module too.
+        files = [file for file in each.files or () if not file.parts[0].startswith(_HELPERS)]
         yield Install(
             name=each.name,
             project=origin if origin.is_dir() else checkout,
@@ -75,5 +76,4 @@ def _names(distribution: metadata.Distribution, files: Iterable[PurePath]) -> se
 
 
 def _is_module(file: PurePath) -> bool:
-    top = file.parts[0]
-    return file.suffix in (".py", ".so", ".pyd") and not top.startswith(_HELPERS)
+    return file.suffix in (".py", ".so", ".pyd")

@@ -31,6 +31,7 @@ How = Literal[
     "this very commit",
     "table",
     "nothing yet",
+    "rerun",
 ]
 
 _PATH = re.compile(rf"\.{{0,2}}[/\\]|~|[A-Za-z]:[/\\]|.*{re.escape(ENDING)}\Z", re.DOTALL)

@@ -15,6 +15,7 @@ from pytest_llmeval.runs.lookup.stand_ins import Step
 from pytest_llmeval.runs.lookup.wanted import WantedCommit, name_of
 from pytest_llmeval.runs.store import first_of
 
+RERUN = "Run its evals now, in a worktree:  add --llm-on-missing=rerun"
 DEEPEN = "Fetch the history:  git fetch --unshallow  (in GitHub's actions/checkout: fetch-depth: 0)"
 
 
@@ -75,7 +76,7 @@ class Refusals:
         """Make the error for commits without a suitable run; it says how to record one."""
         if self.search.unlike is not None:
             error: BaselineError = self.unlike(self.search.unlike)
-            return self._let_pass(str(error)) if self._is_own_branch_in_ci(wanted) else error
+            return self._let_pass(str(error)) if self.is_own_branch_in_ci(wanted) else error
         git, commit = self.refs.git, wanted.commit or ""
         what = f"no complete run recorded for {name_of(self.reference, wanted)}"
         if not wanted.exact:
@@ -86,20 +87,21 @@ class Refusals:
             what += f" nor its {ancestors} nearest ancestor{'s' * (ancestors > 1)}"
         said = (*wanted.notes, *self.search.mentioned())
         what = "\n       ".join([f"{what} in {self.folder()}.", *said])
-        if self._is_own_branch_in_ci(wanted):
+        if self.is_own_branch_in_ci(wanted):
             return self._let_pass(f"{self._typed(self.reference)}: {what}")
         is_cut = git.shallow and all(step.behind < self.reach for step in looked_at)
         if is_cut and not wanted.exact:
-            return self._leads_nowhere(f"{what} This clone is shallow.", todo=DEEPEN)
+            todo = f"{RERUN}\n       {DEEPEN}"
+            return self._leads_nowhere(f"{what} This clone is shallow.", todo=todo)
         steps = [
             *(["git stash"] if git.dirty else []),
             *([] if commit == git.commit else [f"git switch {self._where(wanted)}"]),
             "pytest",
         ]
         first = _to_be_seen(self.search.unseen, git=git)
-        return self.not_found(what, todo=f"{first}Record one:  {' && '.join(steps)}")
+        return self.not_found(what, todo=f"{first}Record one:  {' && '.join(steps)}", other=RERUN)
 
-    def _is_own_branch_in_ci(self, wanted: WantedCommit) -> bool:
+    def is_own_branch_in_ci(self, wanted: WantedCommit) -> bool:
         """Whether the job is about the branch itself, whose runs only such jobs record."""
         is_own = wanted.commit == self.refs.git.commit and not wanted.exact
         return is_own and self.refs.ci.is_for_branch
@@ -114,7 +116,7 @@ class Refusals:
         error = self._leads_nowhere(
             f"{wanted} has no complete run. That of {commit}, {found.distance} behind, could stand "
             "in for it, which --llm-strict refuses.",
-            todo=f"Record one:  git switch --detach {wanted} && pytest",
+            todo=f"{RERUN}\n       Record one:  git switch --detach {wanted} && pytest",
         )
         error.wanted = found.wanted
         return error
@@ -126,12 +128,26 @@ class Refusals:
         is_tip = ref == ResolvedRef(commit=commit, full_name=f"refs/heads/{branch}")
         return branch if is_tip and branch else f"--detach {short_hash(commit)}"
 
-    def not_found(self, what: str, *, todo: str) -> BaselineNotFound:
-        """Make the error for a run that somebody has to record first."""
+    def not_made(self, commit: str, reason: BaselineError) -> BaselineError:
+        """Make the error for a run that was to be made now, and cannot be."""
+        what = f"no run of {short_hash(commit)} could be made:"
+        error = self._leads_nowhere(what, todo=str(reason))
+        error.wanted = commit
+        return error
+
+    def not_found(self, what: str, *, todo: str, other: str = "") -> BaselineNotFound:
+        """Make the error for a run that somebody has to record first.
+
+        Args:
+            what: is wrong.
+            todo: how to record it.
+            other: what else can be done, which is better.
+        """
         named = self._typed(self.reference)
         ungated = "or, where that records no eval, run ungated:  add --llm-on-missing=warn"
+        first = f"{other}\n       " if other else ""
         return BaselineNotFound(
-            f"{named}: {what}\n       {todo}      {ungated}",
+            f"{named}: {what}\n       {first}{todo}      {ungated}",
             line=f"{named}: {' '.join(f'{what} {todo}'.split())}",
         )
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from pytest_llmeval.errors import (
+    BaselineError,
     BaselineNotFound,
     BaselineUnreadable,
 )
@@ -45,6 +46,7 @@ class Demands:
 
 
 ANY = Demands()
+MakeRun = Callable[[str], FoundRun | None]
 
 
 def find_baseline(
@@ -57,6 +59,7 @@ def find_baseline(
     models: frozenset[str] | None = None,
     excluding: Collection[str] = (),
     demands: Demands = ANY,
+    make: MakeRun | None = None,
 ) -> Baseline:
     """Find and read the run that a session is to be compared with.
 
@@ -70,6 +73,8 @@ def find_baseline(
         models: models that the session is known to ask; preferred among runs of one commit.
         excluding: ids of runs that are found only if they are named themselves.
         demands: on the run that is found by a commit.
+        make: makes the run of a commit that has none; None if no eval of the selection is in that
+            commit. Without it an older run may stand in.
 
     Raises:
         BaselineNotFound: no run that will do.
@@ -84,7 +89,7 @@ def find_baseline(
     refuse = Refusals(
         reference=reference, option=option, refs=refs, search=search, reach=demands.reach
     )
-    lookup = _Lookup(reference, option, refs, search, demands, refuse)
+    lookup = _Lookup(reference, option, refs, search, demands, refuse, make)
     try:
         named = refs.by_name(reference, excluding=excluding)
     except BaselineUnreadable as exc:
@@ -103,6 +108,7 @@ class _Lookup:
         search: looks for runs of commits.
         demands: on the run that is found by a commit.
         refuse: makes the errors.
+        make: makes the run of a commit that has none.
     """
 
     reference: str
@@ -111,6 +117,7 @@ class _Lookup:
     search: Search
     demands: Demands
     refuse: Refusals
+    make: MakeRun | None
 
     def as_named(self, named: Baseline) -> Baseline:
         """Check a run that was named itself, and note what kind of run it is."""
@@ -134,11 +141,16 @@ class _Lookup:
         wanted = self._wanted()
         looked_at: list[Step] = []
         refs, root, reach = self.refs, self.search.root, self.demands.reach
+        make = None if self.refuse.is_own_branch_in_ci(wanted) else self.make
         for step in steps(wanted, refs, head=refs.git.commit, root=root, reach=reach):
+            if make and step.is_older and looked_at and not looked_at[0].is_older:
+                break  # no older run stands in for one that can be made
             best = self.search.best_at(*step.commits)
             if best is not None:
                 return self._found(best, step, wanted=wanted, looked_at=looked_at)
             looked_at.append(step)
+        if make is not None:
+            return self._made(make, looked_at[0], wanted=wanted)
         error = self.refuse.nothing_recorded(wanted, looked_at)
         error.wanted = wanted.commit
         may_be_first = isinstance(error, BaselineNotFound)  # a shallow clone cannot tell
@@ -146,6 +158,18 @@ class _Lookup:
         if may_be_first and top is not None and lacks_text(MARKER, commit=nearest, top=top):
             return self._nothing_yet(nearest)
         raise error
+
+    def _made(self, make: MakeRun, step: Step, *, wanted: WantedCommit) -> Baseline:
+        """Let the run of a commit be made now."""
+        commit = step.commits[0]
+        try:
+            run = make(commit)
+        except BaselineError as exc:
+            raise self.refuse.not_made(commit, exc) from exc
+        if run is None:
+            return self._nothing_yet(commit)
+        made = standing_for(wanted, run, step, reference=self.reference, top=self.refs.git.top)
+        return replace(made, how="rerun", notes=(*wanted.notes, *run.notes))
 
     def _wanted(self) -> WantedCommit:
         """Find the commit that the name means."""

@@ -30,6 +30,11 @@ class Step:
     behind: int = 0
     is_substitute: bool = False
 
+    @property
+    def is_older(self) -> bool:
+        """Whether it is an ancestor of the wanted commit."""
+        return self.behind > 0 or self.is_substitute or self.how == "earlier commit"
+
 
 def steps(
     wanted: WantedCommit, refs: Refs, *, head: str | None, root: str, reach: int = NEAREST

@@ -167,11 +167,12 @@ def test_the_fiftieth_ancestor_will_do(long_history):
 def test_the_fifty_first_ancestor_is_too_far(long_history):
     base = long_history.commit()
     branch_off(long_history)
-    first, last = refusal(BaselineNotFound, long_history, "main")
+    first, rerun, last = refusal(BaselineNotFound, long_history, "main")
     assert first == (
         f"--llm-baseline=main: no complete run recorded for main (merge-base {base[:7]}) "
         "nor its 50 nearest ancestors in .llmeval/runs."
     )
+    assert rerun == "       Run its evals now, in a worktree:  add --llm-on-missing=rerun"
     assert last == (
         "       Record one:  git switch main && pytest"
         "      or, where that records no eval, run ungated:  add --llm-on-missing=warn"
@@ -202,7 +203,7 @@ def test_ci_names_the_commit(reference, project):
 def test_ci_names_a_commit_without_a_run(project):
     base = branch_off(project)
     project.ci = queued(project, base)
-    first, _ = refusal(BaselineNotFound, project, "auto")
+    first, *_ = refusal(BaselineNotFound, project, "auto")
     named = f"--llm-baseline=auto: no complete run recorded for main (CI names {base[:7]})"
     assert first.startswith(named)
 
@@ -325,7 +326,7 @@ def test_no_ancestor_stands_in_for_a_commit(project):
     project.record()
     commit = project.commit()
     project.commit()
-    first, _ = refusal(BaselineNotFound, project, commit)
+    first, *_ = refusal(BaselineNotFound, project, commit)
     assert first.endswith(f"no complete run recorded for {commit} in .llmeval/runs.")
 
 
@@ -458,7 +459,7 @@ def test_the_same_models_go_before_everything_else(project):
 def test_a_run_without_a_provider_stands_for_no_ref(reference, project):
     project.record(trials=DOWN)
     named = {"commit": project.head}.get(reference, reference)
-    _, passed_over, _ = refusal(BaselineNotFound, project, named)
+    _, passed_over, *_ = refusal(BaselineNotFound, project, named)
     assert passed_over.endswith(f"of {project.head[:7]}, 300 of 300 trials errored")
 
 
@@ -505,7 +506,7 @@ def test_the_message_tells_of_dirty_and_incomplete_runs(project):
     project.record(dirty=True)
     project.record(complete=False, trials=make_run().trials[:3])
     base = branch_off(project)
-    _, incomplete, dirty, _ = refusal(BaselineNotFound, project, "main")
+    _, incomplete, dirty, *_ = refusal(BaselineNotFound, project, "main")
     those = f"run(s) of {base[:7]}"
     assert incomplete == f"       passed over: 1 {those}, incomplete: 3 of 4 trials"
     assert dirty == f"       passed over: 2 {those}, dirty: tracked files differed from the commit"
@@ -549,7 +550,7 @@ def test_the_message_tells_of_damaged_runs_but_not_of_all(project):
     lines = refusal(BaselineNotFound, project, "main")
     assert sum("is damaged" in line for line in lines) == 3
     assert lines[4] == "       passed over: 2 more"
-    assert len(lines) == 6
+    assert len(lines) == 7
 
 
 # --- the same folder, the same tests -----------------------------------------------------
@@ -889,11 +890,11 @@ def test_the_advice_works(project):
 
 def test_a_store_elsewhere_is_named_in_full(project, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    first, _ = refusal(BaselineNotFound, project, "main")
+    first, *_ = refusal(BaselineNotFound, project, "main")
     assert f"in {project.store.folder.relative_to(tmp_path)}." in first
     (project.top / "deep").mkdir()
     monkeypatch.chdir(project.top / "deep")
-    first, _ = refusal(BaselineNotFound, project, "main")
+    first, *_ = refusal(BaselineNotFound, project, "main")
     assert f"in {project.store.folder}." in first
 
 
@@ -927,9 +928,10 @@ def test_a_shallow_clone_that_lacks_the_merge_base_names_the_cure(shallow):
 
 
 def test_a_shallow_clone_that_lacks_the_ancestors_names_the_cure(shallow):
-    first, second = refusal(BaselineError, shallow, "shorter-prompt")
+    first, rerun, second = refusal(BaselineError, shallow, "shorter-prompt")
     assert "no complete run recorded for shorter-prompt" in first
     assert "This clone is shallow." in first
+    assert "--llm-on-missing=rerun" in rerun
     assert "fetch-depth: 0" in second
 
 

@@ -1,0 +1,150 @@
+"""A run is made of the commit that has none, before an older one stands in for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from pytest_llmeval.errors import BaselineError, BaselineNotFound
+from pytest_llmeval.runs.ci import CiFacts
+from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.runs.lookup.session_baseline import Demands, find_baseline
+from pytest_llmeval.runs.store import FoundRun
+from tests.runs.conftest import Project
+
+
+class Maker:
+    """Records a run of the commits that it is asked for."""
+
+    def __init__(self, project: Project) -> None:
+        self.asked: list[str] = []
+        self._project = project
+
+    def __call__(self, commit: str) -> FoundRun:
+        self.asked.append(commit)
+        path = self._project.store.by_id(self._project.record(commit))
+        assert path is not None
+        return FoundRun(path, self._project.store.load(path), ("made with other packages",))
+
+
+def find(
+    project: Project, reference: str, make: Callable[[str], FoundRun | None], **demands: bool
+) -> Baseline:
+    return find_baseline(
+        reference,
+        project.refs,
+        root=".",
+        selection=(),
+        demands=Demands(age=10**6, **demands),
+        make=make,
+    )
+
+
+@pytest.fixture
+def branch(project: Project) -> Project:
+    """Three commits on main, and one on a branch off its last."""
+    project.commit()
+    project.commit()
+    project.git("switch", "--quiet", "--create", "feature")
+    project.commit()
+    return project
+
+
+def test_the_wanted_commit_is_made_though_an_older_one_has_a_run(branch: Project) -> None:
+    main = branch.git("rev-parse", "main")
+    branch.record(branch.git("rev-parse", "main~1"))
+    make = Maker(branch)
+
+    found = find(branch, "main", make, strict=True)
+
+    assert make.asked == [main]
+    assert (found.commit, found.wanted, found.substitute) == (main, main, False)
+    assert (found.how, found.distance) == ("rerun", 0)
+    assert found.notes == ("made with other packages",)
+
+
+def test_nothing_is_made_where_a_run_is_stored(branch: Project) -> None:
+    run_id = branch.record(branch.git("rev-parse", "main"))
+    make = Maker(branch)
+
+    assert find(branch, "main", make).run.id == run_id
+    assert make.asked == []
+
+
+def test_a_run_of_an_equal_tree_is_as_good(branch: Project) -> None:
+    run_id = branch.record(branch.git("rev-parse", "main"))
+    make = Maker(branch)
+    branch.git("switch", "--quiet", "main")
+    (branch.top / "prompt.txt").write_text("Name it.\n")
+    branch.commit()
+    branch.git("revert", "--no-edit", "HEAD")
+    branch.git("switch", "--quiet", "--create", "other")
+    branch.commit()
+
+    assert find(branch, "main", make).run.id == run_id
+    assert make.asked == []
+
+
+def test_a_hash_is_made_too(branch: Project) -> None:
+    make, commit = Maker(branch), branch.git("rev-parse", "main~1")
+    assert find(branch, commit, make).commit == commit
+
+
+def test_a_dirty_tree_is_held_against_its_own_commit(branch: Project) -> None:
+    branch.git("switch", "--quiet", "main")
+    branch.record(branch.git("rev-parse", "main~1"))
+    (branch.top / "prompt.txt").write_text("Name it.\n")
+    make = Maker(branch)
+
+    find(branch, "main", make)
+
+    assert make.asked == [branch.head]
+
+
+def test_a_clean_tree_at_the_ref_itself_is_held_against_an_earlier_one(branch: Project) -> None:
+    branch.git("switch", "--quiet", "main")
+    make, oldest = Maker(branch), branch.record(branch.git("rev-parse", "main~2"))
+
+    assert find(branch, "main", make).run.id == oldest
+    assert make.asked == []
+
+
+def test_where_no_earlier_one_has_a_run_that_of_the_parent_is_made(branch: Project) -> None:
+    branch.git("switch", "--quiet", "main")
+    make = Maker(branch)
+
+    find(branch, "main", make)
+
+    assert make.asked == [branch.git("rev-parse", "main~1")]
+
+
+def test_a_job_of_the_branch_itself_makes_nothing(branch: Project) -> None:
+    branch.git("switch", "--quiet", "main")
+    branch.ci = CiFacts(provider="github", event="push", commit=branch.head)
+    make = Maker(branch)
+
+    with pytest.raises(BaselineNotFound) as caught:
+        find(branch, "main", make)
+
+    assert not caught.value.stops
+    assert make.asked == []
+
+
+def test_a_commit_without_such_evals_is_an_empty_baseline(branch: Project) -> None:
+    found = find(branch, "main", lambda _: None)
+    assert (found.how, found.run.cases) == ("nothing yet", ())
+
+
+def test_what_cannot_be_made_is_named_with_the_reason(branch: Project) -> None:
+    def fail(_: str) -> FoundRun:
+        raise BaselineError("its pytest ended with 2")
+
+    with pytest.raises(BaselineError) as caught:
+        find(branch, "main", fail)
+
+    main = branch.git("rev-parse", "main")
+    what, why = str(caught.value).split("\n")
+    assert what == f"--llm-baseline=main: no run of {main[:7]} could be made:"
+    assert why == "       its pytest ended with 2"
+    assert caught.value.wanted == main
