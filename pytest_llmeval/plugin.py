@@ -156,11 +156,17 @@ class SessionHooks:
             self._find_earlier_runs()
 
     def _find_earlier_runs(self) -> None:
-        from pytest_llmeval.engine.earlier_runs import baseline_of, refuse_foreign_runs, retry_of
+        from pytest_llmeval.engine.earlier_runs import (
+            baseline_of,
+            refuse_foreign_runs,
+            refuse_lost_runs,
+            retry_of,
+        )
         from pytest_llmeval.session import EvalSession, planned_judgement
 
         config, settings = self._config, self._settings
         refuse_foreign_runs(config, settings)
+        refuse_lost_runs(config)
         if settings.retry_errors:
             self._retry = retry_of(config, settings)
         if not self._is_worker:
@@ -358,7 +364,7 @@ class SessionHooks:
         items: list[pytest.Item],
         collected: Sequence[pytest.Item],
     ) -> None:
-        from pytest_llmeval.engine.earlier_runs import refuse_untrusted_runs
+        from pytest_llmeval.engine.earlier_runs import refuse_lost_runs, refuse_untrusted_runs
         from pytest_llmeval.engine.install import install
         from pytest_llmeval.engine.marker import case_id
         from pytest_llmeval.engine.run_header import Choice
@@ -367,6 +373,7 @@ class SessionHooks:
         config, settings, chosen = self._config, self._settings, set(items)
         if not self._asks_only:
             refuse_untrusted_runs(config, settings)
+            refuse_lost_runs(config)
         opening = install(
             session,
             items,

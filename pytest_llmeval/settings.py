@@ -291,7 +291,30 @@ def default_directory(rootpath: Path, *, has_ini: bool) -> Path:
         has_ini: pytest found an ini file; it lies in rootpath.
 
     Returns:
-        Beside the ini file, else at git's top, else in rootpath; it need not exist.
+        Beside the ini file, else at git's top, else in rootpath; it need not exist. Of a linked
+        working tree the place in the main one, where that has such a folder.
     """
     tops = (top for top in (rootpath, *rootpath.parents) if (top / ".git").exists())
-    return (rootpath if has_ini else next(tops, rootpath)) / DIRECTORY
+    top = next(tops, rootpath)
+    home = rootpath if has_ini else top
+    shared = main_worktree(top) / home.relative_to(top)
+    return (shared if shared.is_dir() else home) / DIRECTORY
+
+
+def main_worktree(top: Path) -> Path:
+    """Find the main working tree of a repository; ``top`` itself if that is no linked one.
+
+    In a linked one ``.git`` is a file that names a folder, and there ``commondir`` names the
+    repository. A submodule has no such file.
+
+    Args:
+        top: folder of a working tree.
+    """
+    try:
+        named = (top / ".git").read_text(encoding="utf-8", errors="surrogateescape")
+        folder = top / named.removeprefix("gitdir:").strip()
+        common = folder / (folder / "commondir").read_text(encoding="utf-8").strip()
+    except OSError:
+        return top
+    repository = common.resolve()
+    return repository.parent if repository.name == ".git" else top

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from pytest_llmeval.cache.directory import refuse_foreign
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.run_header import ci_facts, git_state, selection
-from pytest_llmeval.errors import BaselineError
+from pytest_llmeval.errors import BaselineError, SettingsError
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import relative_root
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
@@ -41,6 +42,24 @@ def refuse_untrusted_runs(config: pytest.Config, settings: Settings) -> None:
     """
     refuse_foreign_runs(config, settings)
     refuse_tracked(settings.directory, git=git_state(config))
+
+
+def refuse_lost_runs(config: pytest.Config) -> None:
+    """Record no run in CI that nobody could find again.
+
+    Raises:
+        SettingsError: the commit is not known.
+    """
+    git = git_state(config)
+    if git.commit is not None or ci_facts(config).provider is None:
+        return
+    absent = git.absent or "this repository has no commit yet"
+    raise SettingsError(
+        "the commit of this CI job is not known, so nobody would find its run again: "
+        f"{' '.join(absent.split())}. Install git in the image before the checkout; where the "
+        "checkout belongs to another user:  git config --global --add safe.directory "
+        f"{shlex.quote(str(config.rootpath))}"
+    )
 
 
 def retry_of(config: pytest.Config, settings: Settings) -> Retry:

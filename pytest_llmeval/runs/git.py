@@ -166,14 +166,9 @@ def _rev_parse(top: Path, name: str, *options: str) -> str:
 
 
 def first_parents(commit: str, *, top: Path, at_most: int) -> tuple[str, ...]:
-    """List the nearest ancestors along first parents, the parent first.
-
-    In a shallow clone the last one need not be here itself.
-    """
+    """List the nearest ancestors along first parents that are here, the parent first."""
     count = f"--max-count={at_most + 1}"
-    found = _git(top, "rev-list", "--first-parent", count, commit).text.split("\n")
-    beyond = parents(found[-1] or commit, top=top)[:1] if len(found) <= at_most else ()
-    return (*found[1:], *beyond)
+    return tuple(_git(top, "rev-list", "--first-parent", count, commit).text.split("\n")[1:])
 
 
 def parents(commit: str, *, top: Path) -> tuple[str, ...]:

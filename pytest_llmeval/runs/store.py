@@ -15,6 +15,7 @@ from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import GitState, tracked_below
 from pytest_llmeval.runs.run_file import read_run, read_run_header, write_run
 from pytest_llmeval.runs.run_lines import RUN_ID, RunHeader
+from pytest_llmeval.settings import main_worktree
 
 CLOCKS_DIFFER = timedelta(minutes=5)
 ENDING = ".jsonl.gz"
@@ -64,7 +65,9 @@ def refuse_tracked(directory: Path, *, git: GitState) -> None:
     Raises:
         SettingsError: git tracks runs or replies, or a link that leads to them.
     """
-    tracked = tracked_below((directory / "runs", directory / "cache"), top=git.top)
+    tops = () if git.top is None else dict.fromkeys((git.top, main_worktree(git.top)))
+    folders = directory / "runs", directory / "cache"
+    tracked = [each for top in tops for each in tracked_below(folders, top=top)]
     if tracked:
         places = " ".join(dict.fromkeys(place for place, _ in tracked))
         raise SettingsError(

@@ -38,7 +38,7 @@ class Project:
     def commit(self) -> str:
         """Commit everything, and a file that differs each time; returns the hash."""
         self._commits += 1
-        (self.top / f"commit-{self._commits}.txt").touch()
+        (self.top / f"commit-{self._commits}.txt").write_text(f"{self.top}\n")
         self.git("add", "--all")
         self.git("commit", "--quiet", "--allow-empty", f"--message=commit {self._commits}")
         return self.head

@@ -161,7 +161,8 @@ def test_the_paths_of_many_commits_come_at_once_without_their_texts(name, clone,
     own.fetch_paths([checkout.head, *parents])
 
     assert len(host.requests) in ((0,) if name == "plain" else (2, 3))  # refs, objects
-    changed = ask(own.path, "diff-tree", "-r", "--name-only", parents[-1], checkout.head)
+    names = "diff-tree", "-r", "--name-only", parents[-1], checkout.head
+    changed = ask(own.path, *names, "--", "README.md", "evals")
     assert changed == "README.md\nevals/prompt.txt"
     host.requests.clear()
     own.fetch_paths([checkout.head, *parents])

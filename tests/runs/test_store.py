@@ -8,7 +8,7 @@ import pytest
 
 from pytest_llmeval.errors import BaselineUnreadable, SettingsError
 from pytest_llmeval.runs import store as stores
-from pytest_llmeval.runs.git import GitState
+from pytest_llmeval.runs.git import GitState, read_state
 from pytest_llmeval.runs.store import RunStore, is_run_id, new_run_id, refuse_tracked
 from tests.runs.builders import COMMIT, make_run
 from tests.runs.conftest import Project
@@ -309,3 +309,12 @@ def test_the_name_of_a_file_does_not_make_a_run_newer(store):
     early = store.save(make_run(id=EARLY))
     early.rename(early.with_name("z.jsonl.gz"))
     assert [stored.header.run.id for stored in store.at_commit(COMMIT).runs] == [LATE, EARLY]
+
+
+def test_runs_that_the_main_working_tree_tracks_are_refused_in_a_linked_one(project, tmp_path):
+    project.record()
+    project.git("add", "--force", ".llmeval/runs")
+    project.git("worktree", "add", "--quiet", "--detach", str(tmp_path / "linked"))
+    linked = read_state(tmp_path / "linked")
+    with pytest.raises(SettingsError, match="git tracks"):
+        refuse_tracked(project.store.directory, git=linked)

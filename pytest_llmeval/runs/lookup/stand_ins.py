@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_llmeval.runs.git import differing_files, first_parents, object_ids
+from pytest_llmeval.runs.git import differing_files, first_parents, object_ids, parents
 from pytest_llmeval.runs.lookup.refs import NEAREST, Baseline, How, Refs
 from pytest_llmeval.runs.lookup.wanted import WantedCommit, name_of
 from pytest_llmeval.runs.store import FoundRun, RunStore
@@ -130,7 +130,9 @@ def ancestors(commit: str, *, top: Path, root: str, reach: int) -> tuple[tuple[s
     """
     most = reach + 1
     while True:
-        line = (commit, *first_parents(commit, top=top, at_most=most))
+        line = [commit, *first_parents(commit, top=top, at_most=most)]
+        if len(line) <= most:  # where history is cut, the last one still names its parent
+            line += parents(line[-1], top=top)[:1]
         names = [f"{one}^{{tree}}" if root == "." else f"{one}:{root}" for one in line]
         folders = object_ids(names, top=top)
         behind, found = 0, []

@@ -1,0 +1,180 @@
+"""Sessions end as they should, however CI or a user checked the repository out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmeval.records import Run
+from pytest_llmeval.runs.store import RunStore, new_run_id
+from pytest_llmeval.settings import default_directory
+from tests.ci.hosts import github_push
+from tests.ci.laptops import LAPTOPS
+from tests.ci.origin import PROJECT, WORSE, Origin, git_environ, run_git
+from tests.ci.pipelines import PIPELINES
+from tests.ci.pull_requests import PULL_REQUESTS
+from tests.ci.situation import Situation
+from tests.forked import ForkedSession
+
+SITUATIONS = (*PULL_REQUESTS, *PIPELINES, *LAPTOPS)
+# No run is recorded for a commit of which something is known in the checkout.
+OUT_OF_REACH = (
+    "pull_request_by_head_sha_of_depth_one",
+    "stacked_pull_request",
+    "second_queue_entry",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A session that has ended.
+
+    Attributes:
+        exit: its exit code.
+        report: what it wrote by ``--llm-report``.
+        output: what it printed.
+    """
+
+    exit: int
+    report: Mapping[str, Any]
+    output: str
+
+
+def run_session(rootdir: Path, *arguments: str, environ: Mapping[str, str] | None = None) -> Ended:
+    """Run pytest with two repeats of each case."""
+    report, output = rootdir / "out" / "report.json", rootdir / "out.txt"
+    session = ForkedSession(
+        rootdir,
+        *("-p", "no:cacheprovider", "--llm-repeats=2", f"--llm-report={report}", *arguments),
+        output=output,
+        environment=git_environ() | dict(environ or {}),
+    )
+    code = session.wait(60)
+    return Ended(code, json.loads(report.read_text()), output.read_text())
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The runs of both prompts, and the replies that they paid for."""
+
+    good: Run
+    worse: Run
+    cache: Path
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    folder = tmp_path_factory.mktemp("recorded")
+    runs = []
+    for files in (PROJECT, WORSE):
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        run_session(folder)
+        newest = RunStore(folder / ".llmeval").newest()
+        assert newest is not None
+        runs.append(newest.run)
+    return Recorded(*runs, folder / ".llmeval" / "cache")
+
+
+def prompt_at(host: Path, commit: str, root: str) -> str:
+    """Return the application at a commit of the repository at the host."""
+    return run_git(host, "show", f"{commit}:{Path(root, 'app.py').as_posix()}")
+
+
+def record(situation: Situation, recorded: Recorded, *, host: Path, root: str) -> None:
+    """Put runs of these commits into the store, as if they had been brought from main."""
+    store = RunStore(default_directory(situation.path, has_ini=True))
+    for commit in situation.recorded:
+        is_worse = prompt_at(host, commit, root) == WORSE["app.py"].strip()
+        store.save(
+            replace(
+                recorded.worse if is_worse else recorded.good,
+                id=new_run_id(datetime.now(UTC)),
+                commit=commit,
+                tree=run_git(host, "rev-parse", f"{commit}^{{tree}}"),
+                root=root,
+                dirty=False,
+            )
+        )
+    if situation.recorded:
+        shutil.copytree(recorded.cache, store.directory / "cache")
+
+
+@pytest.mark.parametrize("make", SITUATIONS, ids=lambda make: make.__name__)
+def test_a_session_is_held_against_the_right_run(
+    make: Callable[[Path], Situation], recorded: Recorded, tmp_path: Path
+) -> None:
+    situation = make(tmp_path)
+    host = tmp_path / "host" / "origin.git"
+    root = run_git(situation.path, "rev-parse", "--show-prefix").rstrip("/") or "."
+    record(situation, recorded, host=host, root=root)
+
+    ended = run_session(
+        situation.path, f"--llm-baseline={situation.ref}", environ=situation.environ
+    )
+
+    verdict, baseline = ended.report["verdict"], ended.report["baseline"]
+    if make.__name__ in OUT_OF_REACH:
+        assert (ended.exit, verdict, baseline) == (4, "could_not_judge", None)
+        assert "fetch-depth: 0" in ended.report["why"]
+    elif situation.baseline is None:
+        assert (ended.exit, verdict, baseline) == (0, "not_gated", None)
+        assert ended.report["run"]["complete"]
+    else:
+        here = (situation.path / "app.py").read_text().strip()
+        is_same = here == prompt_at(host, situation.baseline, root)
+        assert (baseline["commit"], baseline["wanted"]) == (situation.baseline, situation.wanted)
+        assert (ended.exit, verdict) == ((0, "unchanged") if is_same else (1, "regressed"))
+        trees = {
+            run_git(host, "rev-parse", f"{commit}^{{tree}}")
+            for commit in (situation.baseline, situation.wanted)
+        }
+        is_on_ref_itself = situation.wanted == ended.report["run"]["commit"]
+        assert baseline["substitute"] == (len(trees) > 1 and not is_on_ref_itself)
+    assert situation.note in ended.output
+
+
+# --- a commit that is not known ---------------------------------------------------------------
+
+
+DIFFERENT_OWNER = {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}
+
+
+@pytest.mark.parametrize("baseline", [(), ("--llm-baseline=main",)], ids=["record", "compare"])
+def test_a_checkout_of_another_user_is_an_error_in_ci(
+    baseline: tuple[str, ...], tmp_path: Path
+) -> None:
+    """git refuses it, so the run would be of no commit, and nobody would find it."""
+    job = github_push(Origin(tmp_path / "host", commits=1), tmp_path / "job")
+
+    ended = run_session(job.path, *baseline, environ={**job.environ, **DIFFERENT_OWNER})
+
+    assert (ended.exit, ended.report["verdict"]) == (4, "could_not_judge")
+    assert "git config --global --add safe.directory" in ended.report["why"]
+    assert not (job.path / "calls.log").exists()
+
+
+def test_an_image_without_git_is_an_error_in_ci(tmp_path: Path) -> None:
+    for name, text in PROJECT.items():
+        (tmp_path / name).write_text(text)
+    bare = {"CI": "true", "PATH": str(tmp_path)}
+
+    ended = run_session(tmp_path, environ=bare)
+
+    assert (ended.exit, ended.report["verdict"]) == (4, "could_not_judge")
+    assert "git cannot be run" in ended.report["why"]
+    assert "Install git in the image before the checkout" in ended.report["why"]
+
+
+def test_without_git_a_laptop_records_all_the_same(tmp_path: Path) -> None:
+    for name, text in PROJECT.items():
+        (tmp_path / name).write_text(text)
+    ended = run_session(tmp_path, environ={"PATH": str(tmp_path)})
+    assert (ended.exit, ended.report["run"]["commit"]) == (0, None)
