@@ -198,6 +198,10 @@ class Settings(_Frozen):
     baseline_age: int = Option("llm_baseline_age", checks.count, "7", ini="int").says(
         "days after which the age of the baseline is named ({default})"
     )
+    fetch: bool | None = Option("--llm-fetch", checks.boolean, ini="bool").says(
+        "fetch history that this clone lacks for REF, beside the cache; the clone stays as it is "
+        "(default: in CI alone)"
+    )
     retry_errors: bool = Option("--llm-retry-errors", checks.boolean, default=False).says(
         "run only the errored trials of the last run again, and record that run completed"
     )

@@ -11,12 +11,13 @@ import pytest
 
 from pytest_llmeval.cache.directory import refuse_foreign
 from pytest_llmeval.engine.marker import Eval
-from pytest_llmeval.engine.run_header import ci_facts, git_state, selection
+from pytest_llmeval.engine.run_header import ci_facts, git_state, may_fetch, selection
 from pytest_llmeval.errors import BaselineError, SettingsError
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import relative_root
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.lookup.session_baseline import Demands, MakeRun, find_baseline
+from pytest_llmeval.runs.own_repository import OwnRepository
 from pytest_llmeval.runs.retry import Retry, find_retry, lineage
 from pytest_llmeval.runs.store import RunStore, refuse_tracked
 from pytest_llmeval.settings import Settings
@@ -96,7 +97,7 @@ def baseline_of(
     git = git_state(config)
     return find_baseline(
         reference,
-        Refs(store, git, ci_facts(config)),
+        Refs(store, git, ci_facts(config), _own_repository(config, settings)),
         option=option,
         root=relative_root(config.rootpath, top=git.top),
         selection=selection(config),
@@ -110,6 +111,14 @@ def baseline_of(
         ),
         make=make,
     )
+
+
+def _own_repository(config: pytest.Config, settings: Settings) -> OwnRepository | None:
+    """Return where history that is missing may be fetched to; None if it may not."""
+    top = git_state(config).top
+    if top is None or not may_fetch(config, settings):
+        return None
+    return OwnRepository(settings.directory, top=top, fetches=True)
 
 
 def source_of_forecast(settings: Settings, baseline: Baseline | None) -> tuple[Run | None, bool]:

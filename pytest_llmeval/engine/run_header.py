@@ -25,7 +25,7 @@ from pytest_llmeval.runs.git import GitState, read_state, relative_root, unknown
 from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.run_lines import collected_cases
 from pytest_llmeval.runs.store import new_run_id
-from pytest_llmeval.settings import GateRules
+from pytest_llmeval.settings import GateRules, Settings
 from pytest_llmeval.vendors import VENDORS
 
 GIT = pytest.StashKey[GitState]()
@@ -184,6 +184,12 @@ def ci_facts(config: pytest.Config) -> CiFacts:
     if CI not in config.stash:
         config.stash[CI] = read_ci(os.environ)
     return config.stash[CI]
+
+
+def may_fetch(config: pytest.Config, settings: Settings) -> bool:
+    """Tell whether history that is missing may be fetched: in CI, unless an option says."""
+    is_ci = ci_facts(config).provider is not None
+    return is_ci if settings.fetch is None else settings.fetch
 
 
 def selection(config: pytest.Config) -> tuple[str, ...]:

@@ -138,6 +138,11 @@ def relative_root(rootpath: Path, *, top: Path | None) -> str:
     return Path(os.path.relpath(rootpath.resolve(), top.resolve())).as_posix()
 
 
+def is_name(text: str) -> bool:
+    """Tell whether a text can name a commit, and nothing else on a command line of git."""
+    return _NAME.fullmatch(text) is not None
+
+
 def resolve(name: str, *, top: Path) -> ResolvedRef | None:
     """Find the commit that a name means: branch, tag, branch of origin, then anything else.
 
@@ -148,7 +153,7 @@ def resolve(name: str, *, top: Path) -> ResolvedRef | None:
     Returns:
         None if there is nothing of that name, or it can be no name at all.
     """
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         return None
     places = [f"refs/{kind}/{name}" for kind in ("heads", "tags", "remotes", "remotes/origin")]
     existing = _git(top, "for-each-ref", "--format=%(refname)", *places).text.split("\n")
@@ -181,6 +186,17 @@ def parents(commit: str, *, top: Path) -> tuple[str, ...]:
     return tuple(re.findall(r"^parent (\S+)$", head, re.MULTILINE))
 
 
+def tree_ids(commits: Sequence[str], *, top: Path) -> tuple[str | None, ...]:
+    """Find the trees of commits, which need not be here themselves; None if the commit is not."""
+    known = [commit for commit in object_ids(commits, top=top) if commit is not None]
+    if not known:
+        return (None,) * len(commits)
+    listing = ("log", "--no-walk=unsorted", "--format=%H %T", "--stdin")
+    lines = _git(top, *listing, given="\n".join(known)).text.split("\n")
+    trees = dict(line.split(" ") for line in lines)
+    return tuple(trees.get(commit) for commit in commits)
+
+
 def object_ids(names: Sequence[str], *, top: Path) -> tuple[str | None, ...]:
     """Find the objects of names such as ``COMMIT^{tree}``, ``COMMIT:folder``; None if not here."""
     given = "".join(f"{name}\n" for name in names)
@@ -208,6 +224,24 @@ def ask(top: Path, *arguments: str) -> str | None:
     """
     answer = _git(top, *arguments)
     return answer.text if answer.succeeded else None
+
+
+def has_commit(commit: str, *, top: Path) -> bool:
+    """Tell whether a commit is here, by its full hash; what it holds need not be."""
+    return ask(top, "cat-file", "-e", f"{commit}^{{commit}}") is not None
+
+
+def refs_of(top: Path, names: Iterable[str]) -> dict[str, str]:
+    """Look up what refs there are of some, by their full names, and the hashes they hold."""
+    listing = ask(top, "for-each-ref", "--format=%(refname) %(objectname)", *names) or ""
+    pairs = dict(line.split(" ") for line in listing.splitlines())
+    return {name: pairs[name] for name in names if name in pairs}
+
+
+def cut_commits(top: Path) -> frozenset[str]:
+    """List the commits at which history was cut off: their parents are not here."""
+    file = top / (ask(top, "rev-parse", "--git-path", "shallow") or "")
+    return frozenset(file.read_text().split()) if file.is_file() else frozenset()
 
 
 def change(

@@ -19,7 +19,7 @@ from pathlib import Path
 from pytest_llmeval.cache.directory import prepare_directory, refuse_link
 from pytest_llmeval.cache.locks import file_lock
 from pytest_llmeval.errors import GitFailed
-from pytest_llmeval.runs.git import ask, change
+from pytest_llmeval.runs.git import ask, change, cut_commits, has_commit
 
 FOLDER, LOCK = "git", "lock"
 SECONDS = 60.0
@@ -88,20 +88,25 @@ class OwnRepository:
             (self.path / ".git").write_text("gitdir: .\n")
             alternates = self.path / "objects" / "info" / "alternates"
             alternates.parent.mkdir(exist_ok=True)
-            alternates.write_text(f"{self._path_of_users('objects')}\n")
+            place = ("--path-format=absolute", "--git-path", "objects")
+            alternates.write_text(f"{change(self._top, 'rev-parse', *place)}\n")
             self._adopt_cuts()
 
     def has(self, commit: str) -> bool:
-        """Tell whether a commit is here; its files need not be.
+        """Tell whether a commit is here, as ``has_commit`` does."""
+        return has_commit(commit, top=self.path)
+
+    def set_refs(self, refs: Mapping[str, str | None]) -> None:
+        """Set refs to commits that are here, or remove them.
 
         Args:
-            commit: full hash.
-        """
-        return ask(self.path, "cat-file", "-e", f"{commit}^{{commit}}") is not None
+            refs: full hashes, or None, by full name.
 
-    def cuts(self) -> frozenset[str]:
-        """List the commits whose parents are not here, as history was cut there."""
-        return frozenset(_words(self.path / "shallow"))
+        Raises:
+            GitFailed: a commit is not here.
+        """
+        lines = (f"update {ref} {new}" if new else f"delete {ref}" for ref, new in refs.items())
+        change(self.path, "update-ref", "--stdin", given="".join(f"{line}\n" for line in lines))
 
     def listed(self, *refs: str) -> Mapping[str, str]:
         """Ask origin for the commits of refs.
@@ -182,18 +187,12 @@ class OwnRepository:
             shutil.rmtree(place, ignore_errors=True)
             change(self.path, "worktree", "prune")
 
-    def _path_of_users(self, name: str) -> Path:
-        path = change(self._top, "rev-parse", "--path-format=absolute", "--git-path", name)
-        return Path(path)
-
     def _adopt_cuts(self) -> None:
         """Cut history where the user's is, in each place once: what we fetch lies beyond it."""
-        ours, adopted = self.path / "shallow", self.path / "adopted"
-        known = _words(adopted)
-        new = [cut for cut in _words(self._path_of_users("shallow")) if cut not in known]
-        if new:
-            for file in (ours, adopted):
-                file.write_text("".join(f"{cut}\n" for cut in (*_words(file), *new)))
+        adopted = self.path / "adopted"
+        new = cut_commits(self._top).difference(_words(adopted))
+        for file in (self.path / "shallow", adopted) if new else ():
+            file.write_text("".join(f"{cut}\n" for cut in (*_words(file), *sorted(new))))
 
     def _fetch(
         self,

@@ -18,18 +18,16 @@ from pytest_llmeval.settings import default_directory
 from tests.ci.hosts import github_push
 from tests.ci.laptops import LAPTOPS
 from tests.ci.origin import PROJECT, WORSE, Origin, git_environ, run_git
-from tests.ci.pipelines import PIPELINES
-from tests.ci.pull_requests import PULL_REQUESTS
+from tests.ci.pipelines import PIPELINES, second_queue_entry
+from tests.ci.pull_requests import (
+    PULL_REQUESTS,
+    pull_request_by_head_sha_of_depth_one,
+    stacked_pull_request,
+)
 from tests.ci.situation import Situation
 from tests.forked import ForkedSession
 
 SITUATIONS = (*PULL_REQUESTS, *PIPELINES, *LAPTOPS)
-# No run is recorded for a commit of which something is known in the checkout.
-OUT_OF_REACH = (
-    "pull_request_by_head_sha_of_depth_one",
-    "stacked_pull_request",
-    "second_queue_entry",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +119,7 @@ def test_a_session_is_held_against_the_right_run(
     )
 
     verdict, baseline = ended.report["verdict"], ended.report["baseline"]
-    if make.__name__ in OUT_OF_REACH:
-        assert (ended.exit, verdict, baseline) == (4, "could_not_judge", None)
-        assert "fetch-depth: 0" in ended.report["why"]
-    elif situation.baseline is None:
+    if situation.baseline is None:
         assert (ended.exit, verdict, baseline) == (0, "not_gated", None)
         assert ended.report["run"]["complete"]
     else:
@@ -139,6 +134,47 @@ def test_a_session_is_held_against_the_right_run(
         is_on_ref_itself = situation.wanted == ended.report["run"]["commit"]
         assert baseline["substitute"] == (len(trees) > 1 and not is_on_ref_itself)
     assert situation.note in ended.output
+
+
+# --- history that is not fetched ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [pull_request_by_head_sha_of_depth_one, stacked_pull_request, second_queue_entry],
+    ids=lambda make: make.__name__,
+)
+def test_where_nothing_may_be_fetched_the_error_names_the_cure(
+    make: Callable[[Path], Situation], recorded: Recorded, tmp_path: Path
+) -> None:
+    situation = make(tmp_path)
+    record(situation, recorded, host=tmp_path / "host" / "origin.git", root=".")
+
+    asked = (f"--llm-baseline={situation.ref}", "--no-llm-fetch")
+    ended = run_session(situation.path, *asked, environ=situation.environ)
+
+    assert (ended.exit, ended.report["verdict"]) == (4, "could_not_judge")
+    for cure in ("fetch-depth: 0", "GIT_DEPTH: 0", "--llm-fetch"):
+        assert cure in ended.report["why"]
+    assert not (situation.path / ".llmeval" / "git").exists()
+
+
+def test_an_origin_that_cannot_be_reached_is_said_in_one_line(
+    recorded: Recorded, tmp_path: Path
+) -> None:
+    situation = pull_request_by_head_sha_of_depth_one(tmp_path)
+    record(situation, recorded, host=tmp_path / "host" / "origin.git", root=".")
+    url = "http://octo:s3cret-t0ken@127.0.0.1:9/bot.git"
+    run_git(situation.path, "remote", "set-url", "origin", url)
+
+    ended = run_session(situation.path, "--llm-baseline=main", environ=situation.environ)
+
+    assert (ended.exit, ended.report["verdict"]) == (4, "could_not_judge")
+    assert "origin gave no history: fatal: unable to access" in ended.report["why"]
+    assert "fetch-depth: 0" in ended.report["why"]
+    written = (path for path in situation.path.joinpath(".llmeval").rglob("*") if path.is_file())
+    for text in (ended.output, str(ended.report), *(path.read_text("latin-1") for path in written)):
+        assert "s3cret" not in text
 
 
 # --- a commit that is not known ---------------------------------------------------------------

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.errors import GitFailed
-from pytest_llmeval.runs.git import ask, first_parents
+from pytest_llmeval.runs.git import ask, cut_commits
 from pytest_llmeval.runs.own_repository import WHOLE_HISTORY, OwnRepository
 from tests.runs.conftest import Project
 from tests.servers.git_server import GitServer
@@ -92,6 +92,11 @@ def everything_of(checkout: Project) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
+def parents_of(checkout: Project, own: OwnRepository) -> list[str]:
+    """The first parents of HEAD that are here."""
+    return (ask(own.path, "rev-list", "--first-parent", checkout.head) or "").split()[1:]
+
+
 def tree_is_here(own: OwnRepository, commit: str) -> bool:
     return ask(own.path, "cat-file", "-e", f"{commit}^{{tree}}") is not None
 
@@ -103,10 +108,10 @@ def test_history_is_deepened_and_the_users_repository_stays_as_it_is(name, bring
 
     own.fetch(checkout.head, depth=50)
 
-    parents = first_parents(checkout.head, top=own.path, at_most=100)
+    parents = parents_of(checkout, own)
     assert len(parents) == 49
     assert tree_is_here(own, parents[5]) is brings_trees
-    assert own.cuts() == {parents[-1]}
+    assert cut_commits(own.path) == {parents[-1]}
     assert everything_of(checkout) == before
 
 
@@ -115,19 +120,19 @@ def test_history_can_be_fetched_to_its_end_and_then_again(clone):
     own = own_of(checkout)
     for _ in range(2):
         own.fetch(checkout.head, depth=WHOLE_HISTORY)
-        assert len(first_parents(checkout.head, top=own.path, at_most=100)) == 59
-        assert own.cuts() == frozenset()
+        assert len(parents_of(checkout, own)) == 59
+        assert cut_commits(own.path) == frozenset()
 
 
 def test_history_is_cut_where_the_checkout_cuts_it_and_not_again_after_a_fetch(clone):
     checkout = clone(depth=3)
     own = own_of(checkout)
-    assert len(first_parents(checkout.head, top=own.path, at_most=100)) == 2
+    assert len(parents_of(checkout, own)) == 2
 
     own.fetch(checkout.head, depth=50)
     own.prepare()
 
-    assert len(first_parents(checkout.head, top=own.path, at_most=100)) == 49
+    assert len(parents_of(checkout, own)) == 49
 
 
 def test_a_branch_is_fetched_by_its_name(clone):
@@ -155,15 +160,16 @@ def test_the_paths_of_many_commits_come_at_once_without_their_texts(name, clone,
     checkout = clone(name)
     own = own_of(checkout)
     own.fetch(checkout.head, depth=50)
-    parents = first_parents(checkout.head, top=own.path, at_most=100)
+    parents = parents_of(checkout, own)
     host.requests.clear()
 
     own.fetch_paths([checkout.head, *parents])
 
     assert len(host.requests) in ((0,) if name == "plain" else (2, 3))  # refs, objects
-    names = "diff-tree", "-r", "--name-only", parents[-1], checkout.head
-    changed = ask(own.path, *names, "--", "README.md", "evals")
-    assert changed == "README.md\nevals/prompt.txt"
+    diff = ("diff-tree", "-r", "--name-only", parents[-1], checkout.head)
+    changed = ask(own.path, *diff) or ""
+    assert "evals/prompt.txt" in changed.split()
+    assert changed == Project(host.folder / "origin.git").git(*diff)
     host.requests.clear()
     own.fetch_paths([checkout.head, *parents])
     assert host.requests == []
@@ -177,9 +183,10 @@ def test_the_texts_of_files_stay_at_the_host(project, host):
 
     own.fetch_paths([ask(own.path, "rev-parse", "refs/remotes/origin/main") or ""])
 
-    names = ask(own.path, "ls-tree", "-r", "--format=%(objectname)", "origin/main") or ""
-    assert len(names.split()) >= 3
-    assert all(ask(own.path, "cat-file", "-e", name) is None for name in names.split())
+    for file in ("README.md", "evals/prompt.txt", "evals/test_a.py"):
+        text = ask(own.path, "rev-parse", f"origin/main:{file}")
+        assert text is not None
+        assert ask(own.path, "cat-file", "-e", text) is None
 
 
 @pytest.mark.parametrize("name", ["origin", "plain"])
@@ -187,7 +194,7 @@ def test_a_commit_of_the_host_is_checked_out_whole(name, clone, host, tmp_path):
     checkout = clone(name)
     own, before = own_of(checkout), everything_of(checkout)
     own.fetch(checkout.head, depth=50)
-    base = first_parents(checkout.head, top=own.path, at_most=100)[10]
+    base = parents_of(checkout, own)[10]
     host.requests.clear()
 
     with own.worktree(base, tmp_path / "place"):
@@ -281,8 +288,8 @@ def test_the_secrets_of_the_checkout_are_used_and_stay_nowhere(way, clone, host,
     own = own_of(checkout)
 
     own.fetch(checkout.head, "+refs/heads/main:refs/remotes/origin/main", depth=50)
-    own.fetch_paths(first_parents(checkout.head, top=own.path, at_most=3))
-    with own.worktree(first_parents(checkout.head, top=own.path, at_most=3)[2], tmp_path / "place"):
+    own.fetch_paths(parents_of(checkout, own))
+    with own.worktree(parents_of(checkout, own)[2], tmp_path / "place"):
         pass
 
     written = [path.read_bytes() for path in own.path.parent.rglob("*") if path.is_file()]
@@ -317,7 +324,7 @@ def test_a_user_who_lets_git_find_no_bare_repository_is_served(clone, tmp_path, 
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
     own = own_of(checkout)
     own.fetch(checkout.head, depth=2)
-    assert len(first_parents(checkout.head, top=own.path, at_most=9)) == 1
+    assert len(parents_of(checkout, own)) == 1
 
 
 # What goes wrong is one line
@@ -369,7 +376,7 @@ def test_a_host_that_does_not_answer_is_left(clone, host):
     finally:
         host.goes_on.set()
     own.fetch(checkout.head, depth=2)
-    assert len(first_parents(checkout.head, top=own.path, at_most=9)) == 1
+    assert len(parents_of(checkout, own)) == 1
 
 
 def test_a_host_that_is_not_there_is_named(clone):

@@ -21,7 +21,7 @@ from pytest_llmeval.engine.rerun.child import ended_in_order, run_child
 from pytest_llmeval.engine.rerun.dependencies import changed_dependencies
 from pytest_llmeval.engine.rerun.installs import Install, installs_from
 from pytest_llmeval.engine.rerun.relocation import Relocation, moved_environment, python_path
-from pytest_llmeval.engine.run_header import ci_facts, git_state, selection
+from pytest_llmeval.engine.run_header import git_state, may_fetch, selection
 from pytest_llmeval.errors import BaselineError, GitFailed
 from pytest_llmeval.models.journal import journal_of
 from pytest_llmeval.records import Outcome as TrialOutcome
@@ -211,7 +211,7 @@ def rerun_of(
     top = git_state(config).top
     if top is None:
         raise BaselineError("no commit can be checked out: there is no git repository here")
-    fetches = ci_facts(config).provider is not None
+    fetches = may_fetch(config, settings)
     repository = OwnRepository(settings.directory, top=top, fetches=fetches)
     try:
         repository.prepare()

@@ -77,7 +77,8 @@ def find_reference(reference: str, refs: Refs, *, candidate: Run) -> Baseline:
         best = search.best_at(*step.commits)
         if best is not None:
             best = replace(best, notes=(*wanted.notes, *best.notes))
-            found = standing_for(wanted, best, step, reference=reference, top=refs.git.top)
+            history = refs.history
+            found = standing_for(wanted, best, step, reference=reference, history=history)
             is_tip = wanted.is_tip and step.how == "merge-base"
             return replace(found, how="commit") if is_tip else found
         ancestors += step.is_substitute

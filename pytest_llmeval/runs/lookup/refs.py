@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +14,9 @@ from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.ci import ON_LAPTOP, CiFacts
 from pytest_llmeval.runs.git import GitState, tracked_below
+from pytest_llmeval.runs.lookup.history import History
 from pytest_llmeval.runs.lookup.wanted import WantedCommit, find_wanted
+from pytest_llmeval.runs.own_repository import OwnRepository
 from pytest_llmeval.runs.store import ENDING, FoundRun, RunStore
 
 NEAREST = 50
@@ -93,11 +95,18 @@ class Refs:
         store: where runs are kept.
         git: the state of the working tree.
         ci: what CI tells of the job, if this is one.
+        own: where history that is missing may be fetched to; None if it may not.
+        history: looks commits up.
     """
 
     store: RunStore
     git: GitState
     ci: CiFacts = ON_LAPTOP
+    own: OwnRepository | None = None
+    history: History = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "history", History(self.git, ci=self.ci, own=self.own))
 
     def by_name(self, reference: str, *, excluding: Collection[str] = ()) -> Baseline | None:
         """Find a run by its own name: a file, ``last`` or a run id; None for all other names.
@@ -145,5 +154,9 @@ class Refs:
             reference: as for ``find_wanted``.
             seen_from: full hash of the commit to stand on; None for HEAD.
         """
-        commit = seen_from or self.git.commit
-        return find_wanted(reference, git=replace(self.git, commit=commit), ci=self.ci)
+        if seen_from is None:
+            return self.history.wanted(reference, has_run=self._has_run)
+        return find_wanted(reference, git=replace(self.git, commit=seen_from), ci=self.ci)
+
+    def _has_run(self, commit: str) -> bool:
+        return bool(self.store.at_commit(commit).runs)

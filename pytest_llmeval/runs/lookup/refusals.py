@@ -16,7 +16,10 @@ from pytest_llmeval.runs.lookup.wanted import WantedCommit, name_of
 from pytest_llmeval.runs.store import first_of
 
 RERUN = "Run its evals now, in a worktree:  add --llm-on-missing=rerun"
-DEEPEN = "Fetch the history:  git fetch --unshallow  (in GitHub's actions/checkout: fetch-depth: 0)"
+DEEPEN = (
+    "Fetch the history:  git fetch --unshallow  (in GitHub's actions/checkout: fetch-depth: 0, at "
+    "GitLab: GIT_DEPTH: 0)  or let it be fetched:  add --llm-fetch"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,23 +52,26 @@ class Refusals:
                 f"pytest {self.option}=last",
             )
         what = "no file, run id, commit, branch or tag has that name, here or at origin."
-        if git.shallow:
+        if git.shallow and not self.refs.history.has_asked:
             what = f"{what} This clone is shallow."
-            return self._leads_nowhere(what, todo=DEEPEN, notes=wanted.notes)
+            return self._leads_nowhere(what, todo=DEEPEN, notes=self._said(wanted))
         near = near_names(self.reference, top=git.top)
         todo = "List them:  git branch --all && git tag"
         if near:
             todo = f"Did you mean {' or '.join(near)}?  pytest {self._typed(near[0])}"
-        return self._leads_nowhere(what, todo=todo, notes=wanted.notes)
+        return self._leads_nowhere(what, todo=todo, notes=self._said(wanted))
 
     def unrelated(self, wanted: WantedCommit) -> BaselineError:
         """Make the error for a name that has no commit in common with HEAD."""
         what, todo = "it has no common ancestor with HEAD", "Name a commit, a run id or a run file."
-        if self.refs.git.shallow:
+        if self.refs.history.git.shallow:
             what, todo = f"{what} in this shallow clone.", DEEPEN
         else:
             what = f"{what}: their histories are unrelated."
-        return self._leads_nowhere(what, todo=todo, notes=wanted.notes)
+        return self._leads_nowhere(what, todo=todo, notes=self._said(wanted))
+
+    def _said(self, wanted: WantedCommit) -> tuple[str, ...]:
+        return (*wanted.notes, *self.refs.history.notes)
 
     def unlike(self, what: str) -> BaselineUnlike:
         """Make the error for a run of another folder or of other tests."""
@@ -85,12 +91,12 @@ class Refusals:
         ancestors = sum(step.behind > 0 or step.is_substitute for step in looked_at)
         if ancestors:
             what += f" nor its {ancestors} nearest ancestor{'s' * (ancestors > 1)}"
-        said = (*wanted.notes, *self.search.mentioned())
+        said = (*self._said(wanted), *self.search.mentioned())
         what = "\n       ".join([f"{what} in {self.folder()}.", *said])
         if self.is_own_branch_in_ci(wanted):
             return self._let_pass(f"{self._typed(self.reference)}: {what}")
-        is_cut = git.shallow and all(step.behind < self.reach for step in looked_at)
-        if is_cut and not wanted.exact:
+        is_short = not wanted.exact and all(step.behind < self.reach for step in looked_at)
+        if is_short and self.refs.history.is_cut(one for step in looked_at for one in step.commits):
             todo = f"{RERUN}\n       {DEEPEN}"
             return self._leads_nowhere(f"{what} This clone is shallow.", todo=todo)
         steps = [

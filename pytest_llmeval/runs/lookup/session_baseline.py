@@ -15,6 +15,7 @@ from pytest_llmeval.errors import (
 from pytest_llmeval.records import Outcome, Run, bare_run, too_many_errored
 from pytest_llmeval.runs.git import lacks_text, short_hash
 from pytest_llmeval.runs.lookup.best_run import Search, peculiarities
+from pytest_llmeval.runs.lookup.history import is_settled
 from pytest_llmeval.runs.lookup.refs import (
     NEAREST,
     Baseline,
@@ -153,8 +154,9 @@ class _Lookup:
             return self._made(make, looked_at[0], wanted=wanted)
         error = self.refuse.nothing_recorded(wanted, looked_at)
         error.wanted = wanted.commit
-        may_be_first = isinstance(error, BaselineNotFound)  # a shallow clone cannot tell
-        top, nearest = self.refs.git.top, looked_at[0].commits[0]
+        # A shallow clone cannot tell; on the branch itself this run begins the line of its runs.
+        may_be_first = isinstance(error, BaselineNotFound) and error.stops
+        top, nearest = self.refs.history.git.top, looked_at[0].commits[0]
         if may_be_first and top is not None and lacks_text(MARKER, commit=nearest, top=top):
             return self._nothing_yet(nearest)
         raise error
@@ -168,8 +170,9 @@ class _Lookup:
             raise self.refuse.not_made(commit, exc) from exc
         if run is None:
             return self._nothing_yet(commit)
-        made = standing_for(wanted, run, step, reference=self.reference, top=self.refs.git.top)
-        return replace(made, how="rerun", notes=(*wanted.notes, *run.notes))
+        history = self.refs.history
+        made = standing_for(wanted, run, step, reference=self.reference, history=history)
+        return replace(made, how="rerun", notes=(*wanted.notes, *history.notes, *run.notes))
 
     def _wanted(self) -> WantedCommit:
         """Find the commit that the name means."""
@@ -182,8 +185,8 @@ class _Lookup:
         self, best: FoundRun, step: Step, *, wanted: WantedCommit, looked_at: Sequence[Step]
     ) -> Baseline:
         notes = self._notes(best, step, wanted=wanted, looked_at=looked_at)
-        top, best = self.refs.git.top, replace(best, notes=notes)
-        found = standing_for(wanted, best, step, reference=self.reference, top=top)
+        history, best = self.refs.history, replace(best, notes=notes)
+        found = standing_for(wanted, best, step, reference=self.reference, history=history)
         if step.is_substitute and self.demands.strict:
             raise self.refuse.refused(found)
         return found
@@ -191,14 +194,15 @@ class _Lookup:
     def _notes(
         self, best: FoundRun, step: Step, *, wanted: WantedCommit, looked_at: Sequence[Step]
     ) -> tuple[str, ...]:
-        notes = [*wanted.notes, *self.search.mentioned(), *best.notes]
+        history = self.refs.history
+        notes = [*wanted.notes, *history.notes, *self.search.mentioned(), *best.notes]
         nearer = [commit for each in looked_at for commit in each.commits]
         if nearer and not (step.is_substitute or step.how == "equal tree"):
             behind = short_hash(nearer[0])
             notes.append(
                 f"{len(nearer)} nearer commit(s) have no run that will do, {behind} first of all"
             )
-        if self.refs.git.shallow and not (wanted.exact or wanted.told_by_ci or wanted.is_tip):
+        if not is_settled(wanted, git=history.git):
             notes.append(
                 "this clone is shallow: the true merge-base may lie where history was cut off"
             )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import accumulate, pairwise
 
-from pytest_llmeval.runs.git import differing_files, first_parents, object_ids, parents
+from pytest_llmeval.runs.lookup.history import History
 from pytest_llmeval.runs.lookup.refs import NEAREST, Baseline, How, Refs
 from pytest_llmeval.runs.lookup.wanted import WantedCommit, name_of
 from pytest_llmeval.runs.store import FoundRun, RunStore
@@ -51,7 +51,7 @@ def steps(
         root: rootpath relative to git's top level.
         reach: how many commits an ancestor may be behind.
     """
-    git, commit = refs.git, wanted.commit or ""
+    git, history, commit = refs.git, refs.history, wanted.commit or ""
     is_own = commit == head
     how: How = "named by CI" if wanted.told_by_ci else "merge-base"
     if is_own or wanted.exact:
@@ -64,9 +64,9 @@ def steps(
     is_last = is_own and not git.dirty and (wanted.is_tip or refs.ci.is_for_branch)
     if not is_last:
         yield itself
-        equal = commits_of_equal_tree(commit, refs.store, top=git.top)
+        equal = commits_of_equal_tree(commit, refs.store, history=history)
         yield Step(commits=equal, how="equal tree")
-    for ancestor, behind in ancestors(commit, top=git.top, root=root, reach=reach):
+    for ancestor, behind in ancestors(commit, history=history, root=root, reach=reach):
         yield Step(
             commits=(ancestor,),
             how="earlier commit" if is_own else how,
@@ -78,7 +78,7 @@ def steps(
 
 
 def standing_for(
-    wanted: WantedCommit, found: FoundRun, step: Step, *, reference: str, top: Path | None
+    wanted: WantedCommit, found: FoundRun, step: Step, *, reference: str, history: History
 ) -> Baseline:
     """Make the run that was found at a step the baseline.
 
@@ -87,11 +87,11 @@ def standing_for(
         found: of one of the step's commits.
         step: at which it was found.
         reference: what the user named.
-        top: folder of the working tree.
+        history: looks commits up.
     """
     differing = None
-    if step.is_substitute and top is not None:
-        differing = differing_files(wanted.commit or "", step.commits[0], top=top)
+    if step.is_substitute:
+        differing = history.differing_files(wanted.commit or "", step.commits[0])
     return Baseline(
         run=found.run,
         path=found.path,
@@ -105,10 +105,10 @@ def standing_for(
     )
 
 
-def commits_of_equal_tree(commit: str, store: RunStore, *, top: Path) -> tuple[str, ...]:
+def commits_of_equal_tree(commit: str, store: RunStore, *, history: History) -> tuple[str, ...]:
     """List the other commits with a run whose files are those of a commit, if that is here."""
     others = [other for other in store.commits() if other != commit]
-    tree, *trees = object_ids([f"{one}^{{tree}}" for one in (commit, *others)], top=top)
+    tree, *trees = history.folder_ids((commit, *others))
     if tree is None:
         return ()
     found = zip(others, trees, strict=True)
@@ -116,29 +116,26 @@ def commits_of_equal_tree(commit: str, store: RunStore, *, top: Path) -> tuple[s
     return tuple(other for other, known in found if (known or store.tree_of(other)) == tree)
 
 
-def ancestors(commit: str, *, top: Path, root: str, reach: int) -> tuple[tuple[str, int], ...]:
-    """List the nearest ancestors along first parents, each with how far it is behind.
+def ancestors(commit: str, *, history: History, root: str, reach: int) -> Iterator[tuple[str, int]]:
+    """Yield the nearest ancestors along first parents, each with how far it is behind.
 
     A commit counts only if it changed something below a folder: in a repository of many projects
     most change another one.
 
     Args:
         commit: full hash.
-        top: folder of the working tree.
-        root: the folder, relative to it.
+        history: looks commits up.
+        root: the folder, relative to git's top level.
         reach: how far behind an ancestor may be.
     """
-    most = reach + 1
+    known, most = 0, 1  # the parent is known even where history is cut at its child
     while True:
-        line = [commit, *first_parents(commit, top=top, at_most=most)]
-        if len(line) <= most:  # where history is cut, the last one still names its parent
-            line += parents(line[-1], top=top)[:1]
-        names = [f"{one}^{{tree}}" if root == "." else f"{one}:{root}" for one in line]
-        folders = object_ids(names, top=top)
-        behind, found = 0, []
-        for index, ancestor in enumerate(line[1:], 1):
-            behind += folders[index] is None or folders[index] != folders[index - 1]
-            found.append((ancestor, behind))
-        if len(found) < most or behind > reach or most >= FURTHEST:
-            return tuple(one for one in found if one[1] <= reach)
+        line = (commit, *history.first_parents(commit, at_most=most))
+        folders = history.folder_ids(line, folder=root)
+        changes = [folder is None or folder != before for before, folder in pairwise(folders)]
+        counted = list(zip(line[1:], accumulate(changes), strict=True))
+        yield from (one for one in counted[known:] if one[1] <= reach)
+        known = len(counted)
+        if known < most or counted[-1][1] > reach or most >= FURTHEST:
+            return
         most = min(10 * most, FURTHEST)

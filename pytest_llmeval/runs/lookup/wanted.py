@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_llmeval.runs.ci import CiFacts
@@ -35,6 +35,7 @@ class WantedCommit:
         is_tip: the branch or tag has nothing besides that commit and its history.
         told_by_ci: CI named it, so it holds whatever history is here.
         branch: without ``refs/heads/`` and ``origin/``; None where no branch was named.
+        tips: the commits of that name with which HEAD's merge-base was sought.
         notes: sentences to print, also where ``commit`` is None.
     """
 
@@ -44,6 +45,7 @@ class WantedCommit:
     is_tip: bool = False
     told_by_ci: bool = False
     branch: str | None = None
+    tips: tuple[str, ...] = field(default=(), compare=False)
     notes: tuple[str, ...] = ()
 
 
@@ -73,16 +75,10 @@ def find_wanted(reference: str, *, git: GitState, ci: CiFacts) -> WantedCommit:
         return WantedCommit(commit=reference.lower(), exact=True)
     if git.top is None or git.commit is None:
         return WantedCommit(commit=None, is_known=False)
+    ci = facts_of_head(git, ci=ci)
     problems = list(ci.complaints)
-    if ci.target is not None and not problems and git.commit not in (ci.commit, ci.merged):
-        # Such as a submodule, or a commit that the job itself made.
-        problems.append(f"HEAD is {short_hash(git.commit)}, not the commit of the CI job")
-        ci = replace(ci, target=None)
-    name = reference
-    if reference == AUTO:
-        # Few checkouts of CI have an origin/HEAD.
-        name = ci.target or _default_of_origin(git.top) or ci.default_branch or ""
-    branch = _without_prefix(name)
+    name = name_meant(reference, git=git, ci=ci)
+    branch = without_prefix(name)
     if branch == ci.target and not problems:
         commit, problem = _told_by_ci(git.commit, git=git, ci=ci)
         if commit is not None:
@@ -102,12 +98,30 @@ def name_of(reference: str, wanted: WantedCommit) -> str:
     return (wanted.branch or AUTO) if reference == AUTO else reference
 
 
+def facts_of_head(git: GitState, *, ci: CiFacts) -> CiFacts:
+    """Take what CI says for what it is: about HEAD, or about something else."""
+    if ci.target is None or ci.complaints or git.commit in (None, ci.commit, ci.merged):
+        return ci
+    # Such as a submodule, or a commit that the job itself made.
+    problem = f"HEAD is {short_hash(git.commit)}, not the commit of the CI job"
+    return replace(ci, target=None, complaints=(problem,))
+
+
+def name_meant(reference: str, *, git: GitState, ci: CiFacts) -> str:
+    """Return the name that is looked up: for ``auto`` a branch, empty if that is not known."""
+    if reference != AUTO or git.top is None:
+        return reference
+    # Few checkouts of CI have an origin/HEAD.
+    return ci.target or _default_of_origin(git.top) or ci.default_branch or ""
+
+
 def _default_of_origin(top: Path) -> str | None:
     found = ask(top, "symbolic-ref", "--quiet", f"{_ORIGIN}HEAD")
     return None if found is None else found.removeprefix(_ORIGIN)
 
 
-def _without_prefix(name: str) -> str:
+def without_prefix(name: str) -> str:
+    """Return the name of a branch without ``refs/heads/`` and ``origin/``."""
     prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), "")
     return name.removeprefix(prefix)
 
@@ -145,17 +159,19 @@ def _as_on_a_laptop(name: str, *, head: str, top: Path) -> WantedCommit:
         return _of_local_branch(ref, base, head=head, top=top)
     is_remote = ref.full_name.startswith(_ORIGIN)
     branch = ref.full_name.removeprefix(_ORIGIN) if is_remote else None
-    return WantedCommit(commit=base.commit, is_tip=base.commit == ref.commit, branch=branch)
+    is_tip, tips = base.commit == ref.commit, (ref.commit,)
+    return WantedCommit(commit=base.commit, is_tip=is_tip, branch=branch, tips=tips)
 
 
 def _of_local_branch(ref: ResolvedRef, base: _Base, *, head: str, top: Path) -> WantedCommit:
     """Take the merge-base with a local branch, or with origin's of that name if that is nearer."""
-    branch = _without_prefix(ref.full_name or "")
-    wanted = WantedCommit(commit=base.commit, is_tip=base.commit == ref.commit, branch=branch)
+    branch = without_prefix(ref.full_name or "")
+    is_tip, tips = base.commit == ref.commit, (ref.commit,)
+    wanted = WantedCommit(commit=base.commit, is_tip=is_tip, branch=branch, tips=tips)
     tip = ask(top, "rev-parse", "--verify", "--quiet", f"{_ORIGIN}{branch}^{{commit}}")
     if tip is None:
         return replace(wanted, notes=_note_of_lost_branch(branch, top=top))
-    theirs = _base(tip, head=head, top=top)
+    theirs, wanted = _base(tip, head=head, top=top), replace(wanted, tips=(*tips, tip))
     if base == theirs or base.distance < theirs.distance:
         return wanted
     missing = ask(top, "rev-list", "--count", f"{ref.commit}..{tip}")

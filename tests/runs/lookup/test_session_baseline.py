@@ -942,20 +942,32 @@ def test_a_deepened_clone_works(shallow):
     assert (baseline.run.id, baseline.notes) == (run_id, ())
 
 
-@pytest.mark.parametrize("moved_on", [False, True])
-def test_a_shallow_clone_that_has_a_merge_base_warns_unless_it_is_mains_tip(
-    moved_on, shallow, project
-):
+def test_a_shallow_clone_that_has_the_merge_base_needs_no_more(project, shallow):
     base = project.git("rev-parse", "main")
-    if moved_on:
-        project.git("switch", "--quiet", "main")
-        project.commit()
+    project.git("switch", "--quiet", "main")
+    project.commit()
     shallow.git("fetch", "--quiet", "--depth=2", "origin", "shorter-prompt")
     shallow.git("fetch", "--quiet", "--depth=2", "origin", "main:refs/remotes/origin/main")
     run_id = shallow.record(base)
     baseline = find(shallow, "main")
+    assert (baseline.run.id, baseline.notes) == (run_id, ())
+
+
+def test_a_shallow_clone_warns_if_a_nearer_merge_base_may_be_cut_off(project, shallow):
+    base = project.git("rev-parse", "main")
+    project.git("switch", "--quiet", "--create", "side", f"{base}^")
+    project.commit()
+    project.git("switch", "--quiet", "shorter-prompt")
+    project.git("merge", "--quiet", "--no-edit", "side")
+    project.git("switch", "--quiet", "main")
+    project.commit()
+    shallow.git("fetch", "--quiet", "--depth=3", "origin", "shorter-prompt")
+    shallow.git("checkout", "--quiet", "FETCH_HEAD")
+    shallow.git("fetch", "--quiet", "--depth=2", "origin", "main:refs/remotes/origin/main")
+    run_id = shallow.record(base)
+    baseline = find(shallow, "main")
     assert baseline.run.id == run_id
-    assert ["shallow" in note for note in baseline.notes] == [True] * moved_on
+    assert "the true merge-base may lie where history was cut off" in baseline.notes[0]
 
 
 def test_an_exact_commit_does_not_care_for_history(shallow):
