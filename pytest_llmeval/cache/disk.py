@@ -64,7 +64,8 @@ SETTINGS: dict[str, Any] = {
 }
 INSERT = "INSERT INTO Cache(key, raw, store_time, access_time, size, mode, filename, value) VALUES "
 ROW = f"(?, 1, ?, ?, 0, {MODE_RAW}, NULL, ?)"
-INSERT_IF_NEW = INSERT.replace("INTO", "OR IGNORE INTO") + ROW
+# Not OR IGNORE: a row that breaks another rule, which somebody else's table may have, is damage.
+INSERT_IF_NEW = f"{INSERT}{ROW} ON CONFLICT (key, raw) DO NOTHING"
 DELETE = "DELETE FROM Cache WHERE key = ? AND raw = 1"
 RENAME = "UPDATE Cache SET key = ?2 WHERE key = ?1 AND raw = 1"
 SUPER_JOURNAL_END = bytes.fromhex("d9d505f920a163d7")
