@@ -49,21 +49,30 @@ POSITIONAL = "ids are made from positions: where the two runs hold other cases, 
 class Home:
     """The folder of runs and replies, and the runs that names mean there.
 
+    It is looked for when it is asked for: ``plan --rates`` needs none.
+
     Attributes:
         named: what was typed for ``--dir``, None for the folder of a session that would be
             started in the working directory.
-        path: absolute; there may be nothing.
     """
 
     def __init__(self, named: Path | None) -> None:
-        """Find the folder.
+        """Keep what was typed."""
+        self.named = named
+
+    @cached_property
+    def path(self) -> Path:
+        """The folder, absolute; there may be nothing.
 
         Raises:
             SettingsError: the directory that was found belongs to somebody else.
         """
-        self.named = named
-        self.path = _session_home() if named is None else named.absolute()
-        self.store = RunStore(self.path)
+        return _session_home() if self.named is None else self.named.absolute()
+
+    @cached_property
+    def store(self) -> RunStore:
+        """The runs recorded there."""
+        return RunStore(self.path)
 
     @cached_property
     def refs(self) -> Refs:

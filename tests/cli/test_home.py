@@ -101,6 +101,7 @@ def stranger(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 def test_a_store_of_somebody_else_is_refused_by_the_command(stranger: Project) -> None:
     assert_refused(llmeval("list"), f"belongs to user {SOMEBODY}", "--dir")
     assert llmeval("list", "--dir=.llmeval").exit_code == 0
+    assert llmeval("plan", "--rates=0.5,0.9").exit_code == 0  # this looks at no store
 
 
 @pytest.mark.parametrize("arguments", [(), ("--llm-baseline=main",)])
