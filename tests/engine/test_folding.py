@@ -153,6 +153,24 @@ def test_uses(broken): pass
     result.stdout.fnmatch_lines(["*ERROR at setup of test_uses*", "*RuntimeError: no database*"])
 
 
+def test_a_fixture_that_does_not_exist_is_an_error_that_names_it(evals) -> None:
+    result = evals(
+        """
+@pytest.fixture(scope="session")
+def of_all(): pass
+
+@llm_eval(repeats=2)
+def test_good(of_all): pass
+
+@llm_eval(repeats=2)
+def test_uses(of_all, mispelt): pass
+"""
+    ).runpytest()
+
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*def test_uses(of_all, mispelt)*", "E *'mispelt' not found"])
+
+
 def test_a_failing_setup_in_one_trial_is_a_crashed_trial(evals) -> None:
     body = """
 @pytest.fixture

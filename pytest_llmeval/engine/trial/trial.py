@@ -173,7 +173,8 @@ class RunningTrial:
         """Cut the cycles between trial and clone, so that their memory is free at once."""
         self.ledger.end()
         del self.clone.stash[TRIAL]
-        if not self.set_up_shared:  # else a fixture that lives on knows the clone
+        # A fixture that lives on knows the clone, and so may the error of a setup, which is shown.
+        if not (self.set_up_shared or "setup" in self._raised):
             vars(self.clone).clear()
         vars(self).clear()
 
