@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -174,7 +175,9 @@ def test_a_base_that_ran_into_a_cap_is_no_baseline(project: Project, asked: Path
     result = project.run(*RERUN, "--llm-max-calls=20")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*4 of 24 trials of run * errored, more than 5 %*"])
+    result.stderr.fnmatch_lines(
+        ["*4 of 24 trials of run * errored (cap --llm-max-calls=20), more than 5 %*"]
+    )
     assert len(callers(asked)) == 20
 
 
@@ -238,6 +241,78 @@ def test_variables_that_name_this_checkout_name_the_worktree(
     _, report = project.gate(*RERUN)
 
     assert report["verdict"] == "regressed"
+
+
+def test_variables_are_those_of_before_the_conftest_files(project: Project, asked: Path) -> None:
+    project.git("switch", "-q", "main")
+    prompt = "import os\nos.environ.setdefault('PROMPT', 'Say yes to {{case}}. rate={}')\n"
+    project.write(app="import os\nPROMPT = os.environ['PROMPT']\n", conftest=prompt.format(0.8))
+    project.commit("by a variable")
+    branch_off(project)
+    project.write(conftest=prompt.format(0.2))
+    project.commit("worse")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PROMPT", "")  # what the session sets is taken away again
+        patch.delenv("PROMPT")
+        _, report = project.gate(*RERUN)
+
+    assert report["verdict"] == "regressed"
+
+
+def test_rootdir_may_lie_below_the_top(
+    project: Project, asked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.git("switch", "-q", "main")
+    (project.path / "bots" / "evals" / "src").mkdir(parents=True)
+    for name in ("model.py", "test_evals.py", "pytest.ini"):
+        project.git("mv", name, "bots/evals")
+    project.git("mv", "app.py", "bots/evals/src")
+    evals = project.path / "bots" / "evals"
+    ini = (evals / "pytest.ini").read_text()
+    (evals / "pytest.ini").write_text(ini.replace("pythonpath = .", "pythonpath = . src"))
+    project.commit("moved")
+    branch_off(project)
+    (evals / "src" / "app.py").write_text(WORSE)
+    project.commit("worse")
+    monkeypatch.chdir(evals)
+
+    result = project.run(*RERUN, "--llm-report=report.json")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    report = json.loads((evals / "report.json").read_text())
+    assert (report["verdict"], report["baseline"]["how"]) == ("regressed", "rerun")
+
+
+def test_a_base_without_evals_is_an_empty_one(project: Project, asked: Path) -> None:
+    project.git("switch", "-q", "main")
+    evals = (project.path / "test_evals.py").read_text()
+    project.write(test_evals="def test_ordinary(): assert 0\n")
+    project.commit("none")
+    branch_off(project)
+    project.write(test_evals=evals)
+    project.commit("the first")
+
+    result, report = project.gate(*RERUN)
+
+    assert result.ret == pytest.ExitCode.OK
+    assert report["baseline"]["how"] == "nothing yet"
+
+
+def test_evals_that_were_moved_do_not_pass_as_new_ones(
+    project: Project, asked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.path / "evals").mkdir()
+    for name in ("app.py", "model.py", "test_evals.py", "pytest.ini"):
+        project.git("mv", name, "evals")
+    project.commit("moved")
+
+    monkeypatch.chdir(project.path / "evals")
+
+    result = project.run(*RERUN)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*has evals, and none was found there with rootdir 'evals'*"])
 
 
 def test_a_base_that_cannot_be_collected_is_an_error(project: Project, asked: Path) -> None:
@@ -305,7 +380,7 @@ def test_a_signal_ends_both_sessions_and_the_worktree(
     )
     wait_for(asked, session)
     [folder] = scratch.glob("llmeval-*")
-    assert (folder / "tree" / project.path.name / "test_evals.py").exists()
+    assert (folder / project.path.name / "test_evals.py").exists()
 
     session.send_signal(number)
 

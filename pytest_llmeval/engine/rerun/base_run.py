@@ -6,7 +6,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,8 @@ from typing import Protocol
 import pytest
 
 from pytest_llmeval.engine.marker import MARKER
-from pytest_llmeval.engine.rerun.arguments import BaseArguments, base_arguments
-from pytest_llmeval.engine.rerun.brief import Brief, Outcome, read_outcome
+from pytest_llmeval.engine.rerun.base_arguments import BaseArguments, base_arguments
+from pytest_llmeval.engine.rerun.brief import BaseOutcome, Brief, read_outcome
 from pytest_llmeval.engine.rerun.child import ended_in_order, run_child
 from pytest_llmeval.engine.rerun.dependencies import changed_dependencies
 from pytest_llmeval.engine.rerun.installs import Install, installs_from
@@ -24,8 +25,7 @@ from pytest_llmeval.engine.rerun.relocation import Relocation, moved_environment
 from pytest_llmeval.engine.run_header import git_state, may_fetch, selection
 from pytest_llmeval.errors import BaselineError, GitFailed
 from pytest_llmeval.models.journal import journal_of
-from pytest_llmeval.records import Outcome as TrialOutcome
-from pytest_llmeval.records import Run, paths_of, too_many_errored
+from pytest_llmeval.records import Outcome, Run, paths_of, too_many_errored
 from pytest_llmeval.runs.git import ask, lacks_text, relative_root, short_hash
 from pytest_llmeval.runs.own_repository import OwnRepository
 from pytest_llmeval.runs.run_file import read_run
@@ -98,7 +98,7 @@ class Rerun:
         try:
             with ended_in_order(), self._worktree(commit) as (relocation, scratch):
                 return self._run_in(relocation, scratch, commit)
-        except GitFailed as exc:
+        except (GitFailed, OSError) as exc:
             raise BaselineError(
                 f"commit {short_hash(commit)} cannot be checked out: {exc}"
             ) from exc
@@ -107,11 +107,7 @@ class Rerun:
     def _worktree(self, commit: str) -> Iterator[tuple[Relocation, Path]]:
         scratch = Path(os.path.realpath(tempfile.mkdtemp(prefix="llmeval-")))
         checkout = Path(os.path.realpath(self.checkout))
-        rootpath = Path(os.path.realpath(self.config.rootpath))
-        # rootpath may lie above the checkout: then its node ids begin with these folders
-        above = checkout.relative_to(rootpath) if checkout.is_relative_to(rootpath) else Path()
-        place = scratch / "tree" / (above if above.name else checkout.name)
-        place.parent.mkdir(parents=True)
+        place = scratch / checkout.name
         try:
             with self.repository.worktree(commit, place):
                 yield Relocation(checkout, place), scratch
@@ -128,7 +124,8 @@ class Rerun:
         )
         installs = tuple(installs_from(relocation.checkout))
         outcome = None
-        if given.has_tests and relocation.root(self.config.rootpath).is_dir():
+        rootpath = relocation.place(self.config.rootpath)
+        if given.has_tests and rootpath is not None and rootpath.is_dir():
             outcome = self._test(relocation, scratch, commit, given=given, installs=installs)
         run = None if outcome is None or outcome.run is None else Path(outcome.run)
         if run is None:
@@ -160,26 +157,13 @@ class Rerun:
         *,
         given: BaseArguments,
         installs: tuple[Install, ...],
-    ) -> Outcome | None:
+    ) -> BaseOutcome | None:
         """Run pytest in the worktree and look at how it ended."""
-        file = scratch / "outcome.json"
-        settings, folder = self.settings, self.config.invocation_params.dir
-        chosen = paths_of(selection(self.config))
-        brief = Brief(
-            session=settings.session,
-            checkout=str(relocation.checkout),
-            worktree=str(relocation.worktree),
-            selection=chosen if any("::" in path for path in chosen) else (),
-            outcome=str(file),
-        )
-        path = python_path(
-            relocation,
-            entries=sys.path,
-            installs=installs,
-            variable=self.environ.get("PYTHONPATH", ""),
-            folder=folder,
-        )
-        environ = moved_environment(relocation, self.environ, path) | {RERUN: brief.written()}
+        settings, file = self.settings, scratch / "outcome.json"
+        folder = self.config.invocation_params.dir
+        environ = self._environ(relocation, installs) | {
+            RERUN: self._brief(relocation, file).written()
+        }
         there = relocation.place(folder) or folder
         there.mkdir(parents=True, exist_ok=True)
         self.config.add_cleanup(journal_of(settings.directory, settings.session).remove)
@@ -195,6 +179,26 @@ class Rerun:
                 f"with {code}; see above"
             )
         return outcome
+
+    def _brief(self, relocation: Relocation, file: Path) -> Brief:
+        chosen = paths_of(selection(self.config))
+        return Brief(
+            session=self.settings.session,
+            checkout=str(relocation.checkout),
+            worktree=str(relocation.worktree),
+            selection=chosen if any("::" in path for path in chosen) else (),
+            outcome=str(file),
+        )
+
+    def _environ(self, relocation: Relocation, installs: Iterable[Install]) -> dict[str, str]:
+        path = python_path(
+            relocation,
+            entries=sys.path,
+            installs=installs,
+            variable=self.environ.get("PYTHONPATH", ""),
+            folder=self.config.invocation_params.dir,
+        )
+        return moved_environment(relocation, self.environ, path)
 
 
 def rerun_of(
@@ -229,12 +233,14 @@ def rerun_of(
 
 def _checked(run: Run) -> Run:
     """Refuse a run of which the gate could make nothing, before more is paid for."""
-    ran = [trial for trial in run.trials if trial.outcome is not TrialOutcome.SKIPPED]
-    errored = sum(trial.outcome is TrialOutcome.ERRORED for trial in ran)
-    if too_many_errored(errored, ran=len(ran)):
+    ran = [trial for trial in run.trials if trial.outcome is not Outcome.SKIPPED]
+    errored = [trial for trial in ran if trial.outcome is Outcome.ERRORED]
+    if too_many_errored(len(errored), ran=len(ran)):
+        reasons = Counter(call.reason for trial in errored for call in trial.calls if call.reason)
+        mostly = "".join(f" ({reason})" for reason, _ in reasons.most_common(1))
         raise BaselineError(
-            f"{errored} of {len(ran)} trials of run {run.id} errored, more than 5 %: it is no "
-            "baseline. Run again: only what got no reply is asked anew"
+            f"{len(errored)} of {len(ran)} trials of run {run.id} errored{mostly}, more than 5 %: "
+            "it is no baseline. Run again: only what got no reply is asked anew"
         )
     return run
 

@@ -52,7 +52,7 @@ class Brief:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class BaseOutcome:
     """What came of the session in the worktree.
 
     Attributes:
@@ -94,10 +94,10 @@ def foreign_files(config: pytest.Config, brief: Brief) -> tuple[str, ...]:
     return tuple(sorted(name for name in loaded if is_foreign(Path(name))))
 
 
-def read_outcome(file: Path) -> Outcome | None:
+def read_outcome(file: Path) -> BaseOutcome | None:
     """Read what a session told; None if it did not come to that."""
     try:
         told = json.loads(file.read_text())
     except (OSError, ValueError):
         return None
-    return Outcome(run=told["run"], foreign=tuple(told["foreign"]))
+    return BaseOutcome(run=told["run"], foreign=tuple(told["foreign"]))

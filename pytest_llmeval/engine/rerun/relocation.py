@@ -53,14 +53,6 @@ class Relocation:
         place = self.place(Path(text)) if text.startswith(os.sep) else None
         return text if place is None or not place.exists() else str(place)
 
-    def root(self, rootpath: Path) -> Path:
-        """Return rootpath as it is in the worktree; it may lie above the checkout."""
-        place = self.place(rootpath)
-        if place is not None:
-            return place
-        above = os.path.relpath(os.path.realpath(rootpath), self.checkout)
-        return Path(os.path.normpath(self.worktree / above))
-
 
 def python_path(
     relocation: Relocation,

@@ -54,14 +54,6 @@ def test_a_worktree_in_the_checkout_is_no_place_of_it(tmp_path: Path) -> None:
     assert inner.place(tmp_path / "tmp" / "tree" / "src") is None
 
 
-@pytest.mark.parametrize("above", [0, 1, 2])
-def test_rootpath_may_lie_above_the_checkout(tmp_path: Path, above: int) -> None:
-    checkout, worktree = tmp_path / "a" / "b" / "bot", tmp_path / "tmp" / "a" / "b" / "bot"
-    expected = [worktree, *worktree.parents][above]
-    root = [checkout, *checkout.parents][above]
-    assert Relocation(checkout, worktree).root(root) == expected
-
-
 def test_entries_of_the_checkout_come_first_and_in_order(trees: Relocation) -> None:
     checkout = trees.checkout
     found = paths(trees, checkout / "src", "/usr/lib/python", "", checkout / ".venv" / "lib")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.engine.rerun.arguments import BaseArguments, base_arguments
+from pytest_llmeval.engine.rerun.base_arguments import BaseArguments, base_arguments
 from pytest_llmeval.engine.rerun.relocation import Relocation
 from pytest_llmeval.pytest_options import PARSER
 
@@ -133,17 +133,17 @@ def test_a_file_of_arguments_is_opened(pytester: pytest.Pytester, trees: Relocat
 
 
 def test_an_ini_file_elsewhere_is_used_there_too(
-    pytester: pytest.Pytester, trees: Relocation, tmp_path: Path
+    pytester: pytest.Pytester,
+    trees: Relocation,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    trees.checkout.joinpath("pytest.ini").unlink()
-    ini = trees.checkout.parent / "pytest.ini"
+    monkeypatch.setenv("PYTEST_ADDOPTS", f"--rootdir={trees.checkout}")
+    ini = tmp_path_factory.mktemp("config") / "pytest.ini"
     ini.write_text("[pytest]\n")
-    try:
-        arguments = given(pytester, trees, "test_a.py").arguments
-    finally:
-        ini.unlink()
+    arguments = given(pytester, trees, f"--config-file={ini}", "test_a.py").arguments
     assert arguments[arguments.index("-c") + 1] == str(ini)
-    assert f"--rootdir={trees.worktree.parent}" in arguments
+    assert f"--rootdir={trees.worktree}" in arguments
 
 
 def test_packages_are_left_to_be_found(pytester: pytest.Pytester, trees: Relocation) -> None:

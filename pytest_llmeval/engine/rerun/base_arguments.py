@@ -67,33 +67,30 @@ def base_arguments(
     """
     tokens = list(_expanded(map(os.fspath, config.invocation_params.args), config))
     positions = _positions(tokens, config, parser)
-    kept: list[str] = []
-    dropped: list[str] = []
-    for position, token in enumerate(tokens):
-        if token in _LEFT_OUT:
-            continue
-        if position not in positions:
-            option, equals, value = token.partition("=")
-            kept.append(option + equals + relocation.moved(value) if equals else
-                        relocation.moved(token))  # fmt: skip
-            continue
-        path = _moved_path(token, config, relocation)
-        (dropped if path is None else kept).append(token if path is None else path)
-    overrides = (
-        *_places(config, relocation),
-        f"--llm-dir={directory}",
-        *_taken_back(config, scratch),
-    )
+    places = {at: _moved_path(tokens[at], config, relocation) for at in sorted(positions)}
+    moved = [
+        places[at] if at in places else _moved_option(token, relocation)
+        for at, token in enumerate(tokens)
+        if token not in _LEFT_OUT
+    ]
+    kept = [token for token in moved if token is not None]
+    added = (*_places(config, relocation), f"--llm-dir={directory}", *_taken_back(config, scratch))
     end = kept.index("--") if "--" in kept else len(kept)
     return BaseArguments(
-        arguments=(*kept[:end], *overrides, *kept[end:]),
-        dropped=tuple(dropped),
-        has_tests=len(dropped) < len(positions) or not positions,
+        arguments=(*kept[:end], *added, *kept[end:]),
+        dropped=tuple(tokens[at] for at, place in places.items() if place is None),
+        has_tests=not places or any(place is not None for place in places.values()),
     )
+
+
+def _moved_option(token: str, relocation: Relocation) -> str:
+    """Replace a path that is a whole argument, or what stands behind its equals sign."""
+    option, equals, value = token.partition("=")
+    return f"{option}={relocation.moved(value)}" if equals else relocation.moved(token)
 
 
 def _places(config: pytest.Config, relocation: Relocation) -> Iterator[str]:
-    yield f"--rootdir={relocation.root(config.rootpath)}"
+    yield f"--rootdir={relocation.place(config.rootpath)}"
     if config.inipath is not None and relocation.place(config.inipath) is None:
         yield from ("-c", str(config.inipath))
 
