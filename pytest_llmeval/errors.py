@@ -50,13 +50,7 @@ class SettingsError(LLMEvalError):
 
 
 class BaselineError(LLMEvalError):
-    """The baseline cannot be compared with.
-
-    Attributes:
-        wanted: full hash of the commit that has no run that will do; None if no commit is known.
-    """
-
-    wanted: str | None = None
+    """The baseline cannot be compared with."""
 
 
 class BaselineNotFound(BaselineError):

@@ -14,7 +14,7 @@ from pytest_llmeval.errors import BaselineUnreadable, SettingsError
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import GitState, tracked_below
 from pytest_llmeval.runs.run_file import read_run, read_run_header, write_run
-from pytest_llmeval.runs.run_lines import RUN_ID, RunHeader
+from pytest_llmeval.runs.run_lines import FULL_HASH, RUN_ID, RunHeader
 from pytest_llmeval.settings import main_worktree
 
 CLOCKS_DIFFER = timedelta(minutes=5)
@@ -165,7 +165,8 @@ class RunStore:
 
     def commits(self) -> tuple[str, ...]:
         """List the commits that have a run; no file is opened."""
-        return tuple(sorted({path.parent.name for path in self.folder.glob(f"*/*{ENDING}")}))
+        names = {path.parent.name for path in self.folder.glob(f"*/*{ENDING}")}
+        return tuple(sorted(name for name in names if re.fullmatch(FULL_HASH, name)))
 
     def tree_of(self, commit: str) -> str | None:
         """Return the tree of a commit as its runs tell it; None if it has none."""

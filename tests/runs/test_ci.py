@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.records import CiJob
 from pytest_llmeval.runs.ci import CiFacts, github_facts, gitlab_facts, read_ci
 
 SHA = "1a2b3c4d" * 5
@@ -127,7 +128,9 @@ def test_the_base_of_the_diff_never_stands_for_the_target_of_merged_results(kind
 def test_an_unknown_ci_is_a_ci_and_a_laptop_is_none(
     environ: dict[str, str], provider: str | None
 ) -> None:
-    assert read_ci(environ) == CiFacts(provider=provider)  # type: ignore[arg-type]
+    facts = read_ci(environ)
+    assert facts == CiFacts(provider=provider)  # type: ignore[arg-type]
+    assert facts.job == (None if provider is None else CiJob(provider=provider))
 
 
 def test_a_push_needs_nothing_of_the_event_file(tmp_path: Path) -> None:

@@ -119,13 +119,11 @@ class Refusals:
     def refused(self, found: Baseline) -> BaselineError:
         """Make the error for a substitute that the user does not want."""
         wanted, commit = short_hash(found.wanted or ""), short_hash(found.commit or "")
-        error = self._leads_nowhere(
+        return self._leads_nowhere(
             f"{wanted} has no complete run. That of {commit}, {found.distance} behind, could stand "
             "in for it, which --llm-strict refuses.",
             todo=f"{RERUN}\n       Record one:  git switch --detach {wanted} && pytest",
         )
-        error.wanted = found.wanted
-        return error
 
     def _where(self, wanted: WantedCommit) -> str:
         """Write what to switch to: a local branch if that is the commit, else the commit."""
@@ -137,9 +135,7 @@ class Refusals:
     def not_made(self, commit: str, reason: BaselineError) -> BaselineError:
         """Make the error for a run that was to be made now, and cannot be."""
         what = f"no run of {short_hash(commit)} could be made:"
-        error = self._leads_nowhere(what, todo=str(reason))
-        error.wanted = commit
-        return error
+        return self._leads_nowhere(what, todo=str(reason))
 
     def not_found(self, what: str, *, todo: str, other: str = "") -> BaselineNotFound:
         """Make the error for a run that somebody has to record first.

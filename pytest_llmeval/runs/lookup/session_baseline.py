@@ -24,7 +24,7 @@ from pytest_llmeval.runs.lookup.refs import (
 )
 from pytest_llmeval.runs.lookup.refusals import Refusals
 from pytest_llmeval.runs.lookup.stand_ins import Step, standing_for, steps
-from pytest_llmeval.runs.lookup.wanted import WantedCommit
+from pytest_llmeval.runs.lookup.wanted import WantedCommit, name_of
 from pytest_llmeval.runs.store import FoundRun, new_run_id
 
 BASELINE_OPTION = "--llm-baseline"
@@ -153,12 +153,11 @@ class _Lookup:
         if make is not None:
             return self._made(make, looked_at[0], wanted=wanted)
         error = self.refuse.nothing_recorded(wanted, looked_at)
-        error.wanted = wanted.commit
         # A shallow clone cannot tell; on the branch itself this run begins the line of its runs.
         may_be_first = isinstance(error, BaselineNotFound) and error.stops
         top, nearest = self.refs.history.git.top, looked_at[0].commits[0]
         if may_be_first and top is not None and lacks_text(MARKER, commit=nearest, top=top):
-            return self._nothing_yet(nearest)
+            return self._nothing_yet(nearest, wanted=wanted)
         raise error
 
     def _made(self, make: MakeRun, step: Step, *, wanted: WantedCommit) -> Baseline:
@@ -169,7 +168,7 @@ class _Lookup:
         except BaselineError as exc:
             raise self.refuse.not_made(commit, exc) from exc
         if run is None:
-            return self._nothing_yet(commit)
+            return self._nothing_yet(commit, wanted=wanted)
         history = self.refs.history
         made = standing_for(wanted, run, step, reference=self.reference, history=history)
         return replace(made, how="rerun", notes=(*wanted.notes, *history.notes, *run.notes))
@@ -214,13 +213,15 @@ class _Lookup:
             )
         return tuple(notes)
 
-    def _nothing_yet(self, commit: str) -> Baseline:
+    def _nothing_yet(self, commit: str, *, wanted: WantedCommit) -> Baseline:
         now = datetime.now(UTC)
         created = now.isoformat(timespec="seconds")
         run = bare_run(new_run_id(now), created=created, commit=commit, root=self.search.root)
         note = f"nothing to compare with yet: {short_hash(commit)} has no eval and no run"
         return found_as(
-            FoundRun(self.refs.store.folder, run, (note,)), self.reference, how="nothing yet"
+            FoundRun(self.refs.store.folder, run, (note,)),
+            name_of(self.reference, wanted),
+            how="nothing yet",
         )
 
 
