@@ -136,6 +136,13 @@ def not_blank(value: str) -> str:
     return value
 
 
+def store(value: str) -> str:
+    """Read the name of a team's store."""
+    if not re.fullmatch(r"git\+refs://[^\s-][^\s]*", value) or not value.isprintable():
+        raise ValueError("must be git+refs:// and the name of a remote, such as git+refs://origin")
+    return value
+
+
 def boolean(value: object) -> bool:
     """Read true or false."""
     if isinstance(value, str):  # pytest could not read it as one

@@ -202,6 +202,10 @@ class Settings(_Frozen):
         "fetch history that this clone lacks for REF, beside the cache; the clone stays as it is "
         "(default: in CI alone)"
     )
+    store: str | None = Option("--llm-store=git+refs://REMOTE", checks.store, ini="string").says(
+        "read the runs of a team, too, which llmeval push keeps in refs of a git remote: "
+        "git+refs://origin"
+    )
     retry_errors: bool = Option("--llm-retry-errors", checks.boolean, default=False).says(
         "run only the errored trials of the last run again, and record that run completed"
     )

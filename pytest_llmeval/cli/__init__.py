@@ -12,6 +12,7 @@ from pytest_llmeval.cli import run_commands
 from pytest_llmeval.cli.cache_commands import cache
 from pytest_llmeval.cli.merge_command import merge_command
 from pytest_llmeval.cli.plan_command import plan_command
+from pytest_llmeval.cli.store_commands import fetch_command, push_command
 from pytest_llmeval.cli.until_command import until_command
 from pytest_llmeval.errors import LLMEvalError, printable
 
@@ -59,6 +60,8 @@ for command in (
     plan_command,
     run_commands.selfcheck_command,
     merge_command,
+    push_command,
+    fetch_command,
     cache,
 ):
     main.add_command(command)

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from pytest_llmeval import checks
 from pytest_llmeval.cache.directory import refuse_foreign
 from pytest_llmeval.errors import SettingsError, TableError, printable
 from pytest_llmeval.gate.scoring import FunctionScores
@@ -29,7 +30,8 @@ from pytest_llmeval.runs.reshaping import (
     recording,
 )
 from pytest_llmeval.runs.score_table import ScoreTable, read_table, runs_of, table_named
-from pytest_llmeval.runs.store import RunStore
+from pytest_llmeval.runs.sharing.ref_store import SCHEME
+from pytest_llmeval.runs.store import ENDING, RunStore
 from pytest_llmeval.settings import default_directory
 
 # As pytest looks for its ini file in a folder; the tables of those that need one, by their keys.
@@ -246,6 +248,29 @@ home_option = click.option(
     callback=lambda _, __, named: Home(named),
     help="The directory that sessions know as --llm-dir; else that of a session in this folder.",
 )
+
+
+store_option = click.option(
+    "--store",
+    metavar=f"{SCHEME}REMOTE",
+    callback=lambda _, __, named: _store_named(named),
+    help="The store of the team; else llm_store of the ini file.",
+)
+
+
+def _store_named(typed: str | None) -> str | None:
+    source, named = "--store", typed
+    if named is None:
+        source, named = "llm_store in the ini file", next(iter(ini_words("llm_store")), None)
+    try:
+        return None if named is None else checks.store(named)
+    except ValueError as exc:
+        raise SettingsError(f"{source}={named}: {exc}") from None
+
+
+def run_files(place: Path) -> list[Path]:
+    """List the run files in a folder, in whatever folders of it; a file is one itself."""
+    return [place] if place.is_file() else sorted(place.rglob(f"*{ENDING}"))
 
 
 def ranged(

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from pytest_llmeval import checks
-from pytest_llmeval.cli.arguments import Home, echo, home_option, ini_words
+from pytest_llmeval.cli.arguments import Home, echo, home_option, ini_words, run_files, store_option
 from pytest_llmeval.errors import BaselineError, BaselineNotFound, SettingsError
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement, judged
@@ -22,10 +22,11 @@ from pytest_llmeval.reports.json import write_reports
 from pytest_llmeval.reports.section import failure_line, section
 from pytest_llmeval.runs.ci import read_ci
 from pytest_llmeval.runs.git import short_hash
-from pytest_llmeval.runs.lookup.refs import Baseline
-from pytest_llmeval.runs.lookup.session_baseline import find_baseline
+from pytest_llmeval.runs.lookup.refs import Baseline, Refs
+from pytest_llmeval.runs.lookup.session_baseline import Demands, find_baseline
 from pytest_llmeval.runs.run_file import read_run, read_run_header
 from pytest_llmeval.runs.sharing.merging import Merged, merge_runs
+from pytest_llmeval.runs.sharing.shared_store import open_store
 from pytest_llmeval.runs.sharing.suite_files import TEST_FILES, suite_files, unreached
 from pytest_llmeval.runs.store import ENDING, first_of
 from pytest_llmeval.session import planned_judgement
@@ -49,6 +50,7 @@ from pytest_llmeval.settings import GateRules, Settings, options_of
     metavar="PATH.json",
     help="Write what --llm-report writes; repeatable.",
 )
+@store_option
 @home_option
 def merge_command(
     shards: tuple[Path, ...],
@@ -57,6 +59,7 @@ def merge_command(
     baseline: str | None,
     union: bool,
     reports: tuple[str, ...],
+    store: str | None,
 ) -> None:
     """Join the runs of the jobs that ran a part of the suite each, and judge them as one.
 
@@ -68,7 +71,7 @@ def merge_command(
     missing = _missing(merged, shards)
     if union and missing is None:
         merged, missing = _over_paths(merged, home)
-    settings = _settings(merged.run, home, baseline=baseline, reports=reports)
+    settings = _settings(merged.run, home, baseline=baseline, reports=reports, store=store)
     path = home.store.save(merged.run)
     planned = _planned(settings, home, merged.run, shards=runs)
     judgement = judged(
@@ -93,7 +96,7 @@ def _read(shards: Iterable[Path]) -> tuple[list[Run], list[str]]:
         SettingsError: there are none.
         BaselineUnreadable: one of them is damaged, or not of this version.
     """
-    found = [path for folder in shards for path in _files(folder)]
+    found = [path for folder in shards for path in run_files(folder)]
     if not found:
         raise SettingsError(
             f"no run file ({ENDING}) lies in {' or '.join(map(str, shards))}. A session leaves "
@@ -108,10 +111,6 @@ def _read(shards: Iterable[Path]) -> tuple[list[Run], list[str]]:
     return [read_run(path) for path in chosen], notes
 
 
-def _files(folder: Path) -> list[Path]:
-    return [folder] if folder.is_file() else sorted(folder.rglob(f"*{ENDING}"))
-
-
 def _missing(merged: Merged, shards: Sequence[Path]) -> Fact | None:
     if merged.found == merged.expected:
         return None
@@ -120,7 +119,7 @@ def _missing(merged: Merged, shards: Sequence[Path]) -> Fact | None:
 
 def _guess(shards: Sequence[Path]) -> str:
     """Guess which shard is missing: one without a run, or a gap among numbered ones."""
-    empty = [str(folder) for folder in shards if not _files(folder)]
+    empty = [str(folder) for folder in shards if not run_files(folder)]
     if empty:
         return f"no run file ({ENDING}) lies in {first_of(empty)}"
     numbers = {int(found[-1]) for folder in shards if (found := re.findall(r"\d+", folder.name))}
@@ -153,7 +152,9 @@ def _over_paths(merged: Merged, home: Home) -> tuple[Merged, Fact | None]:
     return replace(merged, run=replace(run, selection=ignored)), None
 
 
-def _settings(run: Run, home: Home, *, baseline: str | None, reports: Sequence[str]) -> Settings:
+def _settings(
+    run: Run, home: Home, *, baseline: str | None, reports: Sequence[str], store: str | None
+) -> Settings:
     """Take the rules of the gate from the run, the rest from what was typed and the ini file."""
     known = dict(options_of(GateRules))
     rules = {
@@ -161,16 +162,23 @@ def _settings(run: Run, home: Home, *, baseline: str | None, reports: Sequence[s
         for name, value in run.rules.items()
         if name in known
     }
-    of_ini = {"renamed": checks.renamed, "prices": checks.prices}
+    lists = {"renamed": checks.renamed, "prices": checks.prices}
+    counts = {name: ini_words(f"llm_{name}") for name in ("baseline_reach", "baseline_age")}
     return Settings(
         session="",
         directory=home.path,
+        store=store,
         baseline=None if baseline is None else _checked("--baseline", checks.not_blank, baseline),
         gate=GateRules(**rules),
         reports=_checked("--report", checks.report_paths, reports),
         **{
             name: _checked(f"llm_{name}", check, ini_words(f"llm_{name}", by_line=True))
-            for name, check in of_ini.items()
+            for name, check in lists.items()
+        },
+        **{
+            name: _checked(f"llm_{name}", checks.count, words[0])
+            for name, words in counts.items()
+            if words
         },
     )
 
@@ -189,18 +197,25 @@ def _planned(settings: Settings, home: Home, run: Run, *, shards: Sequence[Run])
         BaselineError: there is none, or it does not fit.
     """
     git = replace(home.refs.git, commit=run.commit, tree=run.tree, dirty=run.dirty)
+    store = open_store(home.path, named=settings.store, git=git)
     models = {call.model for trial in run.trials for call in trial.calls if call.model}
     find = partial(
         find_baseline,
-        refs=replace(home.refs, git=git, ci=read_ci(os.environ)),
+        refs=Refs(store, git, read_ci(os.environ)),
         root=run.root,
         selection=run.selection,
         models=frozenset(models) or None,
         excluding={run.id, *(shard.id for shard in shards)},
+        demands=Demands(
+            reach=settings.baseline_reach,
+            age=settings.baseline_age,
+            strict=settings.gate.strict,
+        ),
     )
 
     def found(reference: str, *, option: str) -> Baseline:
-        return find(reference, option=option.replace("--llm-", "--"))
+        baseline = find(reference, option=option.replace("--llm-", "--"))
+        return replace(baseline, notes=(*baseline.notes, *store.complaints))
 
     rootpath = (git.top or Path.cwd()) / run.root
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.lookup.session_baseline import Demands, MakeRun, find_baseline
 from pytest_llmeval.runs.own_repository import OwnRepository
 from pytest_llmeval.runs.retry import Retry, find_retry, lineage
+from pytest_llmeval.runs.sharing.shared_store import open_store
 from pytest_llmeval.runs.store import RunStore, refuse_tracked
 from pytest_llmeval.settings import Settings
 
@@ -93,9 +95,9 @@ def baseline_of(
     Raises:
         BaselineError: there is none, or it does not fit.
     """
-    store = RunStore(settings.directory)
     git = git_state(config)
-    return find_baseline(
+    store = open_store(settings.directory, named=settings.store, git=git)
+    found = find_baseline(
         reference,
         Refs(store, git, ci_facts(config), _own_repository(config, settings)),
         option=option,
@@ -111,6 +113,7 @@ def baseline_of(
         ),
         make=make,
     )
+    return replace(found, notes=(*found.notes, *store.complaints))
 
 
 def _own_repository(config: pytest.Config, settings: Settings) -> OwnRepository | None:

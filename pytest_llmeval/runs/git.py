@@ -244,10 +244,16 @@ def cut_commits(top: Path) -> frozenset[str]:
     return frozenset(file.read_text().split()) if file.is_file() else frozenset()
 
 
+def blob(top: Path, name: str) -> bytes | None:
+    """Read a file of a commit, named ``COMMIT:PATH``; None if it is not here."""
+    answer = _git(top, "cat-file", "blob", name)
+    return answer.output if answer.succeeded else None
+
+
 def change(
     folder: Path,
     *arguments: str,
-    given: str | None = None,
+    given: str | bytes | None = None,
     environ: Mapping[str, str] | None = None,
     seconds: float | None = None,
 ) -> str:
@@ -392,8 +398,13 @@ def lacks_text(text: str, *, commit: str, top: Path) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Answer:
     code: int
-    text: str
+    output: bytes
     complaint: str
+
+    @property
+    def text(self) -> str:
+        """The output without newlines at its end."""
+        return os.fsdecode(self.output).rstrip("\n")
 
     @property
     def succeeded(self) -> bool:
@@ -409,7 +420,7 @@ def _names(top: Path, command: str, *arguments: str, given: str | None = None) -
 def _git(
     folder: Path,
     *arguments: str,
-    given: str | None = None,
+    given: str | bytes | None = None,
     environ: Mapping[str, str] | None = None,
     seconds: float | None = None,
 ) -> _Answer:
@@ -437,8 +448,7 @@ def _git(
         except BaseException:
             _stop(process)
             raise
-    text = os.fsdecode(output).rstrip("\n")
-    return _Answer(code=process.returncode, text=text, complaint=os.fsdecode(complaint))
+    return _Answer(code=process.returncode, output=output, complaint=os.fsdecode(complaint))
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

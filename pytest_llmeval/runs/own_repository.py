@@ -22,6 +22,8 @@ from pytest_llmeval.errors import GitFailed
 from pytest_llmeval.runs.git import ask, change, cut_commits, has_commit
 
 FOLDER, LOCK = "git", "lock"
+ORIGIN = "origin"
+ADDRESSED = "llmeval"  # the name of a remote of which the address was given
 SECONDS = 60.0
 WHOLE_HISTORY = 2**31 - 1  # a depth; --unshallow fails where nothing is left to be fetched
 
@@ -39,13 +41,17 @@ _CONFIG = (
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
     ("fetch.writeCommitGraph", "false"),
-    # Said here, git does not write them into the config, where each question would see them.
+)
+# Said so, git does not write them into the config, where each question would see them.
+_PROMISOR = (
     ("remote.origin.promisor", "true"),
     ("remote.origin.partialclonefilter", "tree:0"),
 )
 # To all that is here git would count what it holds, which was left out.
 _ASK_FOR_ALL = (("fetch.negotiationAlgorithm", "noop"),)
 
+_ADDRESS = re.compile(r"[/\\:]")
+_ADDRESSES = ("url", "pushurl")
 _TO_REACH_ORIGIN = re.compile(r"(http|credential|url)\..*|core\.sshcommand", re.DOTALL)
 _SECRETIVE = re.compile(r"http\..*\.?extraheader|credential\..*", re.DOTALL)
 _USER_IN_URL = re.compile(r"(?<=//)[^/@\s]+(?=@)")
@@ -58,16 +64,22 @@ class OwnRepository:
     Attributes:
         path: its folder, which the functions of ``runs/git.py`` take for ``top``.
         fetches: whether it may fetch.
+        remote: name of the remote that it speaks to.
 
     Args:
         directory: ``.llmeval``.
         top: folder of the user's working tree.
         fetches: whether what is missing may be fetched from origin.
+        remote: another remote of the user's repository to speak to, or its address.
     """
 
-    def __init__(self, directory: Path, *, top: Path, fetches: bool = False) -> None:
+    def __init__(
+        self, directory: Path, *, top: Path, fetches: bool = False, remote: str = ORIGIN
+    ) -> None:
         self.path = directory.absolute() / FOLDER
         self.fetches = fetches
+        self.remote = ADDRESSED if _ADDRESS.search(remote) else remote
+        self._named = remote
         self._top = top
 
     def prepare(self) -> None:
@@ -203,8 +215,40 @@ class OwnRepository:
     ) -> None:
         quiet = ("--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
         given = "".join(f"{each}\n" for each in wanted)
-        command = ("fetch", *quiet, *options, "--stdin", "origin")
+        command = ("fetch", *quiet, *options, "--stdin", self.remote)
         self._remote(*command, given=given, more=more, seconds=seconds)
+
+    def list_remote(self, *patterns: str) -> str:
+        """List refs of the remote, a line of hash, tab and full name each.
+
+        Raises:
+            GitFailed: the remote gave no answer.
+        """
+        return self._remote("ls-remote", "--refs", self.remote, *patterns)
+
+    def send(self, commit: str, *, ref: str) -> None:
+        """Give the remote a commit under a name that it does not have, and nothing else.
+
+        Where it has that very commit under the name already nothing is sent.
+
+        Args:
+            commit: full hash of a commit that is here.
+            ref: full name.
+
+        Raises:
+            GitFailed: the remote gave no answer, refuses, or has another commit of that name.
+        """
+        alone = ("--no-verify", "--no-follow-tags", "--no-signed", "--no-recurse-submodules")
+        lease = f"--force-with-lease={ref}:"
+        self._remote("push", "--quiet", *alone, lease, self.remote, f"{commit}:{ref}")
+
+    def fetch_refs(self, refs: Iterable[str]) -> None:
+        """Fetch the commits of refs with all that they hold.
+
+        Raises:
+            GitFailed: the remote gave no answer, or lacks one of them.
+        """
+        self._fetch(refs, "--no-filter")
 
     def _remote(
         self,
@@ -215,7 +259,8 @@ class OwnRepository:
     ) -> str:
         """Run a command that may have to fetch."""
         config = self._config_of_origin if self.fetches else ()
-        environ = _as_variables((*_CONFIG, *more, *config) if self.fetches else ())
+        promisor = _PROMISOR if self.remote == ORIGIN else ()
+        environ = _as_variables((*_CONFIG, *promisor, *more, *config) if self.fetches else ())
         # In the user's folder, as origin may be a path from there on.
         whole = (f"--git-dir={self.path}", *_WITHOUT_HOOKS, *command)
         with file_lock(self.path / LOCK):
@@ -233,15 +278,16 @@ class OwnRepository:
         version = change(self._top, "version")
         if tuple(map(int, re.findall(r"\d+", version)[:2])) < _OLDEST_GIT:
             raise GitFailed(f"{version} is too old: 2.31 is needed")
-        url = ask(self._top, "config", "--get", "remote.origin.url")
-        if url is None:
-            raise GitFailed("this repository has no remote named origin")
-        found, seen = [("remote.origin.url", url)], _config(self.path)
-        for entry in _config(self._top):
+        entries, addresses = _config(self._top), [f"remote.{self.remote}.{of}" for of in _ADDRESSES]
+        found = [(f"remote.{self.remote}.url", self._named)] if self.remote == ADDRESSED else []
+        seen = _config(self.path)
+        for entry in entries:
             if entry in seen:
                 seen.remove(entry)
-            elif _TO_REACH_ORIGIN.fullmatch(entry[0]):
+            elif entry[0] in addresses or _TO_REACH_ORIGIN.fullmatch(entry[0]):
                 found.append(entry)
+        if all(key not in addresses for key, _ in found):
+            raise GitFailed(f"this repository has no remote named {self.remote}")
         return found
 
 

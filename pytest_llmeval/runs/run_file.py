@@ -66,7 +66,7 @@ def write_run(run: Run, path: Path) -> None:
     with gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as file:
         file.write(lines)
     path.parent.mkdir(parents=True, exist_ok=True)
-    _write_durably(path, packed.getvalue())
+    write_durably(path, packed.getvalue())
 
 
 def _encode(run: Run) -> bytes:
@@ -88,7 +88,12 @@ def _counts(run: Run) -> dict[str, int]:
     }
 
 
-def _write_durably(path: Path, data: bytes) -> None:
+def write_durably(path: Path, data: bytes) -> None:
+    """Let a file appear under its name whole and durable, or not at all.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("xb") as file:

@@ -1,4 +1,4 @@
-"""The folder of run files: ``.llmeval/runs/<commit>/<run-id>.jsonl.gz``."""
+"""The folder of run files, ``.llmeval/runs/<commit>/<run-id>.jsonl.gz``, and what a store is."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Protocol
 
 from pytest_llmeval.cache.directory import prepare_directory, refuse_link
 from pytest_llmeval.errors import BaselineUnreadable, SettingsError
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import GitState, tracked_below
-from pytest_llmeval.runs.run_file import read_run, read_run_header, write_run
+from pytest_llmeval.runs.run_file import read_run, read_run_header, write_durably, write_run
 from pytest_llmeval.runs.run_lines import FULL_HASH, RUN_ID, RunHeader
 from pytest_llmeval.settings import main_worktree
 
 CLOCKS_DIFFER = timedelta(minutes=5)
 ENDING = ".jsonl.gz"
 NO_COMMIT = "no-commit"
+BORROWED = "borrowed"  # folder of runs that a team shares, beside those that were recorded here
 
 
 def new_run_id(now: datetime) -> str:
@@ -66,7 +68,7 @@ def refuse_tracked(directory: Path, *, git: GitState) -> None:
         SettingsError: git tracks runs or replies, or a link that leads to them.
     """
     tops = () if git.top is None else dict.fromkeys((git.top, main_worktree(git.top)))
-    folders = directory / "runs", directory / "cache"
+    folders = [directory / name for name in ("runs", "cache", BORROWED, "git")]
     tracked = [each for top in tops for each in tracked_below(folders, top=top)]
     if tracked:
         places = " ".join(dict.fromkeys(place for place, _ in tracked))
@@ -107,17 +109,50 @@ class FoundRun:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class RunName:
+    """The name of a run file in a store, which tells what it is without being read.
+
+    Attributes:
+        commit: full hash, or ``no-commit``.
+        tree: full hash of the commit's tree; None where the store does not tell it.
+        run_id: id of the run.
+    """
+
+    commit: str
+    tree: str | None
+    run_id: str
+
+
+class RunHome(Protocol):
+    """A place where run files are kept: the folder, or the refs of a git host."""
+
+    def names(self) -> tuple[RunName, ...]:
+        """List all that is there; no file is opened."""
+        ...
+
+    def get(self, name: RunName) -> bytes:
+        """Return a run file as it was put."""
+        ...
+
+    def put(self, name: RunName, data: bytes) -> bool:
+        """Keep a run file durably; tell whether it was not there before."""
+        ...
+
+
 class RunStore:
-    """The runs that were recorded in one ``.llmeval`` directory.
+    """The runs that were recorded in one ``.llmeval`` directory; itself a ``RunHome``.
 
     Attributes:
         directory: ``.llmeval`` itself; it need not exist before the first ``save``.
         folder: where in it the runs lie.
+        complaints: sentences about runs elsewhere that could not be read.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.folder = directory / "runs"
+        self.complaints: list[str] = []
 
     def save(self, run: Run) -> Path:
         """Write a run to a file of its own, durably.
@@ -142,6 +177,45 @@ class RunStore:
             BaselineUnreadable: it is damaged, foreign, too new, or cannot be opened.
         """
         return read_run(path)
+
+    def names(self) -> tuple[RunName, ...]:
+        """List the runs that were recorded here; no file is opened."""
+        found = self.files().items()
+        return tuple(RunName(path.parent.name, None, run_id) for run_id, path in sorted(found))
+
+    def get(self, name: RunName) -> bytes:
+        """Return a run file that was recorded here.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        return self.place(name).read_bytes()
+
+    def put(self, name: RunName, data: bytes) -> bool:
+        """Keep a run file here; tell whether it was not there before.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        if self.place(name).exists():
+            return False
+        self.keep(self.place(name), data)
+        return True
+
+    def place(self, name: RunName) -> Path:
+        """Return the file of a run that was, or would be, recorded here."""
+        return self.folder / name.commit / f"{name.run_id}{ENDING}"
+
+    def keep(self, path: Path, data: bytes) -> None:
+        """Write a file two folders below the directory, durably.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        prepare_directory(self.directory)
+        refuse_link(path.parents[1])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_durably(path, data)
 
     def at_commit(self, commit: str) -> Listing:
         """List the runs of a commit; only headers are read.

@@ -1,0 +1,119 @@
+"""``llmeval push`` and ``llmeval fetch``: the runs of a team, in refs of a git remote."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from pytest_llmeval.cli.arguments import Home, echo, home_option, run_files, store_option
+from pytest_llmeval.errors import BaselineUnreadable, GitFailed, SettingsError, printable
+from pytest_llmeval.runs.ci import CiFacts, read_ci
+from pytest_llmeval.runs.git import GitState, resolve, short_hash
+from pytest_llmeval.runs.run_file import read_run, read_run_header
+from pytest_llmeval.runs.sharing.ref_store import SCHEME, RefStore
+from pytest_llmeval.runs.sharing.sending import FROM_LAPTOP, check_job, name_of_run, refusal
+from pytest_llmeval.runs.sharing.shared_store import SharedStore, refs_at
+from pytest_llmeval.runs.store import RunName, refuse_tracked
+
+ORIGIN = f"{SCHEME}origin"
+
+
+@click.command("push")
+@click.argument(
+    "places", metavar="[DIR]...", nargs=-1, type=click.Path(path_type=Path, exists=True)
+)
+@click.option(FROM_LAPTOP, is_flag=True, help="Outside of CI: you vouch for these runs yourself.")
+@store_option
+@home_option
+def push_command(
+    places: tuple[Path, ...], home: Home, *, from_laptop: bool, store: str | None
+) -> None:
+    """Send the runs of the commit that is checked out to the store of the team.
+
+    Those that lie in each DIR, else those recorded here. Nothing but refs/llmeval/* is sent. A run
+    is refused that is of another commit, of a pull or merge request, dirty, incomplete, or more
+    than 5 % errored; it stays where it is. Exit 1 if no run could be sent, or one of a DIR.
+    """
+    git, ci = home.refs.git, read_ci(os.environ)
+    check_job(git, ci=ci, from_laptop=from_laptop)
+    refuse_tracked(home.path, git=git)
+    named = store or ORIGIN
+    refs = refs_at(named, directory=home.path, git=git)
+    own = (home.store.folder / (git.commit or ""),)
+    paths = [path for place in places or own for path in run_files(place)]
+    if not paths:
+        where = " or ".join(map(str, places or own))
+        raise SettingsError(f"no run of {short_hash(git.commit or '')} lies in {where}")
+    sent = [_send(path, refs, git=git, ci=ci, named=named) for path in paths]
+    if not any(sent) or (places and not all(sent)):
+        raise SystemExit(1)
+
+
+def _send(path: Path, refs: RefStore, *, git: GitState, ci: CiFacts, named: str) -> bool:
+    """Send a run file, or say why not; tell whether it is in the store now."""
+    try:
+        header = read_run_header(path)
+        why = refusal(header, git=git, ci=ci)
+        if why:
+            _warn(f"run {header.run.id} is not sent: {why}. It stays in {path}")
+            return False
+        read_run(path)  # to its last byte
+        is_new = refs.put(name_of_run(header, git), path.read_bytes())
+    except (BaselineUnreadable, GitFailed) as exc:
+        _warn(f"not sent to {named}: {exc}. It stays in {path}")
+        return False
+    done = "sent" if is_new else "there already:"
+    echo([f"{done} run {header.run.id} of {short_hash(git.commit or '')}, {named}"])
+    return True
+
+
+@click.command("fetch")
+@click.argument("references", metavar="[REF]...", nargs=-1)
+@store_option
+@home_option
+def fetch_command(references: tuple[str, ...], home: Home, *, store: str | None) -> None:
+    """Bring the runs of the team's store home, so that each command finds them.
+
+    All of them, or those of each REF: a branch, tag or commit, or a run id. A run that is here
+    already stays as it is.
+    """
+    named, git = store or ORIGIN, home.refs.git
+    refuse_tracked(home.path, git=git)
+    refs = refs_at(named, directory=home.path, git=git)
+    wanted = _wanted(refs.names(), references, git=git)
+    if not wanted:
+        of = f" of {', '.join(references)}" if references else ""
+        raise SettingsError(f"{named} has no run{of}. A job of CI sends them:  llmeval push")
+    known = home.store.files()
+    missing = [name for name in wanted if name.run_id not in known]
+    refs.fetch(missing)
+    both = SharedStore(home.path, refs, called=named)
+    fetched = sum(map(both.adopt, missing))
+    for complaint in both.complaints:
+        _warn(complaint)
+    here = len(wanted) - len(missing)
+    echo([f"fetched {fetched} run(s) into {home.store.folder}, {here} were there already"])
+
+
+def _wanted(
+    names: Sequence[RunName], references: Sequence[str], *, git: GitState
+) -> tuple[RunName, ...]:
+    if not references:
+        return tuple(names)
+    meant = {one for reference in references for one in _meanings(reference, git)}
+    return tuple(name for name in names if name.run_id in meant or name.commit in meant)
+
+
+def _meanings(reference: str, git: GitState) -> Iterator[str]:
+    """Yield what a name may mean: itself, and the commit of that name."""
+    yield reference
+    found = None if git.top is None else resolve(reference, top=git.top)
+    if found is not None:
+        yield found.commit
+
+
+def _warn(text: str) -> None:
+    click.echo(f"warning: {printable(text)}", err=True)
