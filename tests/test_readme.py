@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
-import yaml
 
 from pytest_llmeval.checks import CacheMode
 from pytest_llmeval.models.llm import parse_model_name
@@ -177,43 +176,3 @@ def test_every_key_of_the_report_is_told(project: Project) -> None:
     keys = set(report) | set(function) | set(function["compared"][0]) | set(report["run"])
     assert keys | set(report["baseline"]) | set(report["settings"]) <= told | {"id"}
     assert json.loads((project.path / "out" / "report.json").read_text()) == report
-
-
-def ci_steps() -> list[dict[str, Any]]:
-    (block,) = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
-    workflow = yaml.safe_load(block)
-    # YAML 1.1 reads the key "on" as true.
-    assert workflow[True] == {"push": {"branches": ["main"]}, "pull_request": {}}
-    steps: list[dict[str, Any]] = workflow["jobs"]["evals"]["steps"]
-    return steps
-
-
-def test_ci_carries_all_of_the_store_from_job_to_job_and_keeps_it_when_the_build_is_red() -> None:
-    steps = ci_steps()
-    uses = [step.get("uses", step.get("run", "")).partition("@")[0] for step in steps]
-    restore, save = uses.index("actions/cache/restore"), uses.index("actions/cache/save")
-    (judge,) = (at for at, used in enumerate(uses) if used.startswith("pytest "))
-    kept, found = steps[save], steps[restore]
-    key = kept["with"]["key"]
-
-    assert restore < judge < save
-    assert kept["if"] == "always()"
-    assert found["with"]["path"] == kept["with"]["path"] == ".llmeval"
-    assert found["with"]["key"] == key
-    # An entry is never written twice, so each attempt needs one of its own.
-    assert {"github.run_id", "github.run_attempt"} <= set(
-        re.findall(r"[\w.]+", kept["with"]["key"])
-    )
-    assert key.startswith(found["with"]["restore-keys"])
-    assert "if" not in found
-    assert "if" not in steps[judge]
-
-
-def test_ci_has_the_key_and_the_history_that_the_session_needs() -> None:
-    steps = ci_steps()
-    (judge,) = (step for step in steps if step.get("run", "").startswith("pytest "))
-
-    assert judge["env"] == {"OPENAI_API_KEY": "${{ secrets.OPENAI_API_KEY }}"}
-    assert "'--llm-baseline=origin/main'" in judge["run"]
-    assert steps[0]["uses"].startswith("actions/checkout@")
-    assert steps[0]["with"] == {"fetch-depth": 0}
