@@ -11,11 +11,41 @@ from typing import Any
 import pytest
 
 from tests.ci.hosts import pull_request
-from tests.ci.origin import WORSE, Origin
+from tests.ci.origin import WORSE, Origin, run_git
+from tests.ci.pull_requests import stacked_pull_request
 from tests.ci.situation import HARMLESS
 from tests.forked import ForkedSession
 
-OPTIONS = ("--llm-baseline=auto", "--llm-on-missing=rerun", "--llm-report=out/report.json")
+OPTIONS = ("--llm-baseline=auto", "--llm-on-missing=rerun")
+
+
+class Ended:
+    """A session that has ended.
+
+    Attributes:
+        status: its exit status, ``output`` what it wrote.
+    """
+
+    def __init__(self, path: Path, *options: str, environ: Mapping[str, str] | None = None) -> None:
+        own = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
+        output = path.parent / "output"
+        arguments = (f"--llm-report={path.parent / 'report.json'}", *options)
+        environ = own | dict(environ or {})
+        session = ForkedSession(path, *arguments, output=output, environment=environ)
+        self.status = session.wait(60)
+        self.output = output.read_text()
+        self._report = path.parent / "report.json"
+
+    @property
+    def report(self) -> dict[str, Any]:
+        report: dict[str, Any] = json.loads(self._report.read_text())
+        return report
+
+    @property
+    def found(self) -> tuple[int, str, str, str]:
+        """Exit status, verdict, the baseline's commit, and how it was found."""
+        baseline = self.report["baseline"]
+        return self.status, self.report["verdict"], baseline["commit"], baseline["how"]
 
 
 @pytest.mark.parametrize(
@@ -28,15 +58,31 @@ def test_a_pull_request_of_depth_one_is_held_against_its_base(
 ) -> None:
     origin = Origin(tmp_path / "host")
     job = pull_request(origin, tmp_path / "job", head=origin.commit(files, on=origin.tip))
-    environ = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
-    session = ForkedSession(
-        job.path, *OPTIONS, output=tmp_path / "output", environment=environ | dict(job.environ)
-    )
 
-    assert session.wait(60) == status, (tmp_path / "output").read_text()
+    ended = Ended(job.path, *OPTIONS, environ=job.environ)
 
-    report: dict[str, Any] = json.loads((job.path / "out" / "report.json").read_text())
-    assert report["verdict"] == verdict
-    baseline = {key: report["baseline"][key] for key in ("commit", "how", "distance")}
-    assert baseline == {"commit": origin.tip, "how": "rerun", "distance": 0}
-    assert report["run"]["calls"]["made"] == made
+    assert ended.found == (status, verdict, origin.tip, "rerun"), ended.output
+    assert ended.report["run"]["calls"]["made"] == made
+
+
+def test_a_stacked_pull_request_is_not_blamed_for_its_parent(tmp_path: Path) -> None:
+    situation = stacked_pull_request(tmp_path)
+
+    ended = Ended(situation.path, *OPTIONS, environ=situation.environ)
+
+    assert ended.found == (0, "unchanged", situation.wanted, "rerun"), ended.output
+
+
+@pytest.mark.parametrize(("options", "status"), [((), 4), (("--llm-fetch",), 0)])
+def test_a_shallow_clone_elsewhere_fetches_its_base_if_it_may(
+    tmp_path: Path, options: tuple[str, ...], status: int
+) -> None:
+    origin = Origin(tmp_path / "host")
+    path = tmp_path / "clone"
+    run_git(tmp_path, "clone", "--quiet", "--depth=1", origin.url, str(path))
+
+    ended = Ended(path, f"--llm-baseline={origin.main[-2]}", *OPTIONS[1:], *options)
+
+    assert ended.status == status, ended.output
+    hint = "If this clone lacks it let it be fetched:  add --llm-fetch"
+    assert (hint in ended.output) is not bool(options)

@@ -36,8 +36,17 @@ from pytest_llmeval.settings import RERUN, Settings
 _ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
+FETCH = "If this clone lacks it let it be fetched:  add --llm-fetch"
+
+
 class Repository(Protocol):
-    """A repository that can check a commit out beside the project."""
+    """A repository that can check a commit out beside the project.
+
+    Attributes:
+        fetches: whether it fetches what is not here.
+    """
+
+    fetches: bool
 
     def worktree(self, commit: str, place: Path) -> AbstractContextManager[None]:
         """Check a commit out whole, for as long as the context lasts.
@@ -99,8 +108,9 @@ class Rerun:
             with ended_in_order(), self._worktree(commit) as (relocation, scratch):
                 return self._run_in(relocation, scratch, commit)
         except (GitFailed, OSError) as exc:
+            hint = "" if self.repository.fetches else f"\n       {FETCH}"
             raise BaselineError(
-                f"commit {short_hash(commit)} cannot be checked out: {exc}"
+                f"commit {short_hash(commit)} cannot be checked out: {exc}{hint}"
             ) from exc
 
     @contextmanager
