@@ -66,10 +66,7 @@ def open_run(
     choice: Choice,
     tests: Mapping[str, str],
 ) -> Run:
-    """Describe the run that begins, without its trials.
-
-    ``complete`` says whether everything was collected and nothing left out; whether every
-    trial ended is known later.
+    """Describe the run that begins, without its trials; whether all of them end is known later.
 
     Args:
         config: of the session, after collection.
@@ -78,9 +75,7 @@ def open_run(
         choice: how the cases were chosen.
         tests: digest of each test function, by its node id.
     """
-    now = datetime.now(UTC)
-    git = git_state(config)
-    chosen = selection(config)
+    now, git, chosen = datetime.now(UTC), git_state(config), selection(config)
     dropped = _dropped(choice.left_out, config)
     ids = any("::" in path for path in paths_of(chosen))
     return Run(

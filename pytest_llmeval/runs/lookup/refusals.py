@@ -12,7 +12,7 @@ from pytest_llmeval.runs.git import GitState, ResolvedRef, near_names, resolve, 
 from pytest_llmeval.runs.lookup.best_run import Search
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.lookup.stand_ins import Step
-from pytest_llmeval.runs.lookup.wanted import WantedCommit, name_of
+from pytest_llmeval.runs.lookup.wanted import WantedCommit, name_to_show
 from pytest_llmeval.runs.store import first_of
 
 RERUN = "Run its evals now, in a worktree:  add --llm-on-missing=rerun"
@@ -22,7 +22,7 @@ DEEPEN = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Refusals:
     """Makes the errors of one lookup, each of which begins with the option as typed.
 
@@ -84,7 +84,7 @@ class Refusals:
             error: BaselineError = self.unlike(self.search.unlike)
             return self._let_pass(str(error)) if self.is_own_branch_in_ci(wanted) else error
         git, commit = self.refs.git, wanted.commit or ""
-        what = f"no complete run recorded for {name_of(self.reference, wanted)}"
+        what = f"no complete run recorded for {name_to_show(self.reference, wanted)}"
         if not wanted.exact:
             way = "CI names" if wanted.told_by_ci else "merge-base"
             what += f" ({way} {short_hash(commit)})"

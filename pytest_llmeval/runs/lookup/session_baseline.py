@@ -24,7 +24,7 @@ from pytest_llmeval.runs.lookup.refs import (
 )
 from pytest_llmeval.runs.lookup.refusals import Refusals
 from pytest_llmeval.runs.lookup.stand_ins import Step, standing_for, steps
-from pytest_llmeval.runs.lookup.wanted import WantedCommit, name_of
+from pytest_llmeval.runs.lookup.wanted import WantedCommit, name_to_show
 from pytest_llmeval.runs.store import FoundRun, new_run_id
 
 BASELINE_OPTION = "--llm-baseline"
@@ -87,15 +87,8 @@ def find_baseline(
     search = Search(
         store=refs.store, root=root, selection=selection, models=models, excluding=excluding
     )
-    refuse = Refusals(
-        reference=reference, option=option, refs=refs, search=search, reach=demands.reach
-    )
-    lookup = _Lookup(reference, option, refs, search, demands, refuse, make)
-    try:
-        named = refs.by_name(reference, excluding=excluding)
-    except BaselineUnreadable as exc:
-        raise BaselineUnreadable(str(exc).replace(BASELINE_OPTION, option)) from exc
-    return lookup.recorded() if named is None else lookup.as_named(named)
+    refuse = Refusals(reference, option, refs, search, demands.reach)
+    return _Lookup(reference, option, refs, search, demands, refuse, make).find()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +112,14 @@ class _Lookup:
     demands: Demands
     refuse: Refusals
     make: MakeRun | None
+
+    def find(self) -> Baseline:
+        """Find the run by its own name, else by that of a commit."""
+        try:
+            named = self.refs.by_name(self.reference, excluding=self.search.excluding)
+        except BaselineUnreadable as exc:
+            raise BaselineUnreadable(str(exc).replace(BASELINE_OPTION, self.option)) from exc
+        return self.recorded() if named is None else self.as_named(named)
 
     def as_named(self, named: Baseline) -> Baseline:
         """Check a run that was named itself, and note what kind of run it is."""
@@ -220,7 +221,7 @@ class _Lookup:
         note = f"nothing to compare with yet: {short_hash(commit)} has no eval and no run"
         return found_as(
             FoundRun(self.refs.store.folder, run, (note,)),
-            name_of(self.reference, wanted),
+            name_to_show(self.reference, wanted),
             how="nothing yet",
         )
 

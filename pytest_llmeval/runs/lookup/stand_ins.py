@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 
 from pytest_llmeval.runs.lookup.history import History
 from pytest_llmeval.runs.lookup.refs import NEAREST, Baseline, How, Refs
-from pytest_llmeval.runs.lookup.wanted import WantedCommit, name_of
+from pytest_llmeval.runs.lookup.wanted import WantedCommit, name_to_show
 from pytest_llmeval.runs.store import FoundRun, RunStore
 
 FURTHEST = 5000  # commits along first parents, whether or not they count
@@ -95,7 +95,7 @@ def standing_for(
     return Baseline(
         run=found.run,
         path=found.path,
-        reference=name_of(reference, wanted),
+        reference=name_to_show(reference, wanted),
         how=step.how,
         wanted=wanted.commit,
         distance=step.behind,

@@ -93,7 +93,7 @@ def find_wanted(reference: str, *, git: GitState, ci: CiFacts) -> WantedCommit:
     return replace(found, notes=(*notes, *found.notes))
 
 
-def name_of(reference: str, wanted: WantedCommit) -> str:
+def name_to_show(reference: str, wanted: WantedCommit) -> str:
     """Return what the user named; for ``auto`` the branch that it stands for."""
     return (wanted.branch or AUTO) if reference == AUTO else reference
 
