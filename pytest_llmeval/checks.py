@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.settings import GateRules
 
 CacheMode = Literal["auto", "replay", "refresh", "off"]
+KeylessCases = Literal["fail", "defer"]
 OnMissing = Literal["error", "warn", "rerun"]
 Multiplicity = Literal["holm", "bh"]
 GateTest = Literal[

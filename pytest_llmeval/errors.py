@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from pytest_llmeval.records import Failure
 
 CAP_REASON = "cap "  # begins what a run file says of calls that a cap left unmade
+# What it says of calls that were not made without a key; names of variables follow.
+NO_KEY_REASON = "not set: "
 CANCELLED_REASON = "CancelledError"  # what it says of calls that the application gave up
 # What GitHub obeys at the start of a line, and GitHub and Azure anywhere: ::error::, ##[group].
 _COMMAND = re.compile(r"^\s*:(?=:)|#(?=#(?:\[|vso\[))")

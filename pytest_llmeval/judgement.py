@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 from pytest_llmeval.gate.results import Comparison, Fact, FunctionDescription, Why
 from pytest_llmeval.gate.scoring import CostOf
+from pytest_llmeval.keyless import Keyless, find_keyless, without_keyless
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Call, Run, Slowdown, TokenPrice
 from pytest_llmeval.runs.lookup.refs import Baseline
@@ -35,6 +35,9 @@ class Judgement:
         seconds: wall time of the session.
         slowdowns: one for each provider that asked us to slow down.
         notes: what came up on the way (a damaged cache set aside).
+        keyless: the cases that asked something new without a key; none of the comparisons has
+            them. None if there is none.
+        may_defer: where all that such a case lacks is a key, it is left to the merge queue.
         typed: what the user typed of the selection, see ``gate.compare``; ``lost`` are files
             of the baseline that are not there any more.
     """
@@ -55,53 +58,99 @@ class Judgement:
     notes: tuple[Fact | str, ...] = ()
     serial: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
+    keyless: Keyless | None = None
+    may_defer: bool = False
     typed: Sequence[str] | None = None
     lost: Collection[str] = ()
 
     @property
     def fails(self) -> bool:
         """Whether the session may not end green."""
+        is_unjudged = bool(self.could_not_judge or self.unsaved)
+        return self.found_worse or is_unjudged or bool(self.keyless and not self.is_deferred)
+
+    @property
+    def found_worse(self) -> bool:
+        """Whether a comparison fails."""
         judged = [one for one in (self.comparison, self.anchored) if one is not None]
-        return any(one.fails for one in judged) or bool(self.could_not_judge or self.unsaved)
+        return any(one.fails for one in judged)
+
+    @property
+    def is_deferred(self) -> bool:
+        """Whether the cases without a key, and they alone, are left to the merge queue.
+
+        The one exception to the rule that a gate which could not judge does not pass.
+        """
+        keyless = self.keyless
+        is_meant = self.may_defer and self.settings.keyless == "defer"
+        is_meant &= self.baseline is not None
+        return is_meant and keyless is not None and not keyless.lost_more
 
 
 def judged(judgement: Judgement, run: Run) -> Judgement:
     """Hold a run against the baseline and the anchor, or describe it if there is no baseline."""
     settings, baseline, anchor = judgement.settings, judgement.baseline, judgement.anchor
-    cost_of = pricing(settings.prices)
-    judgement = replace(judgement, run=run)
+    main = None if baseline is None else baseline.run
+    keyless = find_keyless(run, main, aliases=settings.origin_aliases)
+    judgement = replace(judgement, run=run, keyless=keyless)
     try:
-        from pytest_llmeval.gate.accepted import notes_on_accepted
-        from pytest_llmeval.gate.compare import compare  # numpy and scipy
-        from pytest_llmeval.gate.describe import describe, oddities
+        from pytest_llmeval.gate.describe import describe, oddities  # numpy and scipy
 
-        held_against = partial(
-            compare,
-            run=run,
-            rules=settings.gate,
-            cost_of=cost_of,
-            typed=judgement.typed,
-            lost=judgement.lost,
-        )
         judgement = replace(judgement, notes=(*judgement.notes, *oddities(run)))
         if anchor is not None:
             # Another question, so a family of its own: both answers must hold.
-            anchored = held_against(anchor.run, main=None if baseline is None else baseline.run)
-            judgement = replace(judgement, anchored=anchored)
-        if baseline is None:
-            described = describe(run, alpha=settings.gate.alpha, cost_of=cost_of)
+            judgement = replace(judgement, anchored=_held_against(anchor.run, judgement, main=main))
+        if main is None:
+            answered = without_keyless(run, run, keyless)
+            cost_of = pricing(settings.prices)
+            described = describe(answered, alpha=settings.gate.alpha, cost_of=cost_of)
             why = next((one.why for one in described if one.why), None)
             return replace(judgement, descriptions=described, could_not_judge=why)
-        comparison = held_against(baseline.run)
-        missing = {one.function for one in comparison.functions if one.row == GONE and one.fails}
-        misnamed = renames_to_nothing(sorted(missing), settings.renamed)
-        compared = [(baseline.run.commit, comparison)]
-        if anchor is not None and judgement.anchored is not None:
-            compared.append((anchor.run.commit, judgement.anchored))
-        notes = (*judgement.notes, *misnamed, *notes_on_accepted(settings.gate.accept, compared))
-        return replace(judgement, comparison=comparison, notes=notes)
+        judgement = replace(judgement, comparison=_held_against(main, judgement))
+        return replace(judgement, notes=(*judgement.notes, *_notes_on_lines(judgement)))
     except Exception as exc:
         return replace(judgement, could_not_judge=Fact(Why.RAISED, (type(exc).__name__, str(exc))))
+
+
+def _held_against(
+    baseline: Run, judgement: Judgement, *, main: Run | None = None
+) -> Comparison | None:
+    """Compare the run of a judgement with another; None if every case of both lacks a key.
+
+    Args:
+        baseline: the other one.
+        judgement: with the run.
+        main: where that is the anchor, the baseline proper.
+    """
+    from pytest_llmeval.gate.compare import compare
+
+    run, keyless, settings = judgement.run, judgement.keyless, judgement.settings
+    assert run is not None  # noqa: S101 - whatever is judged ran
+    before, answered = (without_keyless(side, run, keyless) for side in (baseline, run))
+    if keyless and not (before.cases or answered.cases):
+        return None
+    return compare(
+        before,
+        answered,
+        settings.gate,
+        cost_of=pricing(settings.prices),
+        typed=judgement.typed,
+        lost=judgement.lost,
+        main=main,
+    )
+
+
+def _notes_on_lines(judgement: Judgement) -> Iterator[Fact | str]:
+    """Tell which lines of the ini file did nothing in the comparisons."""
+    from pytest_llmeval.gate.accepted import notes_on_accepted
+
+    both = (judgement.baseline, judgement.comparison), (judgement.anchor, judgement.anchored)
+    compared = [(side.run.commit, found) for side, found in both if side and found]
+    settings, comparison = judgement.settings, judgement.comparison
+    if comparison is not None:
+        missing = {one.function for one in comparison.functions if one.row == GONE and one.fails}
+        yield from renames_to_nothing(sorted(missing), settings.renamed)
+        yield from notes_on_accepted(settings.gate.accept, compared)
 
 
 def pricing(own: Mapping[str, TokenPrice]) -> CostOf:

@@ -158,6 +158,7 @@ class SessionHooks:
     def _find_earlier_runs(self) -> None:
         from pytest_llmeval.engine.earlier_runs import (
             baseline_of,
+            may_defer,
             refuse_foreign_runs,
             refuse_lost_runs,
             retry_of,
@@ -172,8 +173,13 @@ class SessionHooks:
         if not self._is_worker:
             make = self._make_run if settings.on_missing == "rerun" else None
             find = partial(baseline_of, config, settings, retry=self._retry, make=make)
+            environ: dict[str, str] = config.stash.get(ENVIRON, dict(os.environ))
             planned = planned_judgement(
-                settings, find=find, rootpath=config.rootpath, typed=self._typed()
+                settings,
+                find=find,
+                rootpath=config.rootpath,
+                typed=self._typed(),
+                may_defer=may_defer(settings, environ),
             )
             self._session = EvalSession(planned, self._retry)
 

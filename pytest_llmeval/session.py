@@ -157,7 +157,12 @@ class EvalSession:
 
 
 def planned_judgement(
-    settings: Settings, *, find: Callable[..., Baseline], rootpath: Path, typed: Sequence[str]
+    settings: Settings,
+    *,
+    find: Callable[..., Baseline],
+    rootpath: Path,
+    typed: Sequence[str],
+    may_defer: bool = False,
 ) -> Judgement:
     """Find the baseline and the anchor now, before anything is run or paid for.
 
@@ -166,6 +171,7 @@ def planned_judgement(
         find: finds a run by what the user named, for an ``option``.
         rootpath: pytest's.
         typed: what the user typed of the selection.
+        may_defer: see ``Judgement``.
 
     Raises:
         BaselineError: there is none, or it does not fit.
@@ -186,6 +192,7 @@ def planned_judgement(
         not_gated=not_gated,
         notes=tuple(notes),
         typed=typed,
+        may_defer=may_defer,
         lost=frozenset(file for file in files if not (rootpath / file).exists()),
     )
 

@@ -21,7 +21,14 @@ from typing import (
 )
 
 from pytest_llmeval import checks
-from pytest_llmeval.checks import AnyTest, CacheMode, GateTest, Multiplicity, OnMissing
+from pytest_llmeval.checks import (
+    AnyTest,
+    CacheMode,
+    GateTest,
+    KeylessCases,
+    Multiplicity,
+    OnMissing,
+)
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -205,6 +212,12 @@ class Settings(_Frozen):
     store: str | None = Option("--llm-store=git+refs://REMOTE", checks.store, ini="string").says(
         "read the runs of a team, too, which llmeval push keeps in refs of a git remote: "
         "git+refs://origin"
+    )
+    keyless: KeylessCases = Option(
+        "llm_keyless", checks.choice_of(KeylessCases), "fail", ini="string"
+    ).says(
+        "what cases do that ask something new where no key is set: fail the session, or, in a "
+        "pull request from a fork alone, defer to the merge queue ({default})"
     )
     retry_errors: bool = Option("--llm-retry-errors", checks.boolean, default=False).says(
         "run only the errored trials of the last run again, and record that run completed"

@@ -12,6 +12,7 @@ from _pytest.skipping import xfailed_key
 
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.trial.outcome import (
+    WITHOUT_KEY,
     CaseOutcome,
     Fold,
     TrialFailures,
@@ -171,7 +172,10 @@ class CaseRunner:
         ended = self._run_all()
         failures = [trial.exception for trial in ended if trial.in_setup and trial.exception]
         if len(failures) == len(ended):
-            self.outcome = self._folded().outcome
+            result = self._folded()
+            self.outcome = result.outcome
+            if result.reason == WITHOUT_KEY:
+                raise pytest.skip.Exception(WITHOUT_KEY, _use_item_location=True)
             raise next((exc for exc in failures if not is_skip(exc)), failures[0])
 
     def runtest(self) -> None:
@@ -185,6 +189,8 @@ class CaseRunner:
         result = self._folded()
         self.outcome = result.outcome
         self._hand_over()
+        if result.reason == WITHOUT_KEY:  # one line for all of them, at the end of the session
+            raise pytest.skip.Exception(WITHOUT_KEY, _use_item_location=True)
         if result.outcome is CaseOutcome.SKIPPED:
             raise next(filter(None, (trial.exception for trial in self.trials.ended)))
         if result.outcome is not CaseOutcome.PASSED:

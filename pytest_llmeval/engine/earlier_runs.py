@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.run_header import ci_facts, git_state, may_fetch, selection
 from pytest_llmeval.errors import BaselineError, SettingsError
 from pytest_llmeval.records import Run
+from pytest_llmeval.runs.ci import read_ci
 from pytest_llmeval.runs.git import relative_root
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.lookup.session_baseline import Demands, MakeRun, find_baseline
@@ -122,6 +123,24 @@ def _own_repository(config: pytest.Config, settings: Settings) -> OwnRepository 
     if top is None or not may_fetch(config, settings):
         return None
     return OwnRepository(settings.directory, top=top, fetches=True)
+
+
+def may_defer(settings: Settings, environ: Mapping[str, str]) -> bool:
+    """Tell whether cases that ask something new without a key may be left to a merge queue.
+
+    A pull request from another repository alone is given no key. Where CI does not say that it is
+    one, in the queue itself, or where a key of any vendor is set, such cases fail the session.
+
+    Args:
+        settings: of the session.
+        environ: the variables as CI set them, before a conftest changed any.
+    """
+    ci = read_ci(environ)
+    if settings.keyless != "defer" or ci.fork is not True or ci.is_queued:
+        return False
+    from pytest_llmeval.models.providers.vendor import any_key_is_set
+
+    return not any_key_is_set(environ)
 
 
 def source_of_forecast(settings: Settings, baseline: Baseline | None) -> tuple[Run | None, bool]:

@@ -16,7 +16,7 @@ from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.cost import NO_PRICE, Cost, cost_of_run
 from pytest_llmeval.reports.provenance import differences
-from pytest_llmeval.reports.reasons import unjudgeable, why_failed, worded
+from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import Settings
 
@@ -55,7 +55,6 @@ def write_refusal(settings: Settings, message: str) -> list[str]:
 def _document(judgement: Judgement) -> dict[str, Any]:
     comparison, run = judgement.comparison, judgement.run
     prices = Prices(judgement.settings.prices)
-    verdict = "could_not_judge" if judgement.could_not_judge else "not_gated"
     why = unjudgeable(judgement.could_not_judge)
     functions: list[dict[str, Any]] = [
         {**asdict(one), "why": unjudgeable(one.why), "verdict": "not_gated"}
@@ -63,7 +62,6 @@ def _document(judgement: Judgement) -> dict[str, Any]:
     ]
     ungated, missing, notes = [], [], [*judgement.notes]
     if comparison is not None:
-        verdict = str(comparison.verdict)
         why = why or why_failed(comparison, judgement.settings.gate)
         functions = list(map(_function, comparison.functions))
         ungated = list(map(_ungated, comparison.ungated))
@@ -71,9 +69,9 @@ def _document(judgement: Judgement) -> dict[str, Any]:
         notes += comparison.notes
     return {
         "schema_version": SCHEMA_VERSION,
-        "verdict": verdict,
+        "verdict": _verdict(judgement),
         "fails": judgement.fails,
-        "why": why,
+        "why": why or without_key(judgement),
         "settings": asdict(judgement.settings.gate),
         "run": None if run is None else _run(run, prices),
         "baseline": _baseline(judgement.baseline, run, prices=prices),
@@ -81,9 +79,32 @@ def _document(judgement: Judgement) -> dict[str, Any]:
         "functions": functions,
         "ungated": ungated,
         "not_judged": missing,
+        "keyless": _keyless(judgement),
         "anchor": _anchor(judgement, prices),
         "notes": list(map(worded, notes)),
     }
+
+
+def _verdict(judgement: Judgement) -> str:
+    """Return the verdict of the whole session: never a good one where cases were not judged."""
+    comparison, keyless = judgement.comparison, judgement.keyless
+    if judgement.could_not_judge:
+        return "could_not_judge"
+    if comparison is not None and (comparison.fails or keyless is None):
+        return str(comparison.verdict)
+    if keyless is None:
+        return "not_gated"
+    if judgement.is_deferred:
+        return "deferred"
+    return "could_not_judge" if judgement.baseline is None else "not_comparable"
+
+
+def _keyless(judgement: Judgement) -> dict[str, Any] | None:
+    """Tell which cases asked something new without a key."""
+    keyless = judgement.keyless
+    if keyless is None:
+        return None
+    return {"cases": keyless.cases, "deferred": judgement.is_deferred}
 
 
 def _anchor(judgement: Judgement, prices: Prices) -> dict[str, Any] | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pytest_llmeval.gate.results import Comparison, Fact, Verdict, Why
 from pytest_llmeval.gate.scoring import bare
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.keyless import ElsewhereAsked
 from pytest_llmeval.records import COST_METRIC, MEASURED_METRICS, SECONDS_METRIC, TOKENS_METRIC
 from pytest_llmeval.settings import GateRules
 
@@ -156,3 +158,42 @@ def why_failed(comparison: Comparison, rules: GateRules) -> str:
         for function, count in comparison.not_run.items()
     )
     return f"not run: {unrun}: a conftest or a plugin passed over them, or ended the session"
+
+
+def without_key(judgement: Judgement) -> str:
+    """Say in one line what became of the cases that had no key; "" if there are none."""
+    keyless = judgement.keyless
+    if keyless is None:
+        return ""
+    count = len(keyless.cases)
+    why = "; ".join([_no_key(keyless.variables), *map(_asked_elsewhere, keyless.elsewhere)])
+    if judgement.is_deferred:
+        cases = f"{count} case{'s' * (count > 1)}"
+        return f"deferred to the merge queue: {cases} (they ask something new: {why})"
+    cases = "1 case asks" if count == 1 else f"{count} cases ask"
+    return f"{cases} something new and there is no key: {why}{_not_deferred(judgement)}"
+
+
+def _no_key(variables: Sequence[str]) -> str:
+    return f"{' and '.join(variables)} {'is' if len(variables) == 1 else 'are'} not set"
+
+
+def _asked_elsewhere(asked: ElsewhereAsked) -> str:
+    return (
+        f"{asked.variable} is not set either, and the host is part of what is asked: the baseline "
+        f"asked {asked.baseline}. Set it, or say in the ini file  llm_origin_alias = {asked.here} "
+        f"= {asked.baseline}"
+    )
+
+
+def _not_deferred(judgement: Judgement) -> str:
+    """Say why the merge queue is not waited for where the ini file wants that."""
+    if judgement.settings.keyless != "defer" or judgement.keyless is None:
+        return ""
+    if not judgement.may_defer:
+        why = "this is no pull request of a fork, or a key is set"
+    elif judgement.keyless.lost_more:
+        why = "some of them lost calls for another reason too"
+    else:
+        why = "there is no baseline"
+    return f" (not deferred: {why})"

@@ -16,7 +16,7 @@ from pytest_llmeval.reports.cost import capped_lines, cost_of_run, unknown_lines
 from pytest_llmeval.reports.formats import RED, YELLOW, Line, aligned, counted, hits, label, short
 from pytest_llmeval.reports.gated import anchored_lines, first_errored, gated_lines
 from pytest_llmeval.reports.provenance import differences
-from pytest_llmeval.reports.reasons import unjudgeable, why_failed, worded
+from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
 from pytest_llmeval.reports.sentences import sentence
 from pytest_llmeval.reports.tables import described_table, ends_of
 from pytest_llmeval.runs.lookup.best_run import peculiarities
@@ -123,9 +123,11 @@ def section(judgement: Judgement) -> Iterator[Line]:
     if judgement.unsaved:
         yield Line(worded(judgement.unsaved), RED)
     yield from _compared(judgement)
-    described = judgement.descriptions or not judgement.could_not_judge
+    described = judgement.descriptions or not (judgement.could_not_judge or judgement.keyless)
     if judgement.comparison is None and run is not None and described:
         yield from _described(judgement)
+    if judgement.keyless:
+        yield Line(without_key(judgement), YELLOW if judgement.is_deferred else RED)
     if judgement.could_not_judge:
         yield Line(f"could not judge: {unjudgeable(judgement.could_not_judge)}", RED)
     if anchor is not None and judgement.anchored is not None:
@@ -214,6 +216,8 @@ def failure_line(judgement: Judgement) -> str:
     """Say in one plain line why the session fails."""
     if judgement.could_not_judge:
         return f"llm evals: could not judge: {unjudgeable(judgement.could_not_judge)}"
+    if judgement.keyless and not (judgement.found_worse or judgement.is_deferred):
+        return f"llm evals: {without_key(judgement)}"
     comparison, against = judgement.comparison, ""
     if (comparison is None or not comparison.fails) and judgement.anchored is not None:
         comparison, against = judgement.anchored, "against the anchor: "

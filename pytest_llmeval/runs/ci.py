@@ -34,6 +34,7 @@ class CiFacts:
             ``merge_group``, ``merge_request_event``.
         url: the web page of the job's run.
         fork: whether a pull or merge request comes from another repository; None at other events.
+        is_queued: the job belongs to a merge queue or train, the last look before the merge.
         commit: full hash of the commit that the job was started for.
         target: the branch that this commit is to be merged into, without ``refs/heads/``; None
             where it is in no pull request, merge request or merge queue.
@@ -49,6 +50,7 @@ class CiFacts:
     event: str | None = None
     url: str | None = None
     fork: bool | None = None
+    is_queued: bool = False
     commit: str | None = None
     target: str | None = None
     base: str | None = None
@@ -134,6 +136,7 @@ def github_facts(environ: Mapping[str, str], event: object) -> CiFacts:
         event=name,
         url=_github_url(environ),
         fork=fork,
+        is_queued=name == "merge_group",
         commit=notes.commit("GITHUB_SHA", environ.get("GITHUB_SHA")),
         target=None if target is None else target.removeprefix("refs/heads/"),
         base=base,
@@ -180,6 +183,7 @@ def gitlab_facts(environ: Mapping[str, str]) -> CiFacts:
         event=event,
         url=environ.get("CI_JOB_URL") or environ.get("CI_PIPELINE_URL") or None,
         fork=fork,
+        is_queued=environ.get("CI_MERGE_REQUEST_EVENT_TYPE") == "merge_train",
         commit=notes.commit("CI_COMMIT_SHA", environ.get("CI_COMMIT_SHA")),
         target=target,
         base=base,

@@ -80,6 +80,7 @@ def test_an_entry_of_the_merge_queue() -> None:
         provider="github",
         event="merge_group",
         url="https://github.com/octo/bot/actions/runs/9000",
+        is_queued=True,
         commit=SHA,
         target="main",
         base=BASE,
@@ -111,6 +112,7 @@ def test_the_target_of_merged_results_goes_before_the_base_of_the_diff() -> None
 def test_the_base_of_the_diff_never_stands_for_the_target_of_merged_results(kind: str) -> None:
     facts = gitlab_facts(gitlab(CI_MERGE_REQUEST_EVENT_TYPE=kind))
     assert facts.base is None
+    assert facts.is_queued is (kind == "merge_train")
     assert facts.complaints == ("CI_MERGE_REQUEST_TARGET_BRANCH_SHA is empty",)
 
 

@@ -18,11 +18,13 @@ from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.trial.ledger import Ledger
 from pytest_llmeval.errors import SettingsError, comes_of, printable
 from pytest_llmeval.gate.scoring import FunctionScores, Side, gated_metrics
+from pytest_llmeval.keyless import lacks_only_a_key
 from pytest_llmeval.models.http.masking import masked_urls
 from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Case, Outcome, Trial
 
 Failure = pytest.ExceptionInfo[BaseException]
 
+WITHOUT_KEY = "asks something new, and there is no key"
 _TOLERANCE = 1e-9  # on min_score: 0.7 + 0.1 is not quite 0.8
 # "object Reply can't be used in 'await' expression", "'Reply' object can't be awaited"
 _AWAITED_REPLY = re.compile(r"(object Reply|'Reply' object) can't be .*await")
@@ -147,7 +149,7 @@ def fold(trials: Sequence[Trial], spec: Eval, *, xfail: bool = False) -> Fold:
     if all(trial.outcome is Outcome.SKIPPED for trial in trials):
         return Fold(CaseOutcome.SKIPPED, "every trial was skipped")
     if not scored:
-        return Fold(CaseOutcome.ERRORED, "no trial got an answer to score: " + tally(trials))
+        return _unscored(trials)
     if all(trial.outcome is Outcome.CRASHED for trial in scored):
         return Fold(CaseOutcome.FAILED, "every scored trial crashed: " + tally(trials))
     if xfail and any(trial.outcome is not Outcome.PASSED for trial in scored):
@@ -159,6 +161,12 @@ def fold(trials: Sequence[Trial], spec: Eval, *, xfail: bool = False) -> Fold:
                 below = f"mean {metric} {shown_mean} is below min_score={spec.min_score:g}"
                 return Fold(CaseOutcome.FAILED, f"{below}: {tally(trials)}")
     return Fold(CaseOutcome.PASSED)
+
+
+def _unscored(trials: Sequence[Trial]) -> Fold:
+    if lacks_only_a_key(trials):
+        return Fold(CaseOutcome.SKIPPED, WITHOUT_KEY)
+    return Fold(CaseOutcome.ERRORED, "no trial got an answer to score: " + tally(trials))
 
 
 def tally(trials: Sequence[Trial]) -> str:

@@ -7,6 +7,7 @@ first, or by a reply that says why there is none. That last one always has the h
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
@@ -14,7 +15,7 @@ from typing import Any
 
 from pytest_llmeval.cache.key import Canonical, canonical_request
 from pytest_llmeval.cache.replies import Answer, StoredReply
-from pytest_llmeval.errors import BudgetExceeded, ProviderFailed, ReplayMiss
+from pytest_llmeval.errors import NO_KEY_REASON, BudgetExceeded, ProviderFailed, ReplayMiss
 from pytest_llmeval.models.budget import Bill, OwnLimit, no_own_limit
 from pytest_llmeval.models.calls import CachedCalls, Facts, Request, sampling_parameters
 from pytest_llmeval.models.deadline import Deadline
@@ -56,6 +57,7 @@ class Dialect:
         provider: the first half of a model name.
         paths: ends of the paths whose replies are kept.
         key_variable: environment variable of the API key.
+        base_variable: that of the base URL, whose host is part of every key; "" for none.
         beta_header: request header that changes what a request means, "" for none.
         read_facts: picks model, fingerprint and tokens out of a reply.
         sampling_in: field of the body that holds the sampling parameters, "" for the body.
@@ -69,6 +71,7 @@ class Dialect:
     key_variable: str
     beta_header: str
     read_facts: Callable[[JsonObject], Facts]
+    base_variable: str = ""
     sampling_in: str = ""
     reply_limit: OwnLimit = no_own_limit
     answers: Mapping[str, AnswerCheck] = field(default_factory=dict)
@@ -141,10 +144,13 @@ class HttpRequest:
 class HttpFailed(ProviderFailed):
     """A call ended in a reply that cannot be used."""
 
-    def __init__(self, reply: HttpReply, *, is_refusal: bool = False) -> None:
+    def __init__(
+        self, reply: HttpReply, *, is_refusal: bool = False, reason: str | None = None
+    ) -> None:
         """Describe the reply by status and error code, as its text may quote the prompt."""
         code = reply.error.code
-        reason = f"HTTP {reply.status} ({code})" if code else f"HTTP {reply.status}"
+        if reason is None:
+            reason = f"HTTP {reply.status} ({code})" if code else f"HTTP {reply.status}"
         super().__init__(
             reply.error.message if is_refusal else reason,
             failure=reply.failure,
@@ -192,6 +198,8 @@ class Exchange:
         name = body.get("model")
         model = f"{dialect.provider}/{name}" if isinstance(name, str) else None
         sampling = body.get(dialect.sampling_in) if dialect.sampling_in else body
+        # Read here and not where the call is made: the environment may be another trial's there.
+        unset = _unset_variables(request, dialect)
         return Request(
             key=canonical.key(),
             model=model,
@@ -199,16 +207,22 @@ class Exchange:
             parameters=sampling_parameters(sampling if isinstance(sampling, Mapping) else {}),
             canonical=canonical,
             accepts=expected.accepts,
-            perform=lambda _slot: self._perform(request, expected, attempt, model),
+            perform=lambda _slot: self._perform(request, expected, attempt, model, unset=unset),
             awaits=awaits,
         )
 
     def _perform(
-        self, request: HttpRequest, expected: Expected, attempt: Attempt, model: str | None
+        self,
+        request: HttpRequest,
+        expected: Expected,
+        attempt: Attempt,
+        model: str | None,
+        *,
+        unset: Sequence[str],
     ) -> Answer:
         """Make the call; anything but a complete success is raised."""
         dialect, retries = self.dialect, self.retries
-        _check_key(request, dialect.key_variable)
+        _check_key(request, dialect.key_variable, unset=unset)
         throttle = retries.throttle.of(dialect.provider, request.origin)
         with retries.budget.metered(
             lambda deadline: settled(attempt(deadline), expected),
@@ -268,14 +282,26 @@ def _bill(reply: HttpReply) -> Bill:
     return Bill(counts=not is_throttled(reply), is_free=is_free)
 
 
-def _check_key(request: HttpRequest, variable: str) -> None:
+def _unset_variables(request: HttpRequest, dialect: Dialect) -> tuple[str, ...]:
+    """Name the variable of a key that is missing, and that of the base URL if it is so too."""
+    if PLACEHOLDER_KEY not in " ".join(request.headers.values()):
+        return ()
+    base = dialect.base_variable
+    is_unset = base and not os.environ.get(base)
+    return (dialect.key_variable, base) if is_unset else (dialect.key_variable,)
+
+
+def _check_key(request: HttpRequest, variable: str, *, unset: Sequence[str]) -> None:
     """Refuse a request whose key is missing or cannot be sent.
 
     Args:
         request: about to be sent.
         variable: of the environment, from which the key is read.
+        unset: the variables for want of which there is no key; none where there is one.
     """
-    if PLACEHOLDER_KEY in " ".join(request.headers.values()):
+    reason = None
+    if unset:
+        reason = f"{NO_KEY_REASON}{', '.join(unset)}"
         message = f"{variable} is not set. Set it, or replay a recorded run with --llm-cache=replay"
     elif not "".join(secrets_of(request.headers.items(), query=request.query)).isprintable():
         message = (
@@ -285,4 +311,4 @@ def _check_key(request: HttpRequest, variable: str) -> None:
     else:
         return
     refusal = own_failure(HTTPStatus.UNAUTHORIZED, message, code="llmeval_no_key")
-    raise HttpFailed(refusal, is_refusal=True)
+    raise HttpFailed(refusal, is_refusal=True, reason=reason)

@@ -109,6 +109,7 @@ VENDOR = Vendor(
     provider="anthropic",
     paths=("/v1/messages",),  # neither their batches nor count_tokens
     key_variable=KEY_VARIABLE,
+    base_variable="ANTHROPIC_BASE_URL",
     beta_header="anthropic-beta",
     read_facts=facts_of_usage,
     answers={"/v1/messages": _has_content},

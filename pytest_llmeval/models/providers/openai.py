@@ -130,6 +130,7 @@ VENDOR = Vendor(
     provider="openai",
     paths=("/completions", "/responses", "/embeddings", "/moderations"),  # chat/ as well
     key_variable=KEY_VARIABLE,
+    base_variable="OPENAI_BASE_URL",
     beta_header="openai-beta",
     read_facts=facts_of_usage,
     answers={

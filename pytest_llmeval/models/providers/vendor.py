@@ -15,7 +15,7 @@ from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.errors import ProviderNotInstalled, SettingsError
 from pytest_llmeval.models.calls import Facts, sensible
 from pytest_llmeval.models.http.answers import JsonObject
-from pytest_llmeval.models.http.exchange import Dialect
+from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, Dialect
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.vendors import VENDORS
 
@@ -131,6 +131,13 @@ def text_of(content: object) -> str:
 def _text_of_part(part: object) -> str:
     text = part.get("text") if isinstance(part, Mapping) else part
     return text if isinstance(text, str) else ""
+
+
+def any_key_is_set(environ: Mapping[str, str]) -> bool:
+    """Tell whether there is a key of any vendor; secrets that CI keeps from a fork are empty."""
+    vendors = map(vendor_named, VENDORS)
+    names = [name for one in vendors for name in (one.key_variable, *one.more_keys)]
+    return any(environ.get(name, "").strip() not in ("", PLACEHOLDER_KEY) for name in names)
 
 
 Certainty = Literal["known", "if it names a model", "no"]

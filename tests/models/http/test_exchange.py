@@ -261,7 +261,7 @@ def test_without_a_key_a_miss_says_what_to_set(session: Session, trial: Counting
         "OPENAI_API_KEY is not set. Set it, or replay a recorded run with --llm-cache=replay"
     )
     assert reply.headers["x-should-retry"] == "false"
-    assert trial.calls[0].reason == "HTTP 401 (llmeval_no_key)"
+    assert trial.calls[0].reason == "not set: OPENAI_API_KEY, OPENAI_BASE_URL"
 
 
 def test_without_a_key_a_replay_works(begin: Callable[..., Session]) -> None:

@@ -1,0 +1,140 @@
+"""Cases that ask something new in a session without a key, as that of a pull request from a fork.
+
+What was paid for before is replayed and judged. These cases are judged by whoever has a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from pytest_llmeval.errors import CANCELLED_REASON, NO_KEY_REASON
+from pytest_llmeval.records import Call, Outcome, Run, Trial
+
+Aliases = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElsewhereAsked:
+    """A provider that the baseline asked at another host, as a variable is not set here.
+
+    Attributes:
+        variable: that names the host, such as ``OPENAI_BASE_URL``.
+        here: the origin that this session would have asked.
+        baseline: the origin that the baseline asked.
+    """
+
+    variable: str
+    here: str
+    baseline: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keyless:
+    """The cases of a run that asked something new without a key.
+
+    Attributes:
+        cases: their ids, in the order of the run.
+        variables: of the keys that are not set.
+        lost_more: some of these cases lost calls for another reason too.
+        elsewhere: why their requests may be new: hosts are part of what is asked.
+    """
+
+    cases: tuple[str, ...]
+    variables: tuple[str, ...]
+    lost_more: bool
+    elsewhere: tuple[ElsewhereAsked, ...] = ()
+
+
+def lacks_only_a_key(trials: Iterable[Trial]) -> bool:
+    """Tell whether the want of a key is all that left some of these trials without an outcome."""
+    errored = [trial for trial in trials if trial.outcome is Outcome.ERRORED]
+    return bool(errored) and all(map(_lacked_only_a_key, errored))
+
+
+def find_keyless(run: Run, baseline: Run | None, *, aliases: Aliases) -> Keyless | None:
+    """Find the cases that asked something new without a key.
+
+    Args:
+        run: whose trials are looked at.
+        baseline: what it is held against, None for nothing.
+        aliases: pairs of origins; a request to the first is one to the second.
+
+    Returns:
+        None where no call was refused for want of a key.
+    """
+    trials: dict[str, list[Trial]] = {}
+    for trial in run.trials:
+        trials.setdefault(trial.case, []).append(trial)
+    refused = {name: list(_refused(of_case)) for name, of_case in trials.items()}
+    cases = tuple(case.id for case in run.cases if refused.get(case.id))
+    if not cases:
+        return None
+    calls = [call for name in cases for call in refused[name]]
+    return Keyless(
+        cases=cases,
+        variables=tuple(dict.fromkeys(_unset(call)[0] for call in calls)),
+        lost_more=not all(lacks_only_a_key(trials[name]) for name in cases),
+        elsewhere=tuple(_asked_elsewhere(calls, baseline, aliases=aliases)),
+    )
+
+
+def without_keyless(side: Run, run: Run, keyless: Keyless | None) -> Run:
+    """Leave cases out of a side of a comparison, and functions of which no other case was run.
+
+    Args:
+        side: the baseline, the anchor, or the run itself.
+        run: the run itself.
+        keyless: its cases that are left out; None for none.
+    """
+    if keyless is None:
+        return side
+    left_out = set(keyless.cases)
+    functions = {case.function for case in run.cases}
+    functions -= {case.function for case in run.cases if case.id not in left_out}
+    cases = tuple(
+        case for case in side.cases if case.id not in left_out and case.function not in functions
+    )
+    kept = {case.id for case in cases}
+    trials = tuple(trial for trial in side.trials if trial.case in kept)
+    return replace(side, cases=cases, trials=trials)
+
+
+def _refused(trials: Iterable[Trial]) -> Iterator[Call]:
+    return (call for trial in trials for call in trial.calls if _lacked_key(call))
+
+
+def _lacked_only_a_key(trial: Trial) -> bool:
+    """Look at all that a trial lost; what was cancelled may have been so for want of that key."""
+    lost = [call for call in trial.calls if call.failure == "infrastructure"]
+    further = [call for call in lost if not _lacked_key(call) and call.reason != CANCELLED_REASON]
+    return any(map(_lacked_key, lost)) and not further
+
+
+def _lacked_key(call: Call) -> bool:
+    return (call.reason or "").startswith(NO_KEY_REASON)
+
+
+def _unset(call: Call) -> list[str]:
+    return (call.reason or "").removeprefix(NO_KEY_REASON).split(", ")
+
+
+def _provider(call: Call) -> str:
+    return (call.model or "").partition("/")[0]
+
+
+def _asked_elsewhere(
+    calls: Sequence[Call], baseline: Run | None, *, aliases: Aliases
+) -> Iterator[ElsewhereAsked]:
+    """Find providers whose every request is new, as it would go to another host."""
+    if baseline is None:
+        return
+    before = [call for trial in baseline.trials for call in trial.calls if call.host]
+    by_variable = {_unset(call)[1]: call for call in calls if len(_unset(call)) > 1}
+    for variable, first in by_variable.items():
+        provider = _provider(first)
+        here = {call.host for call in calls if _provider(call) == provider and call.host}
+        there = {call.host for call in before if _provider(call) == provider and call.host}
+        same = {origin for alias, origin in aliases if alias in here} | here
+        if here and there and not same & there:
+            yield ElsewhereAsked(variable=variable, here=min(here), baseline=min(there))

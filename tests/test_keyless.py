@@ -1,0 +1,121 @@
+"""Which cases lack a key, whether that is all they lack, and what is left without them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_llmeval.keyless import (
+    ElsewhereAsked,
+    Keyless,
+    find_keyless,
+    lacks_only_a_key,
+    without_keyless,
+)
+from pytest_llmeval.records import Call, Outcome, Run, Slot, Trial
+from tests.gate.builders import CaseAndTrials, a_case, a_run
+
+NO_KEY = "not set: OPENAI_API_KEY"
+HERE, THERE = "https://api.openai.com", "https://gateway.example.com"
+
+
+def lost(reason: str | None, *, host: str | None = HERE, model: str = "openai/gpt") -> Call:
+    failure = None if reason is None else "infrastructure"
+    return Call(key="k", slot=Slot(0, 0), failure=failure, reason=reason, host=host, model=model)
+
+
+def a_trial(*reasons: str | None, outcome: Outcome = Outcome.ERRORED) -> Trial:
+    return Trial(case="c", index=0, outcome=outcome, calls=tuple(map(lost, reasons)))
+
+
+@pytest.mark.parametrize(
+    ("trials", "expected"),
+    [
+        ([a_trial(NO_KEY)], True),
+        ([a_trial(None, NO_KEY, "CancelledError")], True),
+        ([a_trial(NO_KEY), a_trial(outcome=Outcome.SKIPPED)], True),
+        ([a_trial(NO_KEY), a_trial(None, outcome=Outcome.PASSED)], True),
+        ([a_trial(NO_KEY, "HTTP 500")], False),
+        ([a_trial(NO_KEY), a_trial("HTTP 500")], False),
+        ([a_trial("CancelledError")], False),
+        ([a_trial()], False),
+        ([a_trial(outcome=Outcome.SKIPPED)], False),
+        ([], False),
+    ],
+)
+def test_a_case_lacks_only_a_key(trials: list[Trial], expected: bool) -> None:
+    assert lacks_only_a_key(trials) is expected
+
+
+def case(name: str, *calls: Call, function: str = "test_f") -> CaseAndTrials:
+    return a_case(name, "e", function=function, calls=lambda _: calls)
+
+
+def found(
+    run: Run, baseline: Run | None = None, aliases: Sequence[tuple[str, str]] = ()
+) -> Keyless:
+    keyless = find_keyless(run, baseline, aliases=aliases)
+    assert keyless is not None
+    return keyless
+
+
+def test_a_run_that_lacked_no_key_has_none() -> None:
+    assert (
+        find_keyless(a_run(case("a", lost("HTTP 500")), a_case("b", "p")), None, aliases=()) is None
+    )
+
+
+def test_cases_are_named_in_order_with_the_variables() -> None:
+    other = lost("not set: ANTHROPIC_API_KEY", model="anthropic/claude")
+    keyless = found(a_run(case("b", lost(NO_KEY)), a_case("c", "p"), case("a", other)))
+    assert [name.partition("[")[2] for name in keyless.cases] == ["b]", "a]"]
+    assert keyless.variables == ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+    assert not keyless.lost_more
+    assert found(a_run(case("a", lost(NO_KEY), lost("HTTP 500")))).lost_more
+
+
+NO_HOST = f"{NO_KEY}, OPENAI_BASE_URL"
+
+
+@pytest.mark.parametrize(
+    ("call", "hosts", "aliases", "expected"),
+    [
+        (lost(NO_HOST), [THERE], [], True),
+        (lost(NO_KEY), [THERE], [], False),
+        (lost(NO_HOST), [HERE], [], False),
+        (lost(NO_HOST), [HERE, THERE], [], False),
+        (lost(NO_HOST), [None], [], False),
+        (lost(NO_HOST), [THERE], [(HERE, THERE)], False),
+        (lost(NO_HOST, model="anthropic/claude"), [THERE], [], False),
+    ],
+    ids=["unset", "set", "same", "both", "unknown", "alias", "another provider"],
+)
+def test_another_host_is_the_reason_only_where_its_variable_is_not_set(
+    call: Call, hosts: list[str | None], aliases: list[tuple[str, str]], expected: bool
+) -> None:
+    baseline = a_run(case("a", *(lost(None, host=host) for host in hosts)))
+    keyless = found(a_run(case("a", call)), baseline, aliases)
+    asked = ElsewhereAsked(variable="OPENAI_BASE_URL", here=HERE, baseline=THERE)
+    assert keyless.elsewhere == ((asked,) if expected else ())
+
+
+def test_a_function_is_left_out_as_a_whole_where_no_case_of_it_is_left() -> None:
+    refused = lost(NO_KEY)
+    run = a_run(case("a", refused), a_case("b", "p"), case("c", refused, function="test_g"))
+    baseline = a_run(
+        a_case("a", "p"),
+        a_case("b", "p"),
+        a_case("gone", "p"),
+        a_case("gone", "p", function="test_g"),
+        a_case("d", "p", function="test_h"),
+    )
+    keyless = found(run)
+    kept = [
+        [one.id.partition("::")[2] for one in without_keyless(side, run, keyless).cases]
+        for side in (run, baseline)
+    ]
+    assert kept == [["test_f[b]"], ["test_f[b]", "test_f[gone]", "test_h[d]"]]
+    trials = without_keyless(baseline, run, keyless).trials
+    assert [trial.case.partition("::")[2] for trial in trials] == kept[1]
+    assert without_keyless(run, run, None) is run
