@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pytest_llmeval.cache.directory import prepare_directory, refuse_link
 from pytest_llmeval.errors import BaselineUnreadable, SettingsError
@@ -109,8 +109,7 @@ class FoundRun:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RunName:
+class RunName(NamedTuple):
     """The name of a run file in a store, which tells what it is without being read.
 
     Attributes:
@@ -241,6 +240,10 @@ class RunStore:
         """List the commits that have a run; no file is opened."""
         names = {path.parent.name for path in self.folder.glob(f"*/*{ENDING}")}
         return tuple(sorted(name for name in names if re.fullmatch(FULL_HASH, name)))
+
+    def named_tree(self, commit: str) -> str | None:
+        """Return the tree of a commit as the names of its runs tell it; here they do not."""
+        return None
 
     def tree_of(self, commit: str) -> str | None:
         """Return the tree of a commit as its runs tell it; None if it has none."""

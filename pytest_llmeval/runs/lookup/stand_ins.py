@@ -108,12 +108,15 @@ def standing_for(
 def commits_of_equal_tree(commit: str, store: RunStore, *, history: History) -> tuple[str, ...]:
     """List the other commits with a run whose files are those of a commit, if that is here."""
     others = [other for other in store.commits() if other != commit]
-    tree, *trees = history.folder_ids((commit, *others))
+    known = {other: store.named_tree(other) for other in others}
+    # A store of a team names ten thousand commits. Most are not here, and git might fetch each.
+    asked = [other for other in others if known[other] is None]
+    tree, *trees = history.folder_ids((commit, *asked))
     if tree is None:
         return ()
-    found = zip(others, trees, strict=True)
+    known |= dict(zip(asked, trees, strict=True))
     # A commit of a merge queue, or of a fork, need not be here.
-    return tuple(other for other, known in found if (known or store.tree_of(other)) == tree)
+    return tuple(other for other in others if (known[other] or store.tree_of(other)) == tree)
 
 
 def ancestors(commit: str, *, history: History, root: str, reach: int) -> Iterator[tuple[str, int]]:

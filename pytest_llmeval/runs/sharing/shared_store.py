@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -86,14 +86,26 @@ class SharedStore(RunStore):
             self.complaints.append(f"{self._called} cannot be read, only {self.folder} is: {exc}")
             return ()
 
+    @cached_property
+    def _shared_of(self) -> Mapping[str, Sequence[RunName]]:
+        """The runs of the team by commit: there may be ten thousand."""
+        found: dict[str, list[RunName]] = {}
+        for name in self.shared_names:
+            found.setdefault(name.commit, []).append(name)
+        return found
+
     def commits(self) -> tuple[str, ...]:
         """List the commits that have a run; no file is opened."""
-        return tuple(sorted({*super().commits(), *(name.commit for name in self.shared_names)}))
+        return tuple(sorted({*super().commits(), *self._shared_of}))
+
+    def named_tree(self, commit: str) -> str | None:
+        """Return the tree of a commit as the names of the team's runs tell it, if it has any."""
+        named = self._shared_of.get(commit)
+        return named[0].tree if named else None
 
     def tree_of(self, commit: str) -> str | None:
         """Return the tree of a commit as its runs tell it; None if it has none."""
-        told = (name.tree for name in self.shared_names if name.commit == commit)
-        return next(told, None) or super().tree_of(commit)
+        return self.named_tree(commit) or super().tree_of(commit)
 
     def at_commit(self, commit: str) -> Listing:
         """List the runs of a commit; only headers are read.
@@ -155,9 +167,8 @@ class SharedStore(RunStore):
         return self.put(name, path.read_bytes())
 
     def _borrowed_at(self, commit: str) -> Iterator[StoredRun]:
-        here = self.files()
-        for name in self.shared_names:
-            if name.commit != commit or name.run_id in here:
+        for name in self._shared_of.get(commit, ()):
+            if self.place(name).exists():
                 continue
             if dated_ahead(name.run_id):
                 self._pass_over(name, ahead(name.run_id))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from pytest_llmeval.errors import BaselineUnreadable, GitFailed, SettingsError
@@ -56,7 +54,7 @@ def share(tmp_path, team):
 
     def put(run: Run, **named: str) -> RunName:
         write_run(run, tmp_path / "run.jsonl.gz")
-        name = replace(RunName(run.commit or "", run.tree, run.id), **named)
+        name = RunName(run.commit or "", run.tree, run.id)._replace(**named)
         team.put(name, (tmp_path / "run.jsonl.gz").read_bytes())
         return name
 
