@@ -19,12 +19,13 @@ from pathlib import Path
 from pytest_llmeval.cache.directory import prepare_directory, refuse_link
 from pytest_llmeval.cache.locks import file_lock
 from pytest_llmeval.errors import GitFailed
-from pytest_llmeval.runs.git import ask, change, cut_commits, has_commit
+from pytest_llmeval.runs.git import ask, change, cut_commits, has_commit, object_ids, tree_ids
 
 FOLDER, LOCK = "git", "lock"
 ORIGIN = "origin"
 ADDRESSED = "llmeval"  # the name of a remote of which the address was given
 SECONDS = 60.0
+_SECONDS_TO_CHECK_OUT = 600.0
 WHOLE_HISTORY = 2**31 - 1  # a depth; --unshallow fails where nothing is left to be fetched
 
 _OLDEST_GIT = (2, 31)  # the first that reads GIT_CONFIG_COUNT
@@ -159,21 +160,34 @@ class OwnRepository:
         """
         self._fetch(wanted, _COMMITS, f"--depth={depth}", seconds=seconds)
 
-    def fetch_paths(self, commits: Iterable[str]) -> None:
+    def fetch_paths(self, commits: Iterable[str], *, seconds: float = SECONDS) -> None:
         """Fetch all that commits hold but the texts of files, in one go.
 
         Args:
-            commits: full hashes of commits that are here.
+            commits: full hashes; those that are not here are left out.
+            seconds: how long it may take.
 
         Raises:
             GitFailed: origin gave no answer, or lacks one of them.
         """
-        listing = ("log", "--no-walk=unsorted", "--format=%T", "--stdin")
-        trees = change(self.path, *listing, given="\n".join(commits))
-        known = change(self.path, "cat-file", "--batch-check", given=trees)
-        missing = dict.fromkeys(re.findall(r"^(\S+) missing$", known, re.MULTILINE))
+        trees = [tree for tree in tree_ids(tuple(commits), top=self.path) if tree is not None]
+        known = object_ids(trees, top=self.path)
+        missing = [tree for tree, here in zip(trees, known, strict=True) if here is None]
         if missing:
-            self._fetch(missing, _PATHS, more=_ASK_FOR_ALL)
+            self._fetch(dict.fromkeys(missing), _PATHS, more=_ASK_FOR_ALL, seconds=seconds)
+
+    def fetch_files(self, commit: str, *, seconds: float = SECONDS) -> None:
+        """Fetch all that a commit holds.
+
+        Args:
+            commit: full hash of a commit that is here.
+            seconds: how long it may take.
+
+        Raises:
+            GitFailed: origin gave no answer, or lacks it.
+        """
+        trees = [tree for tree in tree_ids((commit,), top=self.path) if tree is not None]
+        self._fetch(trees, "--no-filter", more=_ASK_FOR_ALL, seconds=seconds)
 
     @contextmanager
     def worktree(self, commit: str, place: Path) -> Iterator[None]:
@@ -193,7 +207,7 @@ class OwnRepository:
             self.fetch(commit, depth=1)
         add = ("worktree", "add", "--quiet", "--force", "--detach", "--", str(place), commit)
         try:
-            self._remote(*add)
+            self._remote(*add, seconds=_SECONDS_TO_CHECK_OUT)
             yield
         finally:
             shutil.rmtree(place, ignore_errors=True)

@@ -53,9 +53,12 @@ class Deepening:
         self._look()
 
     def fetch_paths(self, commits: Iterable[str]) -> None:
-        """Fetch the paths in commits, of those that are here."""
-        self._seconds_left()
-        self._own.fetch_paths(one for one in commits if self._own.has(one))
+        """Fetch the paths in those commits that are here."""
+        self._own.fetch_paths(commits, seconds=self._seconds_left())
+
+    def fetch_files(self, commit: str) -> None:
+        """Fetch all files of a commit that is here."""
+        self._own.fetch_files(commit, seconds=self._seconds_left())
 
     def name_at_origin(self, name: str) -> str:
         """Return the name by which our own repository knows what a name means.

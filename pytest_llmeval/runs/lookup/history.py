@@ -20,6 +20,7 @@ from pytest_llmeval.runs.git import (
     differing_files,
     first_parents,
     has_commit,
+    lacks_text,
     object_ids,
     parents,
     short_hash,
@@ -91,13 +92,13 @@ class History:
         """
         line = self._line(commit, at_most=at_most)
         for depth in DEPTHS:
-            ends = cut_commits(self._top).intersection((commit, *line))
-            if not has_commit(commit, top=self._top):
-                ends = frozenset([commit])
             with self._with_origin() as origin:
-                if origin is None or len(line) == at_most or not ends:
+                if origin is None or len(line) == at_most:
                     break
-                origin.fetch(*ends, depth=depth)
+                ends = cut_commits(self._top).intersection((commit, *line))
+                if has_commit(commit, top=self._top) and not ends:
+                    break
+                origin.fetch(*(ends or [commit]), depth=depth)
             line = self._line(commit, at_most=at_most)
         return line
 
@@ -126,6 +127,13 @@ class History:
         """Count the files that are not the same in two commits; None if one is not here."""
         self._fetch_paths((commit, other))
         return differing_files(commit, other, top=self._top)
+
+    def lacks_text(self, text: str, *, commit: str) -> bool:
+        """Tell whether no Python file of a commit has a text; false where that is not known."""
+        with self._with_origin() as origin:
+            if origin is not None and origin.has_begun:
+                origin.fetch_files(commit)
+        return lacks_text(text, commit=commit, top=self._top)
 
     def is_cut(self, commits: Iterable[str]) -> bool:
         """Tell whether history was cut off at one of some commits, or one of them is not here."""
@@ -172,16 +180,15 @@ class History:
         if is_settled(self._find(reference), git=self.git):
             return
         name = origin.name_at_origin(name_meant(reference, git=self._user, ci=self._ci))
-        self._names[reference] = name
+        self._names[reference] = name or reference
         for _ in origin.deepen(name):
             if is_settled(self._find(reference), git=self.git):
                 return
 
     def _fetch_paths(self, commits: Sequence[str]) -> None:
-        if self.has_asked:  # else they are of the user's repository
-            with self._with_origin() as origin:
-                if origin is not None:
-                    origin.fetch_paths(commits)
+        with self._with_origin() as origin:
+            if origin is not None and origin.has_begun:  # else they are of the user's repository
+                origin.fetch_paths(commits)
 
 
 def is_settled(found: WantedCommit, *, git: GitState) -> bool:

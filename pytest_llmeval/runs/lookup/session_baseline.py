@@ -13,7 +13,7 @@ from pytest_llmeval.errors import (
     BaselineUnreadable,
 )
 from pytest_llmeval.records import Outcome, Run, bare_run, too_many_errored
-from pytest_llmeval.runs.git import lacks_text, short_hash
+from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.lookup.best_run import Search, peculiarities
 from pytest_llmeval.runs.lookup.history import is_settled
 from pytest_llmeval.runs.lookup.refs import (
@@ -156,8 +156,8 @@ class _Lookup:
         error = self.refuse.nothing_recorded(wanted, looked_at)
         # A shallow clone cannot tell; on the branch itself this run begins the line of its runs.
         may_be_first = isinstance(error, BaselineNotFound) and error.stops
-        top, nearest = self.refs.history.git.top, looked_at[0].commits[0]
-        if may_be_first and top is not None and lacks_text(MARKER, commit=nearest, top=top):
+        nearest = looked_at[0].commits[0]
+        if may_be_first and refs.history.lacks_text(MARKER, commit=nearest):
             return self._nothing_yet(nearest, wanted=wanted)
         raise error
 

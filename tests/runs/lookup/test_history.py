@@ -10,10 +10,10 @@ import pytest
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.runs.ci import CiFacts
-from pytest_llmeval.runs.lookup import deepening
+from pytest_llmeval.runs.lookup import deepening, history
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.lookup.session_baseline import find_baseline
-from pytest_llmeval.runs.own_repository import OwnRepository
+from pytest_llmeval.runs.own_repository import WHOLE_HISTORY, OwnRepository
 from tests.runs.conftest import Project
 
 UNKNOWN = "0123456789" * 4
@@ -232,6 +232,16 @@ def test_ancestors_are_fetched_as_far_as_they_count(root, origin, tmp_path):
     assert found.distance == (2 if root == "." else 1)
 
 
+def test_ancestors_are_fetched_to_the_first_commit_if_need_be(origin, tmp_path, monkeypatch):
+    monkeypatch.setattr(history, "DEPTHS", (1, 2, WHOLE_HISTORY))
+    origin.git("switch", "--quiet", "main")
+    add_commits(origin, 5)
+    checkout = check_out(origin, tmp_path / "checkout", "main")
+    checkout.git("switch", "--quiet", "--create", "main")
+    run = checkout.record(tip(origin, "begun~1"))
+    assert find(checkout, "main").run.id == run
+
+
 def test_a_substitute_names_how_many_files_differ_although_none_of_its_files_are_here(
     origin, tmp_path
 ):
@@ -311,6 +321,31 @@ def test_a_commit_that_ci_names_and_origin_lacks_is_said_to_be_wrong(origin, che
     )
 
 
+def test_a_base_without_evals_has_nothing_to_compare_with(tmp_path):
+    origin = Project(tmp_path / "origin")
+    origin.begin()
+    for text in ("Read me.", "Read me, please.", "Add evals."):
+        (origin.top / "README.md").write_text(text)
+        origin.commit()
+    checkout = check_out(origin, tmp_path / "checkout", "main")
+    checkout.ci = queue(tip(origin, "main~1"), checkout.head)
+    found = find(checkout, "main")
+    assert (found.how, found.run.cases) == ("nothing yet", ())
+
+
+def test_a_base_with_evals_and_without_a_run_is_an_error(origin, tmp_path):
+    origin.git("switch", "--quiet", "main")
+    (origin.top / "test_a.py").write_text("@llm_eval\ndef test_a(llm): ...\n")
+    base = origin.commit()
+    origin.git("switch", "--quiet", "--create", "longer")
+    (origin.top / "prompt.txt").write_text("Name it, please.\n")
+    origin.commit()
+    checkout = check_out(origin, tmp_path / "checkout", "longer")
+    checkout.ci = queue(base, checkout.head)
+    said = refusal(checkout, "main", error=BaselineNotFound)
+    assert f"no complete run recorded for main (CI names {base[:7]})" in said
+
+
 # Nothing is fetched that is not needed
 
 
@@ -320,6 +355,15 @@ def test_nothing_is_fetched_where_nothing_is_missing(reference, origin, tmp_path
     full = Checkout(tmp_path / "full")
     refusal(full, reference, error=BaselineNotFound)
     assert not full.has_fetched
+
+
+@pytest.mark.parametrize("reference", ["HEAD~99", "abcdef9", "mian"])
+def test_no_history_is_fetched_where_all_of_it_is_here(reference, origin, tmp_path):
+    origin.git("clone", "--quiet", "--branch=shorter", origin.top.as_uri(), str(tmp_path / "full"))
+    full = Checkout(tmp_path / "full")
+    said = refusal(full, reference, error=BaselineError)
+    assert "here or at origin" in said
+    assert list((full.top / ".llmeval" / "git" / "objects" / "pack").iterdir()) == []
 
 
 def test_nothing_is_fetched_where_there_is_no_commit(tmp_path):
@@ -333,6 +377,21 @@ def test_a_name_that_nothing_has_is_no_reason_to_fetch_all(origin, checkout):
     assert "here or at origin" in said
     assert "shallow" not in said
     assert list((checkout.top / ".llmeval" / "git" / "objects" / "pack").iterdir()) == []
+
+
+def test_a_history_that_is_shorter_than_what_was_named_is_fetched_once(origin, tmp_path):
+    origin.git("switch", "--quiet", "shorter")
+    add_commits(origin, 600)
+    checkout = check_out(origin, tmp_path / "checkout")
+    said = refusal(checkout, "HEAD~9999", error=BaselineError)
+    assert "here or at origin" in said
+
+
+def test_an_origin_without_a_default_branch_has_none_to_compare_with(origin, checkout):
+    checkout.ci = CiFacts(provider="other")
+    origin.git("switch", "--quiet", "--detach")
+    said = refusal(checkout, "auto", error=BaselineError)
+    assert "origin's default branch is not known" in said
 
 
 @pytest.mark.parametrize("reference", ["no name", "-x", "main..shorter", "*"])
@@ -353,6 +412,15 @@ def test_an_origin_that_cannot_be_reached_is_said_and_the_cure_named(origin, che
     assert "s3cret" not in reason
     assert "fetch-depth: 0" in cure
     assert "GIT_DEPTH: 0" in cure
+
+
+def test_a_base_without_a_run_needs_an_origin_that_can_be_reached(origin, checkout):
+    checkout.git("remote", "set-url", "origin", "http://127.0.0.1:9/bot.git")
+    checkout.ci = queue(tip(origin, "begun"), checkout.head)
+    said = refusal(checkout, "main", error=BaselineError)
+    assert f"no complete run recorded for main (CI names {tip(origin, 'begun')[:7]})" in said
+    assert "origin gave no history: " in said
+    assert "This clone is shallow." in said
 
 
 def test_an_origin_that_cannot_be_reached_is_asked_once(origin, checkout, monkeypatch):
