@@ -55,9 +55,11 @@ def test_a_run_is_saved_under_its_commit_and_loaded_again(store):
     assert store.load(path) == make_run()
 
 
-def test_a_run_outside_git_is_saved_too(store):
-    path = store.save(make_run(commit=None, tree=None))
+def test_a_run_outside_git_is_saved_and_loaded_too(store):
+    run = make_run(commit=None, tree=None, ref=None)
+    path = store.save(run)
     assert path.parent == store.directory / "runs" / "no-commit"
+    assert store.load(path) == run
 
 
 def test_the_directory_keeps_itself_out_of_git(store):
