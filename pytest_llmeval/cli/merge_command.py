@@ -219,7 +219,9 @@ def _planned(settings: Settings, home: Home, run: Run, *, shards: Sequence[Run])
 
     rootpath = (git.top or Path.cwd()) / run.root
     try:
-        return planned_judgement(settings, find=found, rootpath=rootpath, typed=())
+        planned = planned_judgement(settings, find=found, rootpath=rootpath, typed=())
     except BaselineError as exc:
         line = exc.line if isinstance(exc, BaselineNotFound) else str(exc)
         raise BaselineError(" ".join(line.split())) from None
+    # What a shard lacks, that is missing, was not given up.
+    return replace(planned, typed=None)

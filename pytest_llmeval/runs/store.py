@@ -146,7 +146,10 @@ class RunStore:
         directory: ``.llmeval`` itself; it need not exist before the first ``save``.
         folder: where in it the runs lie.
         complaints: sentences about runs elsewhere that could not be read.
+        elsewhere: where runs of a commit are sought besides, as the end of a sentence.
     """
+
+    elsewhere = ""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

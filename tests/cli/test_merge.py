@@ -133,6 +133,19 @@ def test_a_merged_run_is_a_baseline(project: Project) -> None:
     assert json.loads(result.stdout)["run"]["id"] == merged.id
 
 
+def test_what_a_missing_shard_has_is_not_judged_and_not_called_gone(project: Project) -> None:
+    for file in (project.path / "shards").rglob("*.jsonl.gz"):
+        run = read_run(file)
+        kept = [case for case in run.cases if "test_more" in case.id]
+        trials = tuple(trial for trial in run.trials if "test_more" in trial.case)
+        write_run(replace(run, cases=tuple(kept), trials=trials), file)
+    result = llmeval("merge", "shards", "--baseline=main")
+    assert result.exit_code == 1
+    assert "could not judge: 7 of 27 cases are here" in result.stdout
+    assert "not judged: test_says_yes (20 cases, deselected)" in result.stdout
+    assert "llm_accept_gone" not in result.stdout
+
+
 @pytest.mark.parametrize(
     ("shards", "said"),
     [

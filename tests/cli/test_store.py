@@ -256,6 +256,14 @@ def test_the_run_of_an_equal_tree_is_found_in_the_store(project: Project, pushed
     assert report["baseline"]["how"] == "equal tree"
 
 
+def test_where_no_run_is_found_the_store_is_named_too(project: Project, pushed: str) -> None:
+    [ref] = refs(project)
+    project.git("push", "-q", "--delete", "origin", ref)
+    result = project.run("--llm-baseline=main", f"--llm-store={STORE}")
+    assert result.ret == 4
+    assert f"in .llmeval/runs or {STORE}." in result.stderr.str()
+
+
 def test_a_store_that_cannot_be_reached_is_named(project: Project, origin: Path) -> None:
     origin.rename(origin.with_name("moved.git"))
     project.git("switch", "-qc", "branch")

@@ -92,7 +92,8 @@ class Refusals:
         if ancestors:
             what += f" nor its {ancestors} nearest ancestor{'s' * (ancestors > 1)}"
         said = (*self._said(wanted), *self.search.mentioned())
-        what = "\n       ".join([f"{what} in {self.folder()}.", *said])
+        where = f"{self.folder()}{self.refs.store.elsewhere}"
+        what = "\n       ".join([f"{what} in {where}.", *said])
         if self.is_own_branch_in_ci(wanted):
             return self._let_pass(f"{self._typed(self.reference)}: {what}")
         is_short = not wanted.exact and all(step.behind < self.reach for step in looked_at)

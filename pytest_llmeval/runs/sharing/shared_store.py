@@ -76,6 +76,7 @@ class SharedStore(RunStore):
         super().__init__(directory)
         self._shared = shared
         self._called = called
+        self.elsewhere = f" or {called}"
 
     @cached_property
     def shared_names(self) -> tuple[RunName, ...]:

@@ -13,6 +13,10 @@ from pytest_llmeval.runs.store import RunHome, RunName, RunStore
 from tests.runs.builders import COMMIT, TREE, make_run
 from tests.runs.conftest import Project
 from tests.runs.sharing.conftest import refs_of
+from tests.servers.git_server import GitServer
+
+SECRET = b"eC1hY2Nlc3MtdG9rZW46Z2hzLTAxMjM0NTY3ODk"
+HEADER = f"AUTHORIZATION: basic {SECRET.decode()}"
 
 FIRST = RunName(COMMIT, TREE, "20261121T084100-1a2b3c")
 OTHER = RunName(COMMIT, TREE, "20261121T084101-000000")
@@ -228,3 +232,37 @@ def test_of_a_shallow_clone_nothing_else_is_fetched(project, origin, clone, data
     assert refs_of(shallow).get(FIRST) == data
     assert state_of(shallow) == before
     assert shallow.git("rev-list", "--count", "HEAD") == "1"
+
+
+# --- over HTTP, with the token of a checkout -----------------------------------------------
+
+
+@pytest.fixture
+def host(project, origin, tmp_path):
+    """The host of origin, which lets in who sends the token that stands in the config."""
+    with GitServer(tmp_path, header=HEADER) as server:
+        project.git("remote", "set-url", "origin", f"{server.url}/origin.git")
+        project.git("config", f"http.{server.url}/.extraheader", HEADER)
+        yield server
+
+
+def test_the_token_of_the_checkout_opens_the_store_and_is_kept_nowhere(project, host, data):
+    assert refs_of(project).put(FIRST, data)
+    again = refs_of(project)
+    assert (again.names(), again.get(FIRST)) == ((FIRST,), data)
+    files = [file for file in (project.top / ".llmeval").rglob("*") if file.is_file()]
+    assert not any(SECRET in file.read_bytes() for file in files)
+
+
+def test_without_a_token_or_without_the_right_to_write_it_is_one_line(project, host, origin, data):
+    origin.git("config", "http.receivepack", "false")
+    assert refs_of(project).names() == ()
+    with pytest.raises(GitFailed, match="403") as read_only:
+        refs_of(project).put(FIRST, data)
+    project.git("config", "--unset", f"http.{host.url}/.extraheader")
+    with pytest.raises(GitFailed, match=r"401|could not read Username|terminal prompts") as closed:
+        refs_of(project).names()
+    for raised in (read_only, closed):
+        assert "\n" not in str(raised.value)
+        assert SECRET.decode() not in str(raised.value)
+    assert origin.git("for-each-ref", "refs/llmeval") == ""
