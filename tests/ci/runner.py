@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -104,97 +104,156 @@ class CacheEntries:
                 return
 
 
+# Conditions of jobs and steps; whether anything failed before, and the event of the job.
+CONDITIONS: Mapping[str, Callable[[bool, str], bool]] = {
+    "success()": lambda failed, event: not failed,
+    "always()": lambda failed, event: True,
+    "!cancelled() && (github.event_name == 'push' || github.event_name == 'merge_group')": (
+        lambda failed, event: event in ("push", "merge_group")
+    ),
+}
+
+
 @dataclass(slots=True, kw_only=True)
-class GithubJob:
-    """A job of a workflow, in a checkout and at an event.
+class GithubRun:
+    """A run of a workflow at an event.
 
     Attributes:
-        steps: as the file has them.
-        job: the checkout.
+        workflow: the file.
+        check_out: makes the checkout of a job.
         shell: runs the lines.
         caches: of the repository.
-        run_id: of the workflow's run.
-        attempt: 2 where the job is started again.
-        secrets: of the repository; a secret that is not set is empty.
+        artifacts: folder for those of this run.
+        run_id: of this run.
+        attempt: 2 where it is started again.
+        secrets: of the repository.
     """
 
-    steps: list[dict[str, Any]]
-    job: Job
+    workflow: Mapping[Any, Any]
+    check_out: Callable[[], Job]
     shell: Shell
     caches: CacheEntries
+    artifacts: Path
     run_id: int
     attempt: int = 1
     secrets: Mapping[str, str] = field(default_factory=dict)
 
-    def run(self) -> Ended:
-        """Run all steps; after one that failed only those that always run."""
+    def run(self) -> dict[str, Ended]:
+        """Run all jobs whose condition holds, in the order of the file."""
+        ended: dict[str, Ended] = {}
+        for name, definition in self.workflow["jobs"].items():
+            job = self.check_out()
+            needed = [ended[definition["needs"]]] if "needs" in definition else []
+            if _holds(definition, failed=any(one.exit for one in needed), job=job):
+                ended[name] = self._run_steps(definition["steps"], job)
+        return ended
+
+    def _run_steps(self, steps: Iterable[Mapping[str, Any]], job: Job) -> Ended:
         code, outputs = 0, []
-        for step in self.steps:
-            condition = step.get("if", "success()")
-            assert condition in ("success()", "always()"), condition
-            if code and condition == "success()":
+        for step in steps:
+            if not _holds(step, failed=bool(code), job=job):
                 continue
             if "uses" in step:
-                self._act(step["uses"].partition("@")[0], step.get("with", {}))
+                self._act(step["uses"].partition("@")[0], step.get("with", {}), job)
                 continue
-            environ = {name: self._filled(text) for name, text in step.get("env", {}).items()}
+            environ = {name: self._filled(text, job) for name, text in step.get("env", {}).items()}
             assert "${{" not in step["run"]
             ended = self.shell.run(
-                step["run"], "-e", folder=self.job.path, environ={**self.job.environ, **environ}
+                step["run"], "-e", folder=job.path, environ={**job.environ, **environ}
             )
             code = code or ended.exit
             outputs.append(ended.output)
         return Ended(code, "".join(outputs))
 
-    def _act(self, action: str, given: Mapping[str, str]) -> None:
-        ref = self.job.environ["GITHUB_REF"]
+    def _act(self, action: str, given: Mapping[str, Any], job: Job) -> None:
+        ref = job.environ["GITHUB_REF"]
         if action == "actions/cache/restore":
-            scopes = (ref, "refs/heads/main")
-            key = self._filled(given["key"])
-            self.caches.restore(self._folder(given), scopes, key, given["restore-keys"])
+            scopes, key = (ref, "refs/heads/main"), self._filled(given["key"], job)
+            self.caches.restore(job.path / given["path"], scopes, key, given["restore-keys"])
         elif action == "actions/cache/save":
-            self.caches.save(ref, self._filled(given["key"]), self._folder(given))
+            self.caches.save(ref, self._filled(given["key"], job), job.path / given["path"])
+        elif action == "actions/upload-artifact":
+            for path in self._filled(given["path"], job).splitlines():
+                if given.get("include-hidden-files") or not path.startswith("."):
+                    _copy(job.path / path, self.artifacts / given["name"] / path)
+        elif action == "actions/download-artifact":
+            _copy(self.artifacts / given["name"], job.path / given["path"])
         else:
             assert action in ("actions/checkout", "actions/setup-python"), action
 
-    def _folder(self, given: Mapping[str, str]) -> Path:
-        return self.job.path / given["path"]
-
-    def _filled(self, text: str) -> str:
+    def _filled(self, text: str, job: Job) -> str:
         """Put values in the place of expressions."""
-        values = {"github.run_id": str(self.run_id), "github.run_attempt": str(self.attempt)}
-
-        def value(match: re.Match[str]) -> str:
-            name = match[1]
-            if name.startswith("secrets."):
-                return self.secrets.get(name.removeprefix("secrets."), "")
-            return values[name]
-
-        return re.sub(r"\$\{\{ (\S+) \}\}", value, text)
+        values = {
+            "github.run_id": str(self.run_id),
+            "github.run_attempt": str(self.attempt),
+            "github.sha": job.environ["GITHUB_SHA"],
+            **{f"secrets.{name}": text for name, text in self.secrets.items()},
+        }
+        return re.sub(r"\$\{\{ (\S+) \}\}", lambda match: values[match[1]], text)
 
 
-def run_gitlab_job(
-    definition: Mapping[str, Any], job: Job, *, shell: Shell, caches: CacheEntries
-) -> Ended:
-    """Run a job of ``.gitlab-ci.yml``; all its lines are one script.
+def _holds(definition: Mapping[str, Any], *, failed: bool, job: Job) -> bool:
+    """Tell whether a job or step runs."""
+    condition = definition.get("if", "success()").removeprefix("${{ ").removesuffix(" }}")
+    return CONDITIONS[condition](failed, job.environ["GITHUB_EVENT_NAME"])
 
-    Args:
-        definition: the job as the file has it.
-        job: the checkout.
-        shell: runs the script.
-        caches: of the project; one scope, an entry is written anew.
+
+def _copy(there: Path, here: Path) -> None:
+    """Copy a file or folder; nothing if there is none."""
+    here.parent.mkdir(parents=True, exist_ok=True)
+    if there.is_dir():
+        shutil.copytree(there, here, dirs_exist_ok=True)
+    elif there.exists():
+        shutil.copy(there, here)
+
+
+@dataclass(slots=True, kw_only=True)
+class GitlabPipeline:
+    """A pipeline at an event.
+
+    Attributes:
+        jobs: by name, as the file has them.
+        check_out: makes the checkout of a job.
+        shell: runs the scripts.
+        caches: of the project, in which an entry is written anew.
     """
-    cache = definition["cache"]
-    values = {**job.environ, "CI_COMMIT_REF_SLUG": job.environ["CI_COMMIT_REF_NAME"]}
-    keys = [
-        re.sub(r"\$(\w+)", lambda match: values[match[1]], key)
-        for key in (cache["key"], *cache["fallback_keys"])
-    ]
-    (path,) = cache["paths"]
-    known = [key for key in keys if key in caches.keys("project")]
-    caches.restore(job.path / path, ["project"], known[0] if known else "")
-    lines = "\n".join(definition["script"])
-    ended = shell.run(lines, "-eo", "pipefail", folder=job.path, environ=job.environ)
-    if ended.exit == 0 or cache["when"] == "always":
-        caches.save("project", keys[0], job.path / path)
-    return ended
+
+    jobs: Mapping[str, Mapping[str, Any]]
+    check_out: Callable[[], Job]
+    shell: Shell
+    caches: CacheEntries
+
+    def run(self, *names: str) -> list[Ended]:
+        """Run jobs in this order, each with the artifacts of those before."""
+        ended, before = [], []
+        for name in names:
+            job = self.check_out()
+            for path, artifact in before:
+                _copy(artifact, job.path / path)
+            ended.append(self._run_job(self.jobs[name], job))
+            left = self.jobs[name].get("artifacts", {}).get("paths", ())
+            before += [(path, job.path / path) for path in self._filled(left, job)]
+        return ended
+
+    def _run_job(self, definition: Mapping[str, Any], job: Job) -> Ended:
+        """Run a job; all its lines are one script."""
+        cache = definition.get("cache")
+        keys: list[str] = []
+        if cache:
+            # Branches that are protected have a cache of their own.
+            is_apart = "CI_MERGE_REQUEST_IID" not in job.environ and not cache.get("unprotect")
+            scope = "protected" if is_apart else "non_protected"
+            (folder,) = (job.path / path for path in cache["paths"])
+            keys = self._filled([cache["key"], *cache["fallback_keys"]], job)
+            known = [key for key in keys if key in self.caches.keys(scope)]
+            self.caches.restore(folder, [scope], known[0] if known else "")
+        lines = "\n".join(definition["script"])
+        ended = self.shell.run(lines, "-eo", "pipefail", folder=job.path, environ=job.environ)
+        if cache and (ended.exit == 0 or cache["when"] == "always"):
+            self.caches.save(scope, keys[0], folder)
+        return ended
+
+    def _filled(self, texts: Iterable[str], job: Job) -> list[str]:
+        """Put values in the place of variables."""
+        values = {**job.environ, "CI_COMMIT_REF_SLUG": job.environ["CI_COMMIT_REF_NAME"]}
+        return [re.sub(r"\$(\w+)", lambda match: values[match[1]], text) for text in texts]

@@ -7,7 +7,8 @@ import re
 import subprocess
 import sysconfig
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,29 +24,47 @@ from tests.ci.hosts import (
     merge_request,
     pull_request,
 )
-from tests.ci.origin import WORSE, Origin
-from tests.ci.runner import CacheEntries, Ended, GithubJob, Shell, run_gitlab_job
+from tests.ci.origin import WORSE, Origin, run_git
+from tests.ci.runner import CacheEntries, Ended, GithubRun, GitlabPipeline, Shell
 from tests.ci.situation import HARMLESS
 from tests.project import MODEL
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/ci.md")
-GITHUB, GITLAB = ".github/workflows/evals.yml", ".gitlab-ci.yml"
+GITHUB, GITLAB, RECORD = ".github/workflows/evals.yml", ".gitlab-ci.yml", "record.gitlab-ci.yml"
 # The working tree of a base that is run for comparison goes away, so calls are noted elsewhere.
 NOTED_THERE = 'Path(__import__("os").environ["CALLS"])'
 NOTES_CALLS = {"model.py": MODEL.replace('Path(__file__).with_name("calls.log")', NOTED_THERE)}
 
 
-def blocks() -> list[tuple[str, str]]:
-    """Return path and text of each workflow file that the pages show."""
-    text = "\n".join((ROOT / page).read_text() for page in PAGES)
-    return re.findall(r"```yaml\n# (\S+)\n(.*?)```", text, re.DOTALL)
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A file that a page shows, with the path that it is to have."""
+
+    page: str
+    path: str
+    text: str
+
+    @property
+    def content(self) -> dict[Any, Any]:
+        content: dict[Any, Any] = yaml.safe_load(self.text)
+        return content
 
 
-def recipe(path: str) -> dict[Any, Any]:
-    (found,) = (text for name, text in blocks() if name == path)
-    workflow: dict[Any, Any] = yaml.safe_load(found)
-    return workflow
+def blocks() -> list[Recipe]:
+    """Return the files that the pages show."""
+    return [
+        Recipe(page, path, text)
+        for page in PAGES
+        for path, text in re.findall(
+            r"```yaml\n# (\S+)\n(.*?)```", (ROOT / page).read_text(), re.DOTALL
+        )
+    ]
+
+
+README, TEAM, GITLAB_JOB, GITLAB_RECORD = RECIPES = blocks()
+WORKFLOWS = (README, TEAM)
+of_each_page = pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda one: one.page)
 
 
 # --- as files ---------------------------------------------------------------------------------
@@ -53,8 +72,8 @@ def recipe(path: str) -> dict[Any, Any]:
 
 def test_each_block_of_yaml_is_a_file_with_a_name() -> None:
     shown = sum((ROOT / page).read_text().count("```yaml") for page in PAGES)
-    assert [path for path, _ in blocks()] == [GITHUB, GITLAB]
-    assert shown == len(blocks())
+    assert [one.path for one in RECIPES] == [GITHUB, GITHUB, GITLAB, RECORD]
+    assert shown == len(RECIPES)
 
 
 def run_tool(name: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -64,20 +83,20 @@ def run_tool(name: str, *arguments: str, folder: Path) -> subprocess.CompletedPr
     )
 
 
-@pytest.mark.parametrize(("path", "text"), blocks(), ids=[path for path, _ in blocks()])
-def test_a_recipe_fits_the_schema_of_its_host(path: str, text: str, tmp_path: Path) -> None:
-    schema = "vendor.gitlab-ci" if path == GITLAB else "vendor.github-workflows"
-    (tmp_path / "recipe.yml").write_text(text)
+@pytest.mark.parametrize("shown", RECIPES, ids=lambda one: f"{one.page}:{one.path}")
+def test_a_recipe_fits_the_schema_of_its_host(shown: Recipe, tmp_path: Path) -> None:
+    schema = "vendor.github-workflows" if shown in WORKFLOWS else "vendor.gitlab-ci"
+    (tmp_path / "recipe.yml").write_text(shown.text)
 
     done = run_tool("check-jsonschema", "--builtin-schema", schema, "recipe.yml", folder=tmp_path)
 
     assert done.returncode == 0, done.stdout
 
 
-def test_zizmor_finds_nothing_in_the_workflow(tmp_path: Path) -> None:
+@of_each_page
+def test_zizmor_finds_nothing_in_a_workflow(workflow: Recipe, tmp_path: Path) -> None:
     (tmp_path / GITHUB).parent.mkdir(parents=True)
-    ((_, text),) = (block for block in blocks() if block[0] == GITHUB)
-    (tmp_path / GITHUB).write_text(text)
+    (tmp_path / GITHUB).write_text(workflow.text)
 
     done = run_tool("zizmor", "--offline", "--no-progress", GITHUB, folder=tmp_path)
 
@@ -85,37 +104,82 @@ def test_zizmor_finds_nothing_in_the_workflow(tmp_path: Path) -> None:
 
 
 def test_the_readme_keeps_its_promise_of_fifteen_lines() -> None:
-    (text,) = (text for path, text in blocks() if path == GITHUB)
-    assert len(text.splitlines()) == 15
+    assert len(README.text.splitlines()) == 15
 
 
-def test_the_workflow_may_only_read_and_cancels_nothing() -> None:
-    workflow = recipe(GITHUB)
+@of_each_page
+def test_what_runs_code_of_branches_may_only_read(workflow: Recipe) -> None:
+    content = workflow.content
     # YAML 1.1 reads the key "on" as true.
-    assert workflow[True] == {"push": {"branches": ["main"]}, "pull_request": {}, "merge_group": {}}
-    assert workflow["permissions"] == {"contents": "read"}
-    assert list(workflow["jobs"]) == ["evals"]
-    assert not {"permissions", "concurrency"} & set(workflow["jobs"]["evals"])
-    assert "concurrency" not in workflow
+    assert content[True] == {"push": {"branches": ["main"]}, "pull_request": {}, "merge_group": {}}
+    evals = content["jobs"]["evals"]
+    assert evals.get("permissions", content["permissions"]) == {"contents": "read"}
 
 
-def test_the_key_of_the_provider_goes_to_pytest_alone() -> None:
-    with_variables = [step for step in recipe(GITHUB)["jobs"]["evals"]["steps"] if "env" in step]
-    assert with_variables == [
-        {
-            "run": "pytest --llm-baseline=auto --llm-on-missing=rerun",
-            "env": {"OPENAI_API_KEY": "${{ secrets.OPENAI_API_KEY }}"},
-        }
+def test_the_job_that_may_write_runs_no_code_of_the_project() -> None:
+    record = TEAM.content["jobs"]["record"]
+    assert TEAM.content["permissions"] == {}
+    assert record["permissions"] == {"contents": "write"}
+    assert [step["run"] for step in record["steps"] if "run" in step] == [
+        "pip install pytest-llm-baseline",
+        "llmeval push evals",
     ]
+    assert "secrets." not in TEAM.text.partition("  record:")[2]
 
 
-def test_jobs_hand_each_other_replies_alone() -> None:
-    steps = recipe(GITHUB)["jobs"]["evals"]["steps"]
-    paths = {step["with"]["path"] for step in steps if "cache" in step.get("uses", "")}
-    assert paths | set(recipe(GITLAB)["evals"]["cache"]["paths"]) == {".llmeval/cache"}
+@of_each_page
+def test_a_job_of_main_is_in_no_group_with_another_one(workflow: Recipe) -> None:
+    group = workflow.content.get("concurrency", {}).get("group", "${{ github.run_id }}")
+    alone = "github.event_name == 'pull_request' && github.ref || github.run_id"
+    assert group in ("${{ github.run_id }}", f"evals-${{{{ {alone} }}}}")
+    assert not any("concurrency" in job for job in workflow.content["jobs"].values())
+
+
+@of_each_page
+def test_the_key_of_the_provider_goes_to_pytest_alone(workflow: Recipe) -> None:
+    steps = [step for job in workflow.content["jobs"].values() for step in job["steps"]]
+    (step,) = (step for step in steps if "env" in step)
+    assert step["run"].startswith("pytest --llm-baseline=auto --llm-on-missing=rerun")
+    assert step["env"] == {"OPENAI_API_KEY": "${{ secrets.OPENAI_API_KEY }}"}
+
+
+def test_caches_have_replies_alone_and_artifacts_have_none() -> None:
+    steps = [
+        step
+        for workflow in WORKFLOWS
+        for job in workflow.content["jobs"].values()
+        for step in job["steps"]
+    ]
+    cached = {step["with"]["path"] for step in steps if "actions/cache" in step.get("uses", "")}
+    evals = GITLAB_JOB.content["evals"]
+    assert cached | set(evals["cache"]["paths"]) == {".llmeval/cache"}
+
+    (left,) = (step for step in steps if "upload-artifact" in step.get("uses", ""))
+    report = "llmeval-report.json"
+    assert left["with"]["path"].split("\n") == [report, ".llmeval/runs/${{ github.sha }}", ""]
+    assert evals["artifacts"]["paths"] == [report, ".llmeval/runs/$CI_COMMIT_SHA"]
 
 
 # --- as they run ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the jobs of a run came to.
+
+    Attributes:
+        exits: by the name of the job.
+        verdict: of the session.
+        calls: made by all, those of a base that was run for comparison too.
+        baseline: as the report has it; empty without one.
+        output: what all printed.
+    """
+
+    exits: Mapping[str, int]
+    verdict: str
+    calls: int
+    baseline: Mapping[str, Any]
+    output: str
 
 
 class Ci:
@@ -133,39 +197,60 @@ class Ci:
         self.shell = Shell(folder / "shell", environ)
         self._numbers = count(1)
 
-    def job(self, make: Callable[..., Job], **arguments: Any) -> Job:
-        return make(self.origin, self.folder / f"job-{next(self._numbers)}", **arguments)
-
     def run_github(
-        self, job: Job, *, run_id: int, attempt: int = 1
-    ) -> tuple[Ended, dict[str, Any]]:
-        github = GithubJob(
-            steps=recipe(GITHUB)["jobs"]["evals"]["steps"],
-            job=job,
+        self,
+        workflow: Recipe,
+        make: Callable[..., Job],
+        *,
+        run_id: int,
+        attempt: int = 1,
+        **arguments: Any,
+    ) -> Told:
+        """Run a workflow at the event that ``make`` makes the checkouts of."""
+        run = GithubRun(
+            workflow=workflow.content,
+            check_out=self._checkouts(make, arguments),
             shell=self.shell,
             caches=self.caches,
+            artifacts=self.folder / f"artifacts-{run_id}",
             run_id=run_id,
             attempt=attempt,
             secrets={"OPENAI_API_KEY": "sk-of-the-repository"},
         )
-        return self._told(github.run())
+        return self._told(run.run())
 
-    def run_gitlab(self, job: Job) -> tuple[Ended, dict[str, Any]]:
-        definition = recipe(GITLAB)["evals"]
-        return self._told(run_gitlab_job(definition, job, shell=self.shell, caches=self.caches))
+    def run_gitlab(
+        self, jobs: Mapping[str, Any], make: Callable[..., Job], **arguments: Any
+    ) -> Told:
+        pipeline = GitlabPipeline(
+            jobs=jobs,
+            check_out=self._checkouts(make, arguments),
+            shell=self.shell,
+            caches=self.caches,
+        )
+        names = jobs if make is gitlab_push else ["evals"]
+        return self._told(dict(zip(names, pipeline.run(*names), strict=True)))
 
-    def calls(self) -> int:
-        """Count the calls made since the last time, those of a base that was run too."""
+    def stored(self) -> list[str]:
+        """List the commits of the runs in the store of the team."""
+        refs = run_git(self.origin.path, "for-each-ref", "--format=%(refname)", "refs/llmeval")
+        return sorted(ref.split("/")[2] for ref in refs.split())
+
+    def _checkouts(
+        self, make: Callable[..., Job], arguments: Mapping[str, Any]
+    ) -> Callable[[], Job]:
+        return lambda: make(self.origin, self.folder / f"job-{next(self._numbers)}", **arguments)
+
+    def _told(self, ended: Mapping[str, Ended]) -> Told:
+        output = "\n".join(one.output for one in ended.values())
         log = self.folder / "calls.log"
-        number = len(log.read_text().splitlines()) if log.exists() else 0
+        calls = len(log.read_text().splitlines()) if log.exists() else 0
         log.unlink(missing_ok=True)
-        return number
-
-    def _told(self, ended: Ended) -> tuple[Ended, dict[str, Any]]:
-        assert self.report.exists(), ended.output
+        assert self.report.exists(), output
         report = json.loads(self.report.read_text())
         self.report.unlink()
-        return ended, report
+        exits = {name: one.exit for name, one in ended.items()}
+        return Told(exits, report["verdict"], calls, report["baseline"] or {}, output)
 
 
 @pytest.fixture
@@ -174,16 +259,15 @@ def ci(tmp_path: Path) -> Ci:
 
 
 def test_at_github_a_worse_prompt_is_stopped_and_nothing_is_paid_for_twice(ci: Ci) -> None:
-    ended, report = ci.run_github(ci.job(github_push), run_id=1)
-    assert (ended.exit, report["verdict"], ci.calls()) == (0, "not_gated", 40)
+    base, worse = ci.origin.tip, ci.origin.commit(WORSE, on=ci.origin.tip)
 
-    worse = ci.origin.commit(WORSE, on=ci.origin.tip)
-    ended, report = ci.run_github(ci.job(pull_request, head=worse), run_id=2)
-    assert (ended.exit, report["verdict"], ci.calls()) == (1, "regressed", 40)
-    assert (report["baseline"]["commit"], report["baseline"]["how"]) == (ci.origin.tip, "rerun")
-
-    ended, report = ci.run_github(ci.job(pull_request, head=worse), run_id=2, attempt=2)
-    assert (ended.exit, report["verdict"], ci.calls()) == (1, "regressed", 0)
+    told = ci.run_github(README, github_push, run_id=1)
+    assert (told.exits, told.verdict, told.calls) == ({"evals": 0}, "not_gated", 40), told.output
+    told = ci.run_github(README, pull_request, head=worse, run_id=2)
+    assert (told.exits, told.verdict, told.calls) == ({"evals": 1}, "regressed", 40), told.output
+    assert (told.baseline["commit"], told.baseline["how"]) == (base, "rerun")
+    told = ci.run_github(README, pull_request, head=worse, run_id=2, attempt=2)
+    assert (told.exits, told.verdict, told.calls) == ({"evals": 1}, "regressed", 0), told.output
 
     # What the pull request bought is no other's.
     assert ci.caches.keys("refs/heads/main") == ["llmeval-1-1"]
@@ -194,27 +278,62 @@ def test_at_github_a_worse_prompt_is_stopped_and_nothing_is_paid_for_twice(ci: C
 
 
 def test_at_github_the_merge_queue_is_gated_too(ci: Ci) -> None:
-    ci.run_github(ci.job(github_push), run_id=1)
-    assert ci.calls() == 40
     base = ci.origin.tip
-    harmless = ci.origin.merge(base, ci.origin.commit(HARMLESS, on=base))
-    worse = ci.origin.merge(harmless, ci.origin.commit(WORSE, on=base))
+    worse = ci.origin.merge(base, ci.origin.commit(WORSE, on=base))
 
-    ended, report = ci.run_github(ci.job(merge_group, head=harmless, base=base), run_id=2)
-    assert (ended.exit, report["verdict"], ci.calls()) == (0, "unchanged", 0)
+    told = ci.run_github(README, merge_group, head=worse, base=base, run_id=1)
 
-    ended, report = ci.run_github(ci.job(merge_group, head=worse, base=harmless), run_id=3)
-    assert (ended.exit, report["verdict"], ci.calls()) == (1, "regressed", 40)
-    assert report["baseline"]["commit"] == harmless
+    assert (told.exits, told.verdict, told.calls) == ({"evals": 1}, "regressed", 80), told.output
+    assert told.baseline["commit"] == base
 
 
-def test_at_gitlab_a_worse_prompt_is_stopped_and_nothing_is_paid_for_twice(ci: Ci) -> None:
-    ended, report = ci.run_gitlab(ci.job(gitlab_push))
-    assert (ended.exit, report["verdict"], ci.calls()) == (0, "not_gated", 40)
+def test_a_team_keeps_what_main_and_the_queue_recorded_also_where_they_are_red(ci: Ci) -> None:
+    base = ci.origin.tip
+    told = ci.run_github(TEAM, github_push, run_id=1)
+    assert told.exits == {"evals": 0, "record": 0}, told.output
+    assert ci.stored() == [base]
 
-    worse = ci.origin.commit(WORSE, on=ci.origin.tip)
-    ci.origin.set("feature", worse)
-    for made in (40, 0):
-        ended, report = ci.run_gitlab(ci.job(merge_request, head=worse))
-        assert (ended.exit, report["verdict"], ci.calls()) == (1, "regressed", made)
-        assert report["baseline"]["commit"] == ci.origin.tip
+    worse = ci.origin.commit(WORSE, on=base)
+    told = ci.run_github(TEAM, pull_request, head=worse, run_id=2)
+    assert (told.exits, told.verdict, told.calls) == ({"evals": 1}, "regressed", 40), told.output
+    assert (told.baseline["commit"], told.baseline["how"]) == (base, "named by CI")
+    assert ci.stored() == [base]
+
+    entry = ci.origin.merge(ci.origin.advance(HARMLESS), worse)
+    told = ci.run_github(TEAM, merge_group, head=entry, base=ci.origin.tip, run_id=3)
+    assert told.exits == {"evals": 1, "record": 0}, told.output
+    assert told.baseline["how"] == "rerun"
+    assert ci.stored() == sorted([base, entry])
+
+    left = ci.folder / "artifacts-3"
+    kept = {path.relative_to(left).parts[:4] for path in left.rglob("*") if path.is_file()}
+    assert {parts[:-1] for parts in kept} == {("evals",), ("evals", ".llmeval", "runs")}
+    assert kept >= {("evals", ".llmeval", "runs", entry)}
+
+
+def test_at_gitlab_a_worse_prompt_is_stopped_and_a_pipeline_again_is_free(ci: Ci) -> None:
+    jobs, base = GITLAB_JOB.content, ci.origin.tip
+    worse = ci.origin.commit(WORSE, on=base)
+
+    told = ci.run_gitlab(jobs, gitlab_push)
+    assert (told.exits, told.verdict, told.calls) == ({"evals": 0}, "not_gated", 40), told.output
+    for made in (80, 0):  # the caches of main and of merge requests are apart
+        told = ci.run_gitlab(jobs, merge_request, head=worse)
+        assert (told.exits, told.verdict) == ({"evals": 1}, "regressed"), told.output
+        assert (told.calls, told.baseline["commit"]) == (made, base)
+
+
+def test_at_gitlab_a_team_keeps_what_main_recorded(ci: Ci) -> None:
+    evals, base = GITLAB_JOB.content["evals"], ci.origin.tip
+    install, judge = evals["script"]
+    script = [install, f"{judge} --llm-store=git+refs://origin"]
+    evals = {**evals, "script": script, "cache": {**evals["cache"], "unprotect": True}}
+    jobs = {"evals": evals, **GITLAB_RECORD.content}
+
+    told = ci.run_gitlab(jobs, gitlab_push)
+    assert told.exits == {"evals": 0, "record": 0}, told.output
+    assert ci.stored() == [base]
+
+    told = ci.run_gitlab(jobs, merge_request, head=ci.origin.commit(HARMLESS, on=base))
+    assert (told.exits, told.verdict, told.calls) == ({"evals": 0}, "unchanged", 0), told.output
+    assert (told.baseline["commit"], told.baseline["how"]) == (base, "named by CI")
