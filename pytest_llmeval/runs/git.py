@@ -30,6 +30,8 @@ _OBJECT_VARIABLES = (
     "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_SHALLOW_FILE",
 )  # fmt: skip
 _UNWANTED = frozenset((*_HOOK_VARIABLES, *_PATHSPEC_VARIABLES, *_OBJECT_VARIABLES))
+# In a partial clone a question about what is not there would ask origin. Old gits do not know it.
+_HERE_ALONE = {"GIT_NO_LAZY_FETCH": "1"}
 _SECONDS_TO_TIDY = 2.0  # for a git that is told to stop
 # No option, no negation, no range, no path in a commit, no search in messages, no blank.
 _NAME = re.compile(r"(?![-^])(?!.*\.\.)[^\s\x00-\x1f\x7f:?*\[\\\ud800-\udfff]+")
@@ -200,7 +202,8 @@ def tree_ids(commits: Sequence[str], *, top: Path) -> tuple[str | None, ...]:
 def object_ids(names: Sequence[str], *, top: Path) -> tuple[str | None, ...]:
     """Find the objects of names such as ``COMMIT^{tree}``, ``COMMIT:folder``; None if not here."""
     given = "".join(f"{name}\n" for name in names)
-    answer = _git(top, "cat-file", "--batch-check=%(objectname)", given=given)
+    question = ("cat-file", "--batch-check=%(objectname)")
+    answer = _git(top, *question, given=given, environ=_HERE_ALONE)
     lines = answer.text.split("\n")
     return tuple(line if re.fullmatch(FULL_HASH, line) else None for line in lines)
 
@@ -228,7 +231,8 @@ def ask(top: Path, *arguments: str) -> str | None:
 
 def has_commit(commit: str, *, top: Path) -> bool:
     """Tell whether a commit is here, by its full hash; what it holds need not be."""
-    return ask(top, "cat-file", "-e", f"{commit}^{{commit}}") is not None
+    name = f"{commit}^{{commit}}"
+    return _git(top, "cat-file", "-e", name, environ=_HERE_ALONE).succeeded
 
 
 def refs_of(top: Path, names: Iterable[str]) -> dict[str, str]:

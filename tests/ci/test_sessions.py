@@ -26,6 +26,7 @@ from tests.ci.pull_requests import (
 )
 from tests.ci.situation import Situation
 from tests.forked import ForkedSession
+from tests.servers.git_server import GitServer
 
 SITUATIONS = (*PULL_REQUESTS, *PIPELINES, *LAPTOPS)
 
@@ -175,6 +176,29 @@ def test_an_origin_that_cannot_be_reached_is_said_in_one_line(
     written = (path for path in situation.path.joinpath(".llmeval").rglob("*") if path.is_file())
     for text in (ended.output, str(ended.report), *(path.read_text("latin-1") for path in written)):
         assert "s3cret" not in text
+
+
+def test_a_base_that_only_a_host_has_is_fetched_whole_and_run(tmp_path: Path) -> None:
+    """The host insists on the header that the checkout has, which is written nowhere."""
+    situation = pull_request_by_head_sha_of_depth_one(tmp_path)
+    run_git(tmp_path / "host" / "origin.git", "config", "uploadpack.allowFilter", "true")
+    known = "eC1hY2Nlc3MtdG9rZW46czNjcjN0"
+    config = situation.path / ".git" / "config"
+    with GitServer(tmp_path / "host", header=f"AUTHORIZATION: basic {known}") as server:
+        run_git(situation.path, "remote", "set-url", "origin", f"{server.url}/origin.git")
+        header = f"http.{server.url}/.extraheader"
+        run_git(situation.path, "config", header, f"AUTHORIZATION: basic {known}")
+        before = config.read_bytes()
+        asked = ("--llm-baseline=main", "--llm-on-missing=rerun")
+
+        ended = run_session(situation.path, *asked, environ=situation.environ)
+
+    assert (ended.exit, ended.report["verdict"]) == (1, "regressed")
+    assert ended.report["baseline"]["commit"] == situation.wanted
+    assert config.read_bytes() == before
+    written = (path for path in situation.path.joinpath(".llmeval").rglob("*") if path.is_file())
+    for text in (ended.output, str(ended.report), *(path.read_text("latin-1") for path in written)):
+        assert known not in text
 
 
 # --- a commit that is not known ---------------------------------------------------------------

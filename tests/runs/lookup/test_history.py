@@ -357,6 +357,28 @@ def test_nothing_is_fetched_where_nothing_is_missing(reference, origin, tmp_path
     assert not full.has_fetched
 
 
+def merged(origin: Project, branch: str) -> None:
+    """Merge a branch of two commits, which began before ``begun``, into one."""
+    origin.git("switch", "--quiet", "--create", "side", "begun~1")
+    add_commits(origin, 2)
+    origin.git("switch", "--quiet", branch)
+    origin.git("merge", "--quiet", "--no-edit", "side")
+
+
+@pytest.mark.parametrize(("ahead", "behind"), [("shorter", "begun"), ("main", "begun")])
+def test_a_merge_base_that_is_the_end_of_a_branch_is_the_best_one(ahead, behind, origin, tmp_path):
+    merged(origin, ahead)
+    head, reference = (behind, ahead) if ahead == "main" else (ahead, behind)
+    checkout = check_out(origin, tmp_path / "checkout", head, depth=3)
+    checkout.git("fetch", "--quiet", "--no-tags", "--depth=3", "origin", tip(origin, reference))
+    checkout.git("update-ref", f"refs/remotes/origin/{reference}", "FETCH_HEAD")
+    run = checkout.record(tip(origin, "begun"))
+
+    assert find(checkout, reference).run.id == run
+
+    assert not checkout.has_fetched
+
+
 @pytest.mark.parametrize("reference", ["HEAD~99", "abcdef9", "mian"])
 def test_no_history_is_fetched_where_all_of_it_is_here(reference, origin, tmp_path):
     origin.git("clone", "--quiet", "--branch=shorter", origin.top.as_uri(), str(tmp_path / "full"))
@@ -449,10 +471,7 @@ def test_a_history_that_takes_too_long_is_left(origin, checkout, monkeypatch):
 
 def test_a_merge_base_that_may_be_the_wrong_one_is_taken_with_a_warning(origin, checkout):
     base = tip(origin, "begun")
-    origin.git("switch", "--quiet", "--create", "side", f"{base}^")
-    origin.commit()
-    origin.git("switch", "--quiet", "shorter")
-    origin.git("merge", "--quiet", "--no-edit", "side")
+    merged(origin, "shorter")
     checkout.git("fetch", "--quiet", "--depth=3", "origin", "shorter")
     checkout.git("checkout", "--quiet", "FETCH_HEAD")
     checkout.git("fetch", "--quiet", "--depth=2", "origin", "main:refs/remotes/origin/main")
