@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
@@ -59,13 +60,7 @@ def install(
     evals = [read_marker(item, settings) for item in items if MARKER in item.keywords]
     if any(spec.intercept for spec in evals):
         _check_interception()
-    opening = open_run(
-        config,
-        [one.case for one in evals],
-        rules=settings.gate,
-        choice=choice,
-        tests=_digests_of_tests(evals),
-    )
+    opening = _opening(config, evals, settings=settings, choice=choice)
     if choice.retry is not None:
         evals = unfinished(config, items, evals, retry=choice.retry)
     if evals:
@@ -83,6 +78,14 @@ def install(
         hooks = EngineHooks(opening, runners, scheduler, models=models, exclusive=exclusive)
         config.pluginmanager.register(hooks, "llmeval-engine")
     return opening
+
+
+def _opening(
+    config: pytest.Config, evals: Sequence[Eval], *, settings: Settings, choice: Choice
+) -> Run:
+    cases = [one.case for one in evals]
+    run = open_run(config, cases, rules=settings.gate, choice=choice)
+    return replace(run, tests=_digests_of_tests(evals))
 
 
 def _digests_of_tests(evals: Sequence[Eval]) -> dict[str, str]:

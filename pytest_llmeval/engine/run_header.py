@@ -6,7 +6,7 @@ import argparse
 import os
 import platform
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import asdict, dataclass
@@ -59,12 +59,7 @@ class Choice:
 
 
 def open_run(
-    config: pytest.Config,
-    cases: Sequence[Case],
-    *,
-    rules: GateRules,
-    choice: Choice,
-    tests: Mapping[str, str],
+    config: pytest.Config, cases: Sequence[Case], *, rules: GateRules, choice: Choice
 ) -> Run:
     """Describe the run that begins, without its trials; whether all of them end is known later.
 
@@ -73,7 +68,6 @@ def open_run(
         cases: every case that will run, in order of collection.
         rules: of the gate, whether or not it is asked this time.
         choice: how the cases were chosen.
-        tests: digest of each test function, by its node id.
     """
     now, git, chosen = datetime.now(UTC), git_state(config), selection(config)
     dropped = _dropped(choice.left_out, config)
@@ -99,7 +93,6 @@ def open_run(
         # pytest may drop whole files before they are collected
         collected=None if _by_last(config.option) else collected_cases(choice.collected),
         made=choice.made,
-        tests=tests,
     )
 
 

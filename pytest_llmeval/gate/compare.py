@@ -55,8 +55,7 @@ def compare(
         run: the run that is judged; may be partial.
         rules: level, margin, target and strictness, checked for their ranges.
         cost_of: dollars of a call, for the metric ``cost``; None for no prices.
-        typed: what the user typed of the run's selection, ``--lf`` and ``--stepwise`` too;
-            None if whatever it left out was meant.
+        typed: what the user typed of the selection, ``--lf`` too; None if all of it was meant.
         lost: files of the baseline that are not in the working tree any more.
         main: where the baseline is an anchor, the baseline proper: what it lacks is given up.
 
@@ -76,19 +75,18 @@ def compare(
         main=main,
     )
     in_part = _in_part(baseline, run, typed=typed)
-    concluded = _concluded([*both.collected(missing, in_part), *both.gone(missing)], rules)
-    described = map(both.with_changes_of_tests, concluded)
-    functions = accept(tuple(described), rules.accept, commit=baseline.commit)
-    return _overall(functions, both, missing, not_judged, rules)
+    return _overall(both, missing, not_judged, in_part, rules)
 
 
 def _overall(
-    functions: tuple[FunctionComparison, ...],
     both: _BothRuns,
     missing: Missing,
     not_judged: tuple[Fact, ...],
+    in_part: Collection[str],
     rules: GateRules,
 ) -> Comparison:
+    concluded = _concluded([*both.collected(missing, in_part), *both.gone(missing)], rules)
+    functions = both.as_branch_says(concluded)
     verdicts = {one.verdict for one in functions}
     found = Comparison(
         verdict=next((v for v in Verdict if v in verdicts), Verdict.NOT_COMPARABLE),
@@ -125,6 +123,7 @@ class _BothRuns:
         self.sides, self.current = sides_of(baseline), sides_of(run)
         self._rules = rules
         self._tests = baseline.tests, run.tests
+        self._commit = baseline.commit
         self._calls = {
             name: CallsOfBoth(self.sides[name].trials, side.trials)
             for name, side in self.current.items()
@@ -176,7 +175,14 @@ class _BothRuns:
                 if pairing.pairs:
                     yield describe_ungated(pairing, alpha=self._rules.alpha)
 
-    def with_changes_of_tests(self, one: FunctionComparison) -> FunctionComparison:
+    def as_branch_says(
+        self, concluded: Sequence[FunctionComparison]
+    ) -> tuple[FunctionComparison, ...]:
+        """Note which tests changed, and let pass what the branch accepts."""
+        noted = tuple(map(self._with_changes_of_test, concluded))
+        return accept(noted, self._rules.accept, commit=self._commit)
+
+    def _with_changes_of_test(self, one: FunctionComparison) -> FunctionComparison:
         """Note whether the test is another than in the baseline, and which of its inputs are."""
         name = one.function
         if name not in self._calls:

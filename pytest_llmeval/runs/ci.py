@@ -123,8 +123,7 @@ def github_facts(environ: Mapping[str, str], event: object) -> CiFacts:
     elif name == "pull_request":
         fork = _comes_from_elsewhere(event)
         merged = notes.commit("pull_request.head.sha", _at(event, "pull_request", "head", "sha"))
-        ref = environ.get("GITHUB_REF", "")
-        if not re.fullmatch(MERGE_REF, ref):
+        if not re.fullmatch(MERGE_REF, ref := environ.get("GITHUB_REF", "")):
             notes.add(f"GITHUB_REF is {_shown(ref)}, not refs/pull/NUMBER/merge")
     elif name == "merge_group":
         target = notes.need("merge_group.base_ref", _at(event, "merge_group", "base_ref"))
@@ -150,7 +149,7 @@ def github_facts(environ: Mapping[str, str], event: object) -> CiFacts:
 def _comes_from_elsewhere(event: object) -> bool | None:
     ours = _at(event, "repository", "full_name")
     head = _at(event, "pull_request", "head")
-    if not isinstance(head, dict) or not isinstance(ours, str):
+    if not isinstance(head, dict) or "repo" not in head or not isinstance(ours, str):
         return None
     # A repository that was deleted is null.
     return _at(head, "repo", "full_name") != ours

@@ -157,6 +157,7 @@ def test_a_job_without_its_variables_is_still_one_of_its_provider() -> None:
         ({"repo": {"full_name": "octo/bot"}}, False),
         ({"repo": {"full_name": "ada/bot"}}, True),
         ({"repo": None}, True),
+        ({"sha": "a"}, None),
         (None, None),
     ],
 )
