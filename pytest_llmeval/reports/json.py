@@ -60,7 +60,8 @@ def _document(judgement: Judgement) -> dict[str, Any]:
         {**asdict(one), "why": unjudgeable(one.why), "verdict": "not_gated"}
         for one in judgement.descriptions
     ]
-    ungated, missing, notes = [], [], [*judgement.notes]
+    ungated, missing = [], []
+    notes = [*filter(None, [judgement.not_gated]), *judgement.notes]
     if comparison is not None:
         why = why or why_failed(comparison, judgement.settings.gate)
         functions = list(map(_function, comparison.functions))

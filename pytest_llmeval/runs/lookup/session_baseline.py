@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +43,7 @@ class Demands:
     """
 
     reach: int = NEAREST
-    age: int = 7
+    age: float = math.inf
     strict: bool = False
 
 

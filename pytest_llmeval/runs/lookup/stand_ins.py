@@ -135,7 +135,7 @@ def ancestors(commit: str, *, history: History, root: str, reach: int) -> Iterat
     while True:
         line = (commit, *history.first_parents(commit, at_most=most))
         folders = history.folder_ids(line, folder=root)
-        changes = [folder is None or folder != before for before, folder in pairwise(folders)]
+        changes = [int(folder is None or folder != before) for before, folder in pairwise(folders)]
         counted = list(zip(line[1:], accumulate(changes), strict=True))
         yield from (one for one in counted[known:] if one[1] <= reach)
         known = len(counted)

@@ -36,7 +36,7 @@ def find(
         project.refs,
         root=".",
         selection=(),
-        demands=Demands(age=10**6, **demands),
+        demands=Demands(**demands),
         make=make,
     )
 

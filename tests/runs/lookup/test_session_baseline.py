@@ -20,8 +20,6 @@ from pytest_llmeval.runs.lookup.session_baseline import Demands, find_baseline
 from tests.runs.builders import make_call, make_run, make_trials
 from tests.runs.conftest import Project
 
-AGES = 10**6  # days: the runs of these tests are from 2026
-
 
 def find(project, reference, *, root=".", selection=(), models=None, **demands):
     return find_baseline(
@@ -30,7 +28,7 @@ def find(project, reference, *, root=".", selection=(), models=None, **demands):
         root=root,
         selection=selection,
         models=models,
-        demands=Demands(age=AGES, **demands),
+        demands=Demands(**demands),
     )
 
 

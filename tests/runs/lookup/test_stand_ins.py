@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -19,7 +20,6 @@ from pytest_llmeval.runs.store import new_run_id
 from tests.runs.builders import make_run
 from tests.runs.conftest import Project
 
-AGES = 10**6  # days: the runs of these tests are of one day in 2026
 ON_MAIN = CiFacts(provider="github", event="push")
 
 
@@ -30,7 +30,7 @@ def find(
     root: str = ".",
     option: str = "--llm-baseline",
     reach: int = 50,
-    age: int = AGES,
+    age: float = math.inf,
     strict: bool = False,
 ) -> Baseline:
     demands = Demands(reach=reach, age=age, strict=strict)
