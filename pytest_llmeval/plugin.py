@@ -154,6 +154,7 @@ class SessionHooks:
         self._asks_only = asks_only(config)
         if not self._asks_only and (settings.baseline is not None or settings.retry_errors):
             self._find_earlier_runs()
+            self._started = time.perf_counter()  # a run that was made has its own time
 
     def _find_earlier_runs(self) -> None:
         from pytest_llmeval.engine.earlier_runs import (

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_llmeval.records import Outcome
 from pytest_llmeval.runs.run_file import read_run
 from tests.project import EVALS, Project, make_project
 
@@ -24,6 +25,7 @@ import app
 
 
 def answer(messages, *, draw, **params):
+    assert "LLMEVAL_RERUN" not in os.environ
     with open(os.environ["ASKED"], "a") as file:
         file.write(f"{app.__file__}\\n")
     rate = float(messages[-1]["content"].rpartition("rate=")[2])
@@ -315,6 +317,18 @@ def test_evals_that_were_moved_do_not_pass_as_new_ones(
     result.stderr.fnmatch_lines(["*has evals, and none was found there with rootdir 'evals'*"])
 
 
+def test_a_base_that_was_collected_in_part_is_an_error(project: Project, asked: Path) -> None:
+    project.git("switch", "-q", "main")
+    project.write(test_broken="import missing\n")
+    project.commit("broken")
+    branch_off(project)
+
+    result = project.run(*RERUN, "--continue-on-collection-errors")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*is no baseline, incomplete: not everything was collected*"])
+
+
 def test_a_base_that_cannot_be_collected_is_an_error(project: Project, asked: Path) -> None:
     project.git("switch", "-q", "main")
     project.write(app="import missing\n")
@@ -356,6 +370,11 @@ from pytest_llmeval import llm_eval
 
 
 @llm_eval(repeats=1)
+def test_quick():
+    assert True
+
+
+@llm_eval(repeats=1)
 def test_slow():
     folder = Path(os.environ["ASKED"])
     (folder.with_name("pid")).write_text(str(os.getpid()))
@@ -387,6 +406,9 @@ def test_a_signal_ends_both_sessions_and_the_worktree(
     expected = pytest.ExitCode.INTERRUPTED if number == signal.SIGINT else -number
     assert session.wait(30) == expected
     assert list(scratch.glob("llmeval-*")) == []
+    if number == signal.SIGINT:
+        [trial] = read_run(project.runs()[0]).trials
+        assert trial.outcome is Outcome.PASSED
     with pytest.raises(ProcessLookupError):
         os.kill(int(asked.with_name("pid").read_text()), 0)
 

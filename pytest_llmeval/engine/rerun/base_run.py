@@ -27,6 +27,7 @@ from pytest_llmeval.errors import BaselineError, GitFailed
 from pytest_llmeval.models.journal import journal_of
 from pytest_llmeval.records import Outcome, Run, paths_of, too_many_errored
 from pytest_llmeval.runs.git import ask, lacks_text, relative_root, short_hash
+from pytest_llmeval.runs.lookup.best_run import shortcomings
 from pytest_llmeval.runs.own_repository import OwnRepository
 from pytest_llmeval.runs.run_file import read_run
 from pytest_llmeval.runs.store import FoundRun, first_of
@@ -142,7 +143,7 @@ class Rerun:
             self._check_nothing_ran(relocation, commit)
         projects = (self.config.rootpath, *(install.project for install in installs))
         return BaseRun(
-            found=None if run is None else FoundRun(run, _checked(read_run(run))),
+            found=None if run is None else FoundRun(run, self._checked(read_run(run))),
             dropped=given.dropped,
             dependencies=changed_dependencies(relocation, projects),
             submodules=_empty_submodules(relocation),
@@ -158,6 +159,30 @@ class Rerun:
             f"{base} has evals, and none was found there with rootdir {root!r}. If they were moved "
             f"record them where they were:  git switch --detach {base} && pytest"
         )
+
+    def _checked(self, run: Run) -> Run:
+        """Refuse a run of which the gate could make nothing, before more is paid for."""
+        ran = [trial for trial in run.trials if trial.outcome is not Outcome.SKIPPED]
+        errored = [trial for trial in ran if trial.outcome is Outcome.ERRORED]
+        if too_many_errored(len(errored), ran=len(ran)):
+            reasons = Counter(call.reason for trial in errored for call in trial.calls)
+            mostly = "".join(f" ({reason})" for reason, _ in reasons.most_common(1) if reason)
+            raise BaselineError(
+                f"{len(errored)} of {len(ran)} trials of run {run.id} errored{mostly}, more than "
+                "5 %: it is no baseline. Run again: only what got no reply is asked anew"
+            )
+        has_all = len(run.trials) == sum(case.repeats for case in run.cases)
+        # Node ids are no selection of which anybody can ask for the same again.
+        if not has_all or not (run.complete or self._node_ids):
+            why = shortcomings(run, trials=len(run.trials))[-1]
+            raise BaselineError(f"run {run.id} is no baseline, {why}; see above")
+        return run
+
+    @property
+    def _node_ids(self) -> tuple[str, ...]:
+        """The paths of the selection if there are node ids among them."""
+        chosen = paths_of(selection(self.config))
+        return chosen if any("::" in path for path in chosen) else ()
 
     def _test(
         self,
@@ -191,12 +216,11 @@ class Rerun:
         return outcome
 
     def _brief(self, relocation: Relocation, file: Path) -> Brief:
-        chosen = paths_of(selection(self.config))
         return Brief(
             session=self.settings.session,
             checkout=str(relocation.checkout),
             worktree=str(relocation.worktree),
-            selection=chosen if any("::" in path for path in chosen) else (),
+            selection=self._node_ids,
             outcome=str(file),
         )
 
@@ -239,20 +263,6 @@ def rerun_of(
         checkout=top,
         repository=repository,
     )
-
-
-def _checked(run: Run) -> Run:
-    """Refuse a run of which the gate could make nothing, before more is paid for."""
-    ran = [trial for trial in run.trials if trial.outcome is not Outcome.SKIPPED]
-    errored = [trial for trial in ran if trial.outcome is Outcome.ERRORED]
-    if too_many_errored(len(errored), ran=len(ran)):
-        reasons = Counter(call.reason for trial in errored for call in trial.calls if call.reason)
-        mostly = "".join(f" ({reason})" for reason, _ in reasons.most_common(1))
-        raise BaselineError(
-            f"{len(errored)} of {len(ran)} trials of run {run.id} errored{mostly}, more than 5 %: "
-            "it is no baseline. Run again: only what got no reply is asked anew"
-        )
-    return run
 
 
 def _foreign(files: Sequence[str], checkout: Path, commit: str) -> str:
