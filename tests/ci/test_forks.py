@@ -1,0 +1,68 @@
+"""Jobs without a key, on checkouts of one commit, with the replies that main's job left."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.ci.hosts import REPOSITORY, on_laptop, pull_request
+from tests.ci.origin import Origin
+from tests.ci.test_rerun import OPTIONS, Ended
+from tests.plugin.test_keyless import APP, DEFER, EVALS, KEYS, NEW
+from tests.servers.openai_server import OpenAIServer
+
+NO_KEY = dict.fromkeys(KEYS, "")  # as CI hands out a secret that a fork is not given
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[OpenAIServer]:
+    with OpenAIServer() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def host(
+    tmp_path_factory: pytest.TempPathFactory, server: OpenAIServer
+) -> tuple[Origin, Path, OpenAIServer]:
+    """A repository at its host, the replies that main paid for, and who gave them."""
+    folder = tmp_path_factory.mktemp("host")
+    origin = Origin(folder / "origin")
+    origin.advance({"test_evals.py": EVALS, "app.py": APP, "pytest.ini": DEFER})
+    main = on_laptop(origin, folder / "main")
+    paid = Ended(main.path, environ={"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-test-1"})
+    assert paid.status == 0, paid.output
+    return origin, main.path / ".llmeval" / "cache", server
+
+
+@pytest.mark.parametrize(
+    ("app", "repository", "ends"),
+    [
+        (APP + "# harmless\n", "ada/bot", (0, "unchanged")),
+        (NEW, "ada/bot", (0, "deferred")),
+        (NEW, REPOSITORY, (1, "not_comparable")),
+    ],
+    ids=["harmless", "new questions", "new questions in the same repository"],
+)
+def test_a_pull_request_is_judged_by_what_main_paid_for(
+    host: tuple[Origin, Path, OpenAIServer],
+    tmp_path: Path,
+    app: str,
+    repository: str,
+    ends: tuple[int, str],
+) -> None:
+    origin, cache, server = host
+    head = origin.commit({"app.py": app}, on=origin.tip)
+    job = pull_request(origin, tmp_path / "job", head=head, head_repository=repository)
+    shutil.copytree(cache, job.path / ".llmeval" / "cache")
+    paid = len(server.requests)
+
+    variables = {**job.environ, **NO_KEY, "OPENAI_BASE_URL": server.url}
+    ended = Ended(job.path, *OPTIONS, environ=variables)
+
+    assert ended.found == (*ends, origin.tip, "rerun"), ended.output
+    assert len(server.requests) == paid
+    is_deferred = "deferred to the merge queue: 12 cases" in ended.output
+    assert is_deferred is (ends[1] == "deferred")
