@@ -88,12 +88,17 @@ def merge_runs(shards: Sequence[Run], *, union: bool = False) -> Merged:
 
 
 def _each_once(shards: Sequence[Run]) -> list[Run]:
-    """Order runs by id; one may have come along in two folders."""
+    """Order runs by id; one may have come along in two folders, or completed.
+
+    A run that ``--llm-retry-errors`` completed is in the one that completes it.
+    """
     found: dict[str, Run] = {}
     for run in shards:
         if found.setdefault(run.id, run) != run:
             raise _unlike(run, run, "two different runs of one id")
-    return [found[run_id] for run_id in sorted(found)]
+    completed = {run.completes for run in shards}
+    kept = [run_id for run_id in sorted(found) if run_id not in completed]
+    return [found[run_id] for run_id in kept or sorted(found)]
 
 
 def _check_alike(runs: Sequence[Run]) -> None:

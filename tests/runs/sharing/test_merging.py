@@ -119,6 +119,16 @@ def test_a_trial_that_was_replayed_in_a_second_attempt_is_the_same_trial():
     assert all(call.was_paid for trial in run.trials for call in trial.calls)
 
 
+def test_a_shard_whose_errored_trials_were_run_again_is_taken_as_completed():
+    first, *others = thirds()
+    lost = replace(first.trials[0], outcome=Outcome.ERRORED, scores={}, calls=())
+    errored = replace(first, trials=(lost, *first.trials[1:]))
+    completed = replace(first, id="20261121T084109-000009", completes=errored.id, attempts=1)
+    run = merge_runs([errored, completed, *others]).run
+    assert (run.complete, run.completes, run.attempts) == (True, None, 17)
+    assert {trial.outcome for trial in run.trials} == {Outcome.PASSED}
+
+
 @pytest.mark.parametrize(
     ("changes", "part"),
     [
