@@ -252,7 +252,7 @@ class OwnRepository:
         Raises:
             GitFailed: the remote gave no answer, refuses, or has another commit of that name.
         """
-        alone = ("--no-verify", "--no-follow-tags", "--no-signed", "--no-recurse-submodules")
+        alone = ("--no-verify", "--no-signed", "--no-recurse-submodules")
         lease = f"--force-with-lease={ref}:"
         self._remote("push", "--quiet", *alone, lease, self.remote, f"{commit}:{ref}")
 

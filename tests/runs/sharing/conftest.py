@@ -14,8 +14,10 @@ from tests.runs.conftest import Project
 def origin(project: Project, tmp_path: Path) -> Project:
     """A bare repository that the project has as origin."""
     project.git("clone", "--quiet", "--bare", str(project.top), str(tmp_path / "origin.git"))
+    bare = Project(tmp_path / "origin.git")
+    bare.git("config", "uploadpack.allowFilter", "true")  # as hosts have it
     project.git("remote", "add", "origin", str(tmp_path / "origin.git"))
-    return Project(tmp_path / "origin.git")
+    return bare
 
 
 @pytest.fixture

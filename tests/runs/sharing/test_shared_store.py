@@ -99,6 +99,7 @@ def test_a_run_that_is_in_both_places_is_that_of_here(store, share, team):
     team.files = dict.fromkeys(team.files, b"noise")
     assert [stored.path for stored in store.at_commit(COMMIT).runs] == [path]
     assert store.by_id(FIRST) == path
+    assert store.complaints == []
 
 
 @pytest.mark.parametrize(
