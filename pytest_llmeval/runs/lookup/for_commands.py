@@ -15,7 +15,14 @@ from pytest_llmeval.runs.lookup.refs import Baseline, Refs, found_as
 from pytest_llmeval.runs.lookup.stand_ins import standing_for, steps
 from pytest_llmeval.runs.lookup.wanted import WantedCommit
 from pytest_llmeval.runs.run_lines import FULL_HASH
-from pytest_llmeval.runs.store import ENDING, FoundRun, RunStore, StoredRun, refuse_tracked
+from pytest_llmeval.runs.store import (
+    BORROWED,
+    ENDING,
+    FoundRun,
+    RunStore,
+    StoredRun,
+    refuse_tracked,
+)
 
 
 def find_candidate(reference: str, refs: Refs) -> Baseline:
@@ -155,12 +162,13 @@ def run_named(reference: str, refs: Refs) -> Run:
 
 
 def draws_of_every_run(store: RunStore) -> frozenset[str]:
-    """Collect the ids of all draws that any recorded run names.
+    """Collect the ids of all draws that any run names, of those recorded here and of a team's.
 
     Raises:
         BaselineUnreadable: a run cannot be read, so what it names is not known.
     """
-    paths = sorted(store.folder.glob(f"*/*{ENDING}"))
+    folders = (store.folder, store.directory / BORROWED)
+    paths = sorted(path for folder in folders for path in folder.glob(f"*/*{ENDING}"))
     return _draws(store.load(path) for path in paths)
 
 

@@ -1,4 +1,4 @@
-"""Which runs may be sent to the store of a team, and from where.
+"""Rules for what is sent to the store of a team: which runs, and from which jobs.
 
 Whoever can start a job can write into its run files. So commit, tree and event are those of the
 job itself, and a file that says otherwise is refused.

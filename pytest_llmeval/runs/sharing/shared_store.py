@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 from pytest_llmeval.errors import BaselineUnreadable, LLMEvalError, SettingsError
+from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import GitState
 from pytest_llmeval.runs.own_repository import OwnRepository
 from pytest_llmeval.runs.run_file import read_run_header
@@ -139,33 +142,29 @@ class SharedStore(RunStore):
     def borrow(self, name: RunName) -> Path | None:
         """Bring a run of the team into a file beside ours; None, and a complaint, if that fails.
 
-        A header that is not what the name says is no run of that name: whoever asks for a commit
-        must not be given the run of another one.
+        It is read to its end first. A header that is not what the name says is no run of that
+        name: whoever asks for a commit must not be given the run of another one.
         """
         path = self.directory / BORROWED / name.commit / f"{name.run_id}{ENDING}"
+        with suppress(BaselineUnreadable):
+            if path.exists() and _is_named(read_run_header(path).run, name):
+                return path
+        arriving = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
         try:
-            if not path.exists():
-                self.keep(path, self._shared.get(name))
-            run = read_run_header(path).run
-        except (LLMEvalError, OSError) as exc:
-            self._pass_over(name, str(exc))
-            return None
-        if RunName(run.commit or NO_COMMIT, run.tree, run.id) != name:
+            self.keep(arriving, self._shared.get(name))
+            if _is_named(self.load(arriving), name):
+                return arriving.replace(path)
             self._pass_over(name, "its header is not what the name of its ref says")
-            return None
-        return path
+        except (LLMEvalError, OSError) as exc:
+            self._pass_over(name, str(exc).replace(str(arriving), "its file"))
+        finally:
+            arriving.unlink(missing_ok=True)
+        return None
 
     def adopt(self, name: RunName) -> bool:
         """Bring a run of the team home, as if it had been recorded here; tell whether it is."""
         path = self.borrow(name)
-        if path is None:
-            return False
-        try:
-            self.load(path)
-        except BaselineUnreadable as exc:
-            self._pass_over(name, str(exc))
-            return False
-        return self.put(name, path.read_bytes())
+        return path is not None and self.put(name, path.read_bytes())
 
     def _borrowed_at(self, commit: str) -> Iterator[StoredRun]:
         for name in self._shared_of.get(commit, ()):
@@ -180,3 +179,7 @@ class SharedStore(RunStore):
 
     def _pass_over(self, name: RunName, why: str) -> None:
         self.complaints.append(f"passed over: run {name.run_id} of {self._called}: {why}")
+
+
+def _is_named(run: Run, name: RunName) -> bool:
+    return (run.commit or NO_COMMIT, run.tree, run.id) == name

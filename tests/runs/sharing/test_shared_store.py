@@ -7,6 +7,7 @@ import pytest
 from pytest_llmeval.errors import BaselineUnreadable, GitFailed, SettingsError
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import GitState
+from pytest_llmeval.runs.lookup.for_commands import draws_of_every_run
 from pytest_llmeval.runs.run_file import write_run
 from pytest_llmeval.runs.sharing.shared_store import SharedStore, open_store
 from pytest_llmeval.runs.store import RunName, RunStore
@@ -147,6 +148,35 @@ def test_a_run_with_a_good_header_and_a_bad_end_does_not_come_home(store, share,
     assert not store.adopt(name)
     assert store.files() == {}
     assert f"passed over: run {FIRST} of git+refs://origin: " in store.complaints[0]
+
+
+def test_what_was_brought_is_not_brought_again_unless_it_was_damaged(store, share, team):
+    name = share(make_run(id=FIRST))
+    path = store.borrow(name)
+    assert path is not None
+    before = path.read_bytes()
+    team.is_away = True
+    assert store.borrow(name) == path
+    path.write_bytes(b"noise")
+    assert store.borrow(name) is None
+    team.is_away = False
+    assert store.borrow(name) == path
+    assert path.read_bytes() == before
+
+
+def test_of_a_run_that_will_not_do_nothing_is_left(store, share, team):
+    cut = share(make_run(id=FIRST))
+    team.files[cut] = team.files[cut][:-10]
+    assert store.borrow(cut) is None
+    assert store.borrow(share(make_run(id=LATER), run_id="20261121T084300-000000")) is None
+    assert list((store.directory / "borrowed").glob("*/*")) == []
+
+
+def test_replies_that_a_run_of_the_team_needs_are_kept(store, share):
+    share(make_run(id=FIRST))
+    assert draws_of_every_run(store) == frozenset()
+    assert store.at_commit(COMMIT).runs
+    assert draws_of_every_run(store) == {f"{index:032x}" for index in range(2)}
 
 
 def test_a_run_that_is_dated_ahead_is_passed_over(store, share):
