@@ -115,6 +115,25 @@ def test_history_is_deepened_until_the_merge_base_is_there(number, origin, tmp_p
     assert find(checkout, "main").run.id == run
 
 
+def test_a_branch_of_origin_is_fetched_once(origin, tmp_path, monkeypatch):
+    origin.git("switch", "--quiet", "shorter")
+    add_commits(origin, 60)
+    checkout = check_out(origin, tmp_path / "checkout")
+    run = checkout.record(tip(origin, "begun"))
+    asked: list[str] = []
+    fetch = OwnRepository.fetch
+    monkeypatch.setattr(
+        OwnRepository,
+        "fetch",
+        lambda own, *given, **how: (asked.extend(given), fetch(own, *given, **how)),
+    )
+
+    for _ in range(2):
+        assert find(checkout, "main").run.id == run
+
+    assert asked.count("+refs/heads/main:refs/remotes/origin/main") == 1
+
+
 def test_a_merge_base_behind_which_a_nearer_one_may_lie_is_not_taken(origin, tmp_path):
     # Of main's last two commits the newer one is found soon, by way of a long branch the older.
     nearest = tip(origin, "main")
@@ -187,6 +206,29 @@ def test_what_was_fetched_serves_the_next_session(origin, checkout):
     origin.commit()
     run = checkout.record(begun)
     assert find(checkout, "main").run.id == run
+
+
+def test_a_branch_that_was_deleted_since_counts_no_more(origin, checkout):
+    base = tip(origin, "begun")
+    checkout.git("fetch", "--quiet", "--depth=1", "origin", "main")
+    checkout.git("branch", "main", "FETCH_HEAD")
+    run = checkout.record(base)
+    assert find(checkout, "main").run.id == run
+    assert checkout.has_fetched
+    checkout.git("branch", "--quiet", "--delete", "--force", "main")
+    origin.git("update-ref", "refs/heads/main", "begun~1")  # as after a force-push
+    anew = checkout.record(tip(origin, "begun~1"))
+
+    assert find(checkout, "main").run.id == anew
+
+
+def test_a_tag_that_is_here_is_not_replaced_by_origins(origin, checkout):
+    checkout.git("fetch", "--quiet", "--depth=1", "origin", "begun")
+    checkout.git("tag", "v1", "FETCH_HEAD")
+    origin.git("tag", "v1", "begun~1")
+    run = checkout.record(tip(origin, "begun"))
+    checkout.record(tip(origin, "begun~1"))
+    assert find(checkout, "v1").run.id == run
 
 
 # The commits behind it
@@ -386,6 +428,28 @@ def test_no_history_is_fetched_where_all_of_it_is_here(reference, origin, tmp_pa
     said = refusal(full, reference, error=BaselineError)
     assert "here or at origin" in said
     assert list((full.top / ".llmeval" / "git" / "objects" / "pack").iterdir()) == []
+
+
+@pytest.mark.parametrize("root", [".", "evals"])
+def test_nothing_is_fetched_to_compare_files_that_are_here(root, origin, tmp_path):
+    origin.git("clone", "--quiet", "--branch=shorter", origin.top.as_uri(), str(tmp_path / "full"))
+    full = Checkout(tmp_path / "full")
+    run = full.record(tip(origin, "begun~1"), root=root)
+
+    found = find(full, "main", root=root)
+
+    assert (found.run.id, found.substitute) == (run, True)
+    assert found.differing_files is not None
+    assert not full.has_fetched
+
+
+def test_a_commit_of_equal_files_that_is_not_here_cuts_no_history(origin, tmp_path):
+    origin.git("clone", "--quiet", "--branch=shorter", origin.top.as_uri(), str(tmp_path / "full"))
+    full = Checkout(tmp_path / "full")
+    tree = origin.git("rev-parse", "begun^{tree}")
+    full.record(UNKNOWN, tree=tree, complete=False)  # such as one of a merge queue
+    said = refusal(full, "main", error=BaselineNotFound)
+    assert "no complete run recorded" in said
 
 
 def test_nothing_is_fetched_where_there_is_no_commit(tmp_path):
