@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.models.journal import DAY, Journal, journal_of, note_end
+from pytest_llmeval.models.journal import DAY, Journal, journal_of, note_end, process_name
 
 
 @pytest.fixture
@@ -162,3 +162,12 @@ def test_a_folder_that_is_a_link_is_not_written_to(tmp_path: Path) -> None:
         journal_of(tmp_path, "session").append("take", "a:0", "1")
 
     assert list((tmp_path / "theirs").iterdir()) == []
+
+
+def test_processes_of_a_baseline_have_names_of_their_own() -> None:
+    names = {
+        process_name(worker, makes_baseline=is_base)
+        for worker in ("", "gw0")
+        for is_base in (False, True)
+    }
+    assert names == {"here", "gw0", "base-here", "base-gw0"}

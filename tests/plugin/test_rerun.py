@@ -162,11 +162,14 @@ def test_options_in_addopts_do_not_make_it_run_for_ever(project: Project, asked:
     assert result.ret == pytest.ExitCode.TESTS_FAILED  # of the ordinary test, which ran here alone
 
 
-def test_the_caps_hold_for_both_runs_together(project: Project, asked: Path) -> None:
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_the_caps_hold_for_both_runs_together(
+    project: Project, asked: Path, workers: tuple[str, ...]
+) -> None:
     project.write(app=WORSE)
     project.commit("worse")
 
-    _, report = project.gate(*RERUN, "--llm-max-calls=30")
+    _, report = project.gate(*RERUN, "--llm-max-calls=30", *workers)
 
     assert len(callers(asked)) == 30
     assert report["run"]["calls"]["capped"] == 18
@@ -187,7 +190,7 @@ def test_workers_test_the_base_too(project: Project, asked: Path) -> None:
     project.write(app=WORSE)
     project.commit("worse")
 
-    _, report = project.gate(*RERUN, "-n", "2", "--llm-max-calls=48")
+    _, report = project.gate(*RERUN, "-n", "2")
 
     assert report["verdict"] == "regressed"
     own = str(project.path / "app.py")
