@@ -195,7 +195,9 @@ class SessionHooks:
         print(begins(commit), flush=True)
         made = rerun.run(commit)
         print(ended(commit, made.found), flush=True)
-        notes = rerun_notes(made.dropped, made.dependencies, made.submodules)
+        notes = rerun_notes(
+            made.dropped, made.dependencies, made.submodules, has_pointers=made.has_pointers
+        )
         return None if made.found is None else replace(made.found, notes=notes)
 
     def pytest_report_header(self) -> list[str]:

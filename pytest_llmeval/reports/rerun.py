@@ -22,7 +22,11 @@ def ended(commit: str, found: FoundRun | None) -> str:
 
 
 def rerun_notes(
-    dropped: Sequence[str], dependencies: Sequence[str], submodules: Sequence[str]
+    dropped: Sequence[str],
+    dependencies: Sequence[str],
+    submodules: Sequence[str],
+    *,
+    has_pointers: bool,
 ) -> tuple[str, ...]:
     """Say in what the run of a baseline that was made now may be unlike one made then.
 
@@ -30,6 +34,7 @@ def rerun_notes(
         dropped: paths that were typed and that the commit lacks.
         dependencies: files by which the commit wants other packages than are installed.
         submodules: folders that were empty.
+        has_pointers: what git-lfs keeps was not there.
     """
     notes = []
     if dropped:
@@ -41,4 +46,6 @@ def rerun_notes(
         )
     if submodules:
         notes.append(f"the submodule {first_of(submodules)} was empty in that run")
+    if has_pointers:
+        notes.append("files that git-lfs keeps were its pointers in that run")
     return tuple(notes)

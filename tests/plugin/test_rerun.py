@@ -348,15 +348,22 @@ def test_a_base_that_cannot_be_collected_is_an_error(project: Project, asked: Pa
     assert not asked.exists()
 
 
-def test_other_requirements_are_noted(project: Project, asked: Path) -> None:
+def test_what_may_be_unlike_is_noted(project: Project, asked: Path) -> None:
+    project.git("switch", "-q", "main")
+    (project.path / ".gitattributes").write_text("*.bin filter=lfs diff=lfs merge=lfs -text\n")
+    (project.path / ".gitmodules").write_text('[submodule "x"]\n\tpath = data\n\turl = ../x\n')
+    project.commit("elsewhere")
+    branch_off(project)
     (project.path / "requirements.txt").write_text("openai\n")
     (project.path / "pyproject.toml").write_text("[tool.ruff]\n")
     project.commit("requirements")
 
     _, report = project.gate(*RERUN)
 
-    [note] = report["baseline"]["notes"]
-    assert note.startswith("requirements.txt differs: the run was made with the packages")
+    requirements, submodule, pointers = report["baseline"]["notes"]
+    assert requirements.startswith("requirements.txt differs: the run was made with the packages")
+    assert submodule == "the submodule data was empty in that run"
+    assert pointers == "files that git-lfs keeps were its pointers in that run"
 
 
 def wait_for(condition: Path, session: subprocess.Popen[bytes]) -> None:

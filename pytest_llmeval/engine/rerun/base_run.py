@@ -67,12 +67,14 @@ class BaseRun:
         dropped: paths that the user typed and that the commit lacks.
         dependencies: files by which the commit wants another environment than this one.
         submodules: folders that are empty in the worktree.
+        has_pointers: files that git-lfs keeps are its pointers to them there.
     """
 
     found: FoundRun | None
     dropped: tuple[str, ...]
     dependencies: tuple[str, ...]
     submodules: tuple[str, ...]
+    has_pointers: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +149,7 @@ class Rerun:
             dropped=given.dropped,
             dependencies=changed_dependencies(relocation, projects),
             submodules=_empty_submodules(relocation),
+            has_pointers=_has_pointers(relocation),
         )
 
     def _check_nothing_ran(self, relocation: Relocation, commit: str) -> None:
@@ -282,3 +285,9 @@ def _empty_submodules(relocation: Relocation) -> tuple[str, ...]:
         relocation.worktree, "config", "--file", ".gitmodules", "--get-regexp", r"\.path$"
     )  # fails where there is no such file
     return tuple(line.partition(" ")[2] for line in (found or "").splitlines())
+
+
+def _has_pointers(relocation: Relocation) -> bool:
+    where = ("--", ":(glob)**/.gitattributes")
+    found = ask(relocation.worktree, "grep", "--quiet", "--fixed-strings", "-e", "=lfs", *where)
+    return found is not None
