@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sysconfig
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,8 +91,8 @@ class CacheEntries:
         return [key for there, key in self.entries if there == scope]
 
     def save(self, scope: str, key: str, folder: Path) -> None:
-        kept = self.folder / f"entry-{len(self.entries)}"
-        shutil.copytree(folder, kept)
+        kept = Path(tempfile.mkdtemp(dir=self.folder))
+        shutil.copytree(folder, kept, dirs_exist_ok=True)
         self.entries[scope, key] = kept
 
     def restore(self, folder: Path, scopes: Iterable[str], key: str, prefix: str = "") -> None:
@@ -139,9 +140,14 @@ class GithubRun:
     secrets: Mapping[str, str] = field(default_factory=dict)
 
     def run(self) -> dict[str, Ended]:
-        """Run all jobs whose condition holds, in the order of the file."""
+        """Run all jobs whose condition holds.
+
+        Those that need no other one come first, the last of the file before all: a host promises
+        no order among them.
+        """
         ended: dict[str, Ended] = {}
-        for name, definition in self.workflow["jobs"].items():
+        jobs = reversed(self.workflow["jobs"].items())
+        for name, definition in sorted(jobs, key=lambda one: "needs" in one[1]):
             job = self.check_out()
             needed = [ended[definition["needs"]]] if "needs" in definition else []
             if _holds(definition, failed=any(one.exit for one in needed), job=job):
@@ -223,17 +229,33 @@ class GitlabPipeline:
     shell: Shell
     caches: CacheEntries
 
-    def run(self, *names: str) -> list[Ended]:
-        """Run jobs in this order, each with the artifacts of those before."""
-        ended, before = [], []
-        for name in names:
+    def run(self) -> dict[str, Ended]:
+        """Run the jobs of which a rule holds, each with the artifacts of those that it needs."""
+        ended: dict[str, Ended] = {}
+        left: dict[str, list[tuple[str, Path]]] = {}
+        for name, definition in self.jobs.items():
             job = self.check_out()
-            for path, artifact in before:
+            needed = definition.get("needs", ())
+            when = self._when(definition["rules"], job)
+            if not when or (when == "on_success" and any(ended[other].exit for other in needed)):
+                continue
+            for path, artifact in (one for other in needed for one in left[other]):
                 _copy(artifact, job.path / path)
-            ended.append(self._run_job(self.jobs[name], job))
-            left = self.jobs[name].get("artifacts", {}).get("paths", ())
-            before += [(path, job.path / path) for path in self._filled(left, job)]
+            ended[name] = self._run_job(definition, job)
+            paths = definition.get("artifacts", {}).get("paths", ())
+            left[name] = [(path, job.path / path) for path in self._filled(paths, job)]
         return ended
+
+    def _when(self, rules: Iterable[Mapping[str, str]], job: Job) -> str:
+        """Tell when a job runs, by the first rule that holds; empty if none does."""
+        for rule in rules:
+            sides = [
+                [job.environ.get(side.removeprefix("$"), side.strip('"')) for side in equal]
+                for equal in (one.split(" == ") for one in rule["if"].split(" && "))
+            ]
+            if all(one == other for one, other in sides):
+                return rule.get("when", "on_success")
+        return ""
 
     def _run_job(self, definition: Mapping[str, Any], job: Job) -> Ended:
         """Run a job; all its lines are one script."""

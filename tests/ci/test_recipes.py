@@ -228,8 +228,7 @@ class Ci:
             shell=self.shell,
             caches=self.caches,
         )
-        names = jobs if make is gitlab_push else ["evals"]
-        return self._told(dict(zip(names, pipeline.run(*names), strict=True)))
+        return self._told(pipeline.run())
 
     def stored(self) -> list[str]:
         """List the commits of the runs in the store of the team."""
@@ -333,6 +332,11 @@ def test_at_gitlab_a_team_keeps_what_main_recorded(ci: Ci) -> None:
     told = ci.run_gitlab(jobs, gitlab_push)
     assert told.exits == {"evals": 0, "record": 0}, told.output
     assert ci.stored() == [base]
+
+    red = ci.origin.advance(WORSE)
+    told = ci.run_gitlab(jobs, gitlab_push)
+    assert told.exits == {"evals": 1, "record": 0}, told.output
+    assert ci.stored() == sorted([base, red])
 
     told = ci.run_gitlab(jobs, merge_request, head=ci.origin.commit(HARMLESS, on=base))
     assert (told.exits, told.verdict, told.calls) == ({"evals": 0}, "unchanged", 0), told.output
