@@ -14,11 +14,11 @@ import click
 
 from pytest_llmeval import checks
 from pytest_llmeval.cli.arguments import Home, echo, home_option, ini_words, run_files, store_option
-from pytest_llmeval.errors import BaselineError, BaselineNotFound, SettingsError
+from pytest_llmeval.errors import BaselineError, BaselineNotFound, LLMEvalError, SettingsError
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement, judged
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.json import write_reports
+from pytest_llmeval.reports.json import write_refusal, write_reports
 from pytest_llmeval.reports.section import failure_line, section
 from pytest_llmeval.runs.ci import read_ci
 from pytest_llmeval.runs.git import short_hash
@@ -28,7 +28,7 @@ from pytest_llmeval.runs.run_file import read_run, read_run_header
 from pytest_llmeval.runs.sharing.merging import Merged, merge_runs
 from pytest_llmeval.runs.sharing.shared_store import open_store
 from pytest_llmeval.runs.sharing.suite_files import TEST_FILES, suite_files, unreached
-from pytest_llmeval.runs.store import ENDING, first_of
+from pytest_llmeval.runs.store import ENDING, first_of, refuse_tracked
 from pytest_llmeval.session import planned_judgement
 from pytest_llmeval.settings import GateRules, Settings, options_of
 
@@ -66,19 +66,19 @@ def merge_command(
     Each DIR holds the run files of a shard, in whatever folders: the artifact that a job left, or
     its .llmeval. The merged run is recorded here. Exit 1 if a case is missing, or the gate fails.
     """
-    runs, notes = _read(shards)
-    merged = merge_runs(runs, union=union)
-    missing = _missing(merged, shards)
-    if union and missing is None:
-        merged, missing = _over_paths(merged, home)
-    settings = _settings(merged.run, home, baseline=baseline, reports=reports, store=store)
-    path = home.store.save(merged.run)
-    planned = _planned(settings, home, merged.run, shards=runs)
-    judgement = judged(
-        replace(planned, path=path, notes=(*notes, *merged.notes, *planned.notes)), merged.run
+    asked = Settings(
+        session="",
+        directory=home.path,
+        baseline=None if baseline is None else _checked("--baseline", checks.not_blank, baseline),
+        reports=_checked("--report", checks.report_paths, reports),
+        store=store,
     )
-    if missing is not None:
-        judgement = replace(judgement, could_not_judge=missing)
+    try:
+        judgement = _judged(shards, home, asked, union=union)
+    except LLMEvalError as exc:
+        for problem in write_refusal(asked, str(exc)):  # a job may comment on it
+            click.echo(problem, err=True)
+        raise
     problems = write_reports(judgement)
     echo(line.text for line in section(judgement))
     if judgement.fails:
@@ -87,6 +87,26 @@ def merge_command(
         click.echo(problem, err=True)
     if judgement.fails or problems:
         raise SystemExit(1)
+
+
+def _judged(shards: Sequence[Path], home: Home, asked: Settings, *, union: bool) -> Judgement:
+    """Merge the runs, record the merged one, and judge it.
+
+    Raises:
+        LLMEvalError: they are no shards of one suite, or the baseline cannot be compared with.
+    """
+    refuse_tracked(home.path, git=home.refs.git)
+    runs, notes = _read(shards)
+    merged = merge_runs(runs, union=union)
+    missing = _missing(merged, shards)
+    if union and missing is None:
+        merged, missing = _over_paths(merged, home)
+    settings = _settings(merged.run, asked)
+    path = home.store.save(merged.run)
+    planned = _planned(settings, home, merged.run, shards=runs)
+    every_note = (*notes, *merged.notes, *planned.notes)
+    judgement = judged(replace(planned, path=path, notes=every_note), merged.run)
+    return judgement if missing is None else replace(judgement, could_not_judge=missing)
 
 
 def _read(shards: Iterable[Path]) -> tuple[list[Run], list[str]]:
@@ -152,9 +172,7 @@ def _over_paths(merged: Merged, home: Home) -> tuple[Merged, Fact | None]:
     return replace(merged, run=replace(run, selection=ignored)), None
 
 
-def _settings(
-    run: Run, home: Home, *, baseline: str | None, reports: Sequence[str], store: str | None
-) -> Settings:
+def _settings(run: Run, asked: Settings) -> Settings:
     """Take the rules of the gate from the run, the rest from what was typed and the ini file."""
     known = dict(options_of(GateRules))
     rules = {
@@ -166,11 +184,11 @@ def _settings(
     counts = {name: ini_words(f"llm_{name}") for name in ("baseline_reach", "baseline_age")}
     return Settings(
         session="",
-        directory=home.path,
-        store=store,
-        baseline=None if baseline is None else _checked("--baseline", checks.not_blank, baseline),
+        directory=asked.directory,
+        baseline=asked.baseline,
+        reports=asked.reports,
+        store=asked.store,
         gate=GateRules(**rules),
-        reports=_checked("--report", checks.report_paths, reports),
         **{
             name: _checked(f"llm_{name}", check, ini_words(f"llm_{name}", by_line=True))
             for name, check in lists.items()

@@ -175,11 +175,20 @@ def test_what_is_no_shard_is_one_line_and_exit_4(project: Project) -> None:
     assert_refused(llmeval("merge", "empty"), "no run file (.jsonl.gz) lies in empty")
     assert_refused(llmeval("merge", "shards", "--baseline=nowhere"), "--baseline=nowhere: no file")
     assert_refused(llmeval("merge", "shards", "--report=r.txt"), "--report=")
+    assert_refused(llmeval("merge", "shards", "--baseline=nowhere", "--report=out/r.json"))
+    document = json.loads((project.path / "out" / "r.json").read_text())
+    assert (document["verdict"], document["fails"]) == ("could_not_judge", True)
+    assert "--baseline=nowhere: no file" in document["why"]
     [file] = (project.path / "shards" / "1").rglob("*.jsonl.gz")
     file.write_bytes(file.read_bytes()[:-20])
     before = [*(project.path / "shards").rglob("*.jsonl.gz")]
     assert_refused(llmeval("merge", "shards"), "is cut off before its end")
     assert [*(project.path / "shards").rglob("*.jsonl.gz")] == before
+
+
+def test_runs_that_git_tracks_are_not_trusted(project: Project) -> None:
+    project.git("add", "-f", ".llmeval/runs")
+    assert_refused(llmeval("merge", "shards"), "git tracks .llmeval/runs")
 
 
 def test_without_a_baseline_run_the_merged_one_is_recorded_all_the_same(project: Project) -> None:
