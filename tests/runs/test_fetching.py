@@ -274,7 +274,8 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     log, real = tmp_path / "typed.log", shutil.which("git")
     wrapper = tmp_path / "bin" / "git"
     wrapper.parent.mkdir()
-    wrapper.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >> {log}\nexec {real} "$@"\n')
+    line = 'echo "prompt=$GIT_TERMINAL_PROMPT $*"'
+    wrapper.write_text(f'#!/bin/sh\n{line} >> {log}\nexec {real} "$@"\n')
     wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{wrapper.parent}{os.pathsep}{os.environ['PATH']}")
     return log
@@ -297,6 +298,10 @@ def test_the_secrets_of_the_checkout_are_used_and_stay_nowhere(way, clone, host,
     for text in [*written, typed.read_bytes()]:
         for secret in (TOKEN, BASIC, host.url):
             assert secret.encode() not in text
+    assert "origin" not in (own.path / "config").read_text()
+    asked = [line for line in typed.read_text().splitlines() if line.endswith(" origin")]
+    assert len(asked) == 2
+    assert all(line.startswith("prompt=0 ") for line in asked)
 
 
 def test_a_header_that_git_sees_anyway_is_not_sent_twice(clone, host, tmp_path, monkeypatch):
