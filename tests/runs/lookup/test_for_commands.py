@@ -76,6 +76,13 @@ def test_no_file_takes_the_place_of_a_branch(project: Project) -> None:
         candidate(project, "other")
 
 
+def test_a_run_of_an_outage_is_no_candidate_of_a_branch(project: Project) -> None:
+    good = project.record()
+    outage = project.record(trials=make_trials(20, errored=2))
+    assert candidate(project, "main").run.id == good
+    assert candidate(project, outage).run.id == outage
+
+
 def test_a_candidate_is_of_that_very_commit(project: Project) -> None:
     project.record()
     project.commit()

@@ -86,6 +86,15 @@ def test_of_several_equal_trees_the_newest_run_is_taken(project: Project) -> Non
     assert find(project).run.id == newest
 
 
+def test_a_run_that_will_not_do_is_named_once(project: Project) -> None:
+    good = project.record()
+    project.git("commit", "--quiet", "--allow-empty", "--message=nothing")
+    project.record(dirty=True)
+    branch(project)
+    found = find(project)
+    assert (found.run.id, found.how, len(found.notes)) == (good, "equal tree", 1)
+
+
 def test_a_commit_that_is_not_here_is_known_by_the_tree_of_its_run(project: Project) -> None:
     tree = project.git("rev-parse", "HEAD^{tree}")
     project.record(commit="1f" * 20, tree="0" * 40)
@@ -257,6 +266,13 @@ def test_a_request_is_not_let_pass(event: str, project: Project) -> None:
     project.ci = replace(ON_MAIN, event=event)
     with pytest.raises(BaselineNotFound) as caught:
         find(project)
+    assert caught.value.stops
+
+
+def test_a_commit_that_was_named_is_not_let_pass_in_ci(project: Project) -> None:
+    project.ci = ON_MAIN
+    with pytest.raises(BaselineNotFound) as caught:
+        find(project, project.head)
     assert caught.value.stops
 
 
