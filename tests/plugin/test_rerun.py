@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -99,6 +100,16 @@ def test_an_unchanged_prompt_costs_nothing_twice(project: Project, asked: Path) 
     assert (result.ret, report["verdict"]) == (pytest.ExitCode.OK, "unchanged")
     assert len(callers(asked)) == 24
     assert (report["run"]["calls"]["made"], report["run"]["calls"]["replayed"]) == (0, 24)
+
+
+def test_what_both_runs_ask_is_refreshed_once(project: Project, asked: Path) -> None:
+    project.gate(*RERUN)
+    shutil.rmtree(project.path / ".llmeval" / "runs")
+
+    _, report = project.gate(*RERUN, "--llm-cache=refresh")
+
+    assert len(callers(asked)) == 2 * 24
+    assert (report["verdict"], report["run"]["calls"]["replayed"]) == ("unchanged", 24)
 
 
 def test_the_run_stands_for_its_commit_from_then_on(project: Project, asked: Path) -> None:
