@@ -13,7 +13,7 @@ from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Call, Run, Slowdown, TokenPrice
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import renames_to_nothing
-from pytest_llmeval.settings import Settings
+from pytest_llmeval.settings import Settings, is_to_be_gated
 
 GONE = 2  # the row of the decision table
 
@@ -36,7 +36,7 @@ class Judgement:
         slowdowns: one for each provider that asked us to slow down.
         notes: what came up on the way (a damaged cache set aside).
         keyless: the cases that asked something new without a key; none of the comparisons has
-            them. None if there is none.
+            them. None if there is none, and where the session was not to be gated.
         may_defer: where all that such a case lacks is a key, it is left to the merge queue.
         typed: what the user typed of the selection, see ``gate.compare``; ``lost`` are files
             of the baseline that are not there any more.
@@ -91,7 +91,9 @@ def judged(judgement: Judgement, run: Run) -> Judgement:
     """Hold a run against the baseline and the anchor, or describe it if there is no baseline."""
     settings, baseline, anchor = judgement.settings, judgement.baseline, judgement.anchor
     main = None if baseline is None else baseline.run
-    keyless = find_keyless(run, main, aliases=settings.origin_aliases)
+    keyless = None
+    if is_to_be_gated(settings):  # else each such case is an error of its own
+        keyless = find_keyless(run, main, aliases=settings.origin_aliases)
     judgement = replace(judgement, run=run, keyless=keyless)
     try:
         from pytest_llmeval.gate.describe import describe, oddities  # numpy and scipy

@@ -286,6 +286,11 @@ class Settings(_Frozen):
     )
 
 
+def is_to_be_gated(settings: Settings) -> bool:
+    """Tell whether a session is to be held against another run, be there one or not."""
+    return settings.baseline is not None or settings.anchor is not None
+
+
 def options_of(kind: type[Settings | GateRules]) -> Iterator[tuple[str, Option]]:
     """List the options among the fields of settings, with the names of the fields."""
     for each in fields(kind):

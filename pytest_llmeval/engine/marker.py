@@ -15,7 +15,7 @@ from pytest_llmeval.engine.sampling import is_sampled
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import MEASURED_METRICS, OWN_DIRECTIONS, PASS_METRIC, Better, Case
 from pytest_llmeval.runs.run_lines import parameters_digest
-from pytest_llmeval.settings import Settings
+from pytest_llmeval.settings import Settings, is_to_be_gated
 
 MARKER = "llm_eval"
 _NAMES = (
@@ -75,13 +75,18 @@ def llm_eval(*args: Any, **arguments: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eval:
-    """An item under the marker, with the merged arguments of its marks."""
+    """An item under the marker, with the merged arguments of its marks.
+
+    Attributes:
+        is_gated: the session is to be held against another run.
+    """
 
     item: pytest.Function
     case: Case
     min_score: float | None = None
     is_serial: bool = False
     intercept: bool = False
+    is_gated: bool = False
 
 
 def read_marker(item: pytest.Item, settings: Settings) -> Eval:
@@ -187,6 +192,7 @@ def _checked_eval(item: pytest.Function, arguments: dict[str, object], settings:
         min_score=_min_score(arguments.get("min_score"), gate=gate),
         is_serial=_is_serial(arguments.get("concurrency")),
         intercept=_intercept(arguments.get("intercept", settings.intercept)),
+        is_gated=is_to_be_gated(settings),
     )
 
 

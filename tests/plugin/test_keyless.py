@@ -180,6 +180,30 @@ def test_workers_defer_alike(fork: Project) -> None:
     result.assert_outcomes(passed=6, skipped=12)
 
 
+def test_a_session_that_is_not_to_be_gated_has_an_error_a_case(fork: Project) -> None:
+    fork.write(app=NEW, pytest_ini=DEFER)
+    result, report = fork.gate()
+    assert (result.ret, report["verdict"], report["keyless"]) == (1, "not_gated", None)
+    result.assert_outcomes(passed=6, errors=12)
+    result.stdout.fnmatch_lines(["first of them *OPENAI_API_KEY is not set*"])
+
+
+def test_the_branch_itself_does_not_pass_for_want_of_a_key(
+    main: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There a missing baseline stops no job of CI, so nothing else would."""
+    become(main, monkeypatch, head=None, event="push")
+    monkeypatch.setenv("GITHUB_REF", "refs/heads/main")
+    main.git("switch", "-q", "main")
+    for path in main.runs():
+        path.unlink()
+    main.write(app=NEW, test_evals=EVALS.replace("Stay", "Go"), pytest_ini=DEFER)
+    monkeypatch.setenv("GITHUB_SHA", main.commit())
+    result, report = gate(main)
+    assert (result.ret, report["verdict"]) == (1, "could_not_judge")
+    result.assert_outcomes(skipped=18)
+
+
 def test_further_repeats_ask_something_new(fork: Project) -> None:
     fork.write(pytest_ini=DEFER)
     result, _ = gate(fork, "--llm-repeats=3")
@@ -351,9 +375,9 @@ def test_without_a_baseline_nothing_is_deferred(fork: Project) -> None:
     fork.write(app=NEW, pytest_ini=DEFER)
     for path in fork.runs():
         path.unlink()
-    for typed in ((), ("--llm-baseline=main", "--llm-on-missing=warn")):
-        result, report = fork.gate(*typed)
-        assert (result.ret, report["verdict"]) == (1, "could_not_judge"), typed
+    result, report = gate(fork, "--llm-on-missing=warn")
+    assert (result.ret, report["verdict"]) == (1, "could_not_judge")
+    assert {one["function"] for one in report["functions"]} == {"test_evals.py::test_b"}
     result.stdout.fnmatch_lines(
         ["*12 cases ask something new*(not deferred: there is no baseline)"]
     )
@@ -437,7 +461,7 @@ async def test_gathers(async_llm):
 def test_whatever_a_test_makes_of_it_the_line_is_the_same(fork: Project) -> None:
     fork.write(test_evals=SWALLOWS, app=NEW)
 
-    result = fork.run()
+    result = fork.run("--llm-baseline=main")
 
     assert result.ret == 1
     result.assert_outcomes(skipped=5)

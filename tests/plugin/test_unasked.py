@@ -131,8 +131,7 @@ def test_nor_is_it_where_no_key_is_set(project: Project, monkeypatch: pytest.Mon
     result = project.run("--llm-model=openai/foo")
 
     assert outcomes(project) == ["errored"] * 9
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["3 cases ask something new and there is no key: OPENAI_API_KEY *"])
+    result.stdout.fnmatch_lines(["first of them*OPENAI_API_KEY is not set*"])
 
 
 DOWN = """
