@@ -3,11 +3,14 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from pytest_llmeval.errors import GitFailed
 from pytest_llmeval.runs.git import (
     GitState,
+    change,
     first_parents,
     lacks_text,
     near_names,
@@ -415,3 +418,22 @@ def test_a_file_of_a_submodule_that_git_is_not_to_look_at_is_dirty(project, inne
 def test_outside_git_no_file_is_unknown(tmp_path):
     assert unknown_files([tmp_path / "a.py"], top=None) == ()
     assert unknown_files([], top=tmp_path) == ()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no groups of processes there")
+def test_a_git_that_takes_too_long_is_stopped_with_its_helpers(tmp_path, monkeypatch):
+    helper = tmp_path / "helper.pid"
+    git = tmp_path / "bin" / "git"
+    git.parent.mkdir()
+    git.write_text(
+        f"#!/bin/sh\nsleep 60 &\necho $! > {helper}.new\nmv {helper}.new {helper}\nwait\n"
+    )
+    git.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{git.parent}{os.pathsep}{os.environ['PATH']}")
+
+    with pytest.raises(GitFailed, match="no answer within 1 s"):
+        change(tmp_path, "fetch", seconds=1)
+
+    # Whoever inherits it may leave it a zombie for a while.
+    state = Path("/proc", helper.read_text().strip(), "stat")
+    assert not state.exists() or state.read_text().split()[2] == "Z"
