@@ -162,6 +162,20 @@ def test_where_nothing_may_be_fetched_the_error_names_the_cure(
     assert not (situation.path / ".llmeval" / "git").exists()
 
 
+def test_a_shallow_clone_on_a_laptop_is_completed_if_that_is_asked_for(
+    recorded: Recorded, tmp_path: Path
+) -> None:
+    situation = pull_request_by_head_sha_of_depth_one(tmp_path)
+    record(situation, recorded, host=tmp_path / "host" / "origin.git", root=".")
+
+    unasked = run_session(situation.path, "--llm-baseline=main")
+    asked = run_session(situation.path, "--llm-baseline=main", "--llm-fetch")
+
+    assert (unasked.exit, unasked.report["verdict"]) == (4, "could_not_judge")
+    assert (asked.exit, asked.report["verdict"]) == (1, "regressed")
+    assert asked.report["baseline"]["commit"] == situation.wanted
+
+
 def test_an_origin_that_cannot_be_reached_is_said_in_one_line(
     recorded: Recorded, tmp_path: Path
 ) -> None:
