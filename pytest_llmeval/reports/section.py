@@ -209,6 +209,9 @@ def _described(judgement: Judgement) -> Iterator[Line]:
             yield Line(f"worst  {short(case.case)}  {scores}  {headline}".rstrip())
         if one.trials["errored"]:
             yield from map(Line, first_errored(judgement, one.function))
+    if judgement.settings.makes_baseline:
+        yield Line("this run is the baseline of the one that follows")
+        return
     yield Line(f"not gated: {judgement.not_gated or 'no --llm-baseline'}", YELLOW)
 
 

@@ -442,5 +442,7 @@ def test_it_is_told_what_runs_and_how_it_ended(project: Project, asked: Path) ->
     begin = f"llm evals: no run of {base} is stored: its evals run first, in a worktree"
     end = f"llm evals: end of the run of {base}, recorded as run {made.id}"
     started = "*= test session starts =*"
-    result.stdout.fnmatch_lines([begin, started, end, started, "llm evals: baseline main@*"])
+    told = "this run is the baseline of the one that follows"
+    result.stdout.fnmatch_lines([begin, started, told, end, started, "llm evals: baseline main@*"])
+    result.stdout.no_fnmatch_line("not gated: no --llm-baseline")
     assert (made.made, made.commit) == ("rerun", project.git("rev-parse", "main"))
