@@ -82,9 +82,14 @@ class Judgement:
         The one exception to the rule that a gate which could not judge does not pass.
         """
         keyless = self.keyless
-        is_meant = self.may_defer and self.settings.keyless == "defer"
-        is_meant &= self.baseline is not None
+        is_meant = self.may_defer and self.settings.gate.keyless == "defer" and self.main_defers
         return is_meant and keyless is not None and not keyless.lost_more
+
+    @property
+    def main_defers(self) -> bool:
+        """Whether the baseline's ini file defers such cases: no branch may let itself off."""
+        baseline = self.baseline
+        return baseline is not None and baseline.run.rules.get("keyless") == "defer"
 
 
 def judged(judgement: Judgement, run: Run) -> Judgement:

@@ -125,6 +125,7 @@ class GateRules(_Frozen):
         accept_gone: what the baseline gates and this run may do without, named likewise.
         accept: drops that are meant, each ``function:metric @ commit`` with the commit of the
             baseline for which alone it holds.
+        keyless: what becomes of cases that ask something new without a key.
     """
 
     alpha: float = Option("--llm-alpha=P", checks.alpha, "0.05", ini="float").says(
@@ -162,6 +163,12 @@ class GateRules(_Frozen):
     accept: tuple[str, ...] = Option("llm_accept", checks.accepted, (), ini="linelist").says(
         "lines of 'test_a:pass @ 97a1bbe': drops that are meant, each with the commit of the "
         "baseline; void as soon as that is another"
+    )
+    keyless: KeylessCases = Option(
+        "llm_keyless", checks.choice_of(KeylessCases), "fail", ini="string"
+    ).says(
+        "what cases do that ask something new where no key is set: fail the session, or, in a "
+        "pull request from a fork alone, defer to the merge queue ({default})"
     )
 
 
@@ -212,12 +219,6 @@ class Settings(_Frozen):
     store: str | None = Option("--llm-store=git+refs://REMOTE", checks.store, ini="string").says(
         "read the runs of a team, too, which llmeval push keeps in refs of a git remote: "
         "git+refs://origin"
-    )
-    keyless: KeylessCases = Option(
-        "llm_keyless", checks.choice_of(KeylessCases), "fail", ini="string"
-    ).says(
-        "what cases do that ask something new where no key is set: fail the session, or, in a "
-        "pull request from a fork alone, defer to the merge queue ({default})"
     )
     retry_errors: bool = Option("--llm-retry-errors", checks.boolean, default=False).says(
         "run only the errored trials of the last run again, and record that run completed"

@@ -136,7 +136,7 @@ def may_defer(settings: Settings, environ: Mapping[str, str]) -> bool:
         environ: the variables as CI set them, before a conftest changed any.
     """
     ci = read_ci(environ)
-    if settings.keyless != "defer" or ci.fork is not True or ci.is_queued:
+    if settings.gate.keyless != "defer" or ci.fork is not True or ci.is_queued:
         return False
     from pytest_llmeval.models.providers.vendor import any_key_is_set
 

@@ -188,12 +188,14 @@ def _asked_elsewhere(asked: ElsewhereAsked) -> str:
 
 def _not_deferred(judgement: Judgement) -> str:
     """Say why the merge queue is not waited for where the ini file wants that."""
-    if judgement.settings.keyless != "defer" or judgement.keyless is None:
+    if judgement.settings.gate.keyless != "defer" or judgement.keyless is None:
         return ""
     if not judgement.may_defer:
         why = "this is no pull request of a fork, or a key is set"
     elif judgement.keyless.lost_more:
         why = "some of them lost calls for another reason too"
-    else:
+    elif judgement.baseline is None:
         why = "there is no baseline"
+    else:
+        why = "the ini file of the baseline does not say so"
     return f" (not deferred: {why})"

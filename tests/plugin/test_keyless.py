@@ -59,10 +59,11 @@ def main(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-1234")
 
     def record(project: Project) -> None:
-        project.write(test_evals=EVALS, app=APP, pytest_ini=INI)
+        project.write(test_evals=EVALS, app=APP, pytest_ini=DEFER)
         project.commit()
         assert project.run().ret == 0
         project.git("switch", "-qc", "branch")
+        project.write(pytest_ini=INI)
 
     project = made_once(originals / "keyless", pytester, record)
     for name in KEYS:
@@ -158,6 +159,23 @@ def test_a_fork_defers_to_the_merge_queue_where_the_ini_file_says_so(
     result.stdout.no_fnmatch_line("*12 cases ask something new*")
     assert report["keyless"]["deferred"] is True
     assert "deferred" in report["why"]
+
+
+def test_no_branch_lets_itself_off(
+    fork: Project, monkeypatch: pytest.MonkeyPatch, server: OpenAIServer
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-1234")
+    fork.write(pytest_ini=INI)
+    assert fork.run().ret == 0
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    fork.write(app=NEW, pytest_ini=DEFER)
+
+    result = fork.run("--llm-baseline=last")
+
+    assert result.ret == 1
+    told = f"{ASKS_NEW} (not deferred: the ini file of the baseline does not say so)"
+    result.stdout.fnmatch_lines(["differs from the baseline: llm_keyless: fail -> defer", told])
+    assert server.requests == []
 
 
 def test_every_case_may_be_deferred(fork: Project) -> None:
