@@ -83,6 +83,7 @@ bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/sdk_replay.py
 	$(BIN)/python benchmarks/stats.py
+	$(BIN)/python benchmarks/store.py
 
 # Counts, not times: the same on every machine.
 house: $(VENV)/.ready
