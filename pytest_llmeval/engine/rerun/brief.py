@@ -1,4 +1,4 @@
-"""What a session is told that makes the run of a baseline, and what it tells at its end."""
+"""Instructions to the session that makes the run of a baseline, and its answer at the end."""
 
 from __future__ import annotations
 
