@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pytest
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.store import RunStore, new_run_id
 from pytest_llmeval.settings import default_directory
-from tests.ci.hosts import github_push
+from tests.ci.hosts import github_push, on_laptop
 from tests.ci.laptops import LAPTOPS
 from tests.ci.origin import PROJECT, WORSE, Origin, git_environ, run_git
 from tests.ci.pipelines import PIPELINES, second_queue_entry
@@ -24,7 +24,7 @@ from tests.ci.pull_requests import (
     pull_request_by_head_sha_of_depth_one,
     stacked_pull_request,
 )
-from tests.ci.situation import Situation
+from tests.ci.situation import Situation, add_feature
 from tests.forked import ForkedSession
 from tests.servers.git_server import GitServer
 
@@ -49,6 +49,7 @@ class Ended:
 def run_session(rootdir: Path, *arguments: str, environ: Mapping[str, str] | None = None) -> Ended:
     """Run pytest with two repeats of each case."""
     report, output = rootdir / "out" / "report.json", rootdir / "out.txt"
+    output.unlink(missing_ok=True)  # to which it would be added
     session = ForkedSession(
         rootdir,
         *("-p", "no:cacheprovider", "--llm-repeats=2", f"--llm-report={report}", *arguments),
@@ -137,6 +138,29 @@ def test_a_session_is_held_against_the_right_run(
         is_on_ref_itself = situation.wanted == ended.report["run"]["commit"]
         assert baseline["substitute"] == (len(trees) > 1 and not is_on_ref_itself)
     assert situation.note in ended.output
+
+
+def test_the_ini_file_says_how_far_and_how_old_a_baseline_may_be(
+    recorded: Recorded, tmp_path: Path
+) -> None:
+    """The run is of the commit before main's, and more than eight days old."""
+    origin = Origin(tmp_path / "host")
+    add_feature(origin, on=2)
+    path = on_laptop(origin, tmp_path / "clone", branch="feature").path
+    then = datetime.now(UTC) - timedelta(days=8, hours=1)
+    old = replace(
+        recorded.good, id=new_run_id(then), created=then.isoformat(timespec="seconds"), dirty=False
+    )
+    RunStore(path / ".llmeval").save(replace(old, commit=origin.main[1]))
+
+    named = run_session(path, "--llm-baseline=main")
+    unnamed = run_session(path, "--llm-baseline=main", "-o", "llm_baseline_age=8")
+    refused = run_session(path, "--llm-baseline=main", "-o", "llm_baseline_reach=0")
+
+    assert (named.exit, unnamed.exit, refused.exit) == (1, 1, 4)
+    assert "the baseline is 8 days old" in named.output
+    assert "days old" not in unnamed.output
+    assert refused.report["why"].startswith("--llm-baseline=main: no complete run recorded for")
 
 
 # --- history that is not fetched ----------------------------------------------------------------
