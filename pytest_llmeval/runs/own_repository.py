@@ -99,11 +99,19 @@ class OwnRepository:
             change(self._top, "init", *how, str(self.path))
             # A bare repository that git comes across by itself it may be told to refuse.
             (self.path / ".git").write_text("gitdir: .\n")
-            alternates = self.path / "objects" / "info" / "alternates"
-            alternates.parent.mkdir(exist_ok=True)
+            self._alternates.parent.mkdir(exist_ok=True)
             place = ("--path-format=absolute", "--git-path", "objects")
-            alternates.write_text(f"{change(self._top, 'rev-parse', *place)}\n")
+            self._alternates.write_text(f"{change(self._top, 'rev-parse', *place)}\n")
             self._adopt_cuts()
+
+    @property
+    def is_made(self) -> bool:
+        """Whether it is there, be it that it does not see what the user's repository has now."""
+        return self._alternates.exists() and not self.path.is_symlink()
+
+    @property
+    def _alternates(self) -> Path:
+        return self.path / "objects" / "info" / "alternates"
 
     def has(self, commit: str) -> bool:
         """Tell whether a commit is here, as ``has_commit`` does."""

@@ -43,7 +43,6 @@ class RefStore:
 
     def __init__(self, own: OwnRepository) -> None:
         self._own = own
-        self._prepared = False
 
     def names(self) -> tuple[RunName, ...]:
         """List all runs; what else is below the prefix is not ours.
@@ -114,9 +113,8 @@ class RefStore:
         return change(path, "-c", "i18n.commitEncoding=UTF-8", "commit-tree", tree, environ=fixed)
 
     def _prepare(self) -> None:
-        if not self._prepared:
+        if not self._own.is_made:  # a run has no parents, so what the user has does not matter
             self._own.prepare()
-            self._prepared = True
 
 
 def ref_of(name: RunName) -> str:

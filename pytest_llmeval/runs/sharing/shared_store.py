@@ -86,7 +86,7 @@ class SharedStore(RunStore):
         """The runs of the team; none, and a complaint, if their place cannot be reached."""
         try:
             return self._shared.names()
-        except LLMEvalError as exc:
+        except (LLMEvalError, OSError) as exc:
             self.complaints.append(f"{self._called} cannot be read, only {self.folder} is: {exc}")
             return ()
 

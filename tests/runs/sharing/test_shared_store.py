@@ -221,3 +221,13 @@ def test_by_its_name_it_is_opened_in_the_refs_of_the_remote(project, origin):
     store = open_store(project.top / ".llmeval", named="git+refs://origin", git=project.state)
     assert store.commits() == ()
     assert store.complaints == []
+
+
+def test_through_a_link_it_is_not_opened(project, origin, tmp_path):
+    directory = project.top / ".llmeval"
+    assert open_store(directory, named="git+refs://origin", git=project.state).commits() == ()
+    (directory / "git").rename(tmp_path / "elsewhere")
+    (directory / "git").symlink_to(tmp_path / "elsewhere")
+    store = open_store(directory, named="git+refs://origin", git=project.state)
+    assert store.commits() == ()
+    assert "is a symbolic link, which is not followed" in store.complaints[0]
