@@ -35,6 +35,8 @@ AnyTest = Literal[GateTest, FixedTest]
 
 ACCEPTED_AT = " @ "  # stands between what is accepted and the commit of the baseline
 _SHORT_HASH = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
+_STORE = "git+refs://"
+_ADDRESS = re.compile(r"[/\\:]")
 LARGEST_REPLY = 256  # MiB
 REPORT_ENDINGS = (".json",)
 # those that can hold a margin against a spread
@@ -141,6 +143,24 @@ def store(value: str) -> str:
     """Read the name of a team's store."""
     if not re.fullmatch(r"git\+refs://[^\s-][^\s]*", value) or not value.isprintable():
         raise ValueError("must be git+refs:// and the name of a remote, such as git+refs://origin")
+    return value
+
+
+def is_address(remote: str) -> bool:
+    """Tell whether this is the address of a remote, as no name of one can be."""
+    return _ADDRESS.search(remote.removeprefix(_STORE)) is not None
+
+
+def untyped_store(value: str) -> str:
+    """Read the name of a team's store that stands in a file: a branch may change it.
+
+    A name means what the config of the checkout says, and no commit brings that along.
+    """
+    if is_address(store(value)):
+        raise ValueError(
+            "an address holds only where it is typed, as a branch could name a store of its own: "
+            "name a remote, such as git+refs://origin"
+        )
     return value
 
 

@@ -41,6 +41,8 @@ NO_KEY_REASON = "not set: "
 CANCELLED_REASON = "CancelledError"  # what it says of calls that the application gave up
 # What GitHub obeys at the start of a line, and GitHub and Azure anywhere: ::error::, ##[group].
 _COMMAND = re.compile(r"^\s*:(?=:)|#(?=#(?:\[|vso\[))")
+# User and password of an address.
+USER_IN_URL = re.compile(r"(?<=//)[^/\s]+(?=@)")
 
 
 class LLMEvalError(Exception):
@@ -179,6 +181,11 @@ def printable(text: str) -> str:
     """
     shown = "".join(char if char.isprintable() else _escaped(char) for char in text)
     return _COMMAND.sub(lambda found: found[0][:-1] + _escaped(found[0][-1]), shown)
+
+
+def without_user(text: str) -> str:
+    """Mask users and passwords of addresses: a token of CI is mostly one."""
+    return USER_IN_URL.sub("***", text)
 
 
 def _escaped(char: str) -> str:

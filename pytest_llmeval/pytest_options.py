@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pytest_llmeval import checks
-from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.errors import SettingsError, without_user
 from pytest_llmeval.settings import (
     REPEATS,
     GateRules,
@@ -44,7 +44,7 @@ _QUESTIONS = {
     "help": ("--help", "-h"),
 }
 # Options of a session that is compared with an earlier run, by their fields.
-_OF_COMPARISONS = ("baseline", "anchor", "on_missing", "retry_errors", "reports")
+_OF_COMPARISONS = ("baseline", "anchor", "on_missing", "retry_errors", "reports", "store")
 _QUOTED = re.compile(r"'([^']*)'$")  # what pytest could not read ends its message
 
 
@@ -81,7 +81,8 @@ def check_questions(config: pytest.Config) -> None:
     """
     if hasattr(config, "workerinput"):
         return
-    typed = {os.fspath(argument).partition("=")[0] for argument in config.invocation_params.args}
+    _check_read_as_typed(config)
+    typed = _typed_options(config)
     # pytest reads no further than --help.
     if config.getoption("llm_baseline", None) is None and "--llm-baseline" not in typed:
         return
@@ -111,6 +112,8 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
     given = _given(config, Settings)
     if baseline_of is not None:
         given = {name: value for name, value in given.items() if name not in _OF_COMPARISONS}
+    if "store" in given:
+        _check_origin_of_store(config, given["store"])
     if "anchor" in given and "baseline" not in given:
         raise SettingsError(
             f"--llm-anchor={given['anchor']}: an anchor is a second baseline, and there is no "
@@ -129,6 +132,34 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
         "gate": rules,
     }
     return Settings(**given)
+
+
+def _check_read_as_typed(config: pytest.Config) -> None:
+    """Refuse addopts that end in ``--``: what is typed behind them would be paths."""
+    typed = [os.fspath(argument) for argument in config.invocation_params.args]
+    own = typed[: typed.index("--")] if "--" in typed else typed
+    paths = set(getattr(config.option, "file_or_dir", None) or ())
+    lost = next((text for text in own if text.startswith("-") and text in paths), None)
+    if lost is not None:
+        raise SettingsError(
+            f"{lost} was read as a path, not as an option: addopts or PYTEST_ADDOPTS end in --. "
+            "Take it out there"
+        )
+
+
+def _check_origin_of_store(config: pytest.Config, named: str) -> None:
+    """Refuse the address of a store that stands in the ini file, in addopts too."""
+    if hasattr(config, "workerinput") or "--llm-store" in _typed_options(config):
+        return
+    try:
+        checks.untyped_store(named)
+    except ValueError as exc:
+        source = "llm_store in the ini file, or addopts"
+        raise SettingsError(f"{source}: {without_user(named)}: {exc}") from None
+
+
+def _typed_options(config: pytest.Config) -> set[str]:
+    return {os.fspath(argument).partition("=")[0] for argument in config.invocation_params.args}
 
 
 def readable_settings(config: pytest.Config) -> Settings:
@@ -185,7 +216,7 @@ def _checked(value: Any, source: str, option: Option) -> Any:
         return option.check(value)
     except (ValueError, TypeError) as exc:
         shown = " ".join(map(str, value)) if isinstance(value, list) else value
-        raise SettingsError(f"{source}={shown}: {exc}") from None
+        raise SettingsError(f"{source}={without_user(str(shown))}: {exc}") from None
 
 
 def _directory(config: pytest.Config, named: str | None) -> Path:

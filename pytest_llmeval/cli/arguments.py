@@ -15,7 +15,7 @@ import click
 
 from pytest_llmeval import checks
 from pytest_llmeval.cache.directory import refuse_foreign
-from pytest_llmeval.errors import SettingsError, TableError, printable
+from pytest_llmeval.errors import SettingsError, TableError, printable, without_user
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.records import Better, Run
 from pytest_llmeval.reports.formats import short
@@ -259,13 +259,14 @@ store_option = click.option(
 
 
 def _store_named(typed: str | None) -> str | None:
-    source, named = "--store", typed
+    source, named, check = "--store", typed, checks.store
     if named is None:
         source, named = "llm_store in the ini file", next(iter(ini_words("llm_store")), None)
+        check = checks.untyped_store
     try:
-        return None if named is None else checks.store(named)
+        return None if named is None else check(named)
     except ValueError as exc:
-        raise SettingsError(f"{source}={named}: {exc}") from None
+        raise SettingsError(f"{source}={without_user(named or '')}: {exc}") from None
 
 
 def run_files(place: Path) -> list[Path]:

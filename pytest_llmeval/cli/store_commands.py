@@ -9,7 +9,13 @@ from pathlib import Path
 import click
 
 from pytest_llmeval.cli.arguments import Home, echo, home_option, run_files, store_option
-from pytest_llmeval.errors import BaselineUnreadable, GitFailed, SettingsError, printable
+from pytest_llmeval.errors import (
+    BaselineUnreadable,
+    GitFailed,
+    SettingsError,
+    printable,
+    without_user,
+)
 from pytest_llmeval.runs.ci import CiFacts, read_ci
 from pytest_llmeval.runs.git import GitState, resolve, short_hash
 from pytest_llmeval.runs.run_file import read_run, read_run_header
@@ -47,6 +53,7 @@ def push_command(
     if not paths:
         where = " or ".join(map(str, places or own))
         raise SettingsError(f"no run of {short_hash(git.commit or '')} lies in {where}")
+    named = without_user(named)
     sent = [_send(path, refs, git=git, ci=ci, named=named) for path in paths]
     if not any(sent) or (places and not all(sent)):
         raise SystemExit(1)
@@ -82,7 +89,7 @@ def fetch_command(references: tuple[str, ...], home: Home, *, store: str | None)
     """
     named, git = store or ORIGIN, home.refs.git
     refuse_tracked(home.path, git=git)
-    refs = refs_at(named, directory=home.path, git=git)
+    refs, named = refs_at(named, directory=home.path, git=git), without_user(named)
     wanted = _wanted(refs.names(), references, git=git)
     if not wanted:
         of = f" of {', '.join(references)}" if references else ""

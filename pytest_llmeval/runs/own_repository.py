@@ -18,7 +18,8 @@ from pathlib import Path
 
 from pytest_llmeval.cache.directory import prepare_directory, refuse_link
 from pytest_llmeval.cache.locks import file_lock
-from pytest_llmeval.errors import GitFailed
+from pytest_llmeval.checks import is_address
+from pytest_llmeval.errors import USER_IN_URL, GitFailed, without_user
 from pytest_llmeval.runs.git import ask, change, cut_commits, has_commit, object_ids, tree_ids
 
 FOLDER, LOCK = "git", "lock"
@@ -51,11 +52,9 @@ _PROMISOR = (
 # To all that is here git would count what it holds, which was left out.
 _ASK_FOR_ALL = (("fetch.negotiationAlgorithm", "noop"),)
 
-_ADDRESS = re.compile(r"[/\\:]")
 _ADDRESSES = ("url", "pushurl")
 _TO_REACH_ORIGIN = re.compile(r"(http|credential|url)\..*|core\.sshcommand", re.DOTALL)
 _SECRETIVE = re.compile(r"http\..*\.?extraheader|credential\..*", re.DOTALL)
-_USER_IN_URL = re.compile(r"(?<=//)[^/@\s]+(?=@)")
 _SHORTEST_SECRET = 8  # shorter ones are words such as "basic" and "store"
 
 
@@ -79,7 +78,7 @@ class OwnRepository:
     ) -> None:
         self.path = directory.absolute() / FOLDER
         self.fetches = fetches
-        self.remote = ADDRESSED if _ADDRESS.search(remote) else remote
+        self.remote = ADDRESSED if is_address(remote) else remote
         self._named = remote
         self._top = top
 
@@ -337,9 +336,9 @@ def _as_variables(config: Sequence[tuple[str, str]]) -> dict[str, str]:
 def _without_secrets(reason: str, *, config: Sequence[tuple[str, str]]) -> str:
     """Mask whatever of a config may be a secret, and users and passwords in addresses."""
     texts = [value for key, value in config if _SECRETIVE.fullmatch(key)]
-    texts += [user for entry in config for text in entry for user in _USER_IN_URL.findall(text)]
+    texts += [user for entry in config for text in entry for user in USER_IN_URL.findall(text)]
     words = {word for text in texts for word in re.split(r"[\s:=;'\"]+", text)}
     for word in sorted(words, key=len, reverse=True):
         if len(word) >= _SHORTEST_SECRET:
             reason = reason.replace(word, "***")
-    return _USER_IN_URL.sub("***", reason)[:_LONGEST_REASON]
+    return without_user(reason)[:_LONGEST_REASON]

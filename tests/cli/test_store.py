@@ -185,11 +185,50 @@ def test_who_may_not_push_is_told_so_and_the_run_stays(project: Project, origin:
 
 def test_the_store_can_stand_in_the_ini_file(project: Project, origin: Path) -> None:
     ini = project.path / "pytest.ini"
-    ini.write_text(ini.read_text() + f"llm_store = git+refs://{origin}\n")
-    assert f"git+refs://{origin}" in push("--from-laptop").stdout
+    project.git("remote", "add", "team", str(origin))
+    ini.write_text(ini.read_text() + "llm_store = git+refs://team\n")
+    assert "git+refs://team" in push("--from-laptop").stdout
     ini.write_text(ini.read_text().replace("git+refs://", "s3://"))
     assert_refused(push("--from-laptop"), "llm_store in the ini file=s3://", "git+refs://origin")
     assert_refused(push("--from-laptop", "--store=origin"), "--store=origin: must be git+refs://")
+
+
+def test_a_repository_in_the_commit_is_no_store(
+    project: Project, origin: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its hooks would run in the job that may write, and its runs stand for those of main."""
+    shutil.copytree(origin, project.path / "assets")
+    hook = project.path / "assets" / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch {project.path}/ran\n")
+    hook.chmod(0o755)
+    ini = project.path / "pytest.ini"
+    ini.write_text(ini.read_text() + "llm_store = git+refs://./assets\n")
+
+    for command in (push("--from-laptop"), llmeval("fetch")):
+        assert_refused(command, "llm_store in the ini file=git+refs://./assets: an address holds")
+    assert not (project.path / "ran").exists()
+    result = project.run("--llm-baseline=main")
+    assert result.ret == 4
+    said = "ERROR: llm_store in the ini file*git+refs://./assets: an address holds only where it*"
+    result.stderr.fnmatch_lines([said])
+    in_addopts = "addopts=--llm-store=git+refs://./assets"
+    assert project.run("--llm-baseline=main", "-o", in_addopts, "-o", "llm_store=").ret == 4
+    assert project.run("--llm-baseline=main", f"--llm-store=git+refs://{origin}").ret == 0
+
+
+def test_the_token_of_an_address_is_shown_nowhere(project: Project) -> None:
+    store = "git+refs://http://user:s3cretTOKEN@127.0.0.1:9/r.git"
+    push_result = push("--from-laptop", f"--store={store}")
+    shutil.rmtree(project.path / ".llmeval" / "runs")
+    project.git("switch", "-qc", "branch")
+    project.git("commit", "-q", "--allow-empty", "-m", "here")
+    result, report = project.gate("--llm-baseline=main", f"--llm-store={store}")
+    misspelt = push("--from-laptop", f"--store=git+{store}")
+
+    texts = (push_result.stderr, str(result.stdout), str(result.stderr), misspelt.stderr)
+    assert all("http://***@127.0.0.1:9/r.git" in text for text in (*texts[:1], *texts[2:]))
+    assert "s3cret" not in "".join((*texts, json.dumps(report)))
 
 
 # --- fetch -------------------------------------------------------------------------------

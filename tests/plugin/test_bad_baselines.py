@@ -296,6 +296,14 @@ def test_nor_does_an_ini_file_or_a_file_of_arguments(branch: Project) -> None:
     assert branch.run("--llm-baseline=main", "--setup-plan").ret == 0
 
 
+def test_no_file_turns_the_gate_into_a_path(branch: Project) -> None:
+    typed = "--llm-baseline=main"
+    (branch.path / typed).mkdir()
+    why = refused(branch, typed, "-o", "addopts=. --")
+    assert " was read as a path, not as an option: addopts or PYTEST_ADDOPTS end in --" in why
+    assert branch.run("--", typed, ".").ret == 0  # typed itself
+
+
 # --- what a pull request could bring along --------------------------------------------------
 
 

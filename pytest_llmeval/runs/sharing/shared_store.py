@@ -9,7 +9,12 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from pytest_llmeval.errors import BaselineUnreadable, LLMEvalError, SettingsError
+from pytest_llmeval.errors import (
+    BaselineUnreadable,
+    LLMEvalError,
+    SettingsError,
+    without_user,
+)
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import GitState
 from pytest_llmeval.runs.own_repository import OwnRepository
@@ -43,7 +48,9 @@ def open_store(directory: Path, *, named: str | None, git: GitState) -> RunStore
     """
     if named is None:
         return RunStore(directory)
-    return SharedStore(directory, refs_at(named, directory=directory, git=git), called=named)
+    return SharedStore(
+        directory, refs_at(named, directory=directory, git=git), called=without_user(named)
+    )
 
 
 def refs_at(named: str, *, directory: Path, git: GitState) -> RefStore:
@@ -58,7 +65,9 @@ def refs_at(named: str, *, directory: Path, git: GitState) -> RefStore:
         SettingsError: there is no repository whose remote that could be.
     """
     if git.top is None:
-        raise SettingsError(f"{named}: the store is a remote of the repository, and {git.absent}")
+        raise SettingsError(
+            f"{without_user(named)}: the store is a remote of the repository, and {git.absent}"
+        )
     remote = named.removeprefix(SCHEME)
     return RefStore(OwnRepository(directory, top=git.top, fetches=True, remote=remote))
 
