@@ -21,7 +21,7 @@ from pytest_llmeval.records import Better, Run
 from pytest_llmeval.reports.formats import short
 from pytest_llmeval.runs.git import read_state
 from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
-from pytest_llmeval.runs.lookup.refs import Baseline, Refs
+from pytest_llmeval.runs.lookup.refs import NEAREST, Baseline, Refs
 from pytest_llmeval.runs.reshaping import (
     Selection,
     conditions,
@@ -79,7 +79,9 @@ class Home:
     @cached_property
     def refs(self) -> Refs:
         """What names mean there, seen from the working directory."""
-        return Refs(self.store, read_state(Path.cwd()))
+        typed = next(iter(ini_words("llm_baseline_reach")), NEAREST)
+        reach = checked("llm_baseline_reach", checks.count, typed)
+        return Refs(self.store, read_state(Path.cwd()), reach=reach)
 
     def find_run(self, reference: str) -> Baseline:
         """Find what a name means to ``llmeval compare`` as B: a run, a condition of it, a table.
@@ -202,6 +204,18 @@ def ini_words(name: str, *, by_line: bool = False) -> tuple[str, ...]:
     return tuple(filter(None, map(str.strip, text.splitlines() if by_line else text.split())))
 
 
+def checked(source: str, check: Callable[[Any], Any], value: object) -> Any:
+    """Read a value by one of ``checks``.
+
+    Raises:
+        SettingsError: it will not do; the message names its source.
+    """
+    try:
+        return check(value)
+    except (ValueError, TypeError) as exc:
+        raise SettingsError(f"{source}={value}: {exc}") from None
+
+
 def _root(start: Path) -> tuple[Path, Path | None]:
     """Find rootdir and ini file as a pytest session without arguments does."""
     folders = (start, *start.parents)
@@ -286,15 +300,12 @@ def ranged(
         text: for ``--help``, which shows a number that is the default.
     """
 
-    def checked(_: click.Context, __: click.Parameter, value: str | None) -> object:
-        try:
-            return None if value is None else check(value)
-        except ValueError as exc:
-            raise SettingsError(f"--{name}={value}: {exc}") from None
+    def read(_: click.Context, __: click.Parameter, value: str | None) -> object:
+        return None if value is None else checked(f"--{name}", check, value)
 
     shown = f" (default: {default:g})" if isinstance(default, float) else ""
     return click.option(
-        f"--{name}", type=str, default=default, callback=checked, help=f"{text}{shown}."
+        f"--{name}", type=str, default=default, callback=read, help=f"{text}{shown}."
     )
 
 

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
 from pytest_llmeval import checks
-from pytest_llmeval.cli.arguments import Home, echo, home_option, ini_words, run_files, store_option
+from pytest_llmeval.cli.arguments import (
+    Home,
+    checked,
+    echo,
+    home_option,
+    ini_words,
+    run_files,
+    store_option,
+)
 from pytest_llmeval.errors import BaselineError, BaselineNotFound, LLMEvalError, SettingsError
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement, judged
@@ -69,8 +76,8 @@ def merge_command(
     asked = Settings(
         session="",
         directory=home.path,
-        baseline=None if baseline is None else _checked("--baseline", checks.not_blank, baseline),
-        reports=_checked("--report", checks.report_paths, reports),
+        baseline=None if baseline is None else checked("--baseline", checks.not_blank, baseline),
+        reports=checked("--report", checks.report_paths, reports),
         store=store,
     )
     try:
@@ -176,12 +183,12 @@ def _settings(run: Run, asked: Settings) -> Settings:
     """Take the rules of the gate from the run, the rest from what was typed and the ini file."""
     known = dict(options_of(GateRules))
     rules = {
-        name: _checked(f"{name} of run {run.id}", known[name].check, value)
+        name: checked(f"{name} of run {run.id}", known[name].check, value)
         for name, value in run.rules.items()
         if name in known
     }
     lists = {"renamed": checks.renamed, "prices": checks.prices}
-    counts = {name: ini_words(f"llm_{name}") for name in ("baseline_reach", "baseline_age")}
+    age = ini_words("llm_baseline_age")
     return Settings(
         session="",
         directory=asked.directory,
@@ -190,22 +197,11 @@ def _settings(run: Run, asked: Settings) -> Settings:
         store=asked.store,
         gate=GateRules(**rules),
         **{
-            name: _checked(f"llm_{name}", check, ini_words(f"llm_{name}", by_line=True))
+            name: checked(f"llm_{name}", check, ini_words(f"llm_{name}", by_line=True))
             for name, check in lists.items()
         },
-        **{
-            name: _checked(f"llm_{name}", checks.count, words[0])
-            for name, words in counts.items()
-            if words
-        },
+        **({"baseline_age": checked("llm_baseline_age", checks.count, age[0])} if age else {}),
     )
-
-
-def _checked(source: str, check: Callable[[Any], Any], value: object) -> Any:
-    try:
-        return check(value)
-    except (ValueError, TypeError) as exc:
-        raise SettingsError(f"{source}={value}: {exc}") from None
 
 
 def _planned(settings: Settings, home: Home, run: Run, *, shards: Sequence[Run]) -> Judgement:
@@ -219,16 +215,12 @@ def _planned(settings: Settings, home: Home, run: Run, *, shards: Sequence[Run])
     models = {call.model for trial in run.trials for call in trial.calls if call.model}
     find = partial(
         find_baseline,
-        refs=Refs(store, git, read_ci(os.environ)),
+        refs=Refs(store, git, read_ci(os.environ), reach=home.refs.reach),
         root=run.root,
         selection=run.selection,
         models=frozenset(models) or None,
         excluding={run.id, *(shard.id for shard in shards)},
-        demands=Demands(
-            reach=settings.baseline_reach,
-            age=settings.baseline_age,
-            strict=settings.gate.strict,
-        ),
+        demands=Demands(age=settings.baseline_age, strict=settings.gate.strict),
     )
 
     def found(reference: str, *, option: str) -> Baseline:

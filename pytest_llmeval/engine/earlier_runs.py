@@ -98,20 +98,17 @@ def baseline_of(
     """
     git = git_state(config)
     store = open_store(settings.directory, named=settings.store, git=git)
+    own = _own_repository(config, settings)
     found = find_baseline(
         reference,
-        Refs(store, git, ci_facts(config), _own_repository(config, settings)),
+        Refs(store, git, ci_facts(config), own, settings.baseline_reach),
         option=option,
         root=relative_root(config.rootpath, top=git.top),
         selection=selection(config),
         models=None if settings.model is None else frozenset({settings.model}),
         # A run is not compared with itself as it was before it was completed.
         excluding=lineage(retry.run, store) if retry else (),
-        demands=Demands(
-            reach=settings.baseline_reach,
-            age=settings.baseline_age,
-            strict=settings.gate.strict,
-        ),
+        demands=Demands(age=settings.baseline_age, strict=settings.gate.strict),
         make=make,
     )
     return replace(found, notes=(*found.notes, *store.complaints))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.cli.arguments import Home
+from pytest_llmeval.errors import SettingsError
 from tests.project import Project
 from tests.test_cli import assert_refused, llmeval
 
@@ -123,3 +124,18 @@ def test_an_ordinary_session_does_not_look_at_a_store(stranger: Project) -> None
 def test_a_store_of_the_projects_owner_will_do(stranger: Project) -> None:
     os.chown(stranger.path, SOMEBODY, SOMEBODY)
     assert llmeval("list").exit_code == 0
+
+
+def test_commands_go_back_as_far_as_the_ini_file_lets_sessions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Home(None).refs.reach == 50
+    ini = tmp_path / "pytest.ini"
+
+    ini.write_text("[pytest]\nllm_baseline_reach = 80\n")
+    assert Home(None).refs.reach == 80
+
+    ini.write_text("[pytest]\nllm_baseline_reach = far\n")
+    with pytest.raises(SettingsError, match="llm_baseline_reach=far: "):
+        _ = Home(None).refs

@@ -96,6 +96,7 @@ class Refs:
         git: the state of the working tree.
         ci: what CI tells of the job, if this is one.
         own: where history that is missing may be fetched to; None if it may not.
+        reach: how many commits a run may be behind the commit that it stands for.
         history: looks commits up.
     """
 
@@ -103,6 +104,7 @@ class Refs:
     git: GitState
     ci: CiFacts = ON_LAPTOP
     own: OwnRepository | None = None
+    reach: int = NEAREST
     history: History = field(init=False)
 
     def __post_init__(self) -> None:

@@ -31,14 +31,12 @@ class Refusals:
         option: for which the run is sought.
         refs: resolves names.
         search: looked for runs of commits.
-        reach: how many commits the run may be behind.
     """
 
     reference: str
     option: str
     refs: Refs
     search: Search
-    reach: int
 
     def unknown(self, wanted: WantedCommit) -> BaselineError:
         """Make the error for an unknown name, with the names that are like it."""
@@ -96,7 +94,7 @@ class Refusals:
         what = "\n       ".join([f"{what} in {where}.", *said])
         if self.is_own_branch_in_ci(wanted):
             return self._let_pass(f"{self._typed(self.reference)}: {what}")
-        is_short = not wanted.exact and all(step.behind < self.reach for step in looked_at)
+        is_short = not wanted.exact and all(step.behind < self.refs.reach for step in looked_at)
         if is_short and self.refs.history.is_cut(one for step in looked_at for one in step.commits):
             todo = f"{RERUN}\n       {DEEPEN}"
             return self._leads_nowhere(f"{what} This clone is shallow.", todo=todo)

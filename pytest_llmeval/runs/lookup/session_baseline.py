@@ -18,7 +18,6 @@ from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.lookup.best_run import Search, peculiarities
 from pytest_llmeval.runs.lookup.history import is_settled
 from pytest_llmeval.runs.lookup.refs import (
-    NEAREST,
     Baseline,
     Refs,
     found_as,
@@ -37,12 +36,10 @@ class Demands:
     """Demands on a run that is found by a commit.
 
     Attributes:
-        reach: how many commits the run may be behind that commit.
         age: how many days it may be old without a note.
         strict: no run stands in for that of a commit with other files.
     """
 
-    reach: int = NEAREST
     age: float = math.inf
     strict: bool = False
 
@@ -88,7 +85,7 @@ def find_baseline(
     search = Search(
         store=refs.store, root=root, selection=selection, models=models, excluding=excluding
     )
-    refuse = Refusals(reference, option, refs, search, demands.reach)
+    refuse = Refusals(reference, option, refs, search)
     return _Lookup(reference, option, refs, search, demands, refuse, make).find()
 
 
@@ -143,9 +140,9 @@ class _Lookup:
             raise self.refuse.not_found(what, todo="Record one:  pytest")
         wanted = self._wanted()
         looked_at: list[Step] = []
-        refs, root, reach = self.refs, self.search.root, self.demands.reach
+        refs, root = self.refs, self.search.root
         make = None if self.refuse.is_own_branch_in_ci(wanted) else self.make
-        for step in steps(wanted, refs, head=refs.git.commit, root=root, reach=reach):
+        for step in steps(wanted, refs, head=refs.git.commit, root=root):
             if make and step.is_older and looked_at and not looked_at[0].is_older:
                 break  # no older run stands in for one that can be made
             best = self.search.best_at(*step.commits)

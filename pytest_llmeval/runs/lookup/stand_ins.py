@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from pytest_llmeval.runs.lookup.history import History
-from pytest_llmeval.runs.lookup.refs import NEAREST, Baseline, How, Refs
+from pytest_llmeval.runs.lookup.refs import Baseline, How, Refs
 from pytest_llmeval.runs.lookup.wanted import WantedCommit, name_to_show
 from pytest_llmeval.runs.store import FoundRun, RunStore
 
@@ -36,9 +36,7 @@ class Step:
         return self.behind > 0 or self.is_substitute or self.how == "earlier commit"
 
 
-def steps(
-    wanted: WantedCommit, refs: Refs, *, head: str | None, root: str, reach: int = NEAREST
-) -> Iterator[Step]:
+def steps(wanted: WantedCommit, refs: Refs, *, head: str | None, root: str) -> Iterator[Step]:
     """Yield the commits of which one may have a run that will do, the best ones first.
 
     A commit that was named stands for itself alone. A clean tree at the ref's own commit asks what
@@ -49,7 +47,6 @@ def steps(
         refs: the store, and the working tree.
         head: full hash of the commit that the session runs on; None for a run that is there.
         root: rootpath relative to git's top level.
-        reach: how many commits an ancestor may be behind.
     """
     git, history, commit = refs.git, refs.history, wanted.commit or ""
     is_own = commit == head
@@ -66,7 +63,7 @@ def steps(
         yield itself
         equal = commits_of_equal_tree(commit, refs.store, history=history)
         yield Step(commits=equal, how="equal tree")
-    for ancestor, behind in ancestors(commit, history=history, root=root, reach=reach):
+    for ancestor, behind in ancestors(commit, history=history, root=root, reach=refs.reach):
         yield Step(
             commits=(ancestor,),
             how="earlier commit" if is_own else how,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -236,6 +237,9 @@ def test_a_ref_keeps_every_run_of_its_commit_and_of_its_ancestors(project: Proje
     record(project, 4)
     found = draws_of_baselines(["main"], project.refs)
     assert found == {draw(1), draw(2), draw(3)}
+
+    found = draws_of_baselines(["main"], replace(project.refs, reach=0))
+    assert found == {draw(2), draw(3)}
 
 
 def test_no_file_takes_the_place_of_a_ref(project: Project) -> None:

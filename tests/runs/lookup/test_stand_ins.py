@@ -33,10 +33,9 @@ def find(
     age: float = math.inf,
     strict: bool = False,
 ) -> Baseline:
-    demands = Demands(reach=reach, age=age, strict=strict)
-    return find_baseline(
-        reference, project.refs, option=option, root=root, selection=(), demands=demands
-    )
+    demands = Demands(age=age, strict=strict)
+    refs = replace(project.refs, reach=reach)
+    return find_baseline(reference, refs, option=option, root=root, selection=(), demands=demands)
 
 
 def branch(project: Project) -> None:
