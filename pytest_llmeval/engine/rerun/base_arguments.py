@@ -65,7 +65,7 @@ def base_arguments(
         directory: ``.llmeval`` of this session.
         scratch: a folder for what the other session writes.
     """
-    tokens = list(_expanded(map(os.fspath, config.invocation_params.args), config))
+    tokens = list(_expanded(map(os.fspath, config.invocation_params.args), config, relocation))
     positions = _positions(tokens, config, parser)
     places = {at: _moved_path(tokens[at], config, relocation) for at in sorted(positions)}
     moved = [
@@ -95,12 +95,14 @@ def _places(config: pytest.Config, relocation: Relocation) -> Iterator[str]:
         yield from ("-c", str(config.inipath))
 
 
-def _expanded(tokens: Iterator[str], config: pytest.Config) -> Iterator[str]:
-    """Put the lines of a file of arguments (``@FILE``) in its place."""
+def _expanded(
+    tokens: Iterator[str], config: pytest.Config, relocation: Relocation
+) -> Iterator[str]:
+    """Put the lines of a file of arguments (``@FILE``) in its place, those of the commit."""
     for token in tokens:
         if token.startswith("@"):
-            file = config.invocation_params.dir / token[1:]
-            yield from _expanded(iter(file.read_text().splitlines()), config)
+            file = Path(relocation.moved(str(config.invocation_params.dir / token[1:])))
+            yield from _expanded(iter(file.read_text().splitlines()), config, relocation)
         else:
             yield token
 

@@ -132,6 +132,14 @@ def test_a_file_of_arguments_is_opened(pytester: pytest.Pytester, trees: Relocat
     assert kept(pytester, trees, "@args.txt") == ["-q", "--tb=short"]
 
 
+def test_it_is_that_of_the_commit_where_there_is_one(
+    pytester: pytest.Pytester, trees: Relocation
+) -> None:
+    (trees.checkout / "args.txt").write_text("-k\nwhat_has_not_fallen\n")
+    (trees.worktree / "args.txt").write_text("-q\n")
+    assert kept(pytester, trees, "@args.txt") == ["-q"]
+
+
 def test_an_ini_file_elsewhere_is_used_there_too(
     pytester: pytest.Pytester,
     trees: Relocation,
