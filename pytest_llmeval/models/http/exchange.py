@@ -199,7 +199,8 @@ class Exchange:
         model = f"{dialect.provider}/{name}" if isinstance(name, str) else None
         sampling = body.get(dialect.sampling_in) if dialect.sampling_in else body
         # Read here and not where the call is made: the environment may be another trial's there.
-        unset = _unset_variables(request, dialect)
+        has_no_key = PLACEHOLDER_KEY in " ".join(request.headers.values())
+        unset = _unset_variables(dialect) if has_no_key else ()
         return Request(
             key=canonical.key(),
             model=model,
@@ -282,10 +283,8 @@ def _bill(reply: HttpReply) -> Bill:
     return Bill(counts=not is_throttled(reply), is_free=is_free)
 
 
-def _unset_variables(request: HttpRequest, dialect: Dialect) -> tuple[str, ...]:
+def _unset_variables(dialect: Dialect) -> tuple[str, ...]:
     """Name the variable of a key that is missing, and that of the base URL if it is so too."""
-    if PLACEHOLDER_KEY not in " ".join(request.headers.values()):
-        return ()
     base = dialect.base_variable
     is_unset = base and not os.environ.get(base)
     return (dialect.key_variable, base) if is_unset else (dialect.key_variable,)
