@@ -10,7 +10,7 @@ import pytest
 from pytest_llmeval.runs.ci import read_ci
 from pytest_llmeval.runs.git import read_state
 from pytest_llmeval.runs.lookup.history import History
-from pytest_llmeval.runs.lookup.wanted import WantedCommit, find_wanted
+from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, find_wanted
 from pytest_llmeval.runs.own_repository import OwnRepository
 from tests.ci.laptops import LAPTOPS
 from tests.ci.pipelines import PIPELINES

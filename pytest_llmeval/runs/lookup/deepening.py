@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_llmeval.errors import GitFailed
 from pytest_llmeval.runs.git import GitState, ask, cut_commits, is_name, refs_of
-from pytest_llmeval.runs.lookup.wanted import without_prefix
+from pytest_llmeval.runs.lookup.wanted_commit import without_prefix
 from pytest_llmeval.runs.own_repository import SECONDS, WHOLE_HISTORY, OwnRepository
 from pytest_llmeval.runs.run_lines import FULL_HASH
 

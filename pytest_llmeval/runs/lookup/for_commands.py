@@ -13,7 +13,7 @@ from pytest_llmeval.runs.git import near_names, relative_root, resolve, short_ha
 from pytest_llmeval.runs.lookup.best_run import Search, covers, peculiarities, unfitness
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs, found_as
 from pytest_llmeval.runs.lookup.stand_ins import standing_for, steps
-from pytest_llmeval.runs.lookup.wanted import WantedCommit
+from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit
 from pytest_llmeval.runs.run_lines import FULL_HASH
 from pytest_llmeval.runs.store import (
     BORROWED,

@@ -27,7 +27,7 @@ from pytest_llmeval.runs.git import (
     tree_ids,
 )
 from pytest_llmeval.runs.lookup.deepening import DEPTHS, Deepening
-from pytest_llmeval.runs.lookup.wanted import (
+from pytest_llmeval.runs.lookup.wanted_commit import (
     WantedCommit,
     facts_of_head,
     find_wanted,

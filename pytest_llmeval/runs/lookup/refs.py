@@ -1,4 +1,4 @@
-"""One resolver of REF for all: the run that has a name itself, or the commits of the name."""
+"""One resolver of REF for all: the run that a name itself has, else its commits (wanted_commit)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_llmeval.records import Run
 from pytest_llmeval.runs.ci import ON_LAPTOP, CiFacts
 from pytest_llmeval.runs.git import GitState, tracked_below
 from pytest_llmeval.runs.lookup.history import History
-from pytest_llmeval.runs.lookup.wanted import WantedCommit, find_wanted
+from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, find_wanted
 from pytest_llmeval.runs.own_repository import OwnRepository
 from pytest_llmeval.runs.store import ENDING, FoundRun, RunStore
 

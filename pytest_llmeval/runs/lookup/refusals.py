@@ -12,7 +12,7 @@ from pytest_llmeval.runs.git import GitState, ResolvedRef, near_names, resolve, 
 from pytest_llmeval.runs.lookup.best_run import Search
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.lookup.stand_ins import Step
-from pytest_llmeval.runs.lookup.wanted import WantedCommit, name_to_show
+from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, name_to_show
 from pytest_llmeval.runs.store import first_of
 
 RERUN = "Run its evals now, in a worktree:  add --llm-on-missing=rerun"

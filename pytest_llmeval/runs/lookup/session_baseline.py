@@ -24,7 +24,7 @@ from pytest_llmeval.runs.lookup.refs import (
 )
 from pytest_llmeval.runs.lookup.refusals import Refusals
 from pytest_llmeval.runs.lookup.stand_ins import Step, standing_for, steps
-from pytest_llmeval.runs.lookup.wanted import WantedCommit, name_to_show
+from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, name_to_show
 from pytest_llmeval.runs.store import FoundRun, new_run_id
 
 BASELINE_OPTION = "--llm-baseline"

@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 
 from pytest_llmeval.runs.lookup.history import History
 from pytest_llmeval.runs.lookup.refs import Baseline, How, Refs
-from pytest_llmeval.runs.lookup.wanted import WantedCommit, name_to_show
+from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, name_to_show
 from pytest_llmeval.runs.store import FoundRun, RunStore
 
 FURTHEST = 5000  # commits along first parents, whether or not they count

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_llmeval.runs.ci import CiFacts
 from pytest_llmeval.runs.git import GitState
-from pytest_llmeval.runs.lookup.wanted import WantedCommit, find_wanted
+from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, find_wanted
 from tests.runs.conftest import Project
 
 NOWHERE = "1a2b3c4d" * 5
