@@ -76,6 +76,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     for files in (PROJECT, WORSE):
         for name, text in files.items():
             (folder / name).write_text(text)
+        # Both prompts are equally long, and may be written in one second: Python would take the
+        # byte code of the first for that of the second.
+        shutil.rmtree(folder / "__pycache__", ignore_errors=True)
         run_session(folder)
         newest = RunStore(folder / ".llmeval").newest()
         assert newest is not None
