@@ -117,7 +117,7 @@ def _report_refusal(config: pytest.Config, message: str) -> list[str]:
 
 
 def _progress_line(progress: Progress, *, width: int) -> str:
-    from pytest_llmeval.reports.section import progress_line  # no worker shows one
+    from pytest_llmeval.reports.terminal.section import progress_line  # no worker shows one
 
     return progress_line(progress, width=width)
 
@@ -187,7 +187,7 @@ class SessionHooks:
     def _make_run(self, commit: str) -> FoundRun | None:
         """Run the evals of a commit now; None if it has none of those that were chosen."""
         from pytest_llmeval.engine.rerun.base_run import rerun_of
-        from pytest_llmeval.reports.rerun import begins, ended, rerun_notes
+        from pytest_llmeval.reports.terminal.rerun import begins, ended, rerun_notes
 
         config, stash = self._config, self._config.stash
         environ = stash.get(ENVIRON, None) or os.environ
@@ -204,7 +204,7 @@ class SessionHooks:
         """Say what will be compared with, before the first test."""
         if self._session is None:
             return []
-        from pytest_llmeval.reports.section import header
+        from pytest_llmeval.reports.terminal.section import header
 
         return header(self._session.planned, self._retry)
 
@@ -316,7 +316,7 @@ class SessionHooks:
         if self._reports is not None and self._reports.usage_error:
             terminalreporter.write_line(f"ERROR: {self._reports.usage_error}", red=True)
         if self._judgement is not None:
-            from pytest_llmeval.reports.section import section
+            from pytest_llmeval.reports.terminal.section import section
 
             terminalreporter.write_sep("=", "llm evals")
             for line in section(self._judgement):
@@ -421,7 +421,7 @@ class SessionHooks:
         if session.exitstatus != pytest.ExitCode.OK:
             return
         if judgement.fails:
-            from pytest_llmeval.reports.section import failure_line
+            from pytest_llmeval.reports.terminal.section import failure_line
 
             # pytest prints this as the red line at the very end, also under -q and xdist.
             session.shouldfail = printable(failure_line(judgement))

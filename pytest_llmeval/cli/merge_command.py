@@ -26,7 +26,7 @@ from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement, judged
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.json import write_refusal, write_reports
-from pytest_llmeval.reports.section import failure_line, section
+from pytest_llmeval.reports.terminal.section import failure_line, section
 from pytest_llmeval.runs.ci import read_ci
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs

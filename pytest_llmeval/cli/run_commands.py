@@ -15,8 +15,8 @@ from pytest_llmeval.gate.scoring import scores_of
 from pytest_llmeval.judgement import Judgement, judged, pricing
 from pytest_llmeval.records import Better
 from pytest_llmeval.reports.json import render
-from pytest_llmeval.reports.planning import Checked, selfcheck_lines
-from pytest_llmeval.reports.section import compared_lines, listed_runs, shown_lines
+from pytest_llmeval.reports.terminal.planning import Checked, selfcheck_lines
+from pytest_llmeval.reports.terminal.section import compared_lines, listed_runs, shown_lines
 from pytest_llmeval.settings import GateRules, Settings
 
 DEFAULTS = GateRules()

@@ -13,7 +13,7 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Outcome, Run, TokenPrice, Trial
 from pytest_llmeval.reports.cost import dollars
 from pytest_llmeval.reports.json import render
-from pytest_llmeval.reports.section import section
+from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.settings import Settings
 from tests.runs.builders import make_call, make_run
 

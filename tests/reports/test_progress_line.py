@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_llmeval.records import Progress
-from pytest_llmeval.reports.section import progress_line
+from pytest_llmeval.reports.terminal.section import progress_line
 
 FULL = Progress(done=412, total=1000, made=398, replayed=14, in_flight=32, seconds_left=125.0)
 

@@ -20,7 +20,7 @@ from pytest_llmeval.records import Outcome
 from pytest_llmeval.reports import sentences
 from pytest_llmeval.reports.formats import RED, YELLOW, Line, counted, factor, label, number, short
 from pytest_llmeval.reports.reasons import why_failed, worded
-from pytest_llmeval.reports.tables import COLUMNS, COLUMNS_OF_ANCHOR, compared_table, style
+from pytest_llmeval.reports.terminal.tables import COLUMNS, COLUMNS_OF_ANCHOR, compared_table, style
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules
 
