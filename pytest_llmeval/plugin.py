@@ -25,10 +25,11 @@ from pytest_llmeval.pytest_options import (
     add_options,
     asks_only,
     check_questions,
+    environ_of,
     read_settings,
     readable_settings,
 )
-from pytest_llmeval.settings import RERUN
+from pytest_llmeval.settings import MARKER, RERUN
 
 if TYPE_CHECKING:
     from pytest_llmeval.engine.rerun.brief import Brief
@@ -174,13 +175,12 @@ class SessionHooks:
         if not self._is_worker:
             make = self._make_run if settings.on_missing == "rerun" else None
             find = partial(baseline_of, config, settings, retry=self._retry, make=make)
-            environ: dict[str, str] = config.stash.get(ENVIRON, dict(os.environ))
             planned = planned_judgement(
                 settings,
                 find=find,
                 rootpath=config.rootpath,
                 typed=self._typed(),
-                may_defer=may_defer(settings, environ),
+                may_defer=may_defer(settings, environ_of(config)),
             )
             self._session = EvalSession(planned, self._retry)
 
@@ -190,8 +190,7 @@ class SessionHooks:
         from pytest_llmeval.reports.terminal.rerun import begins, ended, rerun_notes
 
         config, stash = self._config, self._config.stash
-        environ = stash.get(ENVIRON, None) or os.environ
-        rerun = rerun_of(config, self._settings, stash.get(PARSER, None), environ)
+        rerun = rerun_of(config, self._settings, stash.get(PARSER, None), environ_of(config))
         print(begins(commit), flush=True)
         made = rerun.run(commit)
         print(ended(commit, made.found), flush=True)
@@ -217,11 +216,11 @@ class SessionHooks:
         self, session: pytest.Session, items: list[pytest.Item]
     ) -> Generator[None, object, object]:
         """Turn marked items into cases once all others have chosen among the items."""
-        collected = [item for item in items if "llm_eval" in item.keywords]
+        collected = [item for item in items if MARKER in item.keywords]
         result = yield
         if self._brief is not None:
             items[:] = filter(self._brief.wants, items)
-        marked = {item for item in items if "llm_eval" in item.keywords}
+        marked = {item for item in items if MARKER in item.keywords}
         if (marked or self._retry) and not self._config.getoption("collectonly", False):
             try:
                 self._begin(session, items, collected)

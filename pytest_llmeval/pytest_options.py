@@ -48,6 +48,11 @@ _OF_COMPARISONS = ("baseline", "anchor", "on_missing", "retry_errors", "reports"
 _QUOTED = re.compile(r"'([^']*)'$")  # what pytest could not read ends its message
 
 
+def environ_of(config: pytest.Config) -> dict[str, str]:
+    """Return the variables as they were before a conftest changed any."""
+    return config.stash.get(ENVIRON, None) or dict(os.environ)
+
+
 def add_options(parser: pytest.Parser) -> None:
     """Declare every option and its ini twin."""
     group = parser.getgroup("llmeval", "LLM evals")

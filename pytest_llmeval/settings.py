@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.records import TokenPrice
 
 DIRECTORY = ".llmeval"
+MARKER = "llm_eval"
 RERUN = "LLMEVAL_RERUN"  # the variable that tells a session to make the run of a baseline
 REPEATS = 5
 

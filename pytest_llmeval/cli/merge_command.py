@@ -224,8 +224,7 @@ def _planned(settings: Settings, home: Home, run: Run, *, shards: Sequence[Run])
     )
 
     def found(reference: str, *, option: str) -> Baseline:
-        baseline = find(reference, option=option.replace("--llm-", "--"))
-        return replace(baseline, notes=(*baseline.notes, *store.complaints))
+        return find(reference, option=option.replace("--llm-", "--"))
 
     rootpath = (git.top or Path.cwd()) / run.root
     try:

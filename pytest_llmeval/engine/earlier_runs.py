@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,7 +98,7 @@ def baseline_of(
     git = git_state(config)
     store = open_store(settings.directory, named=settings.store, git=git)
     own = _own_repository(config, settings)
-    found = find_baseline(
+    return find_baseline(
         reference,
         Refs(store, git, ci_facts(config), own, settings.baseline_reach),
         option=option,
@@ -111,7 +110,6 @@ def baseline_of(
         demands=Demands(age=settings.baseline_age, strict=settings.gate.strict),
         make=make,
     )
-    return replace(found, notes=(*found.notes, *store.complaints))
 
 
 def _own_repository(config: pytest.Config, settings: Settings) -> OwnRepository | None:

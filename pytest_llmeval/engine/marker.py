@@ -15,9 +15,8 @@ from pytest_llmeval.engine.sampling import is_sampled
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import MEASURED_METRICS, OWN_DIRECTIONS, PASS_METRIC, Better, Case
 from pytest_llmeval.runs.run_lines import parameters_digest
-from pytest_llmeval.settings import Settings, is_to_be_gated
+from pytest_llmeval.settings import MARKER, Settings, is_to_be_gated
 
-MARKER = "llm_eval"
 _NAMES = (
     "repeats",
     "min_score",

@@ -168,7 +168,7 @@ class RunStore:
         """
         prepare_directory(self.directory)
         refuse_link(self.folder)
-        path = self.folder / (run.commit or NO_COMMIT) / f"{run.id}{ENDING}"
+        path = self.place(RunName(run.commit or NO_COMMIT, run.tree, run.id))
         write_run(run, path)
         return path
 
@@ -199,9 +199,10 @@ class RunStore:
         Raises:
             OSError: it cannot be written.
         """
-        if self.place(name).exists():
+        path = self.place(name)
+        if path.exists():
             return False
-        self.keep(self.place(name), data)
+        self.keep(path, data)
         return True
 
     def place(self, name: RunName) -> Path:

@@ -15,7 +15,6 @@ from typing import Protocol
 
 import pytest
 
-from pytest_llmeval.engine.marker import MARKER
 from pytest_llmeval.engine.rerun.base_arguments import BaseArguments, base_arguments
 from pytest_llmeval.engine.rerun.brief import BaseOutcome, Brief, read_outcome
 from pytest_llmeval.engine.rerun.child import ended_in_order, run_child
@@ -31,7 +30,7 @@ from pytest_llmeval.runs.lookup.best_run import shortcomings
 from pytest_llmeval.runs.own_repository import OwnRepository
 from pytest_llmeval.runs.run_file import read_run
 from pytest_llmeval.runs.store import FoundRun, first_of
-from pytest_llmeval.settings import RERUN, Settings
+from pytest_llmeval.settings import MARKER, RERUN, Settings
 
 # Ends of a pytest whose trials are all there: tests may have failed, and there may be none.
 _ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)

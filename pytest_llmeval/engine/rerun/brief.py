@@ -15,7 +15,7 @@ import pytest
 from pytest_llmeval.engine.rerun.installs import installs_from
 from pytest_llmeval.engine.run_header import INSTALLED, files_loaded
 from pytest_llmeval.runs.lookup.best_run import covers
-from pytest_llmeval.settings import RERUN
+from pytest_llmeval.settings import MARKER, RERUN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Brief:
     def wants(self, item: pytest.Item) -> bool:
         """Tell whether an item is to run: an eval among what the user chose."""
         is_chosen = not self.selection or covers(self.selection, narrow=(item.nodeid,))
-        return is_chosen and "llm_eval" in item.keywords
+        return is_chosen and MARKER in item.keywords
 
     def tell(self, *, run: Path | None, foreign: Collection[str]) -> None:
         """Write what came of the session, for the one that waits for it."""

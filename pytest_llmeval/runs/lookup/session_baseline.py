@@ -26,9 +26,9 @@ from pytest_llmeval.runs.lookup.refusals import Refusals
 from pytest_llmeval.runs.lookup.stand_ins import Step, standing_for, steps
 from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, name_to_show
 from pytest_llmeval.runs.store import FoundRun, new_run_id
+from pytest_llmeval.settings import MARKER
 
 BASELINE_OPTION = "--llm-baseline"
-MARKER = "llm_eval"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,10 @@ def find_baseline(
         store=refs.store, root=root, selection=selection, models=models, excluding=excluding
     )
     refuse = Refusals(reference, option, refs, search)
-    return _Lookup(reference, option, refs, search, demands, refuse, make).find()
+    found = _Lookup(reference, option, refs, search, demands, refuse, make).find()
+    known = {*found.notes, *search.passed_over}
+    unsaid = (complaint for complaint in refs.store.complaints if complaint not in known)
+    return replace(found, notes=(*found.notes, *unsaid))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 
 from pytest_llmeval.records import filters_of, paths_of
 from pytest_llmeval.runs.git import ask
+from pytest_llmeval.settings import MARKER
 
-_MARKER = "llm_eval"
 _CONFTEST = "conftest.py"
 TEST_FILES = ("test_*.py", "*_test.py")
 
@@ -41,7 +41,7 @@ def suite_files(
     if everything is None:
         return None
     # A grep that finds nothing fails.
-    naming = _names(top, "grep", "-l", "-z", "-F", "-e", _MARKER, tree) or ()
+    naming = _names(top, "grep", "-l", "-z", "-F", "-e", MARKER, tree) or ()
     named = {PurePosixPath(name.removeprefix(f"{tree}:")) for name in naming}
     marked = [path.parent for path in named if path.name == _CONFTEST]
     return tuple(
