@@ -31,6 +31,8 @@ class Judgement:
         descriptions: means and intervals of an ungated session.
         headlines: first line of the first failure, by case. Of this session only: it may
             quote a reply, which a run file must not.
+        excerpts: one line of a reply of the baseline and one of this run, by case, for those
+            that fell or rose most; None for a side whose reply is not here. As private.
         serial: how many cases ran their trials one after the other, by reason.
         seconds: wall time of the session.
         slowdowns: one for each provider that asked us to slow down.
@@ -54,6 +56,7 @@ class Judgement:
     could_not_judge: Fact | None = None
     descriptions: tuple[FunctionDescription, ...] = ()
     headlines: Mapping[str, str] = field(default_factory=dict)
+    excerpts: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
     slowdowns: tuple[Slowdown, ...] = ()
     notes: tuple[Fact | str, ...] = ()
     serial: Mapping[str, int] = field(default_factory=dict)
