@@ -15,13 +15,13 @@ from pytest_llmeval.gate.results import (
     Why,
 )
 from pytest_llmeval.reports.formats import figure, mean_with_ends
+from pytest_llmeval.reports.remarks import claims, family_words, not_judged
 from pytest_llmeval.reports.sentences import (
     detectable_factor,
     difference_interval,
     sentence,
     within_case_remark,
 )
-from pytest_llmeval.reports.terminal.gated import claims, family_words, not_judged
 from pytest_llmeval.settings import GateRules
 
 RULES = GateRules()

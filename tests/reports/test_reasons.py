@@ -6,7 +6,7 @@ import pytest
 
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.reports.reasons import worded
-from pytest_llmeval.reports.terminal.gated import not_judged
+from pytest_llmeval.reports.remarks import not_judged
 
 LISTED = (Why.DESELECTED, Why.NOT_RUN)  # in one line for all functions that were not judged
 

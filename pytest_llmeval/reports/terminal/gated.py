@@ -1,54 +1,28 @@
-"""The lines of a comparison: its table, what it holds for, and remarks on each function."""
+"""The lines of a comparison: its table, and what there is to say on each function."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
-from pytest_llmeval.checks import CacheMode
-from pytest_llmeval.gate.results import (
-    Comparison,
-    Effect,
-    Evidence,
-    Fact,
-    FunctionComparison,
-    Method,
-    Verdict,
-)
+from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
 from pytest_llmeval.gate.scoring import bare
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Outcome
 from pytest_llmeval.reports import sentences
-from pytest_llmeval.reports.formats import RED, YELLOW, Line, counted, factor, label, number, short
+from pytest_llmeval.reports.formats import RED, YELLOW, Line, factor, label, number
 from pytest_llmeval.reports.reasons import why_failed, worded
+from pytest_llmeval.reports.remarks import (
+    accepting_line,
+    not_judged,
+    nothing_matched,
+    remarks,
+    scope,
+)
 from pytest_llmeval.reports.terminal.tables import COLUMNS, COLUMNS_OF_ANCHOR, compared_table, style
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules
 
-_LISTED_FUNCTIONS = 5
 _LISTED_CASES = 3
 _LISTED_LOST = 20
-_SHOWN_OF_HASH = 12
-_NOT_HERE = "the baseline's cache is not here"
-_WHY_REDRAWN: Mapping[CacheMode, str] = {
-    "auto": _NOT_HERE,
-    "replay": _NOT_HERE,
-    "refresh": "--llm-cache=refresh draws everything anew",
-    "off": "--llm-cache=off replays nothing",
-}
-# what the statistic of each test that can be chosen is called
-_STATISTICS: Mapping[Method, str] = {
-    "sign-flip": "summed difference",
-    "exact-within-case": "summed difference",
-    "whole-repeats": "summed difference",
-    "mcnemar": "chi-square",
-    "mcnemar-exact": "draws that rose less those that fell",
-    "mcnemar-mid-p": "draws that rose less those that fell",
-    "welch": "t",
-    "cmh": "chi-square",
-    "chi-square": "chi-square",
-    "chi-square-plain": "chi-square",
-    "two-proportion-z": "z",
-}
 
 
 def gated_lines(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
@@ -57,20 +31,16 @@ def gated_lines(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
     rules = judgement.settings.gate
     yield Line()
     yield from compared_table(judgement.baseline, comparison, COLUMNS, rules)
-    scope = " · ".join(_scope(comparison, rules))
-    if scope:
-        yield Line(scope)
+    if held_for := " · ".join(scope(comparison, rules)):
+        yield Line(held_for)
     yield from (Line(f"note: {worded(note)}", YELLOW) for note in comparison.notes)
     for function in comparison.functions:
         yield from _about(judgement, function)
     yield from _ungated(comparison)
     if comparison.not_judged:
         yield Line(not_judged(comparison.not_judged), YELLOW)
-    if _nothing_matched(comparison) and not _is_one_run(judgement):
-        yield Line(
-            "no request matched the baseline's: does the prompt contain a date or a random id?",
-            YELLOW,
-        )
+    if unmatched := nothing_matched(judgement):
+        yield Line(unmatched, YELLOW)
     why = why_failed(comparison, rules)
     if why:
         yield Line(why, RED)
@@ -84,73 +54,16 @@ def anchored_lines(anchor: Baseline, comparison: Comparison, rules: GateRules) -
         yield Line(f"against the anchor: {text}", RED)
 
 
-def _nothing_matched(comparison: Comparison) -> bool:
-    """Whether every case of the session sent requests that the baseline never sent."""
-    effects = [function.effect for function in comparison.functions if function.effect.cases]
-    return bool(effects) and all(
-        effect.changed_kinds.get("request") == effect.cases for effect in effects
-    )
-
-
-def _is_one_run(judgement: Judgement) -> bool:
-    """Whether two conditions of a run are compared, which ask unlike things on purpose."""
-    run, baseline = judgement.run, judgement.baseline
-    return run is not None and baseline is not None and run.id == baseline.run.id
-
-
-def _scope(comparison: Comparison, rules: GateRules) -> Iterator[str]:
-    """Say what the table as a whole holds for."""
-    functions = comparison.functions
-    family = max((function.evidence.family_size for function in functions), default=0)
-    if family > 1:
-        yield f"p: {family_words(family, rules)}, the intervals are not corrected"
-    yield from claims(functions)
-    if any(function.effect.mean_interval for function in functions):
-        yield f"beside a mean: its own {1 - 2 * rules.alpha:.0%} CI, which tests nothing"
-    for one in functions:
-        if one.partial:
-            cases = f"{one.effect.cases} of {one.effect.baseline_cases}"
-            yield f"partial: {cases} cases of {label(one)}"
-
-
-def family_words(family: int, rules: GateRules) -> str:
-    """Say how several comparisons share the error rate."""
-    if rules.order:
-        return f"{family} comparisons, in the order of llm_gate_order"
-    name = "Holm" if rules.multiplicity == "holm" else "Benjamini-Hochberg"
-    return f"{name} over {family} functions and metrics"
-
-
-def claims(functions: Sequence[FunctionComparison]) -> list[str]:
-    """Say once what the verdicts hold for: these cases, and this wording or any."""
-    by_function: dict[str, list[FunctionComparison]] = {}
-    for one in functions:
-        if one.effect.cases:
-            by_function.setdefault(one.function, []).append(one)
-    compared = [one for metrics in by_function.values() for one in metrics]
-    if compared and not any(one.evidence.wordings for one in compared):
-        cases = sum(metrics[-1].effect.cases for metrics in by_function.values())
-        return [f"holds for {sentences.these_cases(cases)} and this wording"]
-    return [f"{bare(name)} holds for {_wordings(found)}" for name, found in by_function.items()]
-
-
-def _wordings(metrics: Sequence[FunctionComparison]) -> str:
-    wordings, these = metrics[0].evidence.wordings, sentences.these_cases(metrics[-1].effect.cases)
-    if all(one.effect.method == "crossed" for one in metrics):
-        return f"cases and wordings like these ({wordings} wordings)"
-    if wordings <= 1:
-        return f"{these} and this wording only"
-    return f"{these} and these {wordings} wordings only"
-
-
 def _about(judgement: Judgement, function: FunctionComparison) -> Iterator[Line]:
     name, text = label(function), sentences.sentence(function, judgement.settings.gate)
     if text not in sentences.VERDICTS.values():  # the table has said that much
         yield Line()
         prefix = "" if text.startswith(name) else f"{name}: "
         yield Line(prefix + text, style(function))
-    for remark in _remarks(judgement, function):
+    for remark in (*remarks(judgement, function), *_moved_cases(judgement, function)):
         yield Line(f"  {remark}")
+    if accepting := accepting_line(judgement, function):
+        yield Line(f"  if this drop is meant, say in the ini file  {accepting}")
 
 
 def _ungated(comparison: Comparison) -> Iterator[Line]:
@@ -174,91 +87,6 @@ def _moved_ungated(one: FunctionComparison) -> str:
     return f"{one.metric} {effect.baseline_mean:.3g} -> {effect.mean:.3g} ({moved})"
 
 
-def not_judged(functions: Sequence[Fact]) -> str:
-    """Name the functions of the baseline that did not run."""
-    listed = []
-    for one in functions[:_LISTED_FUNCTIONS]:
-        function, cases = one.figures
-        listed.append(f"{bare(str(function))} ({counted(int(cases), 'case')}, {one.why})")
-    more = len(functions) - len(listed)
-    return f"not judged: {', '.join(listed)}" + (f" and {more} more" if more else "")
-
-
-def _remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
-    effect, rules = function.effect, judgement.settings.gate
-    yield from _changes_of_test(function)
-    if 0 < effect.changed < effect.cases:
-        yield _changed_part(function)
-    if 0 < effect.units < effect.changed:
-        yield f"{effect.changed} changed cases, {effect.units} independent"
-    yield from _kinds_of_change(judgement, effect)
-    if function.evidence.identical_repeats:
-        yield "all repeats are identical: they are one draw"
-    if effect.method == rules.test in _STATISTICS:
-        yield _chosen_test(effect.method, function.evidence)
-    remark = sentences.within_case_remark(function, rules)
-    if remark:
-        yield remark
-    yield from _moved_cases(judgement, function)
-    yield from _acceptable(judgement, function)
-    yield from _left_out(judgement, function)
-
-
-def _changes_of_test(function: FunctionComparison) -> Iterator[str]:
-    """Say that not the application alone may be the cause: ``test_a: its test changed``."""
-    name, changed = bare(function.function), function.inputs_changed
-    if function.test_changed:
-        yield f"{name}: its test changed"
-    if changed:
-        listed = ", ".join(map(short, changed[:_LISTED_CASES]))
-        more = f" and {len(changed) - _LISTED_CASES} more" if len(changed) > _LISTED_CASES else ""
-        yield f"{name}: input changed ({counted(len(changed), 'case')}: {listed}{more})"
-
-
-def _acceptable(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
-    """Say how a drop that is meant passes."""
-    baseline, comparison = judgement.baseline, judgement.comparison
-    is_failing = function.fails and function.verdict is Verdict.REGRESSED
-    if not is_failing or baseline is None or comparison is None or baseline.run.commit is None:
-        return
-    name = bare(function.function)
-    if len({one.function for one in comparison.functions if bare(one.function) == name}) > 1:
-        name = function.function
-    line = f"llm_accept = {name}:{function.metric} @ {baseline.run.commit[:_SHOWN_OF_HASH]}"
-    yield f"if this drop is meant, say in the ini file  {line}"
-
-
-def _kinds_of_change(judgement: Judgement, effect: Effect) -> Iterator[str]:
-    kinds, baseline = effect.changed_kinds, judgement.baseline
-    if "redrawn" in kinds:
-        yield (
-            f"{kinds['redrawn']} cases sent the same requests but got new replies "
-            f"({_WHY_REDRAWN[judgement.settings.cache]})"
-        )
-    if "unseen" in kinds and baseline is not None and baseline.how != "table":
-        yield f"{kinds['unseen']} cases made no call that was seen here"
-    if 0 < kinds.get("score", 0) < effect.changed:
-        yield (
-            f"{counted(kinds['score'], 'case')} of the same replies, scored otherwise: "
-            f"there {sentences.NOT_THE_MODEL}"
-        )
-
-
-def _changed_part(function: FunctionComparison) -> str:
-    changed = [case for case in function.compared if case.kind is not None]
-    before = sum(case.baseline_mean for case in changed) / len(changed)
-    after = sum(case.mean for case in changed) / len(changed)
-    return f"the {len(changed)} changed cases: {before:.2f} -> {after:.2f}"
-
-
-def _chosen_test(method: Method, evidence: Evidence) -> str:
-    """Write the statistic of a test that was chosen; the interval beside it is the t-test's."""
-    if evidence.statistic is None:
-        return f"{method}: no {_STATISTICS[method]}, as nothing varies"
-    text = f"{method}: {_STATISTICS[method]} = {evidence.statistic:.4g}"
-    return text if evidence.dof is None else f"{text}, degrees of freedom = {evidence.dof:.4g}"
-
-
 def _moved_cases(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
     verdict, improved = function.verdict, function.verdict is Verdict.IMPROVED
     shown = []
@@ -273,33 +101,3 @@ def _moved_cases(judgement: Judgement, function: FunctionComparison) -> Iterator
         yield f"{direction} most  {moved}  {headline}".rstrip()
     if len(shown) > _LISTED_LOST:
         yield f"and {len(shown) - _LISTED_LOST} more that fell from all passed to all missed"
-
-
-def _left_out(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
-    added, gone = len(function.only_here), len(function.only_in_baseline)
-    if (added or gone) and function.verdict is not Verdict.UNCHANGED and function.effect.cases:
-        mean = sentences.mean_of_new(function)
-        parts = [f"{counted(added, 'case')} new here{mean}"] if added else []
-        parts += [f"{counted(gone, 'case')} only in the baseline"] if gone else []
-        yield f"not compared: {', '.join(parts)}"
-    if function.mismatched:
-        yield (
-            f"{len(function.mismatched)} cases bear the same position but other parameters: "
-            "not compared; give ids= to parametrize"
-        )
-    errored = function.trials["errored"], function.baseline_trials["errored"]
-    if any(errored):
-        yield f"errored trials, not scored: {errored[0]} here, {errored[1]} in the baseline"
-        yield from first_errored(judgement, function.function)
-
-
-def first_errored(judgement: Judgement, function: str) -> Iterator[str]:
-    """Say why the first errored trial of a function got no reply."""
-    assert judgement.run is not None  # noqa: S101 - whatever is worded ran
-    functions = {case.id: case.function for case in judgement.run.cases}
-    for trial in judgement.run.trials:
-        if functions[trial.case] == function and trial.outcome is Outcome.ERRORED:
-            reasons = [call.reason for call in trial.calls if call.reason]
-            seen = judgement.headlines.get(trial.case) or ", ".join(reasons) or trial.message
-            yield f"first of them  {short(trial.case)}  {seen}"
-            return

@@ -16,8 +16,9 @@ from pytest_llmeval.reports.cost import capped_lines, cost_of_run, unknown_lines
 from pytest_llmeval.reports.formats import RED, YELLOW, Line, aligned, counted, hits, label, short
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
+from pytest_llmeval.reports.remarks import first_errored
 from pytest_llmeval.reports.sentences import sentence
-from pytest_llmeval.reports.terminal.gated import anchored_lines, first_errored, gated_lines
+from pytest_llmeval.reports.terminal.gated import anchored_lines, gated_lines
 from pytest_llmeval.reports.terminal.tables import described_table, ends_of
 from pytest_llmeval.runs.lookup.best_run import peculiarities
 from pytest_llmeval.runs.lookup.refs import Baseline
