@@ -1,4 +1,4 @@
-"""All that can go wrong, as one tree, and how a message quotes the words of others.
+"""All that can go wrong, as one tree.
 
 ::
 
@@ -39,8 +39,6 @@ CAP_REASON = "cap "  # begins what a run file says of calls that a cap left unma
 # What it says of calls that were not made without a key; names of variables follow.
 NO_KEY_REASON = "not set: "
 CANCELLED_REASON = "CancelledError"  # what it says of calls that the application gave up
-# What GitHub obeys at the start of a line, and GitHub and Azure anywhere: ::error::, ##[group].
-_COMMAND = re.compile(r"^\s*:(?=:)|#(?=#(?:\[|vso\[))")
 # User and password of an address.
 USER_IN_URL = re.compile(r"(?<=//)[^/\s]+(?=@)")
 
@@ -173,22 +171,6 @@ def comes_of(error: BaseException, kinds: type[BaseException] | UnionType) -> bo
     return any(isinstance(one, kinds) for one in seen)
 
 
-def printable(text: str) -> str:
-    r"""Write what would steer a terminal or a CI service so that it is seen instead: ``\x1b``.
-
-    Args:
-        text: becomes one line, whatever it holds.
-    """
-    shown = "".join(char if char.isprintable() else _escaped(char) for char in text)
-    return _COMMAND.sub(lambda found: found[0][:-1] + _escaped(found[0][-1]), shown)
-
-
 def without_user(text: str) -> str:
     """Mask users and passwords of addresses: a token of CI is mostly one."""
     return USER_IN_URL.sub("***", text)
-
-
-def _escaped(char: str) -> str:
-    code = ord(char)
-    plain = char.encode("unicode_escape").decode("ascii")
-    return plain if plain != char else f"\\x{code:02x}"

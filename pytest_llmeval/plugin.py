@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_llmeval import fixtures
-from pytest_llmeval.errors import BaselineError, SettingsError, printable
+from pytest_llmeval.errors import BaselineError, SettingsError
 from pytest_llmeval.pytest_options import (
     ENVIRON,
     PARSER,
@@ -29,6 +29,7 @@ from pytest_llmeval.pytest_options import (
     read_settings,
     readable_settings,
 )
+from pytest_llmeval.safe_text import printable
 from pytest_llmeval.settings import MARKER, RERUN
 
 if TYPE_CHECKING:

@@ -79,6 +79,16 @@ class EvalSession:
         self._headlines[case] = payload["headline"]
         self._serial[case] = payload["serial"]
 
+    def _first_lines(self) -> dict[str, str]:
+        """Return the first line of each case's first failure; only its place without texts."""
+        if self.planned.settings.show_texts:
+            return {case: line for case, line in self._headlines.items() if line}
+        return {
+            case: next((trial.message for trial in self._trials[case] if trial.message), "")
+            for case, line in self._headlines.items()
+            if line
+        }
+
     def record(self) -> None:
         """Record the trials that have ended, without a judgement."""
         run = self._run()
@@ -94,7 +104,7 @@ class EvalSession:
         """
         judgement = replace(
             self.planned,
-            headlines={case: line for case, line in self._headlines.items() if line},
+            headlines=self._first_lines(),
             notes=tuple(self._notes),
             serial=dict(Counter(filter(None, self._serial.values())).most_common()),
             seconds=seconds,

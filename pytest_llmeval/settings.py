@@ -259,6 +259,9 @@ class Settings(_Frozen):
     reports: tuple[Path, ...] = Option(
         "--llm-report=PATH.json", checks.report_paths, (), ini="linelist"
     ).says("write the comparison to a file; repeatable")
+    show_texts: bool = Option("llm_show_texts", checks.boolean, default=True, ini="bool").says(
+        "whether reports quote replies and messages of failed assertions (true)"
+    )
     directory: Path = Option("--llm-dir=PATH", checks.not_blank, ini="string").says(
         f"where replies and runs are kept (default: {DIRECTORY} beside the ini file)"
     )

@@ -14,7 +14,8 @@ from pytest_llmeval.cli.merge_command import merge_command
 from pytest_llmeval.cli.plan_command import plan_command
 from pytest_llmeval.cli.store_commands import fetch_command, push_command
 from pytest_llmeval.cli.until_command import until_command
-from pytest_llmeval.errors import LLMEvalError, printable
+from pytest_llmeval.errors import LLMEvalError
+from pytest_llmeval.safe_text import printable
 
 USAGE_ERROR = 4  # as pytest exits
 

@@ -15,7 +15,7 @@ import click
 
 from pytest_llmeval import checks
 from pytest_llmeval.cache.directory import refuse_foreign
-from pytest_llmeval.errors import SettingsError, TableError, printable, without_user
+from pytest_llmeval.errors import SettingsError, TableError, without_user
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.records import Better, Run
 from pytest_llmeval.reports.formats import short
@@ -32,6 +32,7 @@ from pytest_llmeval.runs.reshaping import (
 from pytest_llmeval.runs.score_table import ScoreTable, read_table, runs_of, table_named
 from pytest_llmeval.runs.sharing.ref_store import SCHEME
 from pytest_llmeval.runs.store import ENDING, RunStore
+from pytest_llmeval.safe_text import printable
 from pytest_llmeval.settings import default_directory
 
 # As pytest looks for its ini file in a folder; the tables of those that need one, by their keys.

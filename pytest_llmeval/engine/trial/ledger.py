@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_llmeval.cache.locks import fork_safe_lock
-from pytest_llmeval.errors import CANCELLED_REASON, LLMEvalError, ScoreError, printable
+from pytest_llmeval.errors import CANCELLED_REASON, LLMEvalError, ScoreError
 from pytest_llmeval.models.attribution import CurrentTrial, charging, trial_to_charge
 from pytest_llmeval.records import MEASURED_METRICS, SCORE_METRIC, Call, Slot
+from pytest_llmeval.safe_text import printable
 
 if TYPE_CHECKING:
     from pytest_llmeval.engine.trial.trial import RunningTrial

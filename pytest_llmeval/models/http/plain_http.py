@@ -24,10 +24,10 @@ from urllib.parse import SplitResult, urlsplit
 
 from pytest_llmeval import __version__
 from pytest_llmeval.cache.locks import fork_safe_lock
-from pytest_llmeval.errors import printable
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS, Deadline, TimeIsUp
 from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES, HttpReply, Reading, ReplyTooLarge
 from pytest_llmeval.models.http.retries import NetworkFailed
+from pytest_llmeval.safe_text import printable
 
 if TYPE_CHECKING:
     import ssl

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pytest_llmeval.cache.replies import StoredReply
-from pytest_llmeval.errors import ProviderFailed, SettingsError, printable
+from pytest_llmeval.errors import ProviderFailed, SettingsError
 from pytest_llmeval.models.calls import CachedCalls, Request
 from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.http.answers import Expected
@@ -30,6 +30,7 @@ from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.retries import NetworkFailed, RetryPolicy
 from pytest_llmeval.models.llm import Messages, Reply, Usage
 from pytest_llmeval.models.providers.vendor import Vendor
+from pytest_llmeval.safe_text import printable
 
 
 class ChatProvider:

@@ -20,7 +20,7 @@ from typing import Any
 
 from pytest_llmeval.cache.key import canonical_request
 from pytest_llmeval.cache.replies import Answer, StoredReply
-from pytest_llmeval.errors import BudgetExceeded, ProviderFailed, SettingsError, printable
+from pytest_llmeval.errors import BudgetExceeded, ProviderFailed, SettingsError
 from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.budget import Bill
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
@@ -29,6 +29,7 @@ from pytest_llmeval.models.http.retries import RetryPolicy
 from pytest_llmeval.models.llm import Messages, Reply, Usage
 from pytest_llmeval.models.source import drop_docstrings
 from pytest_llmeval.records import Slot
+from pytest_llmeval.safe_text import printable
 
 Run = Callable[[Coroutine[Any, Any, object]], object]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from pytest_llmeval.errors import printable
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.prices import Prices
@@ -25,6 +24,7 @@ from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.run_lines import RunHeader
 from pytest_llmeval.runs.store import first_of
+from pytest_llmeval.safe_text import printable
 
 _LISTED_CASES = 3
 _MINUTE = 60
