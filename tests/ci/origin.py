@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.project import APP, EVALS, INI, MODEL
@@ -54,6 +57,24 @@ def has_commit(folder: Path, commit: str) -> bool:
     return known.endswith(tuple("0123456789"))
 
 
+@dataclass(frozen=True, slots=True)
+class _Original:
+    """A repository as it was made first.
+
+    Attributes:
+        folder: a copy of it.
+        main: its commits.
+        ticks: what its clock said.
+    """
+
+    folder: tempfile.TemporaryDirectory[str]
+    main: tuple[str, ...]
+    ticks: int
+
+
+_ORIGINALS: dict[tuple[str, int], _Original] = {}
+
+
 class Origin:
     """A bare repository at a host, whose commits are made in a detached working tree of it.
 
@@ -74,12 +95,34 @@ class Origin:
             commits: how many commits main has; the first brings the project, each of the others
                 changes a file that no eval reads.
         """
-        folder.mkdir()
         self.path = folder / "origin.git"
         self.project = project
         self.main: list[str] = []
         self._tree = folder / "author"
         self._made = 0
+        original = _ORIGINALS.get((project, commits))
+        if original is not None:
+            self._copy(original)
+            return
+        self._begin(commits)
+        copied = tempfile.TemporaryDirectory()
+        shutil.copytree(folder, copied.name, dirs_exist_ok=True)
+        _ORIGINALS[project, commits] = _Original(copied, tuple(self.main), self._made)
+
+    def _copy(self, original: _Original) -> None:
+        """Be as the original, whose commits have the same hashes."""
+        shutil.copytree(original.folder.name, self.path.parent)
+        self.main += original.main
+        self._made = original.ticks
+        # Repository and working tree find each other by absolute paths.
+        known_there = self.path / "worktrees" / self._tree.name
+        (self._tree / ".git").write_text(f"gitdir: {known_there}\n")
+        (known_there / "gitdir").write_text(f"{self._tree / '.git'}\n")
+
+    def _begin(self, commits: int) -> None:
+        """Make the repository with the commits of main."""
+        folder = self.path.parent
+        folder.mkdir()
         run_git(folder, "init", "--quiet", "--bare", "--initial-branch=main", str(self.path))
         nothing = run_git(self.path, "hash-object", "-w", "-t", "tree", "--stdin")
         root = run_git(self.path, "commit-tree", "-m", "root", nothing, environ=self._clock())
