@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Without byte code every session would compile the whole plugin again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test test-pytest-versions test-plugins lint demo calibrate bench house clean
+.PHONY: test test-pytest-versions test-plugins lint docs demo calibrate bench house clean
 .PRECIOUS: .venv-pytest-%/.ready
 
 $(VENV)/.ready: pyproject.toml
@@ -68,6 +68,10 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The page of options, from their rows; a test says when it is old.
+docs: $(VENV)/.ready
+	$(BIN)/python docs/make_options.py
 
 calibrate: $(VENV)/.ready
 	$(BIN)/pytest -q -n 2 -rP -m calibration

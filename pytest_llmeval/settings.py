@@ -2,7 +2,7 @@
 
 A row is a field of ``Settings``, or of its ``GateRules``: the option's name, the check of its
 values, its default and its line of ``--help``. The command line, the ini file and the errors about
-a value follow from it, and the table of the README is held against it.
+a value follow from it, and ``make docs`` writes ``docs/options.md``.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class GateRules(_Frozen):
         "the drop that must be ruled out, or would have been caught (default: {default})"
     )
     max_gone: float = Option("llm_max_gone", checks.share, "0.10", ini="float").says(
-        "share of a function's baseline cases that may be gone ({default})"
+        "share of a function's baseline cases that may be gone (default: {default})"
     )
     strict: bool = Option("--llm-strict", checks.boolean, default=False, ini="bool").says(
         "an inconclusive comparison fails too, and a function of the baseline that was left "
@@ -169,7 +169,7 @@ class GateRules(_Frozen):
         "llm_keyless", checks.choice_of(KeylessCases), "fail", ini="string"
     ).says(
         "what cases do that ask something new where no key is set: fail the session, or, in a "
-        "pull request from a fork alone, defer to the merge queue ({default})"
+        "pull request from a fork alone, defer to the merge queue (default: {default})"
     )
 
 
@@ -192,9 +192,9 @@ class Settings(_Frozen):
     session: str
     makes_baseline: bool = field(default_factory=bool)
     baseline: str | None = Option("--llm-baseline=REF", checks.not_blank).says(
-        "compare with the run recorded for REF: a branch, tag or commit, a run id, a run file, "
-        "'last', or 'auto' for the branch that this is to be merged into; a significant drop "
-        "fails the session"
+        "compare with the run recorded for REF: a branch, tag or commit, a run id, a run file "
+        "(./FILE), 'last', or 'auto' for the branch that this is to be merged into, else origin's "
+        "default branch; a significant drop fails the session"
     )
     anchor: str | None = Option("--llm-anchor=REF", checks.not_blank).says(
         "compare with a second, older run too, such as the last release's, so that many "
@@ -208,10 +208,10 @@ class Settings(_Frozen):
     )
     baseline_reach: int = Option("llm_baseline_reach", checks.count, "50", ini="int").says(
         "how many commits before REF's may stand in for it, commits that change nothing below "
-        "rootdir not counted ({default})"
+        "rootdir not counted (default: {default})"
     )
     baseline_age: int = Option("llm_baseline_age", checks.count, "7", ini="int").says(
-        "days after which the age of the baseline is named ({default})"
+        "days after which the age of the baseline is named (default: {default})"
     )
     fetch: bool | None = Option("--llm-fetch", checks.boolean, ini="bool").says(
         "fetch history that this clone lacks for REF, beside the cache; the clone stays as it is "
@@ -274,7 +274,10 @@ class Settings(_Frozen):
     )
     origin_aliases: tuple[tuple[str, str], ...] = Option(
         "llm_origin_alias", checks.aliases, (), ini="linelist"
-    ).says("lines of 'http://127.0.0.1:8001 = https://api.example.com': two origins, one key")
+    ).says(
+        "lines of 'http://127.0.0.1:8001 = https://api.example.com': two origins, one key (test "
+        "servers on random ports, proxies)"
+    )
     prices: Mapping[str, TokenPrice] = Option("llm_prices", checks.prices, (), ini="linelist").says(
         "lines of 'openai/model = INPUT, OUTPUT': dollars per million tokens, input and output"
     )

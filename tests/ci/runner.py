@@ -162,7 +162,11 @@ class GithubRun:
             if "uses" in step:
                 self._act(step["uses"].partition("@")[0], step.get("with", {}), job)
                 continue
-            environ = {name: self._filled(text, job) for name, text in step.get("env", {}).items()}
+            environ = {
+                name: self._filled(text, job)
+                for scope in (self.workflow, step)
+                for name, text in scope.get("env", {}).items()
+            }
             assert "${{" not in step["run"]
             ended = self.shell.run(
                 step["run"], "-e", folder=job.path, environ={**job.environ, **environ}
@@ -194,8 +198,11 @@ class GithubRun:
             "github.run_attempt": str(self.attempt),
             "github.sha": job.environ["GITHUB_SHA"],
             **{f"secrets.{name}": text for name, text in self.secrets.items()},
+            **{f"env.{name}": text for name, text in self.workflow.get("env", {}).items()},
         }
-        return re.sub(r"\$\{\{ (\S+) \}\}", lambda match: values[match[1]], text)
+        while "${{" in text:
+            text = re.sub(r"\$\{\{ (\S+) \}\}", lambda match: values[match[1]], text)
+        return text
 
 
 def _holds(definition: Mapping[str, Any], *, failed: bool, job: Job) -> bool:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_llmeval.records import Outcome, Run
 from pytest_llmeval.runs.store import RunStore
+from tests.docs.pages import blocks
 from tests.project import Project
 from tests.servers.openai_server import OpenAIServer, Received, Scripted
 
-PAGE = (Path(__file__).parents[1] / "docs" / "judges.md").read_text()
-CONFTEST, EVALS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+CONFTEST, EVALS = (block.text for block in blocks("docs/judges.md", language="python"))
 DESK, JUDGE = "openai/gpt-4o-mini", "openai/gpt-4o"
 
 

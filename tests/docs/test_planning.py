@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from pytest_llmeval.cli import main
 from pytest_llmeval.runs.store import RunStore
+from tests.docs.pages import blocks, commands, text_of
 from tests.project import Project
 
-ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "planning.md").read_text()
+PAGE = "docs/planning.md"
 
 # knows the three tasks, and slips one time in ten
 MODEL = r"""
@@ -34,11 +32,6 @@ def answer(messages, *, draw, **params):
 """
 
 
-def commands() -> list[str]:
-    blocks = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
-    return [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
-
-
 def typed(command: str) -> Result:
     program, *arguments = shlex.split(command)
     assert program == "llmeval"
@@ -47,7 +40,7 @@ def typed(command: str) -> Result:
 
 def test_every_command_of_the_page_works(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project.path)
-    until, *others = commands()
+    until, *others = commands(PAGE)
     assert [command.split()[1] for command in (until, *others)] == [
         "until",
         "plan",
@@ -59,7 +52,7 @@ def test_every_command_of_the_page_works(project: Project, monkeypatch: pytest.M
     first = typed(until)
 
     assert first.exit_code in (0, 1)
-    assert first.stdout.splitlines()[0] in PAGE
+    assert first.stdout.splitlines()[0] in text_of(PAGE)
     project.git("switch", "-qc", "side")
     project.write(app='PROMPT = "Say yes to {case}. rate=0.6"')
     project.commit("worse")
@@ -70,8 +63,8 @@ def test_every_command_of_the_page_works(project: Project, monkeypatch: pytest.M
 
 
 def test_the_sampled_tasks_of_the_page_run(project: Project) -> None:
-    (evals,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    project.write(model=MODEL, test_evals=evals)
+    (evals,) = blocks(PAGE, language="python")
+    project.write(model=MODEL, test_evals=evals.text)
 
     result = project.run("--llm-repeats=3")
 
