@@ -24,6 +24,11 @@ from pytest_llmeval.engine.schedule.overlap import (
 )
 from pytest_llmeval.engine.schedule.progress import Wording, show_progress
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
+from pytest_llmeval.engine.trial.other_plugins import (
+    TrialHooks,
+    followers,
+    needs_protocol,
+)
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.http.masking import masked_logs
 from pytest_llmeval.models.model_session import ModelSession
@@ -127,13 +132,17 @@ def _trials_of(
     evals: Sequence[Eval], *, exclusive: Collection[str], serial: str, retry: Retry | None
 ) -> dict[pytest.Item, CaseTrials]:
     standing = {} if retry is None else retry.standing
-    names = askable(evals[0].item.session)
+    names, following = askable(evals[0].item.session), followers(evals[0].item.config)
     return {
         spec.item: CaseTrials(
             spec,
             serial=serial or serial_case(spec, exclusive),
-            signature=signature(spec.item, names),
+            # what overlaps nothing else is not started early
+            signature=spec.item
+            if needs_protocol(spec.item, following)
+            else signature(spec.item, names),
             standing=standing.get(spec.case.id, ()),
+            hooks=TrialHooks(spec.item, without=following) if following else None,
         )
         for spec in evals
     }
