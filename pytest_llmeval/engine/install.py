@@ -6,6 +6,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -90,7 +91,7 @@ def _opening(
 ) -> Run:
     cases = [one.case for one in evals]
     run = open_run(config, cases, rules=settings.gate, choice=choice)
-    return replace(run, tests=_digests_of_tests(evals))
+    return replace(run, tests=_digests_of_tests(evals), places=_places_of_tests(evals))
 
 
 def _digests_of_tests(evals: Sequence[Eval]) -> dict[str, str]:
@@ -103,6 +104,16 @@ def _digests_of_tests(evals: Sequence[Eval]) -> dict[str, str]:
         if digest is not None:
             tests[function] = digest
     return tests
+
+
+def _places_of_tests(evals: Sequence[Eval]) -> dict[str, str]:
+    """Name file and line of the test functions, by node id."""
+    found = {one.case.function: one.item.location for one in evals}
+    return {
+        function: f"{Path(path).as_posix()}:{line + 1}"
+        for function, (path, line, _) in found.items()
+        if line is not None
+    }
 
 
 def _mask_logs(config: pytest.Config) -> None:
