@@ -10,6 +10,7 @@ import click
 from pytest_llmeval import __version__
 from pytest_llmeval.cli import run_commands
 from pytest_llmeval.cli.cache_commands import cache
+from pytest_llmeval.cli.comment_command import comment_command
 from pytest_llmeval.cli.merge_command import merge_command
 from pytest_llmeval.cli.plan_command import plan_command
 from pytest_llmeval.cli.store_commands import fetch_command, push_command
@@ -63,6 +64,7 @@ for command in (
     merge_command,
     push_command,
     fetch_command,
+    comment_command,
     cache,
 ):
     main.add_command(command)

@@ -7,6 +7,7 @@ asked to install.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -105,12 +106,26 @@ class CacheEntries:
                 return
 
 
-# Conditions of jobs and steps; whether anything failed before, and the event of the job.
-CONDITIONS: Mapping[str, Callable[[bool, str], bool]] = {
-    "success()": lambda failed, event: not failed,
-    "always()": lambda failed, event: True,
+def _event(job: Job) -> str:
+    return job.environ["GITHUB_EVENT_NAME"]
+
+
+def _followed_event(job: Job) -> str:
+    """The event of the workflow run that a job follows."""
+    event = json.loads(Path(job.environ["GITHUB_EVENT_PATH"]).read_text())
+    followed: str = event["workflow_run"]["event"]
+    return followed
+
+
+# Conditions of jobs and steps, by whether anything failed before, and the job.
+CONDITIONS: Mapping[str, Callable[[bool, Job], bool]] = {
+    "success()": lambda failed, job: not failed,
+    "always()": lambda failed, job: True,
     "!cancelled() && (github.event_name == 'push' || github.event_name == 'merge_group')": (
-        lambda failed, event: event in ("push", "merge_group")
+        lambda failed, job: _event(job) in ("push", "merge_group")
+    ),
+    "github.event.workflow_run.event == 'pull_request'": (
+        lambda failed, job: not failed and _followed_event(job) == "pull_request"
     ),
 }
 
@@ -128,6 +143,7 @@ class GithubRun:
         run_id: of this run.
         attempt: 2 where it is started again.
         secrets: of the repository.
+        token: that the jobs get.
     """
 
     workflow: Mapping[Any, Any]
@@ -138,6 +154,7 @@ class GithubRun:
     run_id: int
     attempt: int = 1
     secrets: Mapping[str, str] = field(default_factory=dict)
+    token: str = ""
 
     def run(self) -> dict[str, Ended]:
         """Run all jobs whose condition holds.
@@ -197,6 +214,7 @@ class GithubRun:
             "github.run_id": str(self.run_id),
             "github.run_attempt": str(self.attempt),
             "github.sha": job.environ["GITHUB_SHA"],
+            "github.token": self.token,
             **{f"secrets.{name}": text for name, text in self.secrets.items()},
             **{f"env.{name}": text for name, text in self.workflow.get("env", {}).items()},
         }
@@ -208,7 +226,7 @@ class GithubRun:
 def _holds(definition: Mapping[str, Any], *, failed: bool, job: Job) -> bool:
     """Tell whether a job or step runs."""
     condition = definition.get("if", "success()").removeprefix("${{ ").removesuffix(" }}")
-    return CONDITIONS[condition](failed, job.environ["GITHUB_EVENT_NAME"])
+    return CONDITIONS[condition](failed, job)
 
 
 def _copy(there: Path, here: Path) -> None:

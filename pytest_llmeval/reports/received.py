@@ -1,0 +1,84 @@
+"""A JSON report that somebody else wrote, read strictly: nothing in it is believed or obeyed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_llmeval.errors import ReportRefused
+
+SCHEMA = Path(__file__).with_name("report-schema.json")
+MOST_BYTES = 5 * 10**6
+MOST_VALUES = 10**6
+DEEPEST = 20  # objects and lists in each other
+LARGEST = 2**53  # whole numbers beyond it are not kept exactly
+LONGEST = 100  # characters of a place in a message
+
+
+def read_report(content: bytes) -> Mapping[str, Any]:
+    """Read a report.
+
+    Args:
+        content: the file, of which more than ``MOST_BYTES`` need not be read.
+
+    Raises:
+        ReportRefused: it is too large, no JSON, or does not fit the schema.
+    """
+    if len(content) > MOST_BYTES:
+        raise ReportRefused(f"it has more than {MOST_BYTES} bytes")
+    try:
+        report = json.loads(content.decode(), object_pairs_hook=_object)
+    except RecursionError:
+        raise ReportRefused("it is nested too deeply") from None
+    except ValueError as exc:
+        raise ReportRefused(f"it is no JSON: {exc}") from None
+    _check_values(report)
+    _check_schema(report)
+    return dict(report)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return made
+
+
+def _check_values(report: object) -> None:
+    """Refuse what JSON allows and no report has: numbers beyond all bounds, heaps of values."""
+    values, level = 0, [report]
+    for _ in range(DEEPEST):
+        values += len(level)
+        if values > MOST_VALUES:
+            raise ReportRefused(f"it has more than {MOST_VALUES} values")
+        for value in level:
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ReportRefused("it has a number that is not finite")
+            if isinstance(value, int) and abs(value) > LARGEST:
+                raise ReportRefused("it has a whole number that is too large")
+        level = [entry for value in level for entry in _entries(value)]
+    if level:
+        raise ReportRefused(f"it has more than {DEEPEST} levels")
+
+
+def _entries(value: object) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
+
+
+def _check_schema(report: object) -> None:
+    from jsonschema import Draft202012Validator
+
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    error = next(Draft202012Validator(schema).iter_errors(report), None)
+    if error is not None:
+        # Its own words may quote all of the report.
+        place, rule = "/".join(map(str, error.absolute_path))[:LONGEST], error.validator
+        raise ReportRefused(
+            f"{place or 'it'} does not fit '{rule}' of docs/report-schema.json: "
+            "was it written by another version of the plugin?"
+        )

@@ -1,0 +1,111 @@
+"""Reports that a stranger wrote, from the artifact to the text of a comment."""
+
+from __future__ import annotations
+
+import json
+from zipfile import ZIP_BZIP2, ZIP_LZMA
+
+import pytest
+
+from pytest_llmeval.errors import ReportRefused
+from pytest_llmeval.github.workflow_run import report_in
+from pytest_llmeval.reports.received import DEEPEST, MOST_BYTES, read_report
+from tests.github.jobs import archive, report
+
+WELL = json.dumps(report()).encode()
+
+
+def with_note(value: str) -> bytes:
+    """Word a report with a key that nobody knows, which newer versions may have."""
+    return WELL[:-1] + b', "later": ' + value.encode() + b"}"
+
+
+def test_a_report_is_read() -> None:
+    assert read_report(WELL) == report()
+    assert read_report(with_note('{"than": [1.5, null]}'))["later"] == {"than": [1.5, None]}
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "no JSON"),
+        (b"\xff\xfe", "no JSON"),
+        (b"[" * 10**6, "nested too deeply"),
+        (b" " * (MOST_BYTES + 1), "more than 5000000 bytes"),
+        (with_note("[" * DEEPEST + "]" * DEEPEST), "more than 20 levels"),
+        (with_note("NaN"), "not finite"),
+        (with_note("-Infinity"), "not finite"),
+        (with_note("1e999"), "not finite"),
+        (with_note("9" * 100), "too large"),
+        (with_note("9" * 5000), "no JSON"),
+        (with_note(f"[{'0,' * 10**6}0]"), "more than 1000000 values"),
+        (with_note('{"a": 1, "a": 2}'), "twice"),
+        (WELL[:-1] + b', "verdict": "unchanged"}', "twice"),
+        (b"null", "does not fit 'type'"),
+        (b"{}", "does not fit 'required'"),
+        (json.dumps(report(verdict="excellent")).encode(), "verdict does not fit 'enum'"),
+        (json.dumps(report(fails="no")).encode(), "fails does not fit 'type'"),
+        (json.dumps(report(schema_version=2)).encode(), "schema_version does not fit"),
+        (json.dumps(report(functions=[{}])).encode(), "functions/0 does not fit"),
+    ],
+    ids=range(19),
+)
+def test_what_is_no_report_is_refused_in_a_line(content: bytes, why: str) -> None:
+    with pytest.raises(ReportRefused, match=why) as raised:
+        read_report(content)
+    message = str(raised.value)
+    assert "\n" not in message
+    assert len(message) < 200
+
+
+def test_a_refusal_does_not_quote_the_report() -> None:
+    with pytest.raises(ReportRefused) as raised:
+        read_report(json.dumps(report(verdict="@octocat <b>")).encode())
+    assert "octocat" not in str(raised.value)
+
+
+# --- artifacts --------------------------------------------------------------------------------
+
+
+def test_the_one_report_of_an_artifact_is_found_beside_other_files() -> None:
+    files = {"r.json": "{}", ".llmeval/runs/a.json": "1", "evals.md": "2"}
+    assert report_in(archive(files), most=10) == b"{}"
+
+
+def test_of_a_report_no_more_is_unpacked_than_may_be_read() -> None:
+    bomb = archive({"r.json": b"0" * 10**8})
+    assert len(bomb) < 10**6
+    assert len(report_in(bomb, most=1000)) == 1000
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"no archive",
+        archive({"r.json": "{}"})[:-30],
+        archive({"r.json": "{}" * 100}).replace(b"\xab", b"\xac", 1)[:60],
+        archive({}),
+        archive({"a.json": "{}", "b.json": "{}"}),
+        archive({"../r.json": "{}"}),
+        archive({"evals/r.json": "{}"}),
+        archive({"/r.json": "{}"}),
+        archive({"r.json": "{}"}, ZIP_LZMA),
+        archive({"r.json": "{}"}, ZIP_BZIP2),
+    ],
+    ids=range(11),
+)
+def test_an_artifact_without_one_plain_report_is_refused(content: bytes) -> None:
+    with pytest.raises(ReportRefused, match="artifact"):
+        report_in(content, most=1000)
+
+
+def test_a_report_that_is_damaged_within_its_archive_is_refused() -> None:
+    whole = archive({"r.json": json.dumps(list(range(1000)))})
+    for place in range(30, 200):
+        damaged = whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :]
+        try:
+            report_in(damaged, most=10**5)
+        except ReportRefused:
+            continue
+        pytest.fail(f"byte {place} is not missed")
