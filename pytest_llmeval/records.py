@@ -301,6 +301,8 @@ class Run:
         collected: what shards of one suite have in common; None if that was not counted.
         tests: digest of each test function, by its node id without brackets; empty if they were
             not taken.
+        places: where each test function stands, ``path:line`` relative to rootpath, by its node id
+            without brackets; empty if that was not noted.
         made: ``rerun`` where a session of another commit made it for its own comparison; None
             for a run of its own.
     """
@@ -326,6 +328,7 @@ class Run:
     ci: CiJob | None = None
     collected: Collected | None = None
     tests: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
     made: str | None = None
 
 

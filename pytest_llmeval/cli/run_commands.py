@@ -14,7 +14,7 @@ from pytest_llmeval.cli.arguments import Home, chosen, echo, function_option, ho
 from pytest_llmeval.gate.scoring import scores_of
 from pytest_llmeval.judgement import Judgement, judged, pricing
 from pytest_llmeval.records import Better
-from pytest_llmeval.reports.json import render
+from pytest_llmeval.reports.json import json_text
 from pytest_llmeval.reports.terminal.planning import Checked, selfcheck_lines
 from pytest_llmeval.reports.terminal.section import compared_lines, listed_runs, shown_lines
 from pytest_llmeval.settings import GateRules, Settings
@@ -93,7 +93,7 @@ def compare_command(
     settings = Settings(directory=home.path, session="", baseline=baseline, gate=rules)
     judgement = judged(Judgement(settings=settings, baseline=old), new.run)
     if as_json:
-        click.echo(render(judgement), nl=False)
+        click.echo(json_text(judgement), nl=False)
     else:
         echo(line.text for line in compared_lines(judgement, new))
     if judgement.fails:

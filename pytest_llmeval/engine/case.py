@@ -11,6 +11,7 @@ import pytest
 from _pytest.skipping import xfailed_key
 
 from pytest_llmeval.engine.marker import Eval
+from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks, put_on
 from pytest_llmeval.engine.trial.outcome import (
     WITHOUT_KEY,
     CaseOutcome,
@@ -39,10 +40,12 @@ class CaseTrials:
         spec: the case.
         serial, signature: see below.
         standing: trials that an earlier session ran, and that are not run here.
+        hooks: see below.
 
     Attributes:
         serial: why the trials must run alone, "" if they may overlap.
         signature: cases of one signature may overlap one another.
+        hooks: those of its trials, where some plugin is not to see them.
         running: by index.
         unplanned: indices of the trials that are yet to be started.
         calls: how many were paid for and how many replayed, by the index of each trial that has
@@ -51,16 +54,24 @@ class CaseTrials:
     """
 
     def __init__(
-        self, spec: Eval, *, serial: str, signature: Hashable, standing: Sequence[Trial] = ()
+        self,
+        spec: Eval,
+        *,
+        serial: str,
+        signature: Hashable,
+        standing: Sequence[Trial] = (),
+        hooks: TrialHooks | None = None,
     ) -> None:
         self.spec = spec
         self.item = spec.item
         self.repeats = spec.case.repeats
         self.serial = serial
         self.signature = signature
+        self.hooks = hooks
         self._standing = {trial.index: _stood(trial) for trial in standing}
         self.calls: dict[int, tuple[int, int]] = dict.fromkeys(self._standing, (0, 0))
         self._bought: set[tuple[int, str]] = set()  # index of the trial and draw
+        self._inherited: PutOnItem | None = None
         self.forget()
 
     def forget(self) -> None:
@@ -68,6 +79,17 @@ class CaseTrials:
         self.running: dict[int, RunningTrial] = {}
         self._ended: dict[int, Ended] = dict(self._standing)
         self.unplanned: Iterator[int] = iter(self.to_run)
+
+    @property
+    def inherited(self) -> PutOnItem:
+        """What was put on the item, for each trial to find: when its protocol began, or so far."""
+        if self._inherited is None:
+            return put_on(self.item, without=RUNNER)
+        return self._inherited
+
+    def begin_protocol(self) -> None:
+        """Note what is on the item now, before its first phase."""
+        self._inherited = put_on(self.item, without=RUNNER)
 
     @property
     def to_run(self) -> list[int]:
@@ -294,11 +316,13 @@ class CaseRunner:
         for trial in not_passed or self.trials.ended:
             for phase, kind, text in trial.sections:
                 self.item.add_report_section(phase, f"{kind} [trial {trial.record.index}]", text)
-        properties = [entry for trial in self.trials.ended for entry in trial.properties]
+        own = [entry for trial in self.trials.ended for entry in trial.properties]
+        properties = list(self.trials.inherited.properties)
+        properties += [entry for place, entry in enumerate(own) if entry not in own[:place]]
         for message in (message for trial in self.trials.ended for message in trial.warned):
             warnings._showwarnmsg(message)  # type: ignore[attr-defined]  # as if given here
         counted = ("llm_eval", tally([trial.record for trial in self.trials.ended]))
-        self.item.user_properties[:] = [*dict.fromkeys(properties), counted]
+        self.item.user_properties[:] = [*properties, counted]
 
 
 def _doubt(ended: Ended) -> str:

@@ -107,6 +107,12 @@ class EngineHooks:
         with self._shared.around(intercepts=runner is not None and runner.spec.intercept):
             return (yield)
 
+    @pytest.hookimpl(specname="pytest_runtest_protocol", tryfirst=True)
+    def pytest_runtest_protocol_begun(self, item: pytest.Item) -> None:
+        """Note what wrappers of the protocol have put on a case, before whoever runs it."""
+        if RUNNER in item.stash:
+            item.stash[RUNNER].trials.begin_protocol()
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Hand the session the modules and classes that a trial of the item set up early."""

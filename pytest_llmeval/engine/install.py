@@ -6,6 +6,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,11 @@ from pytest_llmeval.engine.schedule.overlap import (
 )
 from pytest_llmeval.engine.schedule.progress import Wording, show_progress
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
+from pytest_llmeval.engine.trial.other_plugins import (
+    TrialHooks,
+    followers,
+    needs_protocol,
+)
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.http.masking import masked_logs
 from pytest_llmeval.models.model_session import ModelSession
@@ -85,7 +91,7 @@ def _opening(
 ) -> Run:
     cases = [one.case for one in evals]
     run = open_run(config, cases, rules=settings.gate, choice=choice)
-    return replace(run, tests=_digests_of_tests(evals))
+    return replace(run, tests=_digests_of_tests(evals), places=_places_of_tests(evals))
 
 
 def _digests_of_tests(evals: Sequence[Eval]) -> dict[str, str]:
@@ -98,6 +104,16 @@ def _digests_of_tests(evals: Sequence[Eval]) -> dict[str, str]:
         if digest is not None:
             tests[function] = digest
     return tests
+
+
+def _places_of_tests(evals: Sequence[Eval]) -> dict[str, str]:
+    """Name file and line of the test functions, by node id."""
+    found = {one.case.function: one.item.location for one in evals}
+    return {
+        function: f"{Path(path).as_posix()}:{line + 1}"
+        for function, (path, line, _) in found.items()
+        if line is not None
+    }
 
 
 def _mask_logs(config: pytest.Config) -> None:
@@ -127,13 +143,17 @@ def _trials_of(
     evals: Sequence[Eval], *, exclusive: Collection[str], serial: str, retry: Retry | None
 ) -> dict[pytest.Item, CaseTrials]:
     standing = {} if retry is None else retry.standing
-    names = askable(evals[0].item.session)
+    names, following = askable(evals[0].item.session), followers(evals[0].item.config)
     return {
         spec.item: CaseTrials(
             spec,
             serial=serial or serial_case(spec, exclusive),
-            signature=signature(spec.item, names),
+            # what overlaps nothing else is not started early
+            signature=spec.item
+            if needs_protocol(spec.item, following)
+            else signature(spec.item, names),
             standing=standing.get(spec.case.id, ()),
+            hooks=TrialHooks(spec.item, without=following) if following else None,
         )
         for spec in evals
     }

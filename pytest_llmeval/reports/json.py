@@ -5,32 +5,47 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from pytest_llmeval.errors import CAP_REASON
-from pytest_llmeval.gate.results import CaseComparison, Fact, FunctionComparison, Why
+from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.cost import NO_PRICE, Cost, cost_of_run
+from pytest_llmeval.reports.entries import compared_functions, described_functions, ungated_function
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
+from pytest_llmeval.reports.remarks import nothing_matched, scope
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import Settings
 
 SCHEMA_VERSION = 1
-_OF_CASES = ("case", "kind", "difference", "baseline_scores", "scores", "baseline_mean", "mean")
-_OF_UNGATED = (
-    *("function", "metric", "better", "scale", "cases", "changed", "difference", "baseline_mean"),
-    *("mean", "interval", "interval_level", "ratio", "ratio_interval"),
-)
+_LONGEST_LINE = 320  # characters, in which a case with ten repeats has room
 
 
-def render(judgement: Judgement) -> str:
+def json_text(judgement: Judgement) -> str:
     """Write a judgement as JSON, with a newline at its end."""
-    return json.dumps(_finite(_document(judgement)), indent=2, allow_nan=False) + "\n"
+    return f"{_indented(document(judgement))}\n"
+
+
+def _indented(value: Any, margin: str = "") -> str:
+    """Write a value in one line where that is short, else one line for each of its entries."""
+    line = json.dumps(value, allow_nan=False)
+    if len(line) <= _LONGEST_LINE or not isinstance(value, Mapping | list):
+        return line
+    inner = f"{margin}  "
+    if isinstance(value, Mapping):
+        ends = "{}"
+        entries = [f"{json.dumps(key)}: {_indented(one, inner)}" for key, one in value.items()]
+    else:
+        ends = "[]"
+        entries = [_indented(one, inner) for one in value]
+    separator = f",\n{inner}"
+    return f"{ends[0]}\n{inner}{separator.join(entries)}\n{margin}{ends[1]}"
 
 
 def write_reports(judgement: Judgement) -> list[str]:
@@ -39,7 +54,7 @@ def write_reports(judgement: Judgement) -> list[str]:
     for path in judgement.settings.reports:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(render(judgement), encoding="utf-8")
+            path.write_text(json_text(judgement), encoding="utf-8")
         except OSError as exc:
             problems.append(f"--llm-report={path}: not written: {exc}")
     return problems
@@ -52,31 +67,36 @@ def write_refusal(settings: Settings, message: str) -> list[str]:
     )
 
 
+def document(judgement: Judgement) -> dict[str, Any]:
+    """Tell a judgement as JSON has it: no NaN in it, lists and texts alone."""
+    found: dict[str, Any] = _finite(_document(judgement))
+    return found
+
+
 def _document(judgement: Judgement) -> dict[str, Any]:
     comparison, run = judgement.comparison, judgement.run
     prices = Prices(judgement.settings.prices)
     why = unjudgeable(judgement.could_not_judge)
-    functions: list[dict[str, Any]] = [
-        {**asdict(one), "why": unjudgeable(one.why), "verdict": "not_gated"}
-        for one in judgement.descriptions
-    ]
+    functions, lines = described_functions(judgement), list[str]()
     ungated, missing = [], []
     notes = [*filter(None, [judgement.not_gated]), *judgement.notes]
     if comparison is not None:
         why = why or why_failed(comparison, judgement.settings.gate)
-        functions = list(map(_function, comparison.functions))
-        ungated = list(map(_ungated, comparison.ungated))
+        functions = compared_functions(judgement, comparison)
+        lines = [*scope(comparison, judgement.settings.gate)]
+        ungated = list(map(ungated_function, comparison.ungated))
         missing = list(map(_not_judged, comparison.not_judged))
-        notes += comparison.notes
+        notes += [*comparison.notes, *filter(None, [nothing_matched(judgement)])]
     return {
         "schema_version": SCHEMA_VERSION,
         "verdict": _verdict(judgement),
         "fails": judgement.fails,
-        "why": why or without_key(judgement),
+        "why": why or without_key(judgement) or worded(judgement.unsaved),
         "settings": asdict(judgement.settings.gate),
-        "run": None if run is None else _run(run, prices),
+        "run": None if run is None else _run(run, prices, path=judgement.path),
         "baseline": _baseline(judgement.baseline, run, prices=prices),
         "differences": list(map(asdict, differences(judgement))),
+        "scope": lines,
         "functions": functions,
         "ungated": ungated,
         "not_judged": missing,
@@ -113,12 +133,13 @@ def _anchor(judgement: Judgement, prices: Prices) -> dict[str, Any] | None:
     anchored = judgement.anchored
     if anchored is None:
         return None
+    against = replace(judgement, baseline=judgement.anchor, comparison=anchored, excerpts={})
     return {
         "verdict": str(anchored.verdict),
         "fails": anchored.fails,
         "why": why_failed(anchored, judgement.settings.gate),
         "baseline": _baseline(judgement.anchor, judgement.run, prices=prices),
-        "functions": list(map(_function, anchored.functions)),
+        "functions": compared_functions(against, anchored),
     }
 
 
@@ -127,26 +148,7 @@ def _not_judged(fact: Fact) -> dict[str, Any]:
     return {"function": function, "cases": cases, "why": str(fact.why)}
 
 
-def _function(function: FunctionComparison) -> dict[str, Any]:
-    """Write a comparison with its figures in line, in the order in which they are declared."""
-    document: dict[str, Any] = {}
-    for name, value in ((field.name, getattr(function, field.name)) for field in fields(function)):
-        document |= asdict(value) if name in ("effect", "evidence") else {name: value}
-    return document | {
-        "why": worded(function.why),
-        "compared": list(map(_case, function.compared)),
-    }
-
-
-def _case(case: CaseComparison) -> dict[str, Any]:
-    return {name: getattr(case, name) for name in _OF_CASES} | {"unchanged": case.kind is None}
-
-
-def _ungated(function: FunctionComparison) -> dict[str, Any]:
-    return {name: value for name, value in _function(function).items() if name in _OF_UNGATED}
-
-
-def _run(run: Run, prices: Prices) -> dict[str, Any]:
+def _run(run: Run, prices: Prices, *, path: Path | None) -> dict[str, Any]:
     calls = [call for trial in run.trials for call in trial.calls]
     return {
         "id": run.id,
@@ -171,6 +173,8 @@ def _run(run: Run, prices: Prices) -> dict[str, Any]:
         },
         "cost": _cost(cost_of_run(run, prices)),
         "versions": dict(run.versions),
+        "file": None if path is None else _typed(path),
+        "ci": None if run.ci is None else asdict(run.ci),
     }
 
 
@@ -200,15 +204,22 @@ def _baseline(
         created = datetime.fromisoformat(baseline.run.created)
         age = (datetime.fromisoformat(run.created) - created).total_seconds()
     return {
-        **_run(baseline.run, prices),
+        **_run(baseline.run, prices, path=baseline.path),
         "reference": baseline.reference,
         "how": baseline.how,
         "wanted": baseline.wanted,
         "substitute": baseline.substitute,
         "distance": baseline.distance,
+        "differing_files": baseline.differing_files,
         "age": age,
         "notes": list(baseline.notes),
     }
+
+
+def _typed(path: Path) -> str:
+    """Write a path as it can be typed here, and tell nothing of this machine if that is enough."""
+    here = Path.cwd()
+    return (path.relative_to(here) if path.is_relative_to(here) else path).as_posix()
 
 
 def _finite(value: Any) -> Any:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pytest_llmeval.errors import ReportRefused
+from pytest_llmeval.reports.report_schema import misfit
 
-SCHEMA = Path(__file__).with_name("report-schema.json")
 MOST_BYTES = 5 * 10**6
 MOST_VALUES = 10**6
 DEEPEST = 20  # objects and lists in each other
 LARGEST = 2**53  # whole numbers beyond it are not kept exactly
-LONGEST = 100  # characters of a place in a message
+LONGEST = 100  # characters of what does not fit
 
 
 def read_report(content: bytes) -> Mapping[str, Any]:
@@ -36,7 +35,9 @@ def read_report(content: bytes) -> Mapping[str, Any]:
     except ValueError as exc:
         raise ReportRefused(f"it is no JSON: {exc}") from None
     _check_values(report)
-    _check_schema(report)
+    why = misfit(report)
+    if why:
+        raise ReportRefused(f"{why[:LONGEST]}: was it written by another version of the plugin?")
     return dict(report)
 
 
@@ -68,17 +69,3 @@ def _entries(value: object) -> list[Any]:
     if isinstance(value, dict):
         return list(value.values())
     return value if isinstance(value, list) else []
-
-
-def _check_schema(report: object) -> None:
-    from jsonschema import Draft202012Validator
-
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    error = next(Draft202012Validator(schema).iter_errors(report), None)
-    if error is not None:
-        # Its own words may quote all of the report.
-        place, rule = "/".join(map(str, error.absolute_path))[:LONGEST], error.validator
-        raise ReportRefused(
-            f"{place or 'it'} does not fit '{rule}' of docs/report-schema.json: "
-            "was it written by another version of the plugin?"
-        )

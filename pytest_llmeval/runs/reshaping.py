@@ -200,6 +200,7 @@ def _renamed(run: Run, rests: Mapping[str, str], *, function: str, name: str) ->
         kept,
         partial=tuple(name if partial == function else partial for partial in run.partial),
         tests={},  # two functions, or one under two conditions: unlike on purpose
+        places={name: run.places[function]} if function in run.places else {},
         # the digest of all parameters tells the conditions apart, not the cases
         cases=tuple(
             replace(case, id=ids[case.id], function=name, parameters=None) for case in kept.cases
@@ -245,6 +246,7 @@ def under_new_names(found: Baseline, renames: Renames) -> Baseline:
         run,
         partial=tuple(_new_name(function, renames) for function in run.partial),
         tests={_new_name(name, renames): digest for name, digest in run.tests.items()},
+        places={_new_name(name, renames): place for name, place in run.places.items()},
         cases=tuple(cases),
         trials=tuple(replace(trial, case=ids[trial.case]) for trial in run.trials),
     )

@@ -174,6 +174,7 @@ def header_line(run: Run) -> Line:
         **({} if run.ci is None else {"ci": sparse(run.ci)}),
         **({} if run.collected is None else {"collected": sparse(run.collected)}),
         **({} if not run.tests else {"tests": dict(sorted(run.tests.items()))}),
+        **({} if not run.places else {"places": dict(sorted(run.places.items()))}),
         **({} if run.made is None else {"made": run.made}),
         "trials": len(run.trials),
         "errored": ended[Outcome.ERRORED],

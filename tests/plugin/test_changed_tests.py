@@ -90,9 +90,10 @@ def test_a_test_that_was_renamed_or_described_has_not_changed(main: Project) -> 
 
     assert result.ret == 0
     assert list(changes(report).values()) == [(False, []), (False, [])]
+    assert [one["line"] for one in report["functions"]] == [12, 22]
 
 
-def test_digests_stand_in_the_run_file_and_no_text_of_a_test_does(main: Project) -> None:
+def test_digests_and_places_stand_in_the_run_file_and_no_text_of_a_test_does(main: Project) -> None:
     first = header(main.runs()[0])
 
     assert main.run("-n2", "-p", "xdist").ret == 0
@@ -100,6 +101,8 @@ def test_digests_stand_in_the_run_file_and_no_text_of_a_test_does(main: Project)
     again = header(main.runs()[-1])
     assert first["tests"] == again["tests"]
     assert set(first["tests"]) == {A, "test_evals.py::test_b"}  # type: ignore[call-overload]
+    assert first["places"] == again["places"]
+    assert first["places"] == {A: "test_evals.py:12", "test_evals.py::test_b": "test_evals.py:21"}
     whole = decompress(main.runs()[0].read_bytes()).decode()
     for text in ("the input of Peru", "is_good", "Say yes"):
         assert text not in whole

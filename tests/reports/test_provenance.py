@@ -12,7 +12,7 @@ import pytest
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial
-from pytest_llmeval.reports.json import render
+from pytest_llmeval.reports.json import json_text
 from pytest_llmeval.reports.provenance import Difference, differences
 from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.runs.lookup.refs import Baseline
@@ -185,7 +185,7 @@ def test_the_section_names_them(judgement: Judgement) -> None:
 
 
 def test_the_report_names_them(judgement: Judgement) -> None:
-    report = json.loads(render(judgement))
+    report = json.loads(json_text(judgement))
 
     assert report["differences"] == [
         {
@@ -204,4 +204,4 @@ def test_the_report_names_them(judgement: Judgement) -> None:
 def test_without_a_baseline_nothing_differs(judgement: Judgement, tmp_path: Path) -> None:
     alone = Judgement(settings=judgement.settings, run=judgement.run)
 
-    assert json.loads(render(alone))["differences"] == []
+    assert json.loads(json_text(alone))["differences"] == []

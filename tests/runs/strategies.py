@@ -94,6 +94,7 @@ def runs(draw):
         ci=draw(maybe(ci_jobs)),
         collected=draw(maybe(st.builds(Collected, cases=counts, sha256=texts))),
         tests=draw(st.dictionaries(texts, texts, max_size=2)),
+        places=draw(st.dictionaries(texts, texts, max_size=2)),
         made=draw(maybe(st.just("rerun"))),
         rules=draw(st.dictionaries(texts, finite | texts | st.lists(texts).map(tuple), max_size=2)),
     )

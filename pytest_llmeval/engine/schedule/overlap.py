@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,8 @@ EXCLUSIVE_FIXTURES = frozenset(
         "db", "transactional_db", "page",
     )
 )  # fmt: skip
+# Plugins that keep a "current test" for each thread, and by which packages a test tells them of it.
+_TELLS_OF_TEST = {"allure_listener": ("allure", "allure_commons")}
 _NODES: dict[str, Any] = {"class": pytest.Class, "module": pytest.Module, "package": pytest.Package}
 
 
@@ -51,8 +54,22 @@ def serial_case(spec: Eval, exclusive: Collection[str]) -> str:
     """
     if spec.is_serial:
         return 'concurrency="serial"'
-    reason = own_loop(spec.item)
+    reason = own_loop(spec.item) or _told_of_test(spec.item)
     return reason or next((name for name in spec.item.fixturenames if name in exclusive), "")
+
+
+def _told_of_test(item: pytest.Function) -> str:
+    """Name the package by which a test tells a plugin of itself; "" if none."""
+    manager = item.config.pluginmanager
+    for plugin, packages in _TELLS_OF_TEST.items():
+        if manager.has_plugin(plugin):
+            used = getattr(inspect.unwrap(item.obj), "__globals__", {}).values()
+            homes = {
+                getattr(one, "__module__", None) or getattr(one, "__name__", "") for one in used
+            }
+            if not {str(home).partition(".")[0] for home in homes}.isdisjoint(packages):
+                return packages[0]
+    return ""
 
 
 def askable(session: pytest.Session) -> tuple[str, ...]:

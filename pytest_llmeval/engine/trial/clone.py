@@ -17,6 +17,7 @@ import pytest
 from _pytest.fixtures import FixtureDef, FuncFixtureInfo
 
 from pytest_llmeval.engine.trial.async_plugins import loop_aliases, own_loop
+from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks, unfollowed
 
 FixtureDefs = Sequence[FixtureDef[Any]]
 
@@ -87,7 +88,13 @@ def is_own(definition: FixtureDef[Any], item: pytest.Function) -> bool:
     return "function" in scopes or ("class" in scopes and item.getparent(pytest.Class) is None)
 
 
-def clone_item(item: pytest.Function, *, check_in: Callable[[], None]) -> pytest.Function:
+def clone_item(
+    item: pytest.Function,
+    *,
+    check_in: Callable[[], None],
+    inherited: PutOnItem,
+    hooks: TrialHooks | None = None,
+) -> pytest.Function:
     """Make an item that runs the same test with fixtures of its own.
 
     The clone bears the same node id and marks, has its own stash, sections and
@@ -96,9 +103,12 @@ def clone_item(item: pytest.Function, *, check_in: Callable[[], None]) -> pytest
     Args:
         item: the case.
         check_in: has the trial take the baton again if it was taken away.
+        inherited: what was put on the item.
+        hooks: those of the trial, where some plugin is not to see it.
     """
     info = item._fixtureinfo
-    clone: pytest.Function = type(item).from_parent(
+    kind = type(item) if hooks is None else unfollowed(type(item), hooks)
+    clone: pytest.Function = kind.from_parent(
         item.parent,
         name=item.name,
         callspec=getattr(item, "callspec", None),
@@ -120,6 +130,7 @@ def clone_item(item: pytest.Function, *, check_in: Callable[[], None]) -> pytest
     if not own_loop(item):
         # pytest-asyncio's kind of item would run its body to the end before any other.
         clone.runtest = partial(pytest.Function.runtest, clone)  # type: ignore[method-assign]
+    inherited.give(clone)
     return clone
 
 

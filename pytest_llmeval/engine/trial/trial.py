@@ -107,7 +107,13 @@ class RunningTrial:
         self.call_output = CallOutput()
         self.thread = TrialThread(self, ready) if overlaps else InlineThread(self)
         self.ledger = Ledger(index, wait=self._wait, wait_async=self._wait_async)
-        self.clone = clone_item(self.item, check_in=self.thread.check_in)
+        self._inherited = case.inherited
+        self.clone = clone_item(
+            self.item,
+            check_in=self.thread.check_in,
+            inherited=self._inherited,
+            hooks=case.hooks,
+        )
         self.clone.stash[TRIAL] = self
         self.clone.repr_failure = self._repr_failure  # type: ignore[method-assign]
         self.context: Context | None = None
@@ -162,7 +168,7 @@ class RunningTrial:
             headline=headline(failure, self.ledger),
             longrepr=self._longrepr,
             sections=tuple(self.clone._report_sections),
-            properties=tuple(self.clone.user_properties),
+            properties=tuple(self.clone.user_properties[len(self._inherited.properties) :]),
             warned=tuple(self.warned),
             was_detached=self.thread.was_detached,
             has_patched=self.patches is not None and self.patches.were_used,

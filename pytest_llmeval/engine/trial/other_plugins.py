@@ -1,0 +1,131 @@
+"""Plugins that follow each item through its protocol, and what they put on it.
+
+A reporter (pytest-json-report, allure), a tracer or a timer begins something in its
+``pytest_runtest_protocol`` and expects it in every phase of that item. A trial is no item: it may
+run in another thread, and before the protocol of its case has begun. So such a plugin sees a case
+as one item with one setup, one call and one teardown, and none of the trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from inspect import ismodule
+from types import new_class
+from typing import Any
+
+import pytest
+
+_OWN = ("_pytest.", "pytest_llmeval.")
+_OF_CASE = frozenset(("setup", "runtest", "teardown", "repr_failure"))  # what the case took over
+_LAZY = frozenset(("_obj", "_instance"))  # pytest's; a trial has an instance of its own
+# What a plugin that follows items is not told of trials.
+_FOLLOWED = frozenset(
+    (
+        "pytest_runtest_setup",
+        "pytest_runtest_call",
+        "pytest_runtest_teardown",
+        "pytest_runtest_makereport",
+        "pytest_fixture_setup",
+        "pytest_fixture_post_finalizer",
+    )
+)
+
+
+def followers(config: pytest.Config) -> frozenset[object]:
+    """Find the plugins that follow items: neither pytest's own, nor ours, nor a conftest."""
+    return frozenset(
+        plugin
+        for plugin in _around_protocol(config.hook)
+        if not (_module_of(plugin).startswith(_OWN) or _is_conftest(plugin))
+    )
+
+
+def needs_protocol(item: pytest.Function, following: frozenset[object]) -> bool:
+    """Whether no trial of an item may start before the item's own protocol does.
+
+    Its fixtures need what was put there: a conftest does something around that protocol, or they
+    are fixtures of a plugin that follows items (``json_metadata``).
+    """
+    modules = set(map(_module_of, following))
+    definitions = item._fixtureinfo.name2fixturedefs.values()
+    functions = (definition.func for found in definitions for definition in found)
+    asks = modules and any(function.__module__ in modules for function in functions)
+    return bool(asks) or any(map(_is_conftest, _around_protocol(item.ihook)))
+
+
+def _around_protocol(hooks: Any) -> Iterator[object]:
+    for found in hooks.pytest_runtest_protocol.get_hookimpls():
+        if found.wrapper or found.hookwrapper:
+            yield found.plugin
+
+
+def _module_of(plugin: object) -> str:
+    name: str = plugin.__name__ if ismodule(plugin) else type(plugin).__module__
+    return name
+
+
+def _is_conftest(plugin: object) -> bool:
+    return ismodule(plugin) and str(plugin.__file__).endswith("conftest.py")
+
+
+class TrialHooks:
+    """The hooks that are called for a trial: those of its item but for followers' own.
+
+    Args:
+        item: the case.
+        without: plugins that see none of its trials.
+    """
+
+    def __init__(self, item: pytest.Item, *, without: frozenset[object]) -> None:
+        self._of_item = item.ihook
+        self._manager = item.config.pluginmanager
+        self._without = without
+
+    def __getattr__(self, name: str) -> Any:
+        caller = getattr(self._of_item, name)
+        if name in _FOLLOWED:
+            here = {found.plugin for found in caller.get_hookimpls()}
+            every = getattr(self._manager.hook, name).get_hookimpls()
+            elsewhere = {found.plugin for found in every} - here  # conftests of other folders
+            caller = self._manager.subset_hook_caller(name, elsewhere | self._without)
+        self.__dict__[name] = caller
+        return caller
+
+
+def unfollowed(kind: type[pytest.Function], hooks: TrialHooks) -> type[pytest.Function]:
+    """Return a kind of item whose hooks are those of a trial."""
+    own = {"ihook": hooks, "__module__": kind.__module__}
+    return new_class(kind.__name__, (kind,), exec_body=lambda members: members.update(own))
+
+
+@dataclass(frozen=True, slots=True)
+class PutOnItem:
+    """What plugins and hooks of collection put on an item, for each of its trials to find."""
+
+    attributes: dict[str, Any]
+    stash: dict[Any, object]
+    properties: tuple[tuple[str, object], ...]
+
+    def give(self, clone: pytest.Function) -> None:
+        """Put the same on the clone of a trial; what that has already stays."""
+        for name, value in self.attributes.items():
+            vars(clone).setdefault(name, value)
+        for key, value in self.stash.items():
+            clone.stash.setdefault(key, value)
+        clone.user_properties[:] = self.properties
+
+
+def put_on(item: pytest.Item, *, without: pytest.StashKey[Any]) -> PutOnItem:
+    """Note what was put on an item before its first phase.
+
+    Args:
+        item: the case.
+        without: a key of its stash that is no trial's.
+    """
+    kept: dict[Any, object] = getattr(item.stash, "_storage", {})
+    return PutOnItem(
+        {name: value for name, value in vars(item).items() if name not in _OF_CASE | _LAZY},
+        {key: value for key, value in kept.items() if key is not without},
+        tuple(item.user_properties),
+    )

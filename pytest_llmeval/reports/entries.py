@@ -1,0 +1,175 @@
+"""Entries of the JSON report: test functions, their cases, the replies of those that moved."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, fields
+from posixpath import normpath
+from typing import Any
+
+from pytest_llmeval.gate.results import CaseComparison, Comparison, FunctionComparison, Verdict
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.records import Outcome, Run, Trial
+from pytest_llmeval.reports.formats import label, name_of
+from pytest_llmeval.reports.reasons import unjudgeable, worded
+from pytest_llmeval.reports.remarks import accepting_line, remarks
+from pytest_llmeval.reports.sentences import most_moved, sentence
+
+MOST = 10  # cases of a function whose replies can be found
+_MOST_OF_ONE_WAY = 7  # of these, where others went the other way
+_MOST_REQUESTS = 20  # of one side of a case
+_OF_CASES = ("case", "kind", "difference", "baseline_scores", "scores", "baseline_mean", "mean")
+_OF_UNGATED = (
+    *("function", "metric", "better", "scale", "cases", "changed", "difference", "baseline_mean"),
+    *("mean", "interval", "interval_level", "ratio", "ratio_interval"),
+)
+
+Entry = dict[str, Any]
+
+
+def compared_functions(judgement: Judgement, comparison: Comparison) -> list[Entry]:
+    """Write a comparison, in words and figures, with the cases that moved most."""
+    functions = comparison.functions
+    moved = [most_moved_both_ways(one) for one in functions]
+    names = {case.case for cases in moved for case in cases}
+    baseline = judgement.baseline
+    before = _trials_of(None if baseline is None else baseline.run, names)
+    after = _trials_of(judgement.run, names)
+    return [
+        {
+            **_figures(one),
+            **place_of(judgement, one.function),
+            "label": label(one),
+            "sentence": sentence(one, judgement.settings.gate),
+            "remarks": list(remarks(judgement, one)),
+            "accepting_line": accepting_line(judgement, one) or None,
+            "moved": [
+                {
+                    **_case(case),
+                    **place_of(judgement, one.function),
+                    **_failure_and_replies(judgement, case.case, before=before, after=after),
+                }
+                for case in cases
+            ],
+            "compared": list(map(_case, one.compared)),
+        }
+        for one, cases in zip(functions, moved, strict=True)
+    ]
+
+
+def described_functions(judgement: Judgement) -> list[Entry]:
+    """Write the descriptions of a run that is compared with nothing."""
+    descriptions = judgement.descriptions
+    names = {case.case for one in descriptions for case in one.worst[:MOST]}
+    after = _trials_of(judgement.run, names)
+    return [
+        {
+            **asdict(one),
+            **place_of(judgement, one.function),
+            "label": name_of(one.function, one.metric),
+            "why": unjudgeable(one.why),
+            "verdict": "not_gated",
+            "moved": [
+                {
+                    **asdict(case),
+                    **place_of(judgement, one.function),
+                    **_failure_and_replies(judgement, case.case, before={}, after=after),
+                }
+                for case in one.worst[:MOST]
+            ],
+        }
+        for one in descriptions
+    ]
+
+
+def ungated_function(function: FunctionComparison) -> Entry:
+    """Write a metric that decides nothing."""
+    return {name: value for name, value in _figures(function).items() if name in _OF_UNGATED}
+
+
+def most_moved_both_ways(comparison: FunctionComparison) -> list[CaseComparison]:
+    """Return the cases that fell most, then those that rose most, ``MOST`` in all."""
+    improved = comparison.verdict is Verdict.IMPROVED
+    leading = most_moved(comparison, MOST, improved=improved)
+    others = most_moved(comparison, MOST, improved=not improved)
+    leading = leading[: max(_MOST_OF_ONE_WAY, MOST - len(others))]
+    others = others[: MOST - len(leading)]
+    return [*others, *leading] if improved else [*leading, *others]
+
+
+def place_of(judgement: Judgement, function: str) -> Entry:
+    """Tell where a test function stands: its file below git's top, and its line.
+
+    Of a function that is gone the place where it was. The line is None where no run tells it, and
+    so is the file of what is no test.
+    """
+    run, baseline = judgement.run, judgement.baseline
+    runs = [*([run] if run else []), *([baseline.run] if baseline else [])]
+    file, separator, _ = function.partition("::")
+    if not separator or (baseline is not None and baseline.how == "table"):
+        return {"file": None, "line": None}
+    places = (run.places[function] for run in runs if function in run.places)
+    file, _, line = next(places, f"{file}:").rpartition(":")
+    return {"file": normpath(f"{runs[0].root}/{file}"), "line": int(line) if line else None}
+
+
+def first_failure(judgement: Judgement, case: str, trials: Iterable[Trial]) -> str:
+    """Say why the first trial of a case that did not pass failed; "" if all passed.
+
+    A recorded run tells the type of the exception and its line, no text of a reply.
+    """
+    messages = (trial.message for trial in trials if trial.outcome is not Outcome.PASSED)
+    return judgement.headlines.get(case) or next(filter(None, messages), "")
+
+
+def _figures(function: FunctionComparison) -> Entry:
+    """Write a comparison with its figures in line, in the order in which they are declared."""
+    entry: Entry = {}
+    for name, value in ((field.name, getattr(function, field.name)) for field in fields(function)):
+        entry |= asdict(value) if name in ("effect", "evidence") else {name: value}
+    del entry["compared"]
+    return entry | {"why": worded(function.why)}
+
+
+def _case(case: CaseComparison) -> Entry:
+    return {name: getattr(case, name) for name in _OF_CASES} | {"unchanged": case.kind is None}
+
+
+def _trials_of(run: Run | None, cases: Collection[str]) -> dict[str, list[Trial]]:
+    """Look up the trials of some cases, in one pass over a run."""
+    found: dict[str, list[Trial]] = {case: [] for case in cases}
+    for trial in () if run is None else run.trials:
+        if trial.case in found:
+            found[trial.case].append(trial)
+    return found
+
+
+def _failure_and_replies(
+    judgement: Judgement,
+    case: str,
+    *,
+    before: dict[str, list[Trial]],
+    after: dict[str, list[Trial]],
+) -> Entry:
+    entry: Entry = {
+        "failure": first_failure(judgement, case, after[case]),
+        "replies": {
+            "baseline": _replies(before.get(case, ())),
+            "here": _replies(after[case]),
+        },
+    }
+    if case in judgement.excerpts:
+        baseline, here = judgement.excerpts[case]
+        entry["excerpt"] = {"baseline": baseline, "here": here}
+    return entry
+
+
+def _replies(trials: Iterable[Trial]) -> Entry:
+    """List what a case asked: each request once, with its draws in the order of the trials."""
+    draws: dict[str, dict[str, None]] = {}
+    for call in (call for trial in trials for call in trial.calls):
+        of_request = draws.setdefault(call.key, {})
+        if call.draw is not None:
+            of_request[call.draw] = None
+    listed = [{"key": key, "draws": list(of_request)} for key, of_request in draws.items()]
+    return {"requests": len(listed), "listed": listed[:_MOST_REQUESTS]}

@@ -1,0 +1,167 @@
+"""Plugins that follow items, and what hooks put on an item for its test to find."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+import pytest
+
+EVALS = """
+import time
+import pytest
+from pytest_llmeval import llm_eval
+
+
+def answer(messages):
+    time.sleep(0.01)
+    return "yes"
+
+
+@pytest.mark.parametrize("n", ["a", "b", "c"])
+@llm_eval(repeats=3)
+def test_it(llm, n):
+    llm.ask(n)
+"""
+# As pytest-json-report does: begun in the protocol, and written in every phase.
+FOLLOWER = """
+import pytest
+
+SEEN = []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    item.followed = {}
+    try:
+        return (yield)
+    finally:
+        SEEN.append((item.name, list(item.followed)))
+        del item.followed
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    item.followed["setup"] = None
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    item.followed["reported " + call.when] = None
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef, request):
+    if fixturedef.argname in ("own", "wide"):
+        SEEN.append(fixturedef.argname)
+    return (yield)
+
+
+def pytest_terminal_summary(terminalreporter):
+    for line in SEEN:
+        terminalreporter.write_line(f"seen {line}")
+"""
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester) -> pytest.Pytester:
+    pytester.makepyfile(test_it=EVALS)
+    pytester.makeini("[pytest]\nllm_model = function/test_it:answer\npythonpath = .")
+    return pytester
+
+
+def test_a_plugin_that_follows_items_sees_a_case_once(suite: pytest.Pytester) -> None:
+    suite.makepyfile(follower=FOLLOWER)
+
+    result = suite.runpytest("-p", "follower")
+
+    result.assert_outcomes(passed=3)
+    phases = ["setup", "reported setup", "reported call", "reported teardown"]
+    seen = [line for line in result.outlines if line.startswith("seen ")]
+    assert seen == [f"seen {(f'test_it[{n}]', phases)}" for n in "abc"]
+
+
+def test_it_sees_wider_fixtures_and_none_of_a_trial(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        follower=FOLLOWER,
+        test_it=EVALS.replace("(llm, n)", "(llm, n, own, wide)")
+        + """
+@pytest.fixture
+def own(): pass
+
+@pytest.fixture(scope="module")
+def wide(): pass
+""",
+    )
+
+    result = suite.runpytest("-p", "follower")
+
+    result.assert_outcomes(passed=3)
+    assert result.outlines.count("seen wide") == 1
+    assert "seen own" not in result.outlines
+
+
+def test_hooks_of_another_folder_are_not_called_for_a_trial(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        follower=FOLLOWER,
+        **{
+            "other/conftest": "def pytest_runtest_setup(item): raise OSError",
+            "other/test_other": "def test_other(): pass",
+        },
+    )
+
+    result = suite.runpytest("-p", "follower")
+
+    result.assert_outcomes(passed=3, errors=1)
+
+
+def test_a_trial_finds_what_a_conftest_put_on_its_item(suite: pytest.Pytester) -> None:
+    suite.makeconftest(
+        """
+        import pytest
+
+        KEY = pytest.StashKey()
+
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                item.stash[KEY] = item.name
+                item.collected = item.name
+
+        @pytest.hookimpl(wrapper=True)
+        def pytest_runtest_protocol(item):
+            item.begun = item.name
+            return (yield)
+
+        @pytest.fixture(autouse=True)
+        def check(request):
+            node = request.node
+            assert node.begun == node.collected == node.stash[KEY] == node.name
+        """
+    )
+
+    suite.runpytest("-q").assert_outcomes(passed=3)
+
+
+def test_properties_of_collection_and_of_trials_reach_junit(suite: pytest.Pytester) -> None:
+    suite.makepyfile(test_it=EVALS.replace("(llm, n)", "(llm, n, record_property)") + PROPERTIES)
+    suite.makeconftest(
+        """
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                item.user_properties.append(("ticket", item.name))
+        """
+    )
+
+    options = ("--junitxml=out.xml", "-o", "junit_family=xunit1")
+    suite.runpytest(*options).assert_outcomes(passed=3)
+
+    root = ET.parse(suite.path / "out.xml").getroot()  # noqa: S314
+    values = [(p.get("name"), p.get("value")) for p in next(root.iter("testcase")).iter("property")]
+    assert values[:2] == [("ticket", "test_it[a]"), ("labels", "['x', 'a']")]
+    assert [name for name, _ in values].count("ticket") == 1
+
+
+PROPERTIES = """
+    record_property("labels", ["x", n])
+"""
