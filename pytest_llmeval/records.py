@@ -301,6 +301,8 @@ class Run:
         collected: what shards of one suite have in common; None if that was not counted.
         tests: digest of each test function, by its node id without brackets; empty if they were
             not taken.
+        fixtures: digest of each fixture of the project that a test function uses, by the node id
+            of the function and the name of the fixture; likewise.
         places: where each test function stands, ``path:line`` relative to rootpath, by its node id
             without brackets; empty if that was not noted.
         made: ``rerun`` where a session of another commit made it for its own comparison; None
@@ -328,6 +330,7 @@ class Run:
     ci: CiJob | None = None
     collected: Collected | None = None
     tests: Mapping[str, str] = field(default_factory=dict)
+    fixtures: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
     made: str | None = None
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -91,12 +93,18 @@ def _opening(
 ) -> Run:
     cases = [one.case for one in evals]
     run = open_run(config, cases, rules=settings.gate, choice=choice)
-    return replace(run, tests=_digests_of_tests(evals), places=_places_of_tests(evals))
+    files = SourceFiles()
+    return replace(
+        run,
+        tests=_digests_of_tests(evals, files),
+        fixtures=_digests_of_fixtures(evals, files, below=config.rootpath),
+        places=_places_of_tests(evals),
+    )
 
 
-def _digests_of_tests(evals: Sequence[Eval]) -> dict[str, str]:
+def _digests_of_tests(evals: Sequence[Eval], files: SourceFiles) -> dict[str, str]:
     """Digest the test functions of which there is source, by node id."""
-    files, tests = SourceFiles(), {}
+    tests = {}
     for function, item in {one.case.function: one.item for one in evals}.items():
         of_class = [] if item.cls is None else [item.cls.__qualname__]
         name = ".".join([*of_class, item.originalname])
@@ -104,6 +112,27 @@ def _digests_of_tests(evals: Sequence[Eval]) -> dict[str, str]:
         if digest is not None:
             tests[function] = digest
     return tests
+
+
+def _digests_of_fixtures(
+    evals: Sequence[Eval], files: SourceFiles, *, below: Path
+) -> dict[str, dict[str, str]]:
+    """Digest the fixtures of the project that each test function uses, by node id and name."""
+    digest = cache(files.fixture_digest)
+    found: dict[str, dict[str, str]] = {}
+    for function, item in {one.case.function: one.item for one in evals}.items():
+        for name, definitions in item._fixtureinfo.name2fixturedefs.items():
+            own = [one.func for one in definitions if _is_of_project(one.func, below)]
+            known = [text for text in map(digest, own) if text is not None]
+            if known:
+                found.setdefault(function, {})[name] = "-".join(known)
+    return found
+
+
+def _is_of_project(function: Callable[..., object], folder: Path) -> bool:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    path = Path("" if code is None else code.co_filename)
+    return path.is_relative_to(folder) and not path.is_relative_to(sys.prefix)
 
 
 def _places_of_tests(evals: Sequence[Eval]) -> dict[str, str]:

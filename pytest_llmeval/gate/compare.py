@@ -123,6 +123,7 @@ class _BothRuns:
         self.sides, self.current = sides_of(baseline), sides_of(run)
         self._rules = rules
         self._tests = baseline.tests, run.tests
+        self._fixtures = baseline.fixtures, run.fixtures
         self._commit = baseline.commit
         self._calls = {
             name: CallsOfBoth(self.sides[name].trials, side.trials)
@@ -188,11 +189,15 @@ class _BothRuns:
         if name not in self._calls:
             return one
         digests = {tests.get(name) for tests in self._tests}
+        old, new = (fixtures.get(name, {}) for fixtures in self._fixtures)
         before, after = self.sides[name].cases, self.current[name].cases
         common = [(case, after[case.id]) for case in before.values() if case.id in after]
         return replace(
             one,
             test_changed=len(digests - {None}) > 1,
+            fixtures_changed=tuple(
+                sorted(one for one in old.keys() & new.keys() if old[one] != new[one])
+            ),
             inputs_changed=tuple(case.id for case, now in common if _has_other_input(case, now)),
         )
 

@@ -231,6 +231,8 @@ class FunctionComparison:
         only_here_mean: mean of those that have a value, with its interval as ``mean_interval``.
         mismatched: ids on both sides that are made from positions and whose parameters differ.
         test_changed: the code of the test is another than in the baseline.
+        fixtures_changed: names of the fixtures of the test whose code, or a constant that it names,
+            is another than in the baseline.
         inputs_changed: ids on both sides, not made from positions, whose parameters differ.
         compared: one for each common case, in the order of the baseline.
     """
@@ -255,6 +257,7 @@ class FunctionComparison:
     only_in_baseline: tuple[str, ...] = ()
     mismatched: tuple[str, ...] = ()
     test_changed: bool = False
+    fixtures_changed: tuple[str, ...] = ()
     inputs_changed: tuple[str, ...] = ()
     compared: tuple[CaseComparison, ...] = ()
 

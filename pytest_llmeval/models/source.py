@@ -1,7 +1,7 @@
 """Digests of Python code without its comments, layout and docstrings.
 
-They stand for a function model in every key, and for a test function in a run file, which never
-holds the text of either.
+They stand for a function model in every key, and for test functions and fixtures in a run file,
+which never holds the text of any.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,23 @@ class SourceFiles:
             definition = None if found is None else found.at_line(code.co_firstlineno)
         if found is None or definition is None:
             return None
-        return hashlib.sha256("\n".join(found.dumps(definition)).encode()).hexdigest()
+        return _sha256(found.dumps(definition, constants=False))
+
+    def fixture_digest(self, function: Callable[..., object]) -> str | None:
+        """Digest a fixture.
+
+        Of its file count the functions and classes that it names, as of a test, and the constants
+        too: the rubric of a judge is one.
+
+        Returns:
+            As ``digest``.
+        """
+        code = _code(function)
+        found = None if code is None else self._file(Path(code.co_filename))
+        definition = None if found is None else found.at_line(code.co_firstlineno)
+        if found is None or definition is None:
+            return None
+        return _sha256(found.dumps(definition, constants=True))
 
     def _file(self, path: Path) -> _SourceFile | None:
         if path not in self._read:
@@ -81,12 +97,13 @@ class _SourceFile:
         drop_docstrings(tree)
         _drop_marks(tree)
         _drop_what_versions_differ_in(tree)
-        self._top = _definitions(tree)
+        self._top: dict[str, ast.stmt] = {**_definitions(tree)}
+        self._constants = dict(_constants(tree))
 
     def named(self, name: str) -> list[Definition] | None:
         """Find a function by its name and those of the classes around it, outermost first."""
-        found: list[Definition] = []
-        inside = self._top
+        found: list[Any] = []
+        inside: dict[str, Any] = self._top
         for part in name.split("."):
             if part not in inside:
                 return None
@@ -98,8 +115,9 @@ class _SourceFile:
         """Find a function by its first line, that of a decorator if it has any."""
         return [self._at_line[line]] if line in self._at_line else None
 
-    def dumps(self, test: list[Definition]) -> Iterator[str]:
+    def dumps(self, test: list[Definition], *, constants: bool) -> Iterator[str]:
         """Write a function without its name and marks, then what it names in this file."""
+        top = {**self._constants, **self._top} if constants else self._top
         function = test[-1]
         assert isinstance(function, Function)  # noqa: S101 - both searches find no other
         parts = [
@@ -109,31 +127,49 @@ class _SourceFile:
         ]
         yield from map(ast.dump, parts)
         methods = _definitions(test[-2]) if len(test) > 1 else {}
-        used: dict[str, Definition] = {}
+        used: dict[str, ast.stmt] = {}
         todo: list[ast.AST] = [*parts]
         while todo:
-            for name, definition in self._named_in(todo.pop(), methods):
+            for name, definition in _named_in(todo.pop(), top, methods):
                 if definition is not function and name not in used:
                     used[name] = definition
                     todo.append(definition)
         for name in sorted(used):
             yield f"{name} {ast.dump(used[name])}"
 
-    def _named_in(
-        self, code: ast.AST, methods: dict[str, Definition]
-    ) -> Iterator[tuple[str, Definition]]:
-        """List the definitions of this file that code names: also fixtures, by its arguments."""
-        for node in ast.walk(code):
-            name = getattr(node, "id", None) or getattr(node, "arg", None)
-            if isinstance(node, ast.Name | ast.arg) and name in self._top:
-                yield name, self._top[name]
-            elif (
-                isinstance(node, ast.Attribute)
-                and isinstance(node.value, ast.Name)
-                and node.value.id in _METHODS_OF
-                and node.attr in methods
-            ):
-                yield f"{node.value.id}.{node.attr}", methods[node.attr]
+
+def _named_in(
+    code: ast.AST, top: Mapping[str, ast.stmt], methods: Mapping[str, Definition]
+) -> Iterator[tuple[str, ast.stmt]]:
+    """List what code names of the top of its file: also fixtures, by its arguments."""
+    for node in ast.walk(code):
+        name = node.id if isinstance(node, ast.Name) else ""
+        name = node.arg if isinstance(node, ast.arg) else name
+        if name in top:
+            yield name, top[name]
+        elif (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in _METHODS_OF
+            and node.attr in methods
+        ):
+            yield f"{node.value.id}.{node.attr}", methods[node.attr]
+
+
+def _sha256(dumps: Iterator[str]) -> str:
+    return hashlib.sha256("\n".join(dumps).encode()).hexdigest()
+
+
+def _constants(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
+    """List the names that statements at the top of a file set."""
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign | ast.AnnAssign):
+            targets: list[ast.expr] = getattr(statement, "targets", [])
+            if isinstance(statement, ast.AnnAssign):
+                targets = [statement.target]
+            for node in (node for target in targets for node in ast.walk(target)):
+                if isinstance(node, ast.Name):
+                    yield node.id, statement
 
 
 def _definitions(node: Any) -> dict[str, Definition]:

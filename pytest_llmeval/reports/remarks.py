@@ -126,6 +126,9 @@ def _changes_of_test(function: FunctionComparison) -> Iterator[str]:
     name, changed = bare(function.function), function.inputs_changed
     if function.test_changed:
         yield f"{name}: its test changed"
+    if function.fixtures_changed:
+        several = "s" * (len(function.fixtures_changed) > 1)
+        yield f"{name}: its fixture{several} {', '.join(function.fixtures_changed)} changed"
     if changed:
         listed = ", ".join(map(short, changed[:_LISTED_CASES]))
         more = f" and {len(changed) - _LISTED_CASES} more" if len(changed) > _LISTED_CASES else ""

@@ -200,6 +200,7 @@ def _renamed(run: Run, rests: Mapping[str, str], *, function: str, name: str) ->
         kept,
         partial=tuple(name if partial == function else partial for partial in run.partial),
         tests={},  # two functions, or one under two conditions: unlike on purpose
+        fixtures={},
         places={name: run.places[function]} if function in run.places else {},
         # the digest of all parameters tells the conditions apart, not the cases
         cases=tuple(
@@ -246,6 +247,7 @@ def under_new_names(found: Baseline, renames: Renames) -> Baseline:
         run,
         partial=tuple(_new_name(function, renames) for function in run.partial),
         tests={_new_name(name, renames): digest for name, digest in run.tests.items()},
+        fixtures={_new_name(name, renames): used for name, used in run.fixtures.items()},
         places={_new_name(name, renames): place for name, place in run.places.items()},
         cases=tuple(cases),
         trials=tuple(replace(trial, case=ids[trial.case]) for trial in run.trials),

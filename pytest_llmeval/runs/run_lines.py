@@ -150,6 +150,10 @@ def parameters_digest(parameters: Mapping[str, object]) -> str | None:
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
+def _fixtures(run: Run) -> dict[str, dict[str, str]]:
+    return {name: dict(sorted(used.items())) for name, used in sorted(run.fixtures.items())}
+
+
 def header_line(run: Run) -> Line:
     """Write the header of a run, its trials summed up."""
     ended = Counter(trial.outcome for trial in run.trials)
@@ -174,6 +178,7 @@ def header_line(run: Run) -> Line:
         **({} if run.ci is None else {"ci": sparse(run.ci)}),
         **({} if run.collected is None else {"collected": sparse(run.collected)}),
         **({} if not run.tests else {"tests": dict(sorted(run.tests.items()))}),
+        **({} if not run.fixtures else {"fixtures": _fixtures(run)}),
         **({} if not run.places else {"places": dict(sorted(run.places.items()))}),
         **({} if run.made is None else {"made": run.made}),
         "trials": len(run.trials),

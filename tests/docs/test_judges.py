@@ -118,3 +118,30 @@ def test_a_judge_that_is_away_errs_the_trial_and_can_be_asked_later(
 
     assert result.ret == 0
     result.stdout.fnmatch_lines(["*10 calls made, 10 replayed*"])
+
+
+def test_a_changed_rubric_is_named(judged: Project) -> None:
+    judged.run()
+    judged.git("switch", "-qc", "stricter")
+    judged.write(conftest=CONFTEST.replace("is polite,", "is polite and friendly,"))
+    judged.commit()
+
+    result, report = judged.gate("--llm-baseline=main")
+
+    result.stdout.fnmatch_lines(["*test_support_is_helpful: its fixture judge changed*"])
+    (function,) = report["functions"]
+    assert function["fixtures_changed"] == ["judge"]
+    assert not function["test_changed"]
+
+
+def test_another_judge_is_named_by_its_model(judged: Project) -> None:
+    judged.run()
+    judged.git("switch", "-qc", "cheaper")
+    judged.write(conftest=CONFTEST.replace("openai/gpt-4o", "openai/gpt-4o-mini"))
+    judged.commit()
+
+    result = judged.run("--llm-baseline=main")
+
+    result.stdout.fnmatch_lines(
+        ["*model: openai/gpt-4o, openai/gpt-4o-mini -> openai/gpt-4o-mini*"]
+    )

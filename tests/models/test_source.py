@@ -172,3 +172,55 @@ def test_a_name_that_is_no_function_is_looked_for_by_code(tmp_path: Path) -> Non
     path = tmp_path / "test_it.py"
     path.write_text("class test_it:\n    pass\n")
     assert SourceFiles().digest(print, file=path, name="test_it") is None
+
+
+CONFTEST = '''
+import pytest
+
+RUBRIC = "Say A or B."
+POINTS: dict[str, float] = {"A": 1.0}
+UNUSED, STRICT = 1, 2
+
+def ask(llm, text):
+    return llm.ask(text, system=RUBRIC)
+
+@pytest.fixture
+def judge(llm):
+    """Grade a reply."""
+    return lambda text: POINTS[ask(llm, text).text]
+'''
+
+
+def fixture_digest(source: str, tmp_path: Path) -> str | None:
+    path = tmp_path / "conftest.py"
+    path.write_text(source)
+    module = ModuleType("conftest")
+    bare = source.replace("@pytest.fixture", "@staticmethod")
+    exec(compile(bare, path, "exec"), vars(module))  # noqa: S102 - the text above
+    return SourceFiles().fixture_digest(module.judge.__wrapped__)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("Say A or B", "Say B"), ("1.0", "0.5"), ("llm.ask", "llm.a")]
+)
+def test_what_a_fixture_names_changes_it_also_a_constant(
+    old: str, new: str, tmp_path: Path
+) -> None:
+    first = fixture_digest(CONFTEST, tmp_path)
+
+    assert first is not None
+    assert fixture_digest(CONFTEST.replace(old, new), tmp_path) != first
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("= 1, 2", "= 3, 4"), ("Grade a", "Score a"), ("import pytest\n", "import pytest\n# a\n")],
+)
+def test_what_a_fixture_does_not_name_changes_nothing(old: str, new: str, tmp_path: Path) -> None:
+    assert fixture_digest(CONFTEST.replace(old, new), tmp_path) == fixture_digest(
+        CONFTEST, tmp_path
+    )
+
+
+def test_a_fixture_without_source_has_no_digest() -> None:
+    assert SourceFiles().fixture_digest(print) is None

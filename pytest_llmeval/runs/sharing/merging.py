@@ -83,6 +83,7 @@ def merge_runs(shards: Sequence[Run], *, union: bool = False) -> Merged:
         ci=_job(runs),
         collected=collected_cases(ended) if whole else None,
         tests=_tests(runs),
+        fixtures={name: used for run in runs for name, used in run.fixtures.items()},
         places={name: place for run in runs for name, place in run.places.items()},
     )
     return Merged(run=run, found=len(ended), expected=expected, notes=_notes(runs))
