@@ -210,7 +210,8 @@ def test_without_a_pull_request_there_is_a_line_and_exit_0(
 def test_numbers_in_the_artifact_are_not_looked_at(
     github: GithubServer, comment: Callable[..., Result]
 ) -> None:
-    document = report(pull_request=1, number=1, run={"ref": "refs/pull/1/merge"})
+    document = report(pull_request=1, number=1)
+    document["run"] |= {"ref": "refs/pull/1/merge", "commit": "e" * 40}
     comment(document, told=event(pull_requests=[{"number": 1}]))
     assert list(github.comments) == [NUMBER]
 

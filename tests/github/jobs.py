@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
+from pytest_llmeval.reports.json import json_text
+from tests.reports.judgements import FORMS
 from tests.servers.github_server import FORK, REPOSITORY, TOKEN
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -44,18 +47,14 @@ def job(folder: Path, url: str, told: Mapping[str, Any] | None = None) -> dict[s
     }
 
 
-def report(verdict: str = "regressed", **changed: object) -> dict[str, Any]:
-    """Word a report that fits the schema."""
-    functions = [{"function": "evals/test_a.py::test_label", "metric": "pass", "verdict": verdict}]
-    return {
-        "schema_version": 1,
-        "verdict": verdict,
-        "fails": verdict == "regressed",
-        "why": "",
-        "functions": functions,
-        "notes": [],
-        **changed,
-    }
+@cache
+def _document(form: str) -> str:
+    return json_text(FORMS[form]())
+
+
+def report(form: str = "regressed", **changed: object) -> dict[str, Any]:
+    """Word a report in one form of a result."""
+    return {**json.loads(_document(form)), **changed}
 
 
 def archive(files: Mapping[str, bytes | str], how: int = ZIP_DEFLATED) -> bytes:
