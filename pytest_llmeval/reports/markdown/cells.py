@@ -1,0 +1,124 @@
+"""Pieces of Markdown: figures of a report's entries, tables, and texts that cannot do harm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pytest_llmeval.records import MEASURED_METRICS
+from pytest_llmeval.reports.formats import counted, factor, hits, number, p_value
+from pytest_llmeval.reports.sentences import difference_interval
+from pytest_llmeval.safe_text import code_span, prose
+
+Entry = Mapping[str, Any]
+
+_LONGEST_NAME = 120  # characters
+_LONGEST_SENTENCE = 800
+COLUMNS = ("verdict", "function", "asked anew", "baseline", "here", "difference", "interval", "p")
+_WORDS = {
+    "regressed": "REGRESSED",
+    "not_comparable": "NOT COMPARABLE",
+    "not_gated": "not compared with a baseline",
+    "deferred": "deferred to the merge queue",
+}
+
+
+def verdict_words(verdict: str, *, accepted: bool = False) -> str:
+    """Write a verdict in words."""
+    return f"{verdict}, accepted" if accepted else _WORDS.get(verdict, verdict.replace("_", " "))
+
+
+def cut(text: str, most: int = _LONGEST_NAME) -> str:
+    """Cut a text that is too long for its place."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def name(text: str) -> str:
+    """Write a name, or a text of a model or a test, as code in one line."""
+    return code_span(cut(text)) if text else ""
+
+
+def told(sentence: str) -> str:
+    """Write a sentence; what stands between two blanks in it is to be typed, so it is code."""
+    parts = cut(sentence, _LONGEST_SENTENCE).split("  ")
+    shown = [code_span(part) if at % 2 else prose(part) for at, part in enumerate(parts)]
+    return " ".join(filter(None, shown))
+
+
+def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Put cells in a table, without the columns that are empty in every row."""
+    kept = [at for at in range(len(heading)) if any(row[at] for row in rows)]
+    lines = [[heading[at] for at in kept], ["---"] * len(kept)]
+    lines += [[row[at] for at in kept] for row in rows]
+    return [f"| {' | '.join(line)} |" for line in lines] if rows else []
+
+
+def is_scored_otherwise(function: Entry) -> bool:
+    """Whether nothing changed but the scores of the very same replies."""
+    changed = function["changed"]
+    return bool(changed and function["changed_kinds"].get("score") == changed)
+
+
+def is_tested(function: Entry) -> bool:
+    """Whether chance has a part in what is said of a function."""
+    return function["method"] != "none" and not is_scored_otherwise(function)
+
+
+def cells(function: Entry) -> list[str]:
+    """Write the row of a compared function, a cell for each of ``COLUMNS``."""
+    is_log = function["scale"] == "log" or function["metric"] in MEASURED_METRICS
+    means = (function["baseline_mean"], function["mean"])
+    before, after = ("" if mean is None else _figure(mean, is_log=is_log) for mean in means)
+    difference = interval = p = ""
+    if function["difference"] is not None:
+        difference = number(function["difference"], signed=True)
+    if function["ratio"] is not None:
+        difference = factor(function["ratio"])
+    if is_tested(function):
+        if function["interval"] is not None:
+            interval = difference_interval(function["interval"], function["ratio_interval"])
+        direction = "p_improved_adjusted" if function["verdict"] == "improved" else "p_adjusted"
+        p = "" if function[direction] is None else p_value(function[direction])
+    anew = function["changed"] - function["changed_kinds"].get("score", 0)
+    word = verdict_words(function["verdict"], accepted=function["accepted"])
+    asked = f"{anew} of {counted(function['cases'], 'case')}" if function["cases"] else ""
+    label = name(function["label"])
+    return [f"**{word}**", label, asked, before, after, difference, interval, p]
+
+
+def headings(report: Entry, *, reference: str) -> list[str]:
+    """Write the titles of these columns."""
+    interval = f"{1 - 2 * report['settings']['alpha']:.0%} interval"
+    titles = {"baseline": name(reference), "interval": interval, "verdict": ""}
+    return [titles.get(column, column) for column in COLUMNS]
+
+
+def smallest_drop(function: Entry) -> str:
+    """Write the drop that 4 of 5 builds find; "" where that cannot be told."""
+    drop = function["smallest_detectable_drop"]
+    if drop is None:
+        return ""
+    if function["ratio"] is None:
+        return f"a drop smaller than {_figure(drop, is_log=function['scale'] == 'log')}"
+    ratio = math.exp(drop if function["better"] == "lower" else -drop)
+    return f"a change for the worse by less than {factor(ratio)}"
+
+
+def _figure(value: float, *, is_log: bool) -> str:
+    return f"{value:.3g}" if is_log else number(value)
+
+
+CASE_COLUMNS = ("case", "baseline", "here", "a reply there", "a reply here", "first failure here")
+
+
+def case_cells(case: Entry, metric: str) -> list[str]:
+    """Write the row of a case that moved, a cell for each of ``CASE_COLUMNS``."""
+    excerpt = case.get("excerpt") or {"baseline": None, "here": None}
+    sides = [case.get("baseline_scores", ()), case["scores"]]
+    return [
+        name(case["case"].partition("::")[2] or case["case"]),
+        *(hits(scores, metric) if scores else "" for scores in sides),
+        *(name(excerpt[side] or "") for side in ("baseline", "here")),
+        name(case["failure"]),
+    ]
