@@ -16,6 +16,8 @@ from pytest_llmeval.runs.reshaping import renames_to_nothing
 from pytest_llmeval.settings import Settings, is_to_be_gated
 
 GONE = 2  # the row of the decision table
+_EXCERPTS = 20  # of the cases of a function that fell most, and that rose most
+_ALL_EXCERPTS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +119,7 @@ def judged(judgement: Judgement, run: Run) -> Judgement:
             why = next((one.why for one in described if one.why), None)
             return replace(judgement, descriptions=described, could_not_judge=why)
         judgement = replace(judgement, comparison=_held_against(main, judgement))
+        judgement = replace(judgement, excerpts=_excerpts(judgement))
         return replace(judgement, notes=(*judgement.notes, *_notes_on_lines(judgement)))
     except Exception as exc:
         return replace(judgement, could_not_judge=Fact(Why.RAISED, (type(exc).__name__, str(exc))))
@@ -148,6 +151,27 @@ def _held_against(
         lost=judgement.lost,
         main=main,
     )
+
+
+def _excerpts(judgement: Judgement) -> dict[str, tuple[str | None, str | None]]:
+    """Look up one line of a reply of each side, for the cases that moved most."""
+    from pytest_llmeval.transcripts.excerpts import Moved, excerpts
+    from pytest_llmeval.transcripts.stored_texts import StoredTexts
+
+    baseline, run, comparison = judgement.baseline, judgement.run, judgement.comparison
+    if not (judgement.settings.show_texts and baseline and run and comparison):
+        return {}
+    moved: list[tuple[float, Moved]] = []
+    for one in comparison.functions:
+        changed = sorted((case.difference, case.case) for case in one.compared if case.difference)
+        fell, rose = changed[:_EXCERPTS], changed[_EXCERPTS:][-_EXCERPTS:]
+        moved += [
+            (-abs(difference), Moved(case, one.metric, one.better, difference < 0))
+            for difference, case in (*fell, *rose)
+        ]
+    most = [each for _, each in sorted(moved)[:_ALL_EXCERPTS]]
+    with StoredTexts(judgement.settings.directory) as stored:
+        return excerpts(baseline.run, run, most, stored)
 
 
 def _notes_on_lines(judgement: Judgement) -> Iterator[Fact | str]:

@@ -154,18 +154,19 @@ def _model(parts: Parts) -> tuple[object, object, object]:
 def _fields(parts: Parts) -> Iterator[tuple[str, str]]:
     for part, value in parts.items():
         if part == "body":
-            yield from _flat("", value)
+            yield from flat_fields("", value)
         elif value:
             yield {"source": "code of the model"}.get(part, part), json.dumps(value)
 
 
-def _flat(field: str, value: Any) -> Iterator[tuple[str, str]]:
+def flat_fields(field: str, value: Any) -> Iterator[tuple[str, str]]:
+    """List the fields in a JSON value, ``messages[0].content``, each with its value as JSON."""
     if isinstance(value, Mapping) and value:
         for name in value:
-            yield from _flat(f"{field}.{name}" if field else str(name), value[name])
+            yield from flat_fields(f"{field}.{name}" if field else str(name), value[name])
     elif isinstance(value, list) and value:
         for index, part in enumerate(value):
-            yield from _flat(f"{field}[{index}]", part)
+            yield from flat_fields(f"{field}[{index}]", part)
     else:
         yield field or "body", json.dumps(value, ensure_ascii=False)
 

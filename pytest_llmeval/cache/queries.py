@@ -29,6 +29,10 @@ PAGE = (
     " WHERE rowid < ? AND raw = 1 AND typeof(key) = 'text' AND key GLOB ?"
     " ORDER BY rowid DESC LIMIT ?"
 )
+BELOW = (
+    "SELECT mode, filename, value FROM Cache"
+    " WHERE raw = 1 AND key >= ? AND key < ? ORDER BY rowid DESC"
+)
 # What https://www.sqlite.org/security.html asks for where the file may be hostile.
 HARDENING = ("trusted_schema = 0", "cell_size_check = 1")
 
@@ -216,3 +220,53 @@ class ReadOnlyCache:
         except sqlite3.DatabaseError as exc:
             # Damage, too: what cannot be written cannot be set aside.
             raise sqlite3.OperationalError(str(exc)) from exc
+
+
+class RowReader:
+    """Rows of a cache that somebody else may have open: nothing is written, mended or set aside.
+
+    Where there is no cache, or it cannot be read, there are no rows.
+
+    Args:
+        database: the file; none is made.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._connection: sqlite3.Connection | None = None
+        log = database.with_name(f"{database.name}-wal")
+        is_live = log.exists() and log.stat().st_size
+        # Without ``immutable`` SQLite makes files beside the database, even to read it.
+        for options in ("mode=ro", "mode=ro&immutable=1")[0 if is_live else 1 :]:
+            uri = f"file:{quote(str(database))}?{options}"
+            with contextlib.suppress(sqlite3.Error):
+                self._connection = sqlite3.connect(uri, 1, uri=True, isolation_level=None)
+                harden(self._connection)
+                self._connection.execute("SELECT 1 FROM Cache LIMIT 1")
+                return
+            self.close()
+
+    def below(self, beginning: str) -> list[Value]:
+        """Read the values of all rows whose names begin so, the newest first.
+
+        Args:
+            beginning: ends in a slash.
+        """
+        end = beginning[:-1] + chr(ord("/") + 1)
+        if self._connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                found = self._connection.execute(BELOW, (beginning, end))
+                return [checked_value(*columns) for columns in found]
+        return []
+
+    def get(self, name: str) -> Value | None:
+        """Read the value of a row, None if there is none."""
+        if self._connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                return find_rows(self._connection, (name,))[0]
+        return None
+
+    def close(self) -> None:
+        """Close the database."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

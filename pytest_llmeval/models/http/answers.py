@@ -145,7 +145,7 @@ def read_stream(body: bytes) -> JsonObject:
     """
     summary: dict[str, object] = {}
     is_complete = False
-    for data in _pieces(body):
+    for data in stream_pieces(body):
         if data.startswith(_DONE):  # the SDKs read no further
             return summary
         piece = _parsed(data)
@@ -164,7 +164,8 @@ def read_stream(body: bytes) -> JsonObject:
     return summary
 
 
-def _pieces(body: bytes) -> Iterator[bytes]:
+def stream_pieces(body: bytes) -> Iterator[bytes]:
+    """Cut a stream into the JSON texts of its chunks, and ``[DONE]`` if it ends so."""
     is_json_lines = body.lstrip().startswith(b"{")
     lines = _LINE_END.split(body)
     if not lines[-1]:

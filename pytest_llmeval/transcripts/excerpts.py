@@ -1,0 +1,81 @@
+"""One line of a reply of each side, for the cases that moved most."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
+
+from pytest_llmeval.records import Better, Run, Trial
+from pytest_llmeval.transcripts.stored_texts import StoredTexts
+from pytest_llmeval.transcripts.turns import Turn, read_reply
+
+LONGEST = 300  # characters
+
+Sides = tuple[str | None, str | None]  # of the baseline, and of the current run
+
+
+class Moved(NamedTuple):
+    """A case that fell or rose on a metric, in whose scores ``better`` is good."""
+
+    case: str
+    metric: str
+    better: Better
+    has_fallen: bool
+
+
+def excerpts(
+    baseline: Run, current: Run, moved: Collection[Moved], stored: StoredTexts
+) -> dict[str, Sides]:
+    """Pick from each case the line by which its sides part, out of the trials that tell most.
+
+    For a case that fell that is the best trial of the baseline and the worst one of the current
+    run; for one that rose it is the other way round. A side whose reply is not here is None.
+    """
+    before, after = (_trials_of(run, {one.case for one in moved}) for run in (baseline, current))
+    found: dict[str, Sides] = {}
+    for case, metric, better, has_fallen in moved:
+        if case not in found:
+            falls = has_fallen == (better == "higher")  # in numbers
+            first = _extreme(before[case], metric, highest=falls)
+            second = _extreme(after[case], metric, highest=not falls)
+            found[case] = _parting(_lines(first, stored), _lines(second, stored))
+    return found
+
+
+def _trials_of(run: Run, cases: Collection[str]) -> Mapping[str, list[Trial]]:
+    found: defaultdict[str, list[Trial]] = defaultdict(list)
+    for trial in run.trials:
+        if trial.case in cases and trial.outcome.is_scored:
+            found[trial.case].append(trial)
+    return found
+
+
+def _extreme(trials: Sequence[Trial], metric: str, *, highest: bool) -> Trial | None:
+    """Return the first trial with the highest, or the lowest, score; None if there is no trial."""
+    sign = -1 if highest else 1
+    return min(trials, key=lambda trial: sign * trial.scores.get(metric, 0.0), default=None)
+
+
+def _lines(trial: Trial | None, stored: StoredTexts) -> list[str | None]:
+    calls = () if trial is None else trial.calls
+    replies = [stored.reply(call) for call in calls]
+    return [None if reply is None else one_line(read_reply(reply)) for reply in replies]
+
+
+def one_line(turns: Sequence[Turn]) -> str:
+    """Write what a reply says first in one line, whatever it holds; a thought only if alone."""
+    first = min(turns, key=lambda turn: turn.kind == "thought")
+    return " ".join(first.text[: LONGEST * 4].split())[:LONGEST]
+
+
+def _parting(baseline: Sequence[str | None], current: Sequence[str | None]) -> Sides:
+    """Return the first replies that are not the same on both sides, or the last ones."""
+    pairs = list(zip_longest(baseline, current))
+    parting = (pair for pair in pairs if pair[0] != pair[1] and None not in pair)
+    return next(parting, (_last(baseline), _last(current)))
+
+
+def _last(lines: Sequence[str | None]) -> str | None:
+    return next((line for line in reversed(lines) if line is not None), None)

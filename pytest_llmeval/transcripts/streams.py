@@ -1,0 +1,95 @@
+"""The chunks of a streamed reply, put together to the reply that it would be in one piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pytest_llmeval.cache.key import parse_json
+
+_FINAL = ("response.completed", "response.incomplete")
+_TEXTS = ("text", "thinking", "partial_json")  # of a delta of Anthropic's
+
+
+def joined_stream(body: bytes) -> dict[str, Any] | None:
+    """Put the chunks of a stream of any vendor together; None if it has none."""
+    blocks: dict[str, dict[str, Any]] = {}
+    messages: dict[str, dict[str, Any]] = {}
+    responses: list[str] = []
+    for chunk in _chunks(body):
+        if chunk.get("type") in _FINAL and isinstance(chunk.get("response"), dict):
+            final: dict[str, Any] = chunk["response"]
+            return final
+        if "index" in chunk and ("content_block" in chunk or "delta" in chunk):
+            _add_block(blocks.setdefault(str(chunk["index"]), {}), chunk)
+        if isinstance(chunk.get("response"), str):
+            responses.append(chunk["response"])
+        for choice in _pieces_of_messages(chunk):
+            place = messages.setdefault(str(choice.get("index")), {})
+            whole = choice.get("message") or {"content": choice.get("text")}
+            _add_message(place, choice.get("delta") or whole)
+    joined: dict[str, Any] = {}
+    if blocks:
+        joined["content"] = list(blocks.values())
+    if messages:
+        joined["choices"] = [{"message": _finished(each)} for each in messages.values()]
+    if responses:
+        joined["response"] = "".join(responses)
+    return joined or None
+
+
+def _chunks(body: bytes) -> Iterator[dict[str, Any]]:
+    from pytest_llmeval.models.http.answers import stream_pieces
+
+    for piece in stream_pieces(body):
+        try:
+            chunk = parse_json(piece)
+        except ValueError:
+            continue
+        if isinstance(chunk, dict):
+            yield chunk
+
+
+def _pieces_of_messages(chunk: dict[str, Any]) -> list[dict[str, Any]]:
+    choices = chunk.get("choices")
+    if isinstance(choices, list):
+        return [choice for choice in choices if isinstance(choice, dict)]
+    return [chunk] if isinstance(chunk.get("message"), dict) and "type" not in chunk else []
+
+
+def _add_block(block: dict[str, Any], chunk: dict[str, Any]) -> None:
+    """Add an event of Anthropic's to the part of the message that it belongs to."""
+    begun, delta = chunk.get("content_block"), chunk.get("delta")
+    if isinstance(begun, dict):
+        block |= begun
+    if isinstance(delta, dict):
+        for name in _TEXTS:
+            if isinstance(delta.get(name), str):
+                place = "input" if name == "partial_json" else name
+                known = block.get(place)
+                block[place] = (known if isinstance(known, str) else "") + delta[name]
+
+
+def _add_message(message: dict[str, Any], piece: Any) -> None:
+    """Add a chunk of OpenAI's or Ollama's: texts and arguments go on, all else is set."""
+    if not isinstance(piece, dict):
+        return
+    for name, value in piece.items():
+        if name == "tool_calls" and isinstance(value, list):
+            calls = message.setdefault("tool_calls", {})
+            for call in value:
+                if isinstance(call, dict):
+                    place = call.get("index", len(calls))
+                    _add_message(calls.setdefault(str(place), {}), call)
+        elif name == "function" and isinstance(value, dict):
+            _add_message(message.setdefault("function", {}), value)
+        elif isinstance(value, str) and name != "role":
+            known = message.get(name)
+            message[name] = (known if isinstance(known, str) else "") + value
+        elif value is not None:
+            message[name] = value
+
+
+def _finished(message: dict[str, Any]) -> dict[str, Any]:
+    calls = message.get("tool_calls")
+    return message | {"tool_calls": list(calls.values())} if isinstance(calls, dict) else message

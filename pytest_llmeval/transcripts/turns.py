@@ -1,0 +1,197 @@
+"""Requests and replies of every vendor, read as turns: who said or called what.
+
+A stored text may be anything, so nothing here trusts its form; what is not known is one turn of
+its JSON, and what is no JSON one turn of its text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pytest_llmeval.cache.explain import flat_fields
+from pytest_llmeval.cache.key import parse_json
+from pytest_llmeval.cache.reply import StoredReply
+from pytest_llmeval.cache.requests import Parts
+from pytest_llmeval.transcripts.streams import joined_stream
+
+TurnKind = Literal["text", "thought", "call", "result", "media", "other"]
+
+ASSISTANT, USER, SYSTEM, TOOL = "assistant", "user", "system", "tool"
+# Fields of a request that hold turns, in the order in which a model reads them.
+_ASKING = {
+    "instructions": SYSTEM,
+    "system": SYSTEM,
+    "messages": USER,
+    "prompt": USER,
+    "input": USER,
+}
+_THOUGHTS = ("thinking", "reasoning_content", "reasoning", "summary")
+_CALLS = ("function_call", "tool_use", "server_tool_use", "custom_tool_call")
+_RESULTS = ("function_call_output", "tool_result", "custom_tool_call_output")
+_MEDIA = ("image", "audio", "file", "document", "video")
+_SAID = ("content", "refusal")
+_ANSWERS = ("text", "choices", "output", "content", "message", "response")
+_EMBEDDINGS = ("embeddings", "embedding")
+_CUT = re.compile(r"\((\d+) characters, sha256 ")  # see ``cache.requests``
+SHOWN_NUMBERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One thing that was said.
+
+    Attributes:
+        role: who said it: system, user, assistant, tool, or another word of a vendor.
+        text: what; of a call of a tool its name and arguments, of an image its type and size.
+        kind: what it is.
+    """
+
+    role: str
+    text: str
+    kind: TurnKind = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request.
+
+    Attributes:
+        turns: all that the model was to read.
+        settings: every other field, such as ``temperature``, with its value as JSON.
+    """
+
+    turns: tuple[Turn, ...]
+    settings: Mapping[str, str]
+
+
+def read_request(parts: Parts) -> Asked:
+    """Read a stored request."""
+    body = parts["body"]
+    if not isinstance(body, dict):
+        return Asked((Turn(USER, _as_json(body), "other"),), {})
+    settings = {name: value for name, value in body.items() if name not in _ASKING}
+    if parts["provider"] == "function":
+        settings = {"function": parts["path"], **settings}
+    try:
+        turns = [turn for name, role in _ASKING.items() for turn in _turns(body.get(name), role)]
+        return Asked(tuple(turns), dict(flat_fields("", settings)))
+    except RecursionError:
+        return Asked((Turn(USER, "nested too deeply to be shown", "other"),), {})
+
+
+def read_reply(reply: StoredReply) -> tuple[Turn, ...]:
+    """Read a stored reply; a stream as if it had come in one piece."""
+    try:
+        answer = parse_json(reply.body)
+    except ValueError:  # no UTF-8, too
+        answer = joined_stream(reply.body)
+    try:
+        turns = tuple(_answers(answer)) if isinstance(answer, dict) else ()
+    except RecursionError:
+        answer, turns = None, ()
+    if not turns and isinstance(answer, dict) and not answer.keys().isdisjoint(_ANSWERS):
+        return (Turn(ASSISTANT, ""),)
+    return turns or (Turn(ASSISTANT, reply.body.decode("utf-8", "replace"), "other"),)
+
+
+def _answers(answer: Mapping[str, Any]) -> Iterator[Turn]:
+    if isinstance(answer.get("text"), str):  # of a function model
+        yield Turn(ASSISTANT, answer["text"])
+    for choice in _listed(answer.get("choices")):
+        if isinstance(choice, dict):
+            yield from _turns(choice.get("message", choice.get("text")), ASSISTANT)
+    for name in _ANSWERS[2:]:
+        yield from _turns(answer.get(name), ASSISTANT)
+    vectors = [one.get("embedding") for one in _listed(answer.get("data")) if isinstance(one, dict)]
+    vectors += [vector for name in _EMBEDDINGS for vector in _vectors(answer.get(name))]
+    for vector in vectors:
+        if vector is not None:
+            yield Turn(ASSISTANT, _embedding(vector), "other")
+
+
+def _turns(value: Any, role: str) -> Iterator[Turn]:
+    """Read a message, a part of one, or a list of either."""
+    if isinstance(value, str):
+        yield from [Turn(role, value)] if value else []
+    elif isinstance(value, list):
+        for part in value:
+            yield from _turns(part, role)
+    elif isinstance(value, dict):
+        yield from _message(value, str(value.get("role") or role))
+    elif value is not None:
+        yield Turn(role, _as_json(value), "other")
+
+
+def _message(part: Mapping[str, Any], role: str) -> Iterator[Turn]:
+    kind = str(part.get("type"))
+    function = part.get("function")
+    medium = next((name for name in _MEDIA if name in kind), None)
+    if kind in _CALLS:
+        arguments = part.get("arguments", part.get("input"))
+        yield Turn(role, _call(part.get("name"), arguments), "call")
+    elif isinstance(function, dict):
+        yield Turn(role, _call(function.get("name"), function.get("arguments")), "call")
+    elif kind in _RESULTS or (role == TOOL and "content" in part):
+        for turn in _turns(part.get("output", part.get("content")), TOOL):
+            yield Turn(TOOL, turn.text, "result")
+    elif medium and not kind.endswith("_call"):
+        yield Turn(role, _medium(medium, part), "media")
+    elif isinstance(part.get("text"), str):
+        yield Turn(role, part["text"])
+    else:
+        yield from _said(part, role)
+
+
+def _said(message: Mapping[str, Any], role: str) -> Iterator[Turn]:
+    """Read the fields of a message, in the order in which a model writes them."""
+    if message.keys().isdisjoint((*_THOUGHTS, *_SAID, "tool_calls")):
+        yield Turn(role, _as_json(message), "other")
+    for name in _THOUGHTS:
+        for turn in _turns(message.get(name), role):
+            yield Turn(role, turn.text, "thought")
+    for name in _SAID:
+        yield from _turns(message.get(name), role)
+    for image in _listed(message.get("images")):
+        yield Turn(role, _medium("image", {"data": image}), "media")
+    for call in _listed(message.get("tool_calls")):
+        yield from _turns(call, role)
+
+
+def _call(name: object, arguments: object) -> str:
+    text = arguments if isinstance(arguments, str) else _as_json(arguments or {})
+    return f"{name}({text})"
+
+
+def _medium(name: str, part: Mapping[str, Any]) -> str:
+    """Name an image or the like by its address, or by the size of what was sent."""
+    texts = [json.loads(text) for field, text in flat_fields("", part) if field != "type"]
+    longest = max((text for text in texts if isinstance(text, str)), key=len, default="")
+    if longest.startswith(("http://", "https://")):
+        return f"{name} {longest}"
+    cut = _CUT.search(longest)
+    return f"{name} of {cut[1] if cut else len(longest)} characters"
+
+
+def _vectors(value: object) -> list[Any]:
+    listed = _listed(value)
+    return listed if listed and isinstance(listed[0], list) else [listed or None]
+
+
+def _embedding(vector: object) -> str:
+    if not isinstance(vector, list):
+        return f"an embedding of {len(str(vector))} characters"
+    shown = [*map(str, vector[:SHOWN_NUMBERS]), *["..."] * (len(vector) > SHOWN_NUMBERS)]
+    noun = "number" if len(vector) == 1 else "numbers"
+    return f"an embedding of {len(vector)} {noun}: {', '.join(shown)}"
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _as_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_llmeval.records import Run
+from pytest_llmeval.transcripts.excerpts import LONGEST, Moved, Sides, excerpts
+from pytest_llmeval.transcripts.stored_texts import StoredTexts
+from tests.transcripts.recorded import FUNCTION, Exchange, Recorder, run_of, said, user
+
+CASE = f"{FUNCTION}[a]"
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[Recorder]:
+    recorder = Recorder(tmp_path / ".llmeval")
+    yield recorder
+    recorder.store.close()
+
+
+def answering(recorder: Recorder, outcomes: str, *replies: object) -> Run:
+    """Record a run of one case; each trial asks one thing and gets its reply."""
+
+    def exchanges(index: int) -> list[Exchange]:
+        return [([user("?")], replies[index])]
+
+    return run_of(recorder.case("a", outcomes, exchanges))
+
+
+def sides(recorder: Recorder, baseline: Run, current: Run, *, fell: bool = True) -> Sides:
+    moved = [Moved(CASE, "pass", "higher", fell)]
+    with StoredTexts(recorder.home) as stored:
+        return excerpts(baseline, current, moved, stored)[CASE]
+
+
+def test_of_a_case_that_fell_the_best_reply_stands_beside_the_worst(recorder: Recorder) -> None:
+    baseline = answering(recorder, "mp", said("old wrong"), said("old right"))
+    current = answering(recorder, "pm", said("new right"), said("new wrong"))
+
+    assert sides(recorder, baseline, current) == ("old right", "new wrong")
+    assert sides(recorder, baseline, current, fell=False) == ("old wrong", "new right")
+
+
+def test_the_first_replies_that_differ_are_shown(recorder: Recorder) -> None:
+    def asking(*texts: str) -> Run:
+        return run_of(recorder.case("a", "p", lambda _: [([user("?")], said(t)) for t in texts]))
+
+    assert sides(recorder, asking("a", "b", "c"), asking("a", "x", "y")) == ("b", "x")
+    assert sides(recorder, asking("a", "b"), asking("a", "b", "c")) == ("b", "c")
+
+
+def test_a_side_whose_reply_is_not_here_is_none(recorder: Recorder, tmp_path: Path) -> None:
+    elsewhere = Recorder(tmp_path / "other")
+    baseline = answering(elsewhere, "p", said("right"))
+    elsewhere.store.close()
+    current = answering(recorder, "m", said("wrong"))
+
+    assert sides(recorder, baseline, current) == (None, "wrong")
+
+
+def test_a_reply_of_many_lines_is_one_line(recorder: Recorder) -> None:
+    baseline = answering(recorder, "p", said("a\n\n b\tc"))
+    current = answering(recorder, "m", said("x" * 1_000_000))
+
+    assert sides(recorder, baseline, current) == ("a b c", "x" * LONGEST)
+
+
+def test_a_reply_that_only_calls_a_tool_shows_the_call(recorder: Recorder) -> None:
+    call = {"function": {"name": "look_up", "arguments": "{}"}}
+    reply = {"choices": [{"message": {"reasoning": "Well", "content": None, "tool_calls": [call]}}]}
+
+    found = sides(recorder, answering(recorder, "p", reply), answering(recorder, "m", b"odd"))
+
+    assert found == ("look_up({})", "odd")
+
+
+def test_a_case_without_trials_on_a_side_shows_nothing_there(recorder: Recorder) -> None:
+    assert sides(recorder, run_of(), answering(recorder, "m", said("wrong"))) == (None, "wrong")

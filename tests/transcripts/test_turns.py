@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_llmeval.cache.key import PARTS
+from pytest_llmeval.cache.reply import Answer, StoredReply
+from pytest_llmeval.transcripts.turns import Turn, read_reply, read_request
+from tests.servers.anthropic_server import message_stream
+from tests.servers.ollama_server import chat_lines
+from tests.servers.openai_streams import chat_stream, event, response_stream, tool_call_stream
+
+
+def reply_of(body: bytes | object) -> StoredReply:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return StoredReply.fresh(Answer(body=content), session="s")
+
+
+def said(body: bytes | object) -> list[tuple[str, str]]:
+    return [(turn.kind, turn.text) for turn in read_reply(reply_of(body))]
+
+
+def asked(body: object, **parts: str) -> list[Turn]:
+    return list(read_request({**dict.fromkeys(PARTS, ""), "body": body, **parts}).turns)
+
+
+CHAT = {"choices": [{"message": {"role": "assistant", "content": "Lima"}}]}
+RESPONSE = {
+    "text": {"format": {"type": "text"}},
+    "output": [
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Peru..."}]},
+        {"type": "function_call", "name": "look_up", "arguments": '{"q": "Peru"}'},
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "Lima"}],
+        },
+    ],
+}
+CLAUDE = {
+    "content": [
+        {"type": "thinking", "thinking": "Peru..."},
+        {"type": "tool_use", "name": "look_up", "input": {"q": "Peru"}},
+        {"type": "text", "text": "Lima"},
+    ]
+}
+OLLAMA = {
+    "message": {
+        "role": "assistant",
+        "thinking": "Peru...",
+        "content": "Lima",
+        "tool_calls": [{"function": {"name": "look_up", "arguments": {"q": "Peru"}}}],
+    }
+}
+CALL = ("call", 'look_up({"q": "Peru"})')
+THOUGHT = ("thought", "Peru...")
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"text": "Lima"}, [("text", "Lima")]),
+        ({"text": ""}, [("text", "")]),
+        (CHAT, [("text", "Lima")]),
+        ({"choices": [{"text": "Lima"}]}, [("text", "Lima")]),
+        ({"choices": [{"message": {"refusal": "No."}}]}, [("text", "No.")]),
+        ({"choices": [{"message": {"content": ""}}]}, [("text", "")]),
+        (RESPONSE, [THOUGHT, CALL, ("text", "Lima")]),
+        (CLAUDE, [THOUGHT, CALL, ("text", "Lima")]),
+        (OLLAMA, [THOUGHT, ("text", "Lima"), CALL]),
+        ({"response": "Lima", "done": True}, [("text", "Lima")]),
+        (
+            {"data": [{"embedding": [0.1, 2, 3, 4, 5]}]},
+            [("other", "an embedding of 5 numbers: 0.1, 2, 3, 4, ...")],
+        ),
+        (
+            {"embeddings": [[1, 2, 3, 4, 5], [6]]},
+            [
+                ("other", "an embedding of 5 numbers: 1, 2, 3, 4, ..."),
+                ("other", "an embedding of 1 number: 6"),
+            ],
+        ),
+        ({"data": [{"embedding": "AAAA"}]}, [("other", "an embedding of 4 characters")]),
+        ({"results": [1]}, [("other", '{"results": [1]}')]),
+        (b"no json \xff", [("other", "no json \ufffd")]),
+        (b"", [("other", "")]),
+        (b"[" * 100_000, [("other", "[" * 100_000)]),
+    ],
+)
+def test_a_reply_is_read_as_what_was_said(
+    body: bytes | object, expected: list[tuple[str, str]]
+) -> None:
+    assert said(body) == expected
+
+
+TOOL_OF_CLAUDE = [
+    event({"type": "message_start", "message": {"role": "assistant", "content": []}}),
+    event({"type": "content_block_start", "index": 0, "content_block": {"type": "thinking"}}),
+    event({"type": "content_block_delta", "index": 0, "delta": {"thinking": "Peru..."}}),
+    event(
+        {
+            "type": "content_block_start",
+            "index": 1,
+            "content_block": {"type": "tool_use", "name": "look_up", "input": {}},
+        }
+    ),
+    event({"type": "content_block_delta", "index": 1, "delta": {"partial_json": '{"q": '}}),
+    event({"type": "content_block_delta", "index": 1, "delta": {"partial_json": '"Peru"}'}}),
+    event({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}),
+]
+OLLAMA_CALL = {"function": {"name": "look_up", "arguments": {"q": "Peru"}}}
+TOOL_OF_OLLAMA = [
+    json.dumps({"message": message, "done": False}).encode() + b"\n"
+    for message in (
+        {"role": "assistant", "thinking": "Pe", "content": ""},
+        {"role": "assistant", "thinking": "ru...", "content": ""},
+        {"role": "assistant", "content": "", "tool_calls": [OLLAMA_CALL]},
+        {"role": "assistant", "content": "", "tool_calls": [OLLAMA_CALL]},
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "expected"),
+    [
+        (chat_stream("Lima it is", {"model": "m"}), [("text", "Lima it is")]),
+        (tool_call_stream(['{"q": ', '"Peru"}'], "m"), [CALL]),
+        (response_stream("Lima it is", "m"), [("text", "Lima it is")]),
+        (message_stream("Lima it is", "m"), [("text", "Lima it is")]),
+        (chat_lines("Lima it is"), [("text", "Lima it is")]),
+        (TOOL_OF_CLAUDE, [THOUGHT, CALL]),
+        (TOOL_OF_OLLAMA, [THOUGHT, CALL, CALL]),
+        (
+            [b'{"response": "Li", "done": false}\n{"response": "ma", "done": true}\n'],
+            [("text", "Lima")],
+        ),
+    ],
+)
+def test_a_stream_is_read_as_if_it_had_come_in_one_piece(
+    chunks: list[bytes], expected: list[tuple[str, str]]
+) -> None:
+    assert said(b"".join(chunks)) == expected
+
+
+FIELDS = (
+    *("text", "choices", "message", "delta", "content", "output", "type", "role", "function"),
+    *("arguments", "name", "tool_calls", "images", "data", "embedding", "embeddings", "response"),
+    *("content_block", "index", "input", "summary", "thinking", "refusal"),
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "text",
+                    "choices",
+                    "message",
+                    "delta",
+                    "content",
+                    "output",
+                    "type",
+                    "role",
+                    "function",
+                    "arguments",
+                    "name",
+                    "tool_calls",
+                    "images",
+                    "data",
+                    "embedding",
+                    "embeddings",
+                    "response",
+                    "content_block",
+                    "index",
+                    "input",
+                    "summary",
+                    "thinking",
+                    "refusal",
+                ]
+            )
+            | st.text(max_size=2),
+            inner,
+            max_size=4,
+        )
+        | st.sampled_from(["tool_use", "tool_result", "image_url", "function_call", "tool"])
+    ),
+    max_leaves=12,
+)
+
+
+@given(json_values, st.booleans())
+def test_no_form_of_a_reply_or_request_is_too_odd(value: Any, is_stream: bool) -> None:
+    text = json.dumps(value).encode()
+    body = b"data: " + text + b"\n\n" + text + b"\n" if is_stream else text
+
+    assert read_reply(reply_of(body))
+    assert all(isinstance(turn.text, str) for turn in read_reply(reply_of(body)))
+    assert all(isinstance(turn.role, str) for turn in asked({"messages": value, "input": value}))
+    assert asked(value) or isinstance(value, dict)
+
+
+def test_a_request_is_read_in_the_order_of_the_model() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    body = {
+        "model": "m",
+        "temperature": 0.5,
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "What is it?"}, image]},
+            {"role": "assistant", "content": None, "tool_calls": [OLLAMA_CALL]},
+            {"role": "tool", "tool_call_id": "1", "content": "a cat"},
+        ],
+        "system": "Be brief.",
+    }
+
+    read = read_request({**dict.fromkeys(PARTS, ""), "provider": "openai", "body": body})
+
+    assert read.turns == (
+        Turn("system", "Be brief."),
+        Turn("user", "What is it?"),
+        Turn("user", "image of 26 characters", "media"),
+        Turn("assistant", *reversed(CALL)),
+        Turn("tool", "a cat", "result"),
+    )
+    assert read.settings == {"model": '"m"', "temperature": "0.5"}
+
+
+@pytest.mark.parametrize(
+    ("part", "shown"),
+    [
+        (
+            {"type": "input_image", "image_url": "https://h.example/a.png"},
+            "image https://h.example/a.png",
+        ),
+        (
+            {"type": "image", "source": {"data": "A" * 9, "media_type": "image/png"}},
+            "image of 9 characters",
+        ),
+        (
+            {"type": "input_audio", "input_audio": {"data": "A... (70000 characters, sha256 0)"}},
+            "audio of 70000 characters",
+        ),
+        ({"type": "tool_result", "content": [{"type": "text", "text": "a cat"}]}, "a cat"),
+        ({"type": "function_call_output", "output": "a cat"}, "a cat"),
+        ({"type": "web_search_call", "id": 1}, '{"type": "web_search_call", "id": 1}'),
+    ],
+)
+def test_parts_that_are_no_text_are_named(part: object, shown: str) -> None:
+    assert [turn.text for turn in asked({"input": [part]})] == [shown]
+
+
+def test_a_request_of_embeddings_and_one_of_a_function() -> None:
+    assert asked({"input": ["a", "b"]}) == [Turn("user", "a"), Turn("user", "b")]
+    body = {"messages": [{"role": "user", "content": "hi"}], "params": {"temperature": 0}}
+    read = read_request(
+        {**dict.fromkeys(PARTS, ""), "provider": "function", "path": "m:f", "body": body}
+    )
+    assert read.settings == {"function": '"m:f"', "params.temperature": "0"}
+
+
+def test_pictures_of_ollama_are_named() -> None:
+    message = {"role": "user", "content": "What?", "images": ["AAAA"]}
+
+    assert asked({"messages": [message]})[1] == Turn("user", "image of 4 characters", "media")
