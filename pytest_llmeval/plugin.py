@@ -316,10 +316,12 @@ class SessionHooks:
         if self._reports is not None and self._reports.usage_error:
             terminalreporter.write_line(f"ERROR: {self._reports.usage_error}", red=True)
         if self._judgement is not None:
+            from pytest_llmeval.reports.terminal.letters import explained_letters
             from pytest_llmeval.reports.terminal.section import section
 
             terminalreporter.write_sep("=", "llm evals")
-            for line in section(self._judgement):
+            shown_as_m = 0 if self._reports is None else self._reports.shown_as_m
+            for line in (*section(self._judgement), *explained_letters(shown_as_m)):
                 terminalreporter.write_line(printable(line.text), **line.markup)
         for problem in self._report_problems:
             terminalreporter.write_line(problem, red=True)

@@ -231,6 +231,9 @@ class Settings(_Frozen):
         f"trials of every case; on the command line it overrides the markers (default: {REPEATS})"
     )
     default_repeats: int = field(default_factory=lambda: REPEATS)
+    fail_on_miss: bool = Option("--llm-fail-on-miss", checks.boolean, default=False).says(
+        "a case fails as soon as one of its trials misses, so that -x, --pdb and --lf stop at it"
+    )
     concurrency: int = Option("--llm-concurrency=N", checks.whole, "32", ini="int").says(
         "how many trials may be in flight at once, over all workers (default: {default})"
     )

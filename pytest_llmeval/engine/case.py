@@ -11,6 +11,7 @@ import pytest
 from _pytest.skipping import xfailed_key
 
 from pytest_llmeval.engine.marker import Eval
+from pytest_llmeval.engine.trial.misses import Section, failures, sections_by_trial, shows_each
 from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks, put_on
 from pytest_llmeval.engine.trial.outcome import (
     WITHOUT_KEY,
@@ -72,6 +73,7 @@ class CaseTrials:
         self.calls: dict[int, tuple[int, int]] = dict.fromkeys(self._standing, (0, 0))
         self._bought: set[tuple[int, str]] = set()  # index of the trial and draw
         self._inherited: PutOnItem | None = None
+        self._shows_each = shows_each(self.item.config)
         self.forget()
 
     def forget(self) -> None:
@@ -110,9 +112,16 @@ class CaseTrials:
         rendered = (ended.longrepr for ended in self.ended)
         return next((shown for shown in rendered if hasattr(shown, "addsection")), None)
 
+    def sections(self, report: pytest.TestReport) -> list[Section]:
+        """Return the sections of the report, with the failures that are asked for."""
+        if not self._shows_each:
+            return report.sections
+        shown = self.first_failure if report.failed else None
+        return sections_by_trial(report.sections, self.ended, without=shown)
+
     def is_shown(self, index: int) -> bool:
         """Whether a failure of a trial is to be rendered in full: none is shown that is lower."""
-        return not any(
+        return self._shows_each or not any(
             ended.record.index < index and hasattr(ended.longrepr, "addsection")
             for ended in self._ended.values()
         )
@@ -216,7 +225,8 @@ class CaseRunner:
         if result.outcome is CaseOutcome.SKIPPED:
             raise next(filter(None, (trial.exception for trial in self.trials.ended)))
         if result.outcome is not CaseOutcome.PASSED:
-            raise self._expected_by_xfail() or TrialFailures(result.reason)
+            config = self.item.config
+            raise self._expected_by_xfail() or failures(result.reason, config=config)
 
     def teardown(self) -> None:
         """Raise what left the teardown of trials, and let go of what they left."""

@@ -196,6 +196,7 @@ class EngineHooks:
         runner = item.stash.get(RUNNER, None)
         if runner is not None and _tells_the_end(runner, call):
             self._in_report = runner.item, self._payload(runner)
+            report.sections = runner.trials.sections(report)
             report.duration = sum(trial.record.seconds for trial in runner.trials.ended)
             report.llm_eval = self._in_report[1]  # rides along
         return report

@@ -78,6 +78,7 @@ class Eval:
 
     Attributes:
         is_gated: the session is to be held against another run.
+        fails_on_miss: it fails as soon as one trial does not pass.
     """
 
     item: pytest.Function
@@ -86,6 +87,7 @@ class Eval:
     is_serial: bool = False
     intercept: bool = False
     is_gated: bool = False
+    fails_on_miss: bool = False
 
 
 def read_marker(item: pytest.Item, settings: Settings) -> Eval:
@@ -192,6 +194,7 @@ def _checked_eval(item: pytest.Function, arguments: dict[str, object], settings:
         is_serial=_is_serial(arguments.get("concurrency")),
         intercept=_intercept(arguments.get("intercept", settings.intercept)),
         is_gated=is_to_be_gated(settings),
+        fails_on_miss=settings.fail_on_miss,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from pytest_llmeval.engine.display import print_misses, shown_as_m, status_of
 from pytest_llmeval.engine.earlier_runs import RETRY_KEY
 from pytest_llmeval.engine.run_header import TYPED_KEY, files_used
 from pytest_llmeval.engine.schedule.overlap import STEALING
@@ -42,12 +43,14 @@ class ReportHooks:
         nodes: the workers.
         arrived: what workers sent and is not taken in yet, by id. A controller that was
             interrupted hands no more reports on.
+        shown_as_m: how many cases have the letter m in the line of letters.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.nodes: list[Any] = []
         self.arrived: dict[str, Payload] = {}
+        self.shown_as_m = 0
 
     def unreported(self) -> Iterator[Payload]:
         """Give payloads that workers sent that no report carried here, also at their ends."""
@@ -106,18 +109,14 @@ class ReportHooks:
         return report
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
-        """Show a case as ``4/5 passed``, a yellow ``m`` if one fell short, ``E`` if all erred."""
-        payload = getattr(report, "llm_eval", None)
-        if payload is None or hasattr(report, "wasxfail"):
-            return None
-        if payload["outcome"] == "errored" and report.when == "call":
-            return "error", "E", "ERROR"
-        if not report.passed:
-            return None
-        score = payload["score"]
-        if payload["fell_short"]:
-            return "passed", "m", (score, {"yellow": True})
-        return "passed", ".", score
+        """Show the score of a case."""
+        return status_of(report)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print misses that were asked for; count the letters that the section explains."""
+        print_misses(terminalreporter)
+        self.shown_as_m = shown_as_m(terminalreporter)
 
 
 def tell_worker(node: Any, *, config: pytest.Config, retry: Retry | None) -> None:

@@ -138,6 +138,9 @@ class Fold:
     reason: str = ""
 
 
+_PASSED = Fold(CaseOutcome.PASSED)
+
+
 def fold(trials: Sequence[Trial], spec: Eval, *, xfail: bool = False) -> Fold:
     """Decide the outcome of a case from its trials.
 
@@ -155,13 +158,21 @@ def fold(trials: Sequence[Trial], spec: Eval, *, xfail: bool = False) -> Fold:
         return Fold(CaseOutcome.FAILED, "every scored trial crashed: " + tally(trials))
     if xfail and any(trial.outcome is not Outcome.PASSED for trial in scored):
         return Fold(CaseOutcome.FAILED, tally(trials))
-    if spec.min_score is not None:
-        for metric, mean in _gated_means(trials, spec.case).items():
-            if mean is None or mean < spec.min_score - _TOLERANCE:
-                shown_mean = "none" if mean is None else f"{mean:.3f}"
-                below = f"mean {metric} {shown_mean} is below min_score={spec.min_score:g}"
-                return Fold(CaseOutcome.FAILED, f"{below}: {tally(trials)}")
-    return Fold(CaseOutcome.PASSED)
+    reason = _below_min_score(trials, spec)
+    if spec.fails_on_miss and any(trial.outcome is not Outcome.PASSED for trial in scored):
+        reason = reason or "--llm-fail-on-miss"
+    return Fold(CaseOutcome.FAILED, f"{reason}: {tally(trials)}") if reason else _PASSED
+
+
+def _below_min_score(trials: Sequence[Trial], spec: Eval) -> str:
+    """Name the first mean that is below what the mark asks for; "" if none is."""
+    if spec.min_score is None:
+        return ""
+    for metric, mean in _gated_means(trials, spec.case).items():
+        if mean is None or mean < spec.min_score - _TOLERANCE:
+            shown_mean = "none" if mean is None else f"{mean:.3f}"
+            return f"mean {metric} {shown_mean} is below min_score={spec.min_score:g}"
+    return ""
 
 
 def _unscored(trials: Sequence[Trial], spec: Eval) -> Fold:
