@@ -10,11 +10,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import click
+import duckdb
 import pytest
 from click.testing import CliRunner
 
 from pytest_llmeval.cli import main
-from tests.docs.pages import PAGES, ROOT, Block, blocks, commands, languages, text_of
+from tests.docs.pages import PAGES, ROOT, Block, blocks, commands, in_backticks, languages, text_of
 from tests.project import Project, made_once
 from tests.servers.openai_server import OpenAIServer
 
@@ -36,28 +38,25 @@ def test_tone(llm):
     assert llm.ask(PROMPT).text
 """
 
-# pages whose blocks are run by tests of their own, and those whose blocks are pictures
-WITH_TESTS_OF_THEIR_OWN = ("docs/judges.md", "docs/planning.md", "docs/report-format.md")
+# pages whose blocks are run by tests of their own, named test_PAGE.py or test_reference.py
+WITH_TESTS_OF_THEIR_OWN = ("judges.md", "planning.md", "report-format.md", "sharing.md")
 PICTURES = ("docs/design.md",)
-RUN_HERE = {"python", "ini", "console", "csv"}
 # yaml: tests/ci/test_recipes.py; json: tests/runs/test_golden.py
-RUN_ELSEWHERE = {"yaml", "json", "sql"}
-of_each_eval = pytest.mark.parametrize(
-    "block",
-    [
-        one
-        for one in blocks(language="python")
-        if one.is_eval and one.page not in WITH_TESTS_OF_THEIR_OWN
-    ],
-    ids=str,
-)
+LANGUAGES = {"python", "ini", "console", "csv", "sql", "yaml", "json"}
+
+
+def of_pages(language: str) -> list[Block]:
+    """List the blocks that are run here."""
+    return [
+        block
+        for block in blocks(language=language)
+        if not block.page.endswith(WITH_TESTS_OF_THEIR_OWN)
+    ]
 
 
 def test_a_block_has_a_language_in_which_it_is_run() -> None:
-    without = {block.page for block in blocks(language="")}
-
-    assert without <= {"README.md", "docs/sharing.md", *PICTURES}
-    assert languages() - {""} <= RUN_HERE | RUN_ELSEWHERE
+    assert {block.page for block in blocks(language="")} <= set(PICTURES)
+    assert languages() - {""} <= LANGUAGES
 
 
 @pytest.fixture
@@ -71,7 +70,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
         yield running
 
 
-@of_each_eval
+@pytest.mark.parametrize("block", [one for one in of_pages("python") if one.is_eval], ids=str)
 def test_an_eval_of_the_pages_passes(project: Project, server: OpenAIServer, block: Block) -> None:
     project.write(model=MODEL, test_evals=block.text)
 
@@ -130,17 +129,15 @@ class Reader:
         if program == "llmeval":
             self._patch.chdir(self.project.path)
             return CliRunner().invoke(main, arguments, catch_exceptions=False).exit_code
-        if program == "make":
-            dry = ["make", "--dry-run", *arguments]
+        if program in ("make", "pip"):  # tests/fresh walks the README, packages and all
+            dry = [program, *arguments, "--dry-run"] if program == "make" else ["true"]
             return subprocess.run(dry, cwd=ROOT, capture_output=True, check=False).returncode
         assert program == "git", command
         self.project.git(*arguments)
         return 0
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if commands(page) and page not in WITH_TESTS_OF_THEIR_OWN]
-)
+@pytest.mark.parametrize("page", sorted({block.page for block in of_pages("console")}))
 def test_the_commands_of_a_page_work_one_after_the_other(
     originals: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
@@ -166,6 +163,84 @@ def anchors(page: str) -> set[str]:
     """Return the names by which a link leads to the headings of a page."""
     headings = re.findall(r"^#+ (.*)$", text_of(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("block", [one for one in of_pages("python") if not one.is_eval], ids=str)
+def test_a_snippet_of_the_pages_runs(
+    originals: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, block: Block
+) -> None:
+    project = made_once(originals / "recorded", pytester, recorded)
+    monkeypatch.chdir(project.path)
+
+    exec(compile(block.text, str(block), "exec"), {})  # noqa: S102 - the manual's own lines
+
+
+def test_the_model_of_the_page_is_one(project: Project) -> None:
+    (model,) = (one for one in blocks("docs/models.md", language="python") if not one.is_eval)
+    (project.path / "package").mkdir()
+    (project.path / "package" / "module.py").write_text(model.text)
+    project.write(test_evals=EVALS)
+
+    assert project.run("--llm-model=function/package.module:callable").ret == 0
+
+
+def test_a_blocking_call_of_the_page_answers_in_a_trial(
+    project: Project, server: OpenAIServer
+) -> None:
+    (fetch,) = (one for one in blocks("docs/overlap.md", language="python") if not one.is_eval)
+    address = server.url
+    project.write(
+        app=fetch.text,
+        test_evals=f"""
+        import urllib.error
+        import pytest
+        from pytest_llmeval import llm_eval
+        from app import fetch
+
+        @llm_eval(repeats=2)
+        def test_fetches():
+            with pytest.raises(urllib.error.HTTPError):
+                fetch({address!r})
+        """,
+    )
+
+    assert project.run().ret == 0
+
+
+def test_the_query_of_the_page_counts_calls(
+    originals: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = made_once(originals / "recorded", pytester, recorded)
+    monkeypatch.chdir(project.path)
+    (query,) = blocks("docs/run-format.md", language="sql")
+
+    rows = duckdb.sql(query.text).fetchall()
+
+    assert [row[1:4] for row in rows] == [("function/model:answer", 6, 6)]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_command_in_a_sentence_exists(page: str) -> None:
+    for text in in_backticks(page):
+        program, *words = text.split() or [""]
+        if program == "llmeval":
+            assert_exists(words)
+        if text.startswith("python benchmarks/"):
+            assert (ROOT / words[0]).exists(), text
+
+
+def assert_exists(words: list[str]) -> None:
+    """Walk from llmeval to the command that words name, and see that it has their options."""
+    command: click.Command = main
+    for word in words:
+        if isinstance(command, click.Group):
+            assert word in command.commands, words
+            command = command.commands[word]
+        elif word == "--":
+            return
+        elif word.startswith("--"):
+            known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+            assert word.partition("=")[0] in known, words
 
 
 @pytest.mark.parametrize("page", PAGES)
