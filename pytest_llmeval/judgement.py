@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pytest_llmeval.gate.results import Comparison, Fact, FunctionDescription, Why
 from pytest_llmeval.gate.scoring import CostOf
-from pytest_llmeval.keyless import Keyless, find_keyless, without_keyless
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Call, Run, Slowdown, TokenPrice
+from pytest_llmeval.runs.keyless import Keyless, find_keyless, without_keyless
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import renames_to_nothing
 from pytest_llmeval.settings import Settings, is_to_be_gated

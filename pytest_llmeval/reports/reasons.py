@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pytest_llmeval.gate.results import Comparison, Fact, Verdict, Why
 from pytest_llmeval.gate.scoring import bare
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.keyless import ElsewhereAsked
 from pytest_llmeval.records import COST_METRIC, MEASURED_METRICS, SECONDS_METRIC, TOKENS_METRIC
+from pytest_llmeval.runs.keyless import ElsewhereAsked
 from pytest_llmeval.settings import GateRules
 
 _AGAIN = "run again, only what got no reply is asked anew"

@@ -18,9 +18,9 @@ from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.trial.ledger import Ledger
 from pytest_llmeval.errors import SettingsError, comes_of
 from pytest_llmeval.gate.scoring import FunctionScores, Side, gated_metrics
-from pytest_llmeval.keyless import lacks_only_a_key
 from pytest_llmeval.models.http.masking import masked_urls
 from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Case, Outcome, Trial
+from pytest_llmeval.runs.keyless import lacks_only_a_key
 from pytest_llmeval.safe_text import printable
 
 Failure = pytest.ExceptionInfo[BaseException]

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_llmeval.keyless import (
+from pytest_llmeval.records import Call, Outcome, Run, Slot, Trial
+from pytest_llmeval.runs.keyless import (
     ElsewhereAsked,
     Keyless,
     find_keyless,
     lacks_only_a_key,
     without_keyless,
 )
-from pytest_llmeval.records import Call, Outcome, Run, Slot, Trial
 from tests.gate.builders import CaseAndTrials, a_case, a_run
 
 NO_KEY = "not set: OPENAI_API_KEY"
