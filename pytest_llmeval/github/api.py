@@ -16,6 +16,7 @@ import httpx
 
 from pytest_llmeval import __version__
 from pytest_llmeval.errors import GithubFailed, SettingsError
+from pytest_llmeval.safe_text import printable
 
 API_URL = "https://api.github.com"
 SILENCE = 30.0  # seconds
@@ -164,7 +165,7 @@ class Github:
         try:
             yield
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError) as exc:
-            told = str(exc).replace(self._token, "***")[:LONGEST] or type(exc).__name__
+            told = printable(str(exc).replace(self._token, "***"))[:LONGEST] or type(exc).__name__
             raise GithubFailed(
                 f"{self._client.base_url}: {told}: is it reachable from here? Start the job again"
             ) from None
@@ -227,7 +228,7 @@ def _told(reply: httpx.Response) -> str:
         told = at(reply.json(), "message")
     except (ValueError, RecursionError):
         return ""
-    return told[:LONGEST] if isinstance(told, str) else ""
+    return printable(told)[:LONGEST] if isinstance(told, str) else ""
 
 
 def _is_throttled(reply: httpx.Response, told: str) -> bool:

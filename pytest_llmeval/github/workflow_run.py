@@ -13,8 +13,9 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 from pytest_llmeval.cache.key import parse_json
 from pytest_llmeval.errors import ReportRefused, SettingsError
 from pytest_llmeval.github.api import Github, at, needed
+from pytest_llmeval.safe_text import printable
 
-MOST_ARTIFACT = 50 * 10**6  # bytes of an artifact, which may have run files too
+MOST_ARTIFACT = 20 * 10**6  # bytes of an artifact, which may have run files too
 ENDING = ".json"
 _DAMAGED = (BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError, OSError)
 
@@ -147,7 +148,7 @@ def report_in(archive: bytes, *, most: int) -> bytes:
                 with files.open(found[0]) as report:
                     return report.read(most)
     except _DAMAGED as exc:
-        raise ReportRefused(f"the artifact cannot be unpacked: {exc}") from None
+        raise ReportRefused(f"the artifact cannot be unpacked: {printable(str(exc))}") from None
     raise ReportRefused(
         f"the artifact has {len(found)} files *{ENDING} outside of folders that can be read: "
         "upload one, as --llm-report wrote it"

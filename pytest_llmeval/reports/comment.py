@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pytest_llmeval.errors import ReportRefused
 from pytest_llmeval.github.workflow_run import WorkflowRun
+from pytest_llmeval.reports.markdown.page import render
 from pytest_llmeval.runs.git import short_hash
-from pytest_llmeval.safe_text import code_span, prose
 
-LONGEST = 65_000  # characters; GitHub takes 65,536
+LONGEST = 65_536  # characters that GitHub takes
 
 
 def marker(name: str) -> str:
@@ -28,11 +29,19 @@ def written(report: Mapping[str, Any], run: WorkflowRun, *, name: str) -> str:
         report: as its schema has it; all texts in it are a stranger's.
         run: as GitHub tells it.
         name: for the marker.
+
+    Raises:
+        ReportRefused: it fits the schema and contradicts itself, so that it cannot be shown.
     """
+    try:
+        shown = render(report)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as exc:
+        raise ReportRefused(f"the report contradicts itself: {type(exc).__name__}") from None
     ended = f"[its run]({run.url}) ended in {run.conclusion}"
     origin = f"As reported by the pull request's job for {short_hash(run.commit)}; {ended}."
-    text = f"{marker(name)}\n{origin}\n\n{_rendered(report)}"
-    return text.encode("utf-8", "replace").decode()[:LONGEST]
+    text = f"{marker(name)}\n{origin}\n\n{shown}"
+    # Half a line could be what nobody wrote.
+    return text if len(text) <= LONGEST else text[:LONGEST].rpartition("\n")[0]
 
 
 def nobody_to_tell(run: WorkflowRun, repository: str, numbers: Sequence[int]) -> str:
@@ -47,12 +56,3 @@ def nobody_to_tell(run: WorkflowRun, repository: str, numbers: Sequence[int]) ->
 def is_worth_a_comment(report: Mapping[str, Any]) -> bool:
     """Whether there is anything to say where nothing was said before."""
     return report["verdict"] != "unchanged" or bool(report["fails"])
-
-
-def _rendered(report: Mapping[str, Any]) -> str:
-    fails = " (fails)" if report["fails"] else ""
-    lines = [f"**{prose(report['verdict'])}**{fails} {prose(report['why'])}", ""]
-    lines += [
-        f"- {code_span(one['function'])}: {prose(one['verdict'])}" for one in report["functions"]
-    ]
-    return "\n".join([*lines, "", *map(prose, report["notes"])])

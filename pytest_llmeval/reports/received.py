@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_llmeval.errors import ReportRefused
 from pytest_llmeval.reports.report_schema import misfit
+from pytest_llmeval.safe_text import printable
 
 MOST_BYTES = 5 * 10**6
 MOST_VALUES = 10**6
@@ -37,7 +38,9 @@ def read_report(content: bytes) -> Mapping[str, Any]:
     _check_values(report)
     why = misfit(report)
     if why:
-        raise ReportRefused(f"{why[:LONGEST]}: was it written by another version of the plugin?")
+        raise ReportRefused(
+            f"{printable(why)[:LONGEST]}: was it written by another version of the plugin?"
+        )
     return dict(report)
 
 

@@ -187,6 +187,17 @@ def test_the_pull_request_is_found_on_a_later_page(
     assert_said(comment(report()), "commented on #7")
 
 
+def test_the_name_of_a_branch_cannot_widen_the_search(
+    github: GithubServer, comment: Callable[..., Result]
+) -> None:
+    branch = "x&state=closed&head=mallory:feature#%26"
+    comment(report(), told=event(head_branch=branch))
+    assert list(github.comments) == []
+
+    github.pull_requests.append(pull_request(12, commit=COMMIT, branch=branch))
+    assert_said(comment(report(), told=event(head_branch=branch)), "commented on #12")
+
+
 @pytest.mark.parametrize(
     "changed",
     [

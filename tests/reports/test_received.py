@@ -61,6 +61,14 @@ def test_what_is_no_report_is_refused_in_a_line(content: bytes, why: str) -> Non
     assert len(message) < 200
 
 
+def test_a_refusal_stays_in_its_line_whatever_a_key_is_called() -> None:
+    document = report()
+    document["run"]["versions"] = {"\n::error::x": 1}
+    with pytest.raises(ReportRefused) as raised:
+        read_report(json.dumps(document).encode())
+    assert str(raised.value).isprintable()
+
+
 def test_a_refusal_does_not_quote_the_report() -> None:
     with pytest.raises(ReportRefused) as raised:
         read_report(json.dumps(report(verdict="@octocat <b>")).encode())
@@ -76,8 +84,8 @@ def test_the_one_report_of_an_artifact_is_found_beside_other_files() -> None:
 
 
 def test_of_a_report_no_more_is_unpacked_than_may_be_read() -> None:
-    bomb = archive({"r.json": b"0" * 10**8})
-    assert len(bomb) < 10**6
+    bomb = archive({"r.json": b"0" * 10**7})
+    assert len(bomb) < 10**5
     assert len(report_in(bomb, most=1000)) == 1000
 
 
