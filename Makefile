@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Without byte code every session would compile the whole plugin again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test test-pytest-versions test-plugins lint docs demo calibrate bench house clean
+.PHONY: test test-readme test-pytest-versions test-plugins lint docs demo calibrate bench house clean
 .PRECIOUS: .venv-pytest-%/.ready
 
 $(VENV)/.ready: pyproject.toml
@@ -22,7 +22,7 @@ COVERED := tests/stats tests/gate tests/cache tests/runs tests/ci/test_which_com
 SIMULATIONS := tests/stats/test_calibration.py tests/gate/test_calibration.py \
 	tests/gate/test_shards_calibration.py
 PACKAGES := pytest_llmeval/stats/*,pytest_llmeval/gate/*,pytest_llmeval/cache/*,pytest_llmeval/runs/*
-REST := $(SIMULATIONS) $(wildcard tests/test_*.py) $(filter-out $(COVERED) tests/compatibility, \
+REST := $(SIMULATIONS) $(wildcard tests/test_*.py) $(filter-out $(COVERED) tests/compatibility tests/fresh, \
 	$(patsubst %/__init__.py,%,$(wildcard tests/*/__init__.py)))
 
 test: $(VENV)/.ready lint
@@ -33,6 +33,10 @@ test: $(VENV)/.ready lint
 	$(BIN)/coverage report --include="$(PACKAGES)" --fail-under=100
 	$(BIN)/pytest -q -n 2 --dist worksteal -m "not calibration" \
 		$(addprefix --ignore=,$(filter %.py,$(COVERED))) $(REST)
+
+# The README, in an environment into which the wheel is installed with all that it needs.
+test-readme: $(VENV)/.ready
+	$(BIN)/pytest -q tests/fresh
 
 # What is promised: the oldest pytest, the last 8, the last 9.0 and the newest 9.
 PYTESTS := 8.4.0 8 9.0 9
