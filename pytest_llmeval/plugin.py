@@ -7,6 +7,7 @@ nothing; a session without evals never gets further than a test of a keyword.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -316,13 +317,18 @@ class SessionHooks:
         if self._reports is not None and self._reports.usage_error:
             terminalreporter.write_line(f"ERROR: {self._reports.usage_error}", red=True)
         if self._judgement is not None:
-            from pytest_llmeval.reports.terminal.letters import explained_letters
+            from pytest_llmeval.reports.terminal.page import Page
             from pytest_llmeval.reports.terminal.section import section
 
+            page = Page(
+                width=self._config.get_terminal_writer().fullwidth,
+                encoding=getattr(sys.stdout, "encoding", None) or "utf-8",
+                verbose=self._config.getoption("verbose") > 0,
+            )
             terminalreporter.write_sep("=", "llm evals")
             shown_as_m = 0 if self._reports is None else self._reports.shown_as_m
-            for line in (*section(self._judgement), *explained_letters(shown_as_m)):
-                terminalreporter.write_line(printable(line.text), **line.markup)
+            for line in section(self._judgement, page, shown_as_m=shown_as_m):
+                terminalreporter.write_line(line.text, **line.markup)
         for problem in self._report_problems:
             terminalreporter.write_line(problem, red=True)
 

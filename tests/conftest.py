@@ -44,6 +44,14 @@ def _no_ci() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _wide_page() -> Iterator[None]:
+    """Let no sentence be broken: how that is done is tested by itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "500")
+        yield
+
+
 # What is imported at the first question. Of two copies of a library one does not know the
 # exceptions of the other.
 LATE = (

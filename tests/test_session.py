@@ -4,6 +4,7 @@ from pathlib import Path
 
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Slowdown
+from pytest_llmeval.reports.terminal.page import Page
 from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.session import EvalSession
 from pytest_llmeval.settings import Settings
@@ -45,7 +46,7 @@ def test_the_section_tells_what_a_provider_cost(tmp_path: Path) -> None:
         slowdowns=(slowdown(3, 8, 41.2), slowdown(1, 1, 0.4, "anthropic")),
     )
 
-    assert [line.text for line in section(judgement)] == [
+    assert [line.text for line in section(judgement, Page(500))] == [
         "openai slowed us down 3 times: down to 8 calls in flight, 41 s waited",
         "anthropic slowed us down 1 time: down to 1 call in flight, 0.4 s waited",
     ]

@@ -15,16 +15,17 @@ from pytest_llmeval import checks
 from pytest_llmeval.cli.arguments import (
     Home,
     checked,
-    echo,
     home_option,
     ini_words,
     run_files,
     store_option,
 )
+from pytest_llmeval.cli.pages import echo_lines, page_of_output, verbose_option
 from pytest_llmeval.errors import BaselineError, BaselineNotFound, LLMEvalError, SettingsError
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement, judged
 from pytest_llmeval.records import Run
+from pytest_llmeval.reports.formats import RED, Line
 from pytest_llmeval.reports.json import write_refusal, write_reports
 from pytest_llmeval.reports.terminal.section import failure_line, section
 from pytest_llmeval.runs.ci import read_ci
@@ -57,6 +58,7 @@ from pytest_llmeval.settings import GateRules, Settings, options_of
     metavar="PATH.json",
     help="Write what --llm-report writes; repeatable.",
 )
+@verbose_option
 @store_option
 @home_option
 def merge_command(
@@ -67,6 +69,7 @@ def merge_command(
     union: bool,
     reports: tuple[str, ...],
     store: str | None,
+    verbose: bool,
 ) -> None:
     """Join the runs of the jobs that ran a part of the suite each, and judge them as one.
 
@@ -87,9 +90,10 @@ def merge_command(
             click.echo(problem, err=True)
         raise
     problems = write_reports(judgement)
-    echo(line.text for line in section(judgement))
+    page = page_of_output(verbose=verbose)
+    echo_lines(section(judgement, page))
     if judgement.fails:
-        echo([failure_line(judgement)])
+        echo_lines(page.fitted([Line(failure_line(judgement), RED)]))
     for problem in problems:
         click.echo(problem, err=True)
     if judgement.fails or problems:

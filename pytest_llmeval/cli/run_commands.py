@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -11,12 +12,14 @@ from click.core import ParameterSource
 from pytest_llmeval import checks
 from pytest_llmeval.checks import AnyTest, FixedTest
 from pytest_llmeval.cli.arguments import Home, chosen, echo, function_option, home_option, ranged
+from pytest_llmeval.cli.pages import echo_lines, page_of_output, verbose_option
 from pytest_llmeval.gate.scoring import scores_of
 from pytest_llmeval.judgement import Judgement, judged, pricing
 from pytest_llmeval.records import Better
 from pytest_llmeval.reports.json import json_text
+from pytest_llmeval.reports.terminal.listing import listed_runs, run_entry
 from pytest_llmeval.reports.terminal.planning import Checked, selfcheck_lines
-from pytest_llmeval.reports.terminal.section import compared_lines, listed_runs, shown_lines
+from pytest_llmeval.reports.terminal.section import compared_lines, shown_lines
 from pytest_llmeval.settings import GateRules, Settings
 
 DEFAULTS = GateRules()
@@ -24,26 +27,45 @@ NO_GATE = "{} is no test for a gate: docs/statistics.md tells when it is valid"
 
 
 @click.command("list")
+@click.option("--branch", metavar="NAME", help="Only the runs of this branch.")
+@click.option("--complete", is_flag=True, help="Only complete runs.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the N newest.")
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON list.")
 @home_option
-def list_command(home: Home) -> None:
+def list_command(
+    home: Home, *, branch: str | None, complete: bool, limit: int | None, as_json: bool
+) -> None:
     """List the recorded runs, newest first."""
     listing = home.store.every()
     for note in listing.notes:
         click.echo(f"warning: {note}", err=True)
-    if not listing.runs:
+    if not listing.runs and not as_json:
         raise click.UsageError(f"no run is recorded in {home.store.folder}. Record one: pytest")
-    echo(listed_runs(stored.header for stored in listing.runs))
+    headers = [stored.header for stored in listing.runs]
+    if branch is not None:
+        headers = [one for one in headers if one.run.ref == branch]
+    if complete:
+        headers = [one for one in headers if one.run.complete]
+    headers = headers[:limit]
+    if as_json:
+        click.echo(json.dumps(list(map(run_entry, headers)), indent=2))
+    elif headers:
+        page = page_of_output()
+        echo_lines(page.fitted(listed_runs(headers, page)))
+    else:
+        click.echo(f"none of {len(listing.runs)} recorded runs is such a one", err=True)
 
 
 @click.command("show")
 @click.argument("reference", metavar="RUN")
+@verbose_option
 @home_option
-def show_command(reference: str, home: Home) -> None:
+def show_command(reference: str, home: Home, *, verbose: bool) -> None:
     """Show the means, intervals and worst cases of what compare takes for B."""
     run = home.find_run(reference).run
     settings = Settings(directory=home.path, session="")
     planned = Judgement(settings=settings, not_gated="compare it: llmeval compare A B")
-    echo(line.text for line in shown_lines(judged(planned, run), run))
+    echo_lines(shown_lines(judged(planned, run), run, page_of_output(verbose=verbose)))
 
 
 def _test(value: object) -> AnyTest:
@@ -61,6 +83,7 @@ def _test(value: object) -> AnyTest:
 @click.option("--metric", metavar="NAME", help="Compare this metric alone.")
 @click.option("--better", type=click.Choice(["higher", "lower"]), help="Which direction is good.")
 @ranged("test", _test, "auto", "Another test of docs/statistics.md (default: auto, paired-t)")
+@verbose_option
 @home_option
 @click.pass_context
 def compare_command(
@@ -73,6 +96,7 @@ def compare_command(
     as_json: bool,
     metric: str | None,
     better: Better | None,
+    verbose: bool,
     **typed: Any,
 ) -> None:
     """Hold B against the baseline A, and exit as a session would: 1 if B is worse.
@@ -95,7 +119,7 @@ def compare_command(
     if as_json:
         click.echo(json_text(judgement), nl=False)
     else:
-        echo(line.text for line in compared_lines(judgement, new))
+        echo_lines(compared_lines(judgement, new, page_of_output(verbose=verbose)))
     if judgement.fails:
         raise SystemExit(1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -23,6 +24,14 @@ class Line:
     markup: Mapping[str, bool] = field(default_factory=dict)
 
 
+def columns(text: str) -> int:
+    """Count the columns of a terminal that a printable text takes: letters of the East take two."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+    return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
+
+
 def aligned(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
     """Line rows up in columns.
 
@@ -34,15 +43,16 @@ def aligned(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
     Returns:
         One line a row, without trailing blanks.
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
     last = len(widths) - 1
-    return [
-        "  ".join(
-            cell.ljust(width) if index < left or index == last else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    lines = []
+    for row in rows:
+        cells = []
+        for index, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            blanks = " " * (width - columns(cell))
+            cells.append(cell + blanks if index < left or index == last else blanks + cell)
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def counted(count: int, noun: str, nouns: str | None = None) -> str:

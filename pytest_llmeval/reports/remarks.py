@@ -54,8 +54,6 @@ def scope(comparison: Comparison, rules: GateRules) -> Iterator[str]:
     if family > 1:
         yield f"p: {family_words(family, rules)}, the intervals are not corrected"
     yield from claims(functions)
-    if any(function.effect.mean_interval for function in functions):
-        yield f"beside a mean: its own {1 - 2 * rules.alpha:.0%} CI, which tests nothing"
     for one in functions:
         if one.partial:
             cases = f"{one.effect.cases} of {one.effect.baseline_cases}"

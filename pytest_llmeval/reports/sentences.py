@@ -65,7 +65,8 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
         case Verdict.NOT_COMPARABLE:
             text = f"not comparable: {worded(comparison.why)}"
         case Verdict.NEW:
-            text = "new: the baseline has nothing of it"
+            mean = _mean(comparison, comparison.effect.mean, comparison.effect.mean_interval)
+            text = f"new: the baseline has nothing of it{mean}"
         case _:
             text = "gone: the baseline has it, and it was given up by llm_accept_gone"
     return text
@@ -150,7 +151,10 @@ def _uncompared(comparison: FunctionComparison) -> str:
 
 def mean_of_new(comparison: FunctionComparison) -> str:
     """Write the mean of the cases that only this run has: `` (mean 0.800 [0.61, 0.91])``."""
-    mean, interval = comparison.only_here_mean, comparison.only_here_interval
+    return _mean(comparison, comparison.only_here_mean, comparison.only_here_interval)
+
+
+def _mean(comparison: FunctionComparison, mean: float | None, interval: Interval | None) -> str:
     text = mean_with_ends(mean, interval, log=comparison.scale == "log")
     return f" (mean {text})" if text else ""
 

@@ -24,14 +24,14 @@ def test_runs_are_listed_and_shown(project: Project, monkeypatch: pytest.MonkeyP
     heading, row = llmeval("list").stdout.splitlines()
     shown = llmeval("show", "last")
 
-    assert heading.split() == ["run", "commit", "branch", "cases", "trials", "models"]
+    assert heading.split() == ["run", "commit", "branch", "models", "cases", "trials"]
     assert row.split() == [
         run_id,
         file.parent.name[:7],
         "main",
+        "function/model:answer",
         "20",
         "100",
-        "function/model:answer",
     ]
     assert shown.exit_code == 0
     assert shown.stdout.startswith(f"run {run_id}, 20 cases, 100 trials\ncommit {file.parent.name}")

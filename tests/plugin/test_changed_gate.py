@@ -68,9 +68,9 @@ def test_a_gated_metric_that_is_never_recorded_fails_without_a_baseline_too(
     assert (report["verdict"], report["fails"]) == ("could_not_judge", True)
     result.stdout.fnmatch_lines(
         [
-            "test_says_yes (tone) *",
             "could not judge: test_evals.py::test_says_yes: tone is gated and was never recorded, "
             'only pass, tune: record it in every trial, by llm_score(value, "tone")*',
+            "test_says_yes (tone) *",
         ]
     )
 
@@ -87,7 +87,7 @@ def test_a_changed_scorer_is_told_as_such(main: Project) -> None:
     assert set(function["changed_kinds"]) == {"score"}
     result.stdout.fnmatch_lines(
         [
-            "test_says_yes * 0/20 * improved",
+            "improved  test_says_yes * 11/20",
             "test_says_yes rose by 0.* (0.* -> 0.*); the same replies are scored otherwise "
             "(* cases): "
             "the test or the application changed, not the model",
@@ -106,7 +106,8 @@ def test_a_new_function_and_new_cases_show_their_means(main: Project) -> None:
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
-            "test_new *0.??? [[]0.??, 0.??[]]*new",
+            "new  test_new *0.???",
             "*with 2 cases only here (mean *), 0 only in the baseline: not compared",
+            "test_new: new: the baseline has nothing of it (mean 0.??? [[]0.??, 0.??[]])",
         ]
     )

@@ -94,7 +94,7 @@ def test_seconds_are_gated_where_they_are_named(project: Project) -> None:
     assert seconds["ratio"] > 1.5
     result.stdout.fnmatch_lines(
         [
-            "*test_is_quick (seconds) * x* [[]x*, x*[]] * REGRESSED",
+            "REGRESSED * test_is_quick (seconds) * x* [[]x*, x*[]] *",
             "*test_is_quick (seconds) worsened by a factor of *; chance alone would do this in *",
         ]
     )
@@ -315,11 +315,14 @@ def test_a_drop_since_the_anchor_fails_though_nothing_fell_since_main(project: P
     result.stdout.fnmatch_lines(
         [
             "llm evals: anchor v1@*",
-            "*unchanged (all replayed, nothing new was measured)*",
-            "anchor v1@* (merge-base, recorded *), 10 repeats",
-            "test function *v1 *here *difference *p*",
-            "test_says_yes *REGRESSED",
+            "REGRESSED: 1 function vs the anchor v1@???????",
+            "unchanged (all replayed, nothing new was measured): 1 function vs main@???????",
+            "* test function *v1 *here *difference *",
+            "REGRESSED  test_says_yes *",
             "against the anchor: test_says_yes fell by *",
+            "  fell most  test_says_yes[[]*",
+            "anchor v1@* (merge-base, recorded *), 10 repeats",
+            "read both replies:  llmeval diff 'test_says_yes[[]*[]]' v1 last",
             "!* llm evals: against the anchor: test_says_yes fell by *!",
         ]
     )

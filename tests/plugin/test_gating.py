@@ -49,9 +49,9 @@ def test_a_comment_edit_is_unchanged_and_free(main: Project) -> None:
     result.stdout.fnmatch_lines(
         [
             "*= llm evals =*",
+            "unchanged (all replayed, nothing new was measured): 1 function vs main@???????",
             "20 cases x 5 repeats * 0 calls made, 100 replayed *",
             "baseline main@* (merge-base, recorded *), 10 repeats",
-            "*test_says_yes*0/20*unchanged (all replayed, nothing new was measured)",
         ]
     )
 
@@ -73,10 +73,13 @@ def test_a_worse_prompt_fails_the_session(main: Project) -> None:
     assert function["changed_kinds"] == {"request": 20}
     result.stdout.fnmatch_lines(
         [
-            "*test_says_yes*20/20  0.??? [[]0.??, 0.??]  0.??? [[]0.??, 0.??]*REGRESSED",
-            "holds for these 20 cases and this wording · beside a mean: its own 90% CI, *",
-            "*test_says_yes fell by 0.* chance alone would do this in *",
-            "*fell most *",
+            "REGRESSED: 1 function vs main@???????",
+            "* test function * main * here * difference * 90% CI * 0  changed  could catch",
+            "REGRESSED  test_says_yes  0.???  0.???      -0.??? * 20/20 * 0.???",
+            "test_says_yes fell by 0.* chance alone would do this in *",
+            "  fell most *",
+            "holds for these 20 cases and this wording",
+            "read both replies:  llmeval diff 'test_says_yes[[]*]'",
             "!* llm evals: test_says_yes fell by 0.* chance alone would do this in *!",
         ]
     )
@@ -131,11 +134,11 @@ def test_a_session_without_baseline_ends_with_its_section_too(project: Project) 
     assert 0.6 < function["mean"] < 0.95
     result.stdout.fnmatch_lines(
         [
-            "20 cases x 5 repeats * function/model:answer * 100 calls made, 0 replayed *",
+            "not gated: no --llm-baseline",
             "test function * cases * trials * mean * 90% CI * next run",
             "test_says_yes * 20 * 100 * 0.* [[]0.*, 0.*[]]",
             "worst *",
-            "not gated: no --llm-baseline",
+            "20 cases x 5 repeats * function/model:answer * 100 calls made, 0 replayed *",
             "recorded * for ???????",
         ]
     )

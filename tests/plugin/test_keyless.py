@@ -174,7 +174,7 @@ def test_no_branch_lets_itself_off(
 
     assert result.ret == 1
     told = f"{ASKS_NEW} (not deferred: the ini file of the baseline does not say so)"
-    result.stdout.fnmatch_lines(["differs from the baseline: llm_keyless: fail -> defer", told])
+    result.stdout.fnmatch_lines([told, "differs from the baseline: llm_keyless: fail -> defer"])
     assert server.requests == []
 
 

@@ -13,6 +13,7 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Outcome, Run, TokenPrice, Trial
 from pytest_llmeval.reports.cost import dollars
 from pytest_llmeval.reports.json import json_text
+from pytest_llmeval.reports.terminal.page import Page
 from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.settings import Settings
 from tests.runs.builders import make_call, make_run
@@ -42,7 +43,9 @@ def judged(run: Run, tmp_path: Path) -> Judgement:
 
 
 def lines(run: Run, tmp_path: Path) -> list[str]:
-    return [line.text for line in section(judged(run, tmp_path))]
+    """The last lines of the section: what was run, and what it cost."""
+    texts = [line.text for line in section(judged(run, tmp_path), Page(500))]
+    return "\n".join(texts).split("\n\n")[-1].splitlines()
 
 
 def cost_in_json(run: Run, tmp_path: Path) -> dict[str, Any]:

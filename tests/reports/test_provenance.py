@@ -14,6 +14,7 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial
 from pytest_llmeval.reports.json import json_text
 from pytest_llmeval.reports.provenance import Difference, differences
+from pytest_llmeval.reports.terminal.page import Page
 from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules, Settings
@@ -178,7 +179,7 @@ def judgement(tmp_path: Path) -> Judgement:
 
 
 def test_the_section_names_them(judgement: Judgement) -> None:
-    lines = [line.text for line in section(judgement)]
+    lines = [line.text for line in section(judgement, Page(500))]
 
     assert "differs from the baseline: served: gpt-2026-01-01 -> gpt-2026-02-02" in lines
     assert "differs from the baseline: version of openai: 3.1 -> 3.2" in lines

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
 from pytest_llmeval.gate.scoring import bare
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports import sentences
-from pytest_llmeval.reports.formats import RED, YELLOW, Line, factor, label, number
-from pytest_llmeval.reports.reasons import why_failed, worded
+from pytest_llmeval.reports.formats import YELLOW, Line, counted, factor, label, number
+from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.remarks import (
     accepting_line,
     not_judged,
@@ -17,63 +17,128 @@ from pytest_llmeval.reports.remarks import (
     remarks,
     scope,
 )
-from pytest_llmeval.reports.terminal.tables import COLUMNS, COLUMNS_OF_ANCHOR, compared_table, style
+from pytest_llmeval.reports.terminal.headline import each
+from pytest_llmeval.reports.terminal.moved import moved_lines
+from pytest_llmeval.reports.terminal.page import Page
+from pytest_llmeval.reports.terminal.tables import ComparedTable, side_name, style
 from pytest_llmeval.runs.lookup.refs import Baseline
-from pytest_llmeval.settings import GateRules
 
-_LISTED_CASES = 3
-_LISTED_LOST = 20
+_SEVERITY = list(Verdict)
 
 
-def gated_lines(judgement: Judgement, comparison: Comparison) -> Iterator[Line]:
-    """Word a comparison with the baseline."""
+def worst_first(comparison: Comparison | None) -> list[FunctionComparison]:
+    """Put what fails first, then what is worst, then what fell most."""
+    functions = () if comparison is None else comparison.functions
+
+    def severity(one: FunctionComparison) -> tuple[bool, int, float]:
+        return not one.fails, _SEVERITY.index(one.verdict), one.effect.difference or 0.0
+
+    return sorted(functions, key=severity)
+
+
+def gated_lines(judgement: Judgement, comparison: Comparison, page: Page) -> Iterator[Line]:
+    """Word a comparison with the baseline: its table, and each function by itself."""
     assert judgement.baseline is not None  # noqa: S101 - a comparison has one
+    functions = worst_first(comparison)
+    table = _Folded(judgement, judgement.baseline, functions, page)
+    yield from table.lines
+    for function in functions:
+        yield from _about(judgement, function, page, table)
+
+
+def circumstances(judgement: Judgement, comparison: Comparison, page: Page) -> Iterator[Line]:
+    """Tell what a comparison holds for, and what else differs."""
     rules = judgement.settings.gate
-    yield Line()
-    yield from compared_table(judgement.baseline, comparison, COLUMNS, rules)
-    if held_for := " · ".join(scope(comparison, rules)):
-        yield Line(held_for)
+    yield from _ungated(comparison, page)
+    scopes = [*scope(comparison, rules)]
+    if page.verbose and any(one.effect.mean_interval for one in comparison.functions):
+        scopes.append(f"beside a mean: its own {1 - 2 * rules.alpha:.0%} CI, which tests nothing")
+    if scopes:
+        yield Line(" · ".join(scopes))
     yield from (Line(f"note: {worded(note)}", YELLOW) for note in comparison.notes)
-    for function in comparison.functions:
-        yield from _about(judgement, function)
-    yield from _ungated(comparison)
     if comparison.not_judged:
         yield Line(not_judged(comparison.not_judged), YELLOW)
     if unmatched := nothing_matched(judgement):
         yield Line(unmatched, YELLOW)
-    why = why_failed(comparison, rules)
-    if why:
-        yield Line(why, RED)
 
 
-def anchored_lines(anchor: Baseline, comparison: Comparison, rules: GateRules) -> Iterator[Line]:
-    """Word the comparison with the anchor: a shorter table, and what fails in it."""
-    yield from compared_table(anchor, comparison, COLUMNS_OF_ANCHOR, rules)
-    failing = [sentences.sentence(one, rules) for one in comparison.functions if one.fails]
-    for text in filter(None, (*failing, why_failed(comparison, rules))):
-        yield Line(f"against the anchor: {text}", RED)
+def anchored_lines(
+    judgement: Judgement, anchor: Baseline, comparison: Comparison, page: Page
+) -> Iterator[Line]:
+    """Word the comparison with the anchor: its table, and what fails in it."""
+    functions = worst_first(comparison)
+    yield from _Folded(judgement, anchor, functions, page).lines
+    for one in functions:
+        if one.fails:
+            text = sentences.sentence(one, judgement.settings.gate)
+            yield Line(f"against the anchor: {text}", style(one))
+            # the replies at hand are of the baseline
+            alone = Judgement(settings=judgement.settings, headlines=judgement.headlines)
+            yield from moved_lines(alone, one, page, sides=(side_name(anchor), "here"))
 
 
-def _about(judgement: Judgement, function: FunctionComparison) -> Iterator[Line]:
+class _Folded:
+    """The table of a comparison without the functions in which nothing was measured.
+
+    Attributes:
+        lines: of the table, and one for all that are not in it.
+        left_out: what the page has no room for, by function and metric.
+    """
+
+    def __init__(
+        self,
+        judgement: Judgement,
+        found: Baseline,
+        functions: Sequence[FunctionComparison],
+        page: Page,
+    ) -> None:
+        shown = [one for one in functions if page.verbose or one.verdict != Verdict.UNCHANGED]
+        self.lines, self.left_out = list[Line](), dict[tuple[str, str], list[str]]()
+        if not shown:
+            return  # the first line of the section has said it
+        table = ComparedTable(found, shown, judgement.settings.gate, page)
+        self.lines = [Line(), *table.lines]
+        for one, left_out in zip(shown, table.left_out, strict=True):
+            self.left_out[one.function, one.metric] = left_out
+        folded = [one for one in functions if one not in shown]
+        if folded:
+            count = counted(len(folded), each(folded))
+            self.lines.append(Line(f"{count} unchanged, all replayed"))
+
+
+def _about(
+    judgement: Judgement, function: FunctionComparison, page: Page, table: _Folded
+) -> Iterator[Line]:
+    assert judgement.baseline is not None  # noqa: S101 - a comparison has one
     name, text = label(function), sentences.sentence(function, judgement.settings.gate)
-    if text not in sentences.VERDICTS.values():  # the table has said that much
+    is_told = text not in sentences.VERDICTS.values()  # else the table has said that much
+    if is_told:
         yield Line()
         prefix = "" if text.startswith(name) else f"{name}: "
         yield Line(prefix + text, style(function))
-    for remark in (*remarks(judgement, function), *_moved_cases(judgement, function)):
+    sides = side_name(judgement.baseline), "here"
+    yield from moved_lines(judgement, function, page, sides=sides)
+    for remark in remarks(judgement, function):
         yield Line(f"  {remark}")
+    if left_out := table.left_out.get((function.function, function.metric)):
+        yield Line(f"{'  ' if is_told else f'{name}: '}{' · '.join(left_out)}")
     if accepting := accepting_line(judgement, function):
         yield Line(f"  if this drop is meant, say in the ini file  {accepting}")
 
 
-def _ungated(comparison: Comparison) -> Iterator[Line]:
+def _ungated(comparison: Comparison, page: Page) -> Iterator[Line]:
     """Tell how the metrics moved that decide nothing, a line a function."""
     by_function: dict[str, list[str]] = {}
     for one in comparison.ungated:
-        if one.effect.changed:
+        if one.effect.changed and (page.verbose or _has_moved(one)):
             by_function.setdefault(one.function, []).append(_moved_ungated(one))
     for function, moved in by_function.items():
         yield Line(f"not gated  {bare(function)}  {', '.join(moved)}")
+
+
+def _has_moved(one: FunctionComparison) -> bool:
+    """Whether the figures that are shown differ at all."""
+    return f"{one.effect.baseline_mean:.3g}" != f"{one.effect.mean:.3g}"
 
 
 def _moved_ungated(one: FunctionComparison) -> str:
@@ -85,19 +150,3 @@ def _moved_ungated(one: FunctionComparison) -> str:
     if evidence.interval:
         moved += f" {sentences.difference_interval(evidence.interval, evidence.ratio_interval)}"
     return f"{one.metric} {effect.baseline_mean:.3g} -> {effect.mean:.3g} ({moved})"
-
-
-def _moved_cases(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
-    verdict, improved = function.verdict, function.verdict is Verdict.IMPROVED
-    shown = []
-    if verdict is Verdict.NO_SIGNIFICANT_CHANGE:
-        shown = sentences.all_lost(function)
-    elif improved or verdict in (Verdict.REGRESSED, Verdict.NOT_COMPARABLE, Verdict.INCONCLUSIVE):
-        shown = sentences.most_moved(function, _LISTED_CASES, improved=improved)
-    direction = sentences.verb(function, improved=improved)
-    for case in shown[:_LISTED_LOST]:
-        headline = "" if improved else judgement.headlines.get(case.case, "")
-        moved = sentences.moved_case(case, function.metric)
-        yield f"{direction} most  {moved}  {headline}".rstrip()
-    if len(shown) > _LISTED_LOST:
-        yield f"and {len(shown) - _LISTED_LOST} more that fell from all passed to all missed"

@@ -5,24 +5,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Progress, Run, Slowdown
 from pytest_llmeval.reports.cost import capped_lines, cost_of_run, unknown_lines
-from pytest_llmeval.reports.formats import RED, YELLOW, Line, aligned, counted, hits, label, short
+from pytest_llmeval.reports.formats import (
+    BOLD,
+    RED,
+    YELLOW,
+    Line,
+    counted,
+    hits,
+    label,
+    short,
+)
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
 from pytest_llmeval.reports.remarks import first_errored
 from pytest_llmeval.reports.sentences import sentence
-from pytest_llmeval.reports.terminal.gated import anchored_lines, gated_lines
+from pytest_llmeval.reports.terminal.gated import (
+    anchored_lines,
+    circumstances,
+    gated_lines,
+    worst_first,
+)
+from pytest_llmeval.reports.terminal.headline import headlines, is_described, place
+from pytest_llmeval.reports.terminal.letters import explained_letters
+from pytest_llmeval.reports.terminal.moved import command, in_a_line
+from pytest_llmeval.reports.terminal.page import Page
 from pytest_llmeval.reports.terminal.tables import described_table, ends_of
 from pytest_llmeval.runs.lookup.best_run import peculiarities
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.retry import Retry
-from pytest_llmeval.runs.run_lines import RunHeader
 from pytest_llmeval.runs.store import first_of
 from pytest_llmeval.safe_text import printable
 
@@ -56,7 +73,6 @@ def _side_line(found: Baseline, *, side: str) -> str:
         side: which one of a comparison it is.
     """
     run = found.run
-    commit = f"@{run.commit[:7]}" if run.commit else ""
     facts: list[str] = [found.how] if found.how != found.reference else []
     if found.how not in ("table", "nothing yet"):
         facts.append(f"recorded {run.created[:16].replace('T', ' ')}")
@@ -67,7 +83,7 @@ def _side_line(found: Baseline, *, side: str) -> str:
     if len(repeats) > 1:
         shown = f"{repeats[0]} to {shown}"
     stands_in = _stands_in(found) if found.substitute else ""
-    return f"{side} {found.reference}{commit}{stands_in} ({', '.join(facts)}), {shown}"
+    return f"{side} {place(found)}{stands_in} ({', '.join(facts)}), {shown}"
 
 
 def _stands_in(found: Baseline) -> str:
@@ -107,9 +123,52 @@ def _duration(seconds: float) -> str:
     return f"about {minutes // 60} h {minutes % 60} min"
 
 
-def section(judgement: Judgement) -> Iterator[Line]:
-    """Word a judgement."""
-    run, anchor = judgement.run, judgement.anchor
+def section(judgement: Judgement, page: Page, *, shown_as_m: int = 0) -> Iterator[Line]:
+    """Word a judgement: what it came to, why, what was done; last what to type next.
+
+    Args:
+        judgement: of a session.
+        page: to which the lines are fitted.
+        shown_as_m: for how many cases pytest printed that letter.
+    """
+    return page.fitted(_section(judgement, page, shown_as_m=shown_as_m))
+
+
+def _section(judgement: Judgement, page: Page, *, shown_as_m: int) -> Iterator[Line]:
+    result = [*_result(judgement, page)]
+    if judgement.anchor is not None and judgement.anchored is not None:
+        result += anchored_lines(judgement, judgement.anchor, judgement.anchored, page)
+    yield from result
+    if result:
+        yield Line()
+    yield from _circumstances(judgement, page)
+    yield from _facts(judgement)
+    yield from explained_letters(shown_as_m)
+    text = command(worst_first(judgement.comparison))
+    if not text and judgement.anchor is not None:
+        text = command(worst_first(judgement.anchored), runs=(judgement.anchor.reference, "last"))
+    if text:
+        yield Line(text, BOLD)
+
+
+def _result(judgement: Judgement, page: Page) -> Iterator[Line]:
+    yield from headlines(judgement)
+    if judgement.comparison is not None:
+        yield from gated_lines(judgement, judgement.comparison, page)
+    elif is_described(judgement):
+        yield from _described(judgement, page)
+
+
+def _circumstances(judgement: Judgement, page: Page) -> Iterator[Line]:
+    for difference in differences(judgement):
+        yield Line(f"differs from the baseline: {difference}")
+    if judgement.comparison is not None:
+        yield from circumstances(judgement, judgement.comparison, page)
+
+
+def _facts(judgement: Judgement) -> Iterator[Line]:
+    """Tell what was run, paid and compared with."""
+    run = judgement.run
     if run is not None:
         prices = Prices(judgement.settings.prices)
         cost = cost_of_run(run, prices)
@@ -117,82 +176,52 @@ def section(judgement: Judgement) -> Iterator[Line]:
         yield from (Line(text, YELLOW) for text in unknown_lines(cost, prices))
         yield from (Line(text, RED) for text in capped_lines(run))
     yield from map(Line, _named(judgement.baseline, side="baseline"))
+    if judgement.anchored is not None:
+        yield from map(Line, _named(judgement.anchor, side="anchor"))
     if judgement.serial:
         yield Line(_serial_line(judgement.serial))
     yield from (Line(_slowdown_line(slowdown)) for slowdown in judgement.slowdowns)
     yield from (Line(f"note: {worded(note)}", YELLOW) for note in judgement.notes)
-    if judgement.unsaved:
-        yield Line(worded(judgement.unsaved), RED)
-    yield from _compared(judgement)
-    described = judgement.descriptions or not (judgement.could_not_judge or judgement.keyless)
-    if judgement.comparison is None and run is not None and described:
-        yield from _described(judgement)
-    if judgement.keyless:
-        yield Line(without_key(judgement), YELLOW if judgement.is_deferred else RED)
-    if judgement.could_not_judge:
-        yield Line(f"could not judge: {unjudgeable(judgement.could_not_judge)}", RED)
-    if anchor is not None and judgement.anchored is not None:
-        yield Line()
-        yield from map(Line, _named(anchor, side="anchor"))
-        yield from anchored_lines(anchor, judgement.anchored, judgement.settings.gate)
     if judgement.path is not None and run is not None:
         yield Line(_recorded(run))
 
 
-def compared_lines(judgement: Judgement, candidate: Baseline) -> Iterator[Line]:
+def compared_lines(judgement: Judgement, candidate: Baseline, page: Page) -> Iterator[Line]:
     """Word a comparison of two runs that were named.
 
     Args:
         judgement: with a baseline.
         candidate: the run that was judged, and how it was found.
+        page: to which the lines are fitted.
     """
+    lines = [*_result(judgement, page), Line(), *_circumstances(judgement, page)]
     for side, found in (("baseline", judgement.baseline), ("here", candidate)):
         name, *notes = _named(found, side=side)
-        yield Line(name)
-        yield from (Line(note, YELLOW) for note in notes)
-    yield from _compared(judgement)
+        lines += [Line(name), *(Line(note, YELLOW) for note in notes)]
     if judgement.fails:
-        yield Line(failure_line(judgement), RED)
+        lines.append(Line(failure_line(judgement), RED))
+    sides = [found for found in (judgement.baseline, candidate) if found is not None]
+    text = command(worst_first(judgement.comparison), runs=[one.reference for one in sides])
+    if text and not any(one.how == "table" for one in sides):  # which has no replies
+        lines.append(Line(text, BOLD))
+    return page.fitted(lines)
 
 
-def _compared(judgement: Judgement) -> Iterator[Line]:
-    for difference in differences(judgement):
-        yield Line(f"differs from the baseline: {difference}")
-    if judgement.comparison is not None:
-        yield from gated_lines(judgement, judgement.comparison)
-
-
-def shown_lines(judgement: Judgement, run: Run) -> Iterator[Line]:
+def shown_lines(judgement: Judgement, run: Run, page: Page) -> Iterator[Line]:
     """Word a single run."""
     ended = counted(len(run.trials), "trial")
-    yield Line(f"run {run.id}, {counted(len(run.cases), 'case')}, {ended}")
-    yield Line(f"commit {run.commit or 'none'}, branch {run.ref or 'none'}, created {run.created}")
-    yield from (Line(f"note: {one}", YELLOW) for one in peculiarities(run, trials=len(run.trials)))
-    yield from _described(judgement)
-
-
-def listed_runs(headers: Iterable[RunHeader]) -> list[str]:
-    """Word recorded runs, a row each."""
-    heading = ["run", "commit", "branch", "cases", "trials", "models", ""]
-    rows = [
-        [
-            one.run.id,
-            (one.run.commit or "-")[:7],
-            one.run.ref or "-",
-            str(len(one.run.cases)),
-            str(one.trials),
-            ", ".join(sorted(one.models_asked)) or "-",
-            ", ".join(peculiarities(one.run, trials=one.trials)),
-        ]
-        for one in headers
+    lines = [
+        Line(f"run {run.id}, {counted(len(run.cases), 'case')}, {ended}"),
+        Line(f"commit {run.commit or 'none'}, branch {run.ref or 'none'}, created {run.created}"),
     ]
-    return aligned([heading, *rows], left=3)
+    lines += (Line(f"note: {one}", YELLOW) for one in peculiarities(run, trials=len(run.trials)))
+    return page.fitted([*lines, *_described(judgement, page), *headlines(judgement)])
 
 
-def _described(judgement: Judgement) -> Iterator[Line]:
+def _described(judgement: Judgement, page: Page) -> Iterator[Line]:
     """Word a run that is compared with nothing: means, intervals, worst cases."""
     yield Line()
-    yield from described_table(judgement)
+    yield from described_table(judgement, page)
     if any(one.prediction for one in judgement.descriptions):
         yield Line(
             f"{1 - 2 * judgement.settings.gate.alpha:.0%} CI: the mean of cases like these · "
@@ -207,13 +236,10 @@ def _described(judgement: Judgement) -> Iterator[Line]:
         for case in one.worst[:_LISTED_CASES]:
             headline = judgement.headlines.get(case.case, "")
             scores = f"{hits(case.scores, one.metric)} {ends_of(case.interval, one.metric)}"
-            yield Line(f"worst  {short(case.case)}  {scores}  {headline}".rstrip())
+            text = f"worst  {short(case.case)}  {scores}".rstrip()
+            yield from in_a_line(text, headline, page)
         if one.trials["errored"]:
             yield from map(Line, first_errored(judgement, one.function))
-    if judgement.settings.makes_baseline:
-        yield Line("this run is the baseline of the one that follows")
-        return
-    yield Line(f"not gated: {judgement.not_gated or 'no --llm-baseline'}", YELLOW)
 
 
 def failure_line(judgement: Judgement) -> str:

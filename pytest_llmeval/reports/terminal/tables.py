@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_llmeval.gate.results import (
-    Comparison,
     FunctionComparison,
     FunctionDescription,
     Interval,
@@ -14,7 +13,22 @@ from pytest_llmeval.gate.results import (
 from pytest_llmeval.gate.scoring import Counted
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import MEASURED_METRICS
-from pytest_llmeval.reports import formats
+from pytest_llmeval.reports.formats import (
+    BOLD,
+    GREEN,
+    RED,
+    YELLOW,
+    Line,
+    columns,
+    ends,
+    factor,
+    figure,
+    label,
+    mean_with_ends,
+    name_of,
+    number,
+    p_value,
+)
 from pytest_llmeval.reports.sentences import (
     adjusted_p,
     detectable_factor,
@@ -22,84 +36,118 @@ from pytest_llmeval.reports.sentences import (
     scored_otherwise,
     verdict_word,
 )
+from pytest_llmeval.reports.terminal.bars import NARROWEST, WIDEST, scale_of
+from pytest_llmeval.reports.terminal.page import Page
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules
 
-COLUMNS = (
-    *("test function", "asked anew", "baseline", "here", "difference", "interval", "p"),
-    *("could catch", "verdict"),
+# as they stand in the table; below in the order in which they are given room
+_COLUMNS = (
+    *("verdict", "test function", "baseline", "here", "difference", "interval", "bar"),
+    *("changed", "could catch", "p"),
 )
-COLUMNS_OF_ANCHOR = ("test function", "baseline", "here", "difference", "p", "verdict")
+_ORDER = (
+    *(("verdict",), ("test function",), ("difference",), ("bar",), ("baseline", "here")),
+    *(("interval",), ("changed",), ("could catch",), ("p",)),
+)
+_ORDER_OF_DESCRIBED = ((0,), (3,), (4,), (1,), (6,), (5,), (2,))
 _NAME_WIDTH = 12
 _ODD: tuple[Counted, ...] = ("crashed", "errored", "skipped")
-_STYLES: Mapping[Verdict, Mapping[str, bool]] = {
-    Verdict.REGRESSED: formats.RED,
-    Verdict.NOT_COMPARABLE: formats.RED,
-    Verdict.INCONCLUSIVE: formats.YELLOW,
-    Verdict.IMPROVED: formats.GREEN,
+STYLES: Mapping[Verdict, Mapping[str, bool]] = {
+    Verdict.REGRESSED: RED,
+    Verdict.NOT_COMPARABLE: RED,
+    Verdict.INCONCLUSIVE: YELLOW,
+    Verdict.IMPROVED: GREEN,
 }
 
 
 def style(function: FunctionComparison) -> Mapping[str, bool]:
     """Return the colour of a verdict."""
-    return formats.YELLOW if function.accepted else _STYLES.get(function.verdict, {})
+    return YELLOW if function.accepted else STYLES.get(function.verdict, {})
 
 
-def compared_table(
-    baseline: Baseline, comparison: Comparison, columns: tuple[str, ...], rules: GateRules
-) -> Iterator[formats.Line]:
-    """Put a comparison in a table.
-
-    Args:
-        baseline: whose name is the title of its column where it is short.
-        comparison: of which each function is a row.
-        columns: some of ``COLUMNS``.
-        rules: with the level of the intervals.
-    """
+def side_name(baseline: Baseline) -> str:
+    """Name the side that is compared with, in few letters."""
     name = baseline.reference
-    titles = {
-        "verdict": "",
-        "baseline": name if len(name) <= _NAME_WIDTH else "baseline",
-        "interval": f"{1 - 2 * rules.alpha:.0%} CI",
-    }
-    rows = [[titles.get(column, column) for column in columns]]
-    for cells in map(_cells, comparison.functions):
-        rows.append([cells[column] for column in columns])
-    heading, *texts = formats.aligned(rows)
-    yield formats.Line(heading, formats.BOLD)
-    for text, function in zip(texts, comparison.functions, strict=True):
-        yield formats.Line(text, style(function))
+    return name if len(name) <= _NAME_WIDTH else "baseline"
 
 
-def _cells(function: FunctionComparison) -> dict[str, str]:
+class ComparedTable:
+    """A table of functions and metrics that were compared.
+
+    Attributes:
+        lines: its heading, and a row for each.
+        left_out: what had no room, by the place of its row.
+    """
+
+    def __init__(
+        self,
+        baseline: Baseline,
+        functions: Sequence[FunctionComparison],
+        rules: GateRules,
+        page: Page,
+    ) -> None:
+        """Put a comparison in a table.
+
+        Args:
+            baseline: whose name is the title of its column where it is short.
+            functions: of which each is a row.
+            rules: with the target, and the level of the intervals.
+            page: that has room for so many columns.
+        """
+        own = {"baseline": side_name(baseline), "interval": f"{1 - 2 * rules.alpha:.0%} CI"}
+        order = [
+            tuple(map(_COLUMNS.index, group)) for group in _ORDER if page.verbose or group != ("p",)
+        ]
+        rows = [_cells(function, page) for function in functions]
+        texts, width = list[str](), NARROWEST
+        for _ in range(2):  # what is left over goes to the bars
+            scale = scale_of(functions, rules, width=width)
+            bars = [scale.bar(function) if scale else "" for function in functions]
+            titles = own | {"verdict": "", "bar": scale.heading() if scale else ""}
+            cells = [[titles.get(column, column) for column in _COLUMNS]]
+            for row, bar in zip(rows, bars, strict=True):
+                cells.append([bar if column == "bar" else row[column] for column in _COLUMNS])
+            texts, dropped = page.table(cells, order, left=2, cut=(1,))
+            width = min(WIDEST, width + page.width - max(map(columns, texts)))
+        self.lines = [Line(texts[0], BOLD)]
+        self.lines += [
+            Line(text, style(function)) for text, function in zip(texts[1:], functions, strict=True)
+        ]
+        self.left_out = [
+            [f"{cells[0][at]} {row[at]}" for at in dropped if row[at] and _COLUMNS[at] != "bar"]
+            for row in cells[1:]
+        ]
+
+
+def _cells(function: FunctionComparison, page: Page) -> dict[str, str]:
     """Write the cells of a row, by column."""
     effect, evidence = function.effect, function.evidence
     log = function.scale == "log" or function.metric in MEASURED_METRICS
-    asked_anew = effect.changed - effect.changed_kinds.get("score", 0)
-    cells = dict.fromkeys(COLUMNS, "")
-    if effect.cases:
-        cells["asked anew"] = f"{asked_anew}/{effect.cases}"
+    cells = dict.fromkeys(_COLUMNS, "")
+    if effect.changed:
+        cells["changed"] = f"{effect.changed}/{effect.cases}"
     if effect.difference is not None:
         cells["difference"] = _value(effect.difference, log=log, signed=True)
         if log and evidence.ratio is not None:
-            cells["difference"] = formats.factor(evidence.ratio)
+            cells["difference"] = factor(evidence.ratio)
     if effect.method != "none" and not scored_otherwise(function):  # else chance has no part
-        cells["p"] = formats.p_value(adjusted_p(function))
+        cells["p"] = p_value(adjusted_p(function))
         cells["could catch"] = _could_catch(function, log=log)
         if evidence.interval is not None:
             cells["interval"] = difference_interval(evidence.interval, evidence.ratio_interval)
-    return cells | {
-        "test function": formats.label(function),
-        "baseline": formats.mean_with_ends(
-            effect.baseline_mean, effect.baseline_mean_interval, log=log
-        ),
-        "here": formats.mean_with_ends(effect.mean, effect.mean_interval, log=log),
-        "verdict": verdict_word(function),
+    sides = {
+        "baseline": (effect.baseline_mean, effect.baseline_mean_interval),
+        "here": (effect.mean, effect.mean_interval),
     }
+    for side, (mean, interval) in sides.items():
+        cells[side] = mean_with_ends(mean, interval if page.verbose else None, log=log)
+    word = "unchanged" if function.verdict is Verdict.UNCHANGED else verdict_word(function)
+    return cells | {"test function": label(function), "verdict": word}
 
 
 def _value(value: float, *, log: bool, signed: bool = False) -> str:
-    return f"{value:.3g}" if log else formats.number(value, signed=signed)
+    return f"{value:.3g}" if log else number(value, signed=signed)
 
 
 def _could_catch(function: FunctionComparison, *, log: bool) -> str:
@@ -111,23 +159,24 @@ def _could_catch(function: FunctionComparison, *, log: bool) -> str:
     return _value(drop, log=log)
 
 
-def described_table(judgement: Judgement) -> Iterator[formats.Line]:
+def described_table(judgement: Judgement, page: Page) -> Iterator[Line]:
     """Put the descriptions of a run that is compared with nothing in a table."""
     level = 1 - 2 * judgement.settings.gate.alpha
     rows = [["test function", "cases", "trials", "mean", f"{level:.0%} CI", "next run", ""]]
-    heading, *texts = formats.aligned([*rows, *map(_described_row, judgement.descriptions)])
-    yield formats.Line(heading, formats.BOLD)
-    yield from map(formats.Line, texts)
+    rows += map(_described_row, judgement.descriptions)
+    (heading, *texts), _ = page.table(rows, _ORDER_OF_DESCRIBED)
+    yield Line(heading, BOLD)
+    yield from map(Line, texts)
 
 
 def _described_row(described: FunctionDescription) -> list[str]:
     counts, metric = described.trials, described.metric
     are_all = described.scored_cases == described.cases  # the mean is that of the scored ones
     return [
-        formats.name_of(described.function, metric),
+        name_of(described.function, metric),
         str(described.cases) if are_all else f"{described.scored_cases} of {described.cases}",
         str(counts["scored"] + counts["errored"] + counts["skipped"]),
-        "" if described.mean is None else formats.figure(described.mean, metric),
+        "" if described.mean is None else figure(described.mean, metric),
         ends_of(described.interval, metric),
         ends_of(described.prediction, metric),
         ", ".join(f"{counts[outcome]} {outcome}" for outcome in _ODD if counts[outcome]),
@@ -135,7 +184,7 @@ def _described_row(described: FunctionDescription) -> list[str]:
 
 
 def ends_of(interval: Interval | None, metric: str) -> str:
-    """Write the formats.ends of an interval of a mean, if there is one."""
+    """Write the ends of the interval of a mean, if there is one."""
     if interval is None:
         return ""
-    return formats.ends(interval, ".4g" if metric in MEASURED_METRICS else ".3f")
+    return ends(interval, ".4g" if metric in MEASURED_METRICS else ".3f")

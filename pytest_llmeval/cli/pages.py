@@ -1,0 +1,41 @@
+"""Lines of the commands on a terminal: as wide as it is, in colours where it has some."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable
+
+import click
+
+from pytest_llmeval.reports.formats import Line
+from pytest_llmeval.reports.terminal.page import Page
+
+verbose_option = click.option("-v", "--verbose", is_flag=True, help="Tell what few ask for, too.")
+
+
+def page_of_output(*, verbose: bool = False) -> Page:
+    """Describe standard output."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return Page(shutil.get_terminal_size().columns, encoding, verbose=verbose)
+
+
+def echo_lines(lines: Iterable[Line]) -> None:
+    """Write lines to standard output, coloured by the rules that pytest has."""
+    has_colours = _has_colours()
+    for line in lines:
+        colour = next((name for name in ("red", "green", "yellow") if name in line.markup), None)
+        styled = click.style(line.text, fg=colour, bold=line.markup.get("bold"))
+        click.echo(styled if line.text else "", color=has_colours)
+
+
+def _has_colours() -> bool:
+    own = os.environ.get("PY_COLORS")
+    if own in ("0", "1"):
+        return own == "1"
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"

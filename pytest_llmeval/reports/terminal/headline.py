@@ -1,0 +1,78 @@
+"""The first lines of the section: the verdict, in a word, and why nothing could be judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, counted
+from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
+from pytest_llmeval.reports.sentences import VERDICTS
+from pytest_llmeval.reports.terminal.tables import STYLES
+from pytest_llmeval.runs.lookup.refs import Baseline
+
+_ACCEPTED = "regressed, accepted"
+_HARMLESS = " (does not fail the build)"
+
+
+def headlines(judgement: Judgement) -> list[Line]:
+    """Say what a session or a comparison came to: what fails it first."""
+    lines = list[Line]()
+    if judgement.could_not_judge:
+        lines.append(Line(f"could not judge: {unjudgeable(judgement.could_not_judge)}", RED))
+    if judgement.keyless:
+        lines.append(Line(without_key(judgement), YELLOW if judgement.is_deferred else RED))
+    if judgement.unsaved:
+        lines.append(Line(worded(judgement.unsaved), RED))
+    compared = [
+        (judgement.comparison, judgement.baseline, ""),
+        (judgement.anchored, judgement.anchor, "the anchor "),
+    ]
+    for comparison, found, side in compared:
+        if comparison is not None and found is not None:
+            lines += _verdict(comparison, f"{side}{place(found)}")
+            if why := why_failed(comparison, judgement.settings.gate):
+                lines.append(Line(f"against {side.rstrip()}: {why}" if side else why, RED))
+    if is_described(judgement):
+        lines.append(_ungated(judgement))
+    return sorted(lines, key=lambda line: line.markup != RED)
+
+
+def is_described(judgement: Judgement) -> bool:
+    """Tell whether a run is described, as it is compared with nothing."""
+    if judgement.comparison is not None or judgement.run is None:
+        return False
+    return bool(judgement.descriptions) or not (judgement.could_not_judge or judgement.keyless)
+
+
+def place(found: Baseline) -> str:
+    """Name a run by its commit: ``main@1a2b3c4``."""
+    return found.reference + (f"@{found.run.commit[:7]}" if found.run.commit else "")
+
+
+def each(functions: Sequence[FunctionComparison]) -> str:
+    """Return the noun for them: a function with several metrics is several comparisons."""
+    return (
+        "function" if len({one.function for one in functions}) == len(functions) else "comparison"
+    )
+
+
+def _verdict(comparison: Comparison, against: str) -> Iterator[Line]:
+    verdict, functions = comparison.verdict, comparison.functions
+    having = [one for one in functions if one.verdict is verdict]
+    word, markup = VERDICTS.get(verdict, ""), STYLES.get(verdict, BOLD)
+    if having and all(one.accepted for one in having):
+        word, markup = _ACCEPTED, YELLOW
+    count = counted(len(functions), each(functions))
+    if len(having) < len(functions):
+        count = f"{len(having)} of {count}"
+    harmless = _HARMLESS if verdict is Verdict.INCONCLUSIVE and not comparison.fails else ""
+    if functions:
+        yield Line(f"{word}: {count} vs {against}{harmless}", markup)
+
+
+def _ungated(judgement: Judgement) -> Line:
+    if judgement.settings.makes_baseline:
+        return Line("this run is the baseline of the one that follows")
+    return Line(f"not gated: {judgement.not_gated or 'no --llm-baseline'}", YELLOW)

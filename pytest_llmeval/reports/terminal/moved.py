@@ -1,0 +1,106 @@
+"""The cases that fell or rose most, with a line of both replies, and the command for the rest."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from pytest_llmeval.gate.results import CaseComparison, FunctionComparison, Verdict
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.reports.formats import Line, columns, short
+from pytest_llmeval.reports.sentences import all_lost, most_moved, moved_case, verb
+from pytest_llmeval.reports.terminal.page import Page
+
+_LISTED_CASES = 3
+_LISTED_OTHERS = 1  # that went the other way
+_LISTED_LOST = 20
+_LEAST_ROOM = 20  # in which the beginning of a message still tells something
+_OPEN = (Verdict.REGRESSED, Verdict.NOT_COMPARABLE, Verdict.INCONCLUSIVE)
+
+
+def told_cases(function: FunctionComparison) -> list[tuple[bool, CaseComparison]]:
+    """Choose the cases that are named, each with whether it improved."""
+    verdict = function.verdict
+    if verdict is Verdict.NO_SIGNIFICANT_CHANGE:
+        return [(False, case) for case in all_lost(function)]
+    if verdict not in (*_OPEN, Verdict.IMPROVED):
+        return []
+    improved = verdict is Verdict.IMPROVED
+    ways = (improved, _LISTED_CASES), (not improved, _LISTED_OTHERS)
+    return [(way, case) for way, most in ways for case in most_moved(function, most, improved=way)]
+
+
+def moved_lines(
+    judgement: Judgement, function: FunctionComparison, page: Page, *, sides: tuple[str, str]
+) -> Iterator[Line]:
+    """Name the cases that moved most, with the first failure and a line of both replies.
+
+    Args:
+        judgement: with the failures and the replies.
+        function: whose cases are told.
+        page: on which each takes few lines.
+        sides: names of the baseline and of this run.
+    """
+    told = told_cases(function)
+    for improved, case in told[:_LISTED_LOST]:
+        word = verb(function, improved=improved)
+        headline = "" if improved else judgement.headlines.get(case.case, "")
+        yield from in_a_line(f"  {word} most  {moved_case(case, function.metric)}", headline, page)
+        yield from _replies(judgement.excerpts.get(case.case, (None, None)), page, sides=sides)
+    if len(told) > _LISTED_LOST:
+        more = len(told) - _LISTED_LOST
+        yield Line(f"  and {more} more that fell from all passed to all missed")
+
+
+def _replies(
+    replies: tuple[str | None, str | None], page: Page, *, sides: tuple[str, str]
+) -> Iterator[Line]:
+    """Put a line of both replies one below the other, from where they part if that is far on."""
+    width = max(map(columns, sides))
+    room = page.width - width - 6
+    old, new = (reply or "" for reply in replies)
+    parting = (at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other)
+    skipped = 0
+    if old and new and max(columns(old), columns(new)) > room:
+        skipped = max(0, next(parting, min(len(old), len(new))) - room // 3)
+    for side, reply in zip(sides, replies, strict=True):
+        if reply is not None:
+            name = side + " " * (width - columns(side))
+            text = f"\N{HORIZONTAL ELLIPSIS}{reply[skipped:]}" if skipped else reply
+            yield Line(page.cut(f"    {name}  {text}", page.width))
+
+
+def in_a_line(text: str, message: str, page: Page) -> Iterator[Line]:
+    """Put a message behind a text, or below it where there is no room."""
+    if not message:
+        yield Line(text)
+        return
+    room = page.width - columns(page.shown(text)) - 2
+    if room >= min(_LEAST_ROOM, columns(page.shown(message))):
+        yield Line(f"{text}  {page.cut(message, room)}")
+        return
+    yield Line(text)
+    yield Line(page.cut(f"    {message}", page.width))
+
+
+def command(functions: Sequence[FunctionComparison], *, runs: Sequence[str] = ()) -> str:
+    """Write what shows both replies of the case that fell most; "" if none is said to have fallen.
+
+    Args:
+        functions: the worst one first.
+        runs: names of both runs, none for the baseline and the last one.
+    """
+    fell = (
+        case
+        for one in functions
+        for improved, case in told_cases(one)
+        if not improved and one.verdict is not Verdict.IMPROVED
+    )
+    worst = next(fell, None)
+    if worst is None:
+        return ""
+    names = [case.case for one in functions for case in one.compared]
+    name = short(worst.case)
+    if len({other for other in names if name in other}) > 1:
+        name = worst.case
+    return f"read both replies:  llmeval diff {' '.join(map(shlex.quote, (name, *runs)))}"

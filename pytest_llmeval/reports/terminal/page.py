@@ -1,0 +1,133 @@
+"""The page that lines are fitted to: how wide it is, which characters it has, how much it tells."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from pytest_llmeval.reports.formats import Line, aligned, columns
+from pytest_llmeval.safe_text import printable
+
+_ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+_ASCII = {ord(char): plain for char, plain in zip("\N{MIDDLE DOT}━●│┊", "|-*|:", strict=True)}
+# What is typed stands between double blanks, and must come out of a log in one piece.
+_TYPED = re.compile(r"(?<=  )(?:llm_\w+ = |llmeval |pytest |git )\S.*?(?=  |$)")
+_GLUE = "\0"  # stands for a blank at which no line ends; nothing printable holds it
+_LEAST = 12
+_PARTED = " \N{MIDDLE DOT} "
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Where lines are shown.
+
+    Attributes:
+        width: in columns.
+        encoding: of the output.
+        verbose: also what few readers ask for is told.
+    """
+
+    width: int = 80
+    encoding: str = "utf-8"
+    verbose: bool = False
+
+    def shown(self, text: str) -> str:
+        """Write a text as one printable line, with the characters that the output has."""
+        text = printable(text)
+        if self._has(text):
+            return text
+        plain = text.translate(_ASCII).replace(_ELLIPSIS, "...")
+        return plain.encode(self.encoding, "backslashreplace").decode(self.encoding)
+
+    def cut(self, text: str, room: int) -> str:
+        """Write the beginning of a text, where it is too long for so many columns."""
+        text = self.shown(text)
+        if columns(text) <= room:
+            return text
+        end = _ELLIPSIS if self._has(_ELLIPSIS) else "..."
+        while text and columns(text + end) > room:
+            text = text[:-1]
+        return text.rstrip() + end
+
+    def fitted(self, lines: Iterable[Line]) -> Iterator[Line]:
+        """Break lines that are too wide, between words; those that follow are indented."""
+        for line in lines:
+            for text in self._broken(self.shown(line.text)):
+                yield replace(line, text=text)
+
+    def table(
+        self,
+        rows: Sequence[Sequence[str]],
+        order: Sequence[tuple[int, ...]],
+        *,
+        left: int = 1,
+        cut: Collection[int] = (0,),
+    ) -> tuple[list[str], list[int]]:
+        """Line up as many columns as there is room for.
+
+        Args:
+            rows: at least one, equally long; the first is the heading.
+            order: all columns, the most important ones first; several go together.
+            left: how many columns from the left are set flush left, the others flush right.
+            cut: columns that may be cut short; one of them is among the first three of ``order``,
+                which always have room.
+
+        Returns:
+            One line a row, and the columns that had no room; empty ones are in neither.
+        """
+        shown = [list(map(self.shown, row)) for row in rows]
+        widths = [max(map(columns, column)) for column in zip(*shown, strict=True)]
+        full = [tuple(at for at in group if any(row[at] for row in shown[1:])) for group in order]
+        needed = [at for group in full[:3] for at in group]
+        room = self.width + 2 - sum(widths[at] + 2 for at in needed)
+        if room < 0:
+            first = next(at for at in needed if at in cut)
+            self._cut_column(shown, first, max(_LEAST, widths[first] + room))
+        kept = list(needed)
+        for group in full[3:]:
+            wanted = sum(widths[at] + 2 for at in group)
+            if wanted > room >= _LEAST + 2 and len(group) == 1 and group[0] in cut:
+                self._cut_column(shown, group[0], room - 2)
+                wanted = room
+            if wanted <= room:
+                room -= wanted
+                kept += group
+        kept.sort()
+        flush = sum(at < left for at in kept)
+        cells = [[*(row[at] for at in kept), ""] for row in shown]  # the last is set flush left
+        return aligned(cells, left=flush), [at for group in full for at in group if at not in kept]
+
+    def _cut_column(self, rows: Sequence[list[str]], at: int, room: int) -> None:
+        for row in rows:
+            row[at] = self.cut(row[at], room)
+
+    def _has(self, text: str) -> bool:
+        try:
+            text.encode(self.encoding)
+        except UnicodeEncodeError:
+            return False
+        return True
+
+    def _broken(self, text: str) -> list[str]:
+        if columns(text) <= self.width:
+            return [text]
+        indent = " " * (len(text) - len(text.lstrip()) + 2)
+        glued = _TYPED.sub(lambda found: found[0].replace(" ", _GLUE), text)
+        parts = glued.split(_PARTED)
+        if len(parts) > 1:
+            short = [len(part) < self.width - len(indent) - 2 for part in parts]
+            parts = [
+                part.replace(" ", _GLUE) if fits and at else part
+                for at, (part, fits) in enumerate(zip(parts, short, strict=True))
+            ]
+            glued = f"{_GLUE}{_PARTED.strip()} ".join(parts)
+        broken = textwrap.wrap(
+            glued,
+            max(20, self.width),
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        return [line.replace(_GLUE, " ").rstrip() for line in broken]
