@@ -119,6 +119,7 @@ def test_a_red_gate_of_a_fork_is_commented_on(hosted: Hosted, github: GithubServ
     [comment] = github.comments[NUMBER]
     assert f"job for {head[:7]}; " in comment["body"]
     assert "regressed" in comment["body"].lower()
+    assert TOKEN not in ended["comment"].output
     assert github.written == [f"POST /repos/{REPOSITORY}/issues/{NUMBER}/comments"]
 
 

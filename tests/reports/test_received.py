@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from zipfile import ZIP_BZIP2, ZIP_LZMA
+from pathlib import Path
+from zipfile import ZIP_BZIP2, ZIP_LZMA, ZipFile
 
 import pytest
+from hatchling.builders.wheel import WheelBuilder
 
 from pytest_llmeval.errors import ReportRefused
 from pytest_llmeval.github.workflow_run import report_in
 from pytest_llmeval.reports.received import DEEPEST, MOST_BYTES, read_report
+from pytest_llmeval.reports.report_schema import SCHEMA_FILE
 from tests.github.jobs import archive, report
 
 WELL = json.dumps(report()).encode()
@@ -59,6 +62,14 @@ def test_what_is_no_report_is_refused_in_a_line(content: bytes, why: str) -> Non
     message = str(raised.value)
     assert "\n" not in message
     assert len(message) < 200
+
+
+def test_a_wheel_has_the_schema_that_reports_are_held_against(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    (wheel,) = WheelBuilder(str(root)).build(directory=str(tmp_path), versions=["standard"])
+    with ZipFile(wheel) as files:
+        name = str(SCHEMA_FILE.relative_to(root))
+        assert files.read(name) == (root / "docs" / SCHEMA_FILE.name).read_bytes()
 
 
 def test_a_refusal_stays_in_its_line_whatever_a_key_is_called() -> None:
