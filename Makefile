@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Without byte code every session would compile the whole plugin again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test test-readme test-pytest-versions test-plugins lint docs demo calibrate bench house clean
+.PHONY: test goldens test-readme test-pytest-versions test-plugins lint docs demo calibrate bench house clean
 .PRECIOUS: .venv-pytest-%/.ready
 
 $(VENV)/.ready: pyproject.toml
@@ -33,6 +33,10 @@ test: $(VENV)/.ready lint
 	$(BIN)/coverage report --include="$(PACKAGES)" --fail-under=100
 	$(BIN)/pytest -q -n 2 --dist worksteal -m "not calibration" \
 		$(addprefix --ignore=,$(filter %.py,$(COVERED))) $(REST)
+
+# What is printed for fixed results, written anew: look at the diff.
+goldens: $(VENV)/.ready
+	REWRITE_GOLDENS=1 $(BIN)/pytest -q tests/reports -k golden
 
 # The README, in an environment into which the wheel is installed with all that it needs.
 test-readme: $(VENV)/.ready

@@ -115,14 +115,15 @@ class Page:
             return [text]
         indent = " " * (len(text) - len(text.lstrip()) + 2)
         glued = _TYPED.sub(lambda found: found[0].replace(" ", _GLUE), text)
-        parts = glued.split(_PARTED)
+        between = self.shown(_PARTED)
+        parts = glued.split(between)
         if len(parts) > 1:
             short = [len(part) < self.width - len(indent) - 2 for part in parts]
             parts = [
                 part.replace(" ", _GLUE) if fits and at else part
                 for at, (part, fits) in enumerate(zip(parts, short, strict=True))
             ]
-            glued = f"{_GLUE}{_PARTED.strip()} ".join(parts)
+            glued = f"{_GLUE}{between.strip()} ".join(parts)
         broken = textwrap.wrap(
             glued,
             max(20, self.width),

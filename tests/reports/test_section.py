@@ -1,0 +1,110 @@
+"""The section in every form of a result: golden files, and what holds at any width."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+
+import pytest
+from _pytest._io import TerminalWriter
+
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.reports.formats import columns
+from pytest_llmeval.reports.terminal.page import Page
+from pytest_llmeval.reports.terminal.section import section
+from tests.goldens import assert_golden
+from tests.reports.judgements import FORMS, LABEL
+
+PAGES = {
+    "60 columns": Page(60),
+    "80 columns": Page(80),
+    "80 columns, ASCII": Page(80, "ascii"),
+    "80 columns, -v": Page(80, verbose=True),
+    "120 columns": Page(120),
+    "200 columns": Page(200),
+    "200 columns, -v": Page(200, verbose=True),
+}
+ANSI = re.compile(r"\x1b\[([0-9;]*)m")
+
+
+def texts(judgement: Judgement, page: Page) -> list[str]:
+    return [line.text for line in section(judgement, page)]
+
+
+def coloured(judgement: Judgement) -> list[str]:
+    """The lines that have a colour, as pytest writes them, with ``<31>`` for a code."""
+    file = io.StringIO()
+    writer = TerminalWriter(file)
+    writer.hasmarkup = True
+    for line in section(judgement, Page(80)):
+        writer.line(line.text, **line.markup)
+    lines = [ANSI.sub(r"<\1>", line) for line in file.getvalue().splitlines()]
+    return [line for line in lines if line.startswith("<")]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_golden_section(form: str) -> None:
+    judgement = FORMS[form]()
+    shown = {name: texts(judgement, page) for name, page in PAGES.items()}
+    shown["80 columns, the lines in colour"] = coloured(judgement)
+
+    parts = [f"## {name}\n" + "".join(f"{one}\n" for one in lines) for name, lines in shown.items()]
+    assert_golden(f"terminal/{form}.txt", "\n".join(parts))
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+@pytest.mark.parametrize("form", FORMS)
+def test_only_what_is_typed_is_wider_than_the_page(form: str, width: int) -> None:
+    judgement = FORMS[form]()
+    for verbose in (False, True):
+        for text in texts(judgement, Page(width, verbose=verbose)):
+            is_one_piece = re.fullmatch(r" *(\S*|(llm_\w+ = |llmeval ).*)", text)
+            assert columns(text) <= width or is_one_piece
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_ascii_page_has_ascii_alone(form: str) -> None:
+    assert "\n".join(texts(FORMS[form](), Page(80, "ascii"))).isascii()
+
+
+def test_replies_are_told_from_where_they_part_where_they_are_long() -> None:
+    judgement = FORMS["regressed"]()
+    (worst, *_) = sorted(judgement.excerpts)
+    alike = "The customer writes that the parcel has not arrived and asks what to do. " * 3
+    case = f"{LABEL}[lost-parcel]"
+    assert worst.startswith(LABEL)
+    judgement = replace(judgement, excerpts={case: (f"{alike}billing", f"{alike}other")})
+
+    before, after = [
+        line for line in texts(judgement, Page(80)) if line.startswith(("    main", "    here"))
+    ]
+
+    assert before.startswith("    main  …")
+    assert before.endswith("asks what to do. billing")
+    assert after.endswith("asks what to do. other")
+
+
+def test_what_fell_most_is_named_in_full_where_its_short_name_fits_several() -> None:
+    judgement = FORMS["regressed"]()
+    assert texts(judgement, Page(80))[-1].endswith("llmeval diff 'test_label[late-refund]'")
+
+    comparison = judgement.comparison
+    assert comparison is not None
+    regressed, *others = comparison.functions
+    twin = replace(
+        others[0],
+        compared=tuple(
+            replace(case, case="evals/more.py::test_label[late-refund]")
+            for case in others[0].compared[:1]
+        ),
+    )
+    judgement = replace(
+        judgement, comparison=replace(comparison, functions=(regressed, twin, *others[1:]))
+    )
+    assert texts(judgement, Page(80))[-1].endswith(f"llmeval diff '{LABEL}[late-refund]'")
+
+
+def test_where_nothing_fell_no_command_ends_the_section() -> None:
+    for form in ("unchanged", "improved", "no_significant_change", "new", "no_baseline"):
+        assert "llmeval diff" not in "\n".join(texts(FORMS[form](), Page(80)))
