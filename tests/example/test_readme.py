@@ -62,8 +62,7 @@ def test_the_three_commands_work_as_the_readme_says(readme, type_in):
     compared = type_in(compare)
 
     assert compared.returncode == 0
-    assert re.search(r"test_topic .*unchanged", compared.stdout)
-    assert re.search(r"test_urgency .*unchanged", compared.stdout)
+    assert re.search(r"^unchanged .*: 2 functions", compared.stdout, re.MULTILINE)
 
 
 def test_the_worked_example_of_the_readme_is_one_for_the_simulator(readme, triage):
