@@ -38,7 +38,8 @@ _SHORT_HASH = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
 _STORE = "git+refs://"
 _ADDRESS = re.compile(r"[/\\:]")
 LARGEST_REPLY = 256  # MiB
-REPORT_ENDINGS = (".json",)
+MARKDOWN = ".md"
+REPORT_ENDINGS = (".json", MARKDOWN)
 # those that can hold a margin against a spread
 MARGIN_TESTS: tuple[GateTest, ...] = ("paired-t", "log-ratio")
 

@@ -31,7 +31,7 @@ from pytest_llmeval.pytest_options import (
     readable_settings,
 )
 from pytest_llmeval.safe_text import printable
-from pytest_llmeval.settings import MARKER, RERUN
+from pytest_llmeval.settings import MARKER, RERUN, STEP_SUMMARY
 
 if TYPE_CHECKING:
     from pytest_llmeval.engine.rerun.brief import Brief
@@ -112,11 +112,15 @@ def _report_refusal(config: pytest.Config, message: str) -> list[str]:
     """Write the report files of a session that ends with 4; return what went wrong with them."""
     is_part = hasattr(config, "workerinput") or RERUN in os.environ
     settings = readable_settings(config)
-    if is_part or not settings.reports:
+    environ = environ_of(config)
+    # a mistake in words for pytest alone need not be one in words for us
+    has_summary = STEP_SUMMARY in environ and message != ENDED_BY_PYTEST
+    if is_part or not (settings.reports or has_summary):
         return []
-    from pytest_llmeval.reports.json import write_refusal
+    from pytest_llmeval.reports.files import append_summary, refusal, write_reports
 
-    return write_refusal(settings, message)
+    refused = refusal(settings, message)
+    return write_reports(refused) + (append_summary(refused, environ) if has_summary else [])
 
 
 def _progress_line(progress: Progress, *, width: int) -> str:
@@ -150,6 +154,7 @@ class SessionHooks:
         self._is_refused = False
         self._session: EvalSession | None = None
         self._report_problems: list[str] = []
+        self._summary_problems: list[str] = []  # nobody asked for it, so they fail nothing
         self._forecast: list[str] = []
         self._started = time.perf_counter()
         self._retry: Retry | None = None
@@ -304,10 +309,7 @@ class SessionHooks:
             self._session.saw_collection_error = self._collection_failed
             ended = session.exitstatus == pytest.ExitCode.OK
             self._judgement = self._session.judge(seconds=seconds, ended=ended)
-            if self._settings.reports:
-                from pytest_llmeval.reports.json import write_reports
-
-                self._report_problems = write_reports(self._judgement)
+            self._write_reports(self._judgement)
             self._set_status(session, self._judgement)
             if self._brief is not None:
                 self._brief.tell(run=self._judgement.path, foreign=self._foreign())
@@ -329,8 +331,18 @@ class SessionHooks:
             shown_as_m = 0 if self._reports is None else self._reports.shown_as_m
             for line in section(self._judgement, page, shown_as_m=shown_as_m):
                 terminalreporter.write_line(line.text, **line.markup)
-        for problem in self._report_problems:
+        for problem in (*self._report_problems, *self._summary_problems):
             terminalreporter.write_line(problem, red=True)
+
+    def _write_reports(self, judgement: Judgement) -> None:
+        environ = environ_of(self._config)
+        if not self._settings.reports and STEP_SUMMARY not in environ:
+            return
+        from pytest_llmeval.reports.files import append_summary, write_reports
+
+        self._report_problems = write_reports(judgement)
+        if self._brief is None:
+            self._summary_problems = append_summary(judgement, environ)
 
     def _take(self, payload: Mapping[str, Any]) -> None:
         if self._asks_only:

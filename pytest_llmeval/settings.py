@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 DIRECTORY = ".llmeval"
 MARKER = "llm_eval"
 RERUN = "LLMEVAL_RERUN"  # the variable that tells a session to make the run of a baseline
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # names the file that GitHub shows on the page of a job
 REPEATS = 5
 
 IniType = Literal["string", "bool", "int", "float", "linelist", "args"]
@@ -260,8 +261,8 @@ class Settings(_Frozen):
         "not made (default: any sum)"
     )
     reports: tuple[Path, ...] = Option(
-        "--llm-report=PATH.json", checks.report_paths, (), ini="linelist"
-    ).says("write the comparison to a file; repeatable")
+        "--llm-report=PATH", checks.report_paths, (), ini="linelist"
+    ).says("write the comparison to a file, PATH.json or PATH.md; repeatable")
     show_texts: bool = Option("llm_show_texts", checks.boolean, default=True, ini="bool").says(
         "whether reports quote replies and messages of failed assertions (true)"
     )

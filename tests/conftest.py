@@ -39,7 +39,7 @@ def _no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 def _no_ci() -> Iterator[None]:
     """Let no session of a test take the job that runs the tests for its own."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("CI", "GITHUB_ACTIONS", "GITLAB_CI"):
+        for name in ("CI", "GITHUB_ACTIONS", "GITLAB_CI", "GITHUB_STEP_SUMMARY"):
             patch.delenv(name, raising=False)
         yield
 

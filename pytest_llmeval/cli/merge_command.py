@@ -25,8 +25,8 @@ from pytest_llmeval.errors import BaselineError, BaselineNotFound, LLMEvalError,
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement, judged
 from pytest_llmeval.records import Run
+from pytest_llmeval.reports.files import append_summary, refusal, write_reports
 from pytest_llmeval.reports.formats import RED, Line
-from pytest_llmeval.reports.json import write_refusal, write_reports
 from pytest_llmeval.reports.terminal.section import failure_line, section
 from pytest_llmeval.runs.ci import read_ci
 from pytest_llmeval.runs.git import short_hash
@@ -55,7 +55,7 @@ from pytest_llmeval.settings import GateRules, Settings, options_of
     "--report",
     "reports",
     multiple=True,
-    metavar="PATH.json",
+    metavar="PATH",
     help="Write what --llm-report writes; repeatable.",
 )
 @verbose_option
@@ -86,7 +86,9 @@ def merge_command(
     try:
         judgement = _judged(shards, home, asked, union=union)
     except LLMEvalError as exc:
-        for problem in write_refusal(asked, str(exc)):  # a job may comment on it
+        refused = refusal(asked, str(exc))
+        # a job may comment on it
+        for problem in (*write_reports(refused), *append_summary(refused, os.environ)):
             click.echo(problem, err=True)
         raise
     problems = write_reports(judgement)
@@ -94,7 +96,7 @@ def merge_command(
     echo_lines(section(judgement, page))
     if judgement.fails:
         echo_lines(page.fitted([Line(failure_line(judgement), RED)]))
-    for problem in problems:
+    for problem in (*problems, *append_summary(judgement, os.environ)):
         click.echo(problem, err=True)
     if judgement.fails or problems:
         raise SystemExit(1)

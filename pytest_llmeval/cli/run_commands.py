@@ -16,6 +16,7 @@ from pytest_llmeval.cli.pages import echo_lines, page_of_output, verbose_option
 from pytest_llmeval.gate.scoring import scores_of
 from pytest_llmeval.judgement import Judgement, judged, pricing
 from pytest_llmeval.records import Better
+from pytest_llmeval.reports.files import markdown_text
 from pytest_llmeval.reports.json import json_text
 from pytest_llmeval.reports.terminal.listing import listed_runs, run_entry
 from pytest_llmeval.reports.terminal.planning import Checked, selfcheck_lines
@@ -75,7 +76,8 @@ def _test(value: object) -> AnyTest:
 @click.command("compare")
 @click.argument("baseline", metavar="A")
 @click.argument("candidate", metavar="B")
-@click.option("--json", "as_json", is_flag=True, help="Write what --llm-report writes.")
+@click.option("--json", "form", flag_value="json", help="Write what --llm-report writes.")
+@click.option("--markdown", "form", flag_value="markdown", help="Write the same as Markdown.")
 @ranged("alpha", checks.alpha, DEFAULTS.alpha, "One-sided level of the test")
 @ranged("margin", checks.not_negative, DEFAULTS.margin, "Fail only on a drop of more than this")
 @ranged("target", checks.positive, DEFAULTS.target, "The drop that must be ruled out or caught")
@@ -93,7 +95,7 @@ def compare_command(
     candidate: str,
     home: Home,
     *,
-    as_json: bool,
+    form: str | None,
     metric: str | None,
     better: Better | None,
     verbose: bool,
@@ -116,8 +118,9 @@ def compare_command(
     rules = GateRules(**typed, **let_off)  # the session that recorded B was
     settings = Settings(directory=home.path, session="", baseline=baseline, gate=rules)
     judgement = judged(Judgement(settings=settings, baseline=old), new.run)
-    if as_json:
-        click.echo(json_text(judgement), nl=False)
+    if form is not None:
+        write = json_text if form == "json" else markdown_text
+        click.echo(write(judgement), nl=False)
     else:
         echo_lines(compared_lines(judgement, new, page_of_output(verbose=verbose)))
     if judgement.fails:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmeval.errors import CAP_REASON
-from pytest_llmeval.gate.results import Fact, Why
+from pytest_llmeval.gate.results import Fact
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Run
@@ -21,7 +21,6 @@ from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
 from pytest_llmeval.reports.remarks import nothing_matched, scope
 from pytest_llmeval.runs.lookup.refs import Baseline
-from pytest_llmeval.settings import Settings
 
 SCHEMA_VERSION = 1
 _LONGEST_LINE = 320  # characters, in which a case with ten repeats has room
@@ -46,25 +45,6 @@ def _indented(value: Any, margin: str = "") -> str:
         entries = [_indented(one, inner) for one in value]
     separator = f",\n{inner}"
     return f"{ends[0]}\n{inner}{separator.join(entries)}\n{margin}{ends[1]}"
-
-
-def write_reports(judgement: Judgement) -> list[str]:
-    """Write the files that ``--llm-report`` names; return a sentence for each that cannot be."""
-    problems = []
-    for path in judgement.settings.reports:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json_text(judgement), encoding="utf-8")
-        except OSError as exc:
-            problems.append(f"--llm-report={path}: not written: {exc}")
-    return problems
-
-
-def write_refusal(settings: Settings, message: str) -> list[str]:
-    """Write these files for a session that was refused before anything ran; return likewise."""
-    return write_reports(
-        Judgement(settings=settings, could_not_judge=Fact(Why.REFUSED, (message,)))
-    )
 
 
 def document(judgement: Judgement) -> dict[str, Any]:

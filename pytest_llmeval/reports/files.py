@@ -1,0 +1,54 @@
+"""Files that a session leaves for others: ``--llm-report``, and the summary of a job on GitHub."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pytest_llmeval.checks import MARKDOWN
+from pytest_llmeval.gate.results import Fact, Why
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.reports.json import document, json_text
+from pytest_llmeval.reports.markdown.page import render
+from pytest_llmeval.settings import STEP_SUMMARY, Settings
+
+
+def write_reports(judgement: Judgement) -> list[str]:
+    """Write the files that ``--llm-report`` names; return a sentence for each that cannot be."""
+    problems = []
+    for path in judgement.settings.reports:
+        text = markdown_text(judgement) if path.suffix == MARKDOWN else json_text(judgement)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except OSError as exc:
+            problems.append(f"--llm-report={path}: not written: {exc}")
+    return problems
+
+
+def append_summary(judgement: Judgement, environ: Mapping[str, str]) -> list[str]:
+    """Append the Markdown to the summary of the job, if this is one; return likewise.
+
+    Args:
+        judgement: of the session.
+        environ: its variables, among which GitHub names the file.
+    """
+    path = environ.get(STEP_SUMMARY)
+    if not path:
+        return []
+    try:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(f"{markdown_text(judgement)}\n")
+    except OSError as exc:
+        return [f"{STEP_SUMMARY}={path}: not written: {exc}"]
+    return []
+
+
+def refusal(settings: Settings, message: str) -> Judgement:
+    """Make the judgement on a session that was refused before anything ran."""
+    return Judgement(settings=settings, could_not_judge=Fact(Why.REFUSED, (message,)))
+
+
+def markdown_text(judgement: Judgement) -> str:
+    """Write a judgement as Markdown."""
+    return render(document(judgement))

@@ -1,0 +1,129 @@
+"""Reports for people who are not at the terminal: Markdown, and the summary of a job on GitHub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pytest_llmeval.cli import main as command
+from tests.project import APP, Project, made_once
+
+WORSE = APP.replace("rate=0.8", "rate=0.3")
+BASELINE = "--llm-baseline=main"
+
+
+def record_main(project: Project) -> None:
+    assert project.run("--llm-repeats=10").ret == 0
+    project.git("switch", "-qc", "branch")
+
+
+@pytest.fixture
+def main(pytester: pytest.Pytester, originals: Path) -> Project:
+    """Main, recorded with 10 repeats, and a branch begun."""
+    return made_once(originals / "main", pytester, record_main)
+
+
+@pytest.fixture
+def summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that GitHub shows on the page of the job, in which an earlier step wrote."""
+    file = tmp_path / "summary.md"
+    file.write_text("An earlier step.\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(file))
+    return file
+
+
+def titles(summary: Path) -> list[str]:
+    """What our sessions wrote, by their first lines."""
+    lines = summary.read_text().splitlines()
+    assert lines[0] == "An earlier step."
+    return [line for line in lines if "LLM evals" in line]
+
+
+def test_a_session_writes_markdown_and_appends_it_to_the_summary(
+    main: Project, summary: Path
+) -> None:
+    main.write(app=WORSE)
+
+    assert main.run(BASELINE, "--llm-report=out/report.md").ret == 1
+
+    page = (main.path / "out" / "report.md").read_text()
+    assert page.startswith("## LLM evals: REGRESSED\n\n**test_says_yes fell by ")
+    assert "AssertionError: assert 'no' == 'yes'" in page
+    assert summary.read_text() == f"An earlier step.\n{page}\n"
+    assert main.run(BASELINE).ret == 1
+    assert titles(summary) == ["## LLM evals: REGRESSED"] * 2
+
+
+def test_a_worker_appends_nothing(main: Project, summary: Path) -> None:
+    assert main.run("-n1", "-p", "xdist", BASELINE).ret == 0
+
+    assert len(titles(summary)) == 1
+
+
+def test_the_run_of_a_base_appends_nothing(main: Project, summary: Path) -> None:
+    main.write(app=WORSE)
+    main.commit()
+    for run in main.runs():
+        run.unlink()
+
+    result = main.run(BASELINE, "--llm-on-missing=rerun")
+
+    assert result.ret == 1
+    assert titles(summary) == ["## LLM evals: REGRESSED"]
+
+
+def test_a_summary_that_cannot_be_written_is_one_line_and_fails_nothing(
+    main: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(main.path))
+
+    result = main.run(BASELINE)
+
+    assert result.ret == 0
+    told = [line for line in result.outlines if "STEP_SUMMARY" in line]
+    assert len(told) == 1
+    assert told[0].startswith(f"GITHUB_STEP_SUMMARY={main.path}: not written: ")
+
+
+def test_a_report_that_cannot_be_written_fails_the_session(main: Project) -> None:
+    (main.path / "taken").write_text("")
+
+    result = main.run(BASELINE, "--llm-report=taken/report.md")
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["--llm-report=*taken/report.md: not written: *"])
+
+
+def test_a_refusal_of_ours_is_told_in_the_summary(main: Project, summary: Path) -> None:
+    assert main.run("--llm-baseline=nowhere").ret == 4
+
+    assert titles(summary) == ["## LLM evals: could not judge"]
+    assert "nowhere" in summary.read_text()
+
+
+@pytest.mark.parametrize("arguments", [("no-such-file",), ("test_plain.py",), ("--co",)])
+def test_what_is_no_session_of_evals_leaves_the_summary_alone(
+    main: Project, summary: Path, arguments: tuple[str, ...]
+) -> None:
+    main.write(test_plain="def test_plain(): pass")
+
+    main.run(*arguments)
+
+    assert titles(summary) == []
+
+
+def test_two_recorded_runs_compare_as_markdown(
+    main: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main.write(app=WORSE)
+    main.commit()
+    main.run()
+    monkeypatch.chdir(main.path)
+
+    result = CliRunner().invoke(command, ["compare", "main", "last", "--markdown"])
+
+    assert result.exit_code == 1
+    assert result.stdout.startswith("## LLM evals: REGRESSED\n")
+    assert "AssertionError test_evals.py:10" in result.stdout
