@@ -120,7 +120,9 @@ def _report_refusal(config: pytest.Config, message: str) -> list[str]:
     from pytest_llmeval.reports.files import append_summary, refusal, write_reports
 
     refused = refusal(settings, message)
-    return write_reports(refused) + (append_summary(refused, environ) if has_summary else [])
+    return write_reports(refused, settings.reports) + (
+        append_summary(refused, environ) if has_summary else []
+    )
 
 
 def _progress_line(progress: Progress, *, width: int) -> str:
@@ -339,10 +341,12 @@ class SessionHooks:
         if not self._settings.reports and STEP_SUMMARY not in environ:
             return
         from pytest_llmeval.reports.files import append_summary, write_reports
+        from pytest_llmeval.reports.json import document
 
-        self._report_problems = write_reports(judgement)
+        report = document(judgement)
+        self._report_problems = write_reports(report, self._settings.reports)
         if self._brief is None:
-            self._summary_problems = append_summary(judgement, environ)
+            self._summary_problems = append_summary(report, environ)
 
     def _take(self, payload: Mapping[str, Any]) -> None:
         if self._asks_only:

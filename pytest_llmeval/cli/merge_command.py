@@ -27,6 +27,7 @@ from pytest_llmeval.judgement import Judgement, judged
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.files import append_summary, refusal, write_reports
 from pytest_llmeval.reports.formats import RED, Line
+from pytest_llmeval.reports.json import document
 from pytest_llmeval.reports.terminal.section import failure_line, section
 from pytest_llmeval.runs.ci import read_ci
 from pytest_llmeval.runs.git import short_hash
@@ -88,15 +89,19 @@ def merge_command(
     except LLMEvalError as exc:
         refused = refusal(asked, str(exc))
         # a job may comment on it
-        for problem in (*write_reports(refused), *append_summary(refused, os.environ)):
+        for problem in (
+            *write_reports(refused, asked.reports),
+            *append_summary(refused, os.environ),
+        ):
             click.echo(problem, err=True)
         raise
-    problems = write_reports(judgement)
+    report = document(judgement)
+    problems = write_reports(report, asked.reports)
     page = page_of_output(verbose=verbose)
     echo_lines(section(judgement, page))
     if judgement.fails:
         echo_lines(page.fitted([Line(failure_line(judgement), RED)]))
-    for problem in (*problems, *append_summary(judgement, os.environ)):
+    for problem in (*problems, *append_summary(report, os.environ)):
         click.echo(problem, err=True)
     if judgement.fails or problems:
         raise SystemExit(1)

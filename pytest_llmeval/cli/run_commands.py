@@ -16,8 +16,8 @@ from pytest_llmeval.cli.pages import echo_lines, page_of_output, verbose_option
 from pytest_llmeval.gate.scoring import scores_of
 from pytest_llmeval.judgement import Judgement, judged, pricing
 from pytest_llmeval.records import Better
-from pytest_llmeval.reports.files import markdown_text
-from pytest_llmeval.reports.json import json_text
+from pytest_llmeval.reports.json import document, json_text
+from pytest_llmeval.reports.markdown.page import render
 from pytest_llmeval.reports.terminal.listing import listed_runs, run_entry
 from pytest_llmeval.reports.terminal.planning import Checked, selfcheck_lines
 from pytest_llmeval.reports.terminal.section import compared_lines, shown_lines
@@ -119,8 +119,8 @@ def compare_command(
     settings = Settings(directory=home.path, session="", baseline=baseline, gate=rules)
     judgement = judged(Judgement(settings=settings, baseline=old), new.run)
     if form is not None:
-        write = json_text if form == "json" else markdown_text
-        click.echo(write(judgement), nl=False)
+        write = json_text if form == "json" else render
+        click.echo(write(document(judgement)), nl=False)
     else:
         echo_lines(compared_lines(judgement, new, page_of_output(verbose=verbose)))
     if judgement.fails:

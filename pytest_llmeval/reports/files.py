@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_llmeval.checks import MARKDOWN
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports.json import document, json_text
+from pytest_llmeval.reports.markdown.cells import Entry
 from pytest_llmeval.reports.markdown.page import render
 from pytest_llmeval.settings import STEP_SUMMARY, Settings
 
 
-def write_reports(judgement: Judgement) -> list[str]:
-    """Write the files that ``--llm-report`` names; return a sentence for each that cannot be."""
+def write_reports(report: Entry, paths: Sequence[Path]) -> list[str]:
+    """Write the files that ``--llm-report`` names; return a sentence for each that cannot be.
+
+    Args:
+        report: the JSON report, of which all are made.
+        paths: each ends in one of ``REPORT_ENDINGS``.
+    """
     problems = []
-    for path in judgement.settings.reports:
-        text = markdown_text(judgement) if path.suffix == MARKDOWN else json_text(judgement)
+    for path in paths:
+        text = render(report) if path.suffix == MARKDOWN else json_text(report)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
@@ -26,29 +32,25 @@ def write_reports(judgement: Judgement) -> list[str]:
     return problems
 
 
-def append_summary(judgement: Judgement, environ: Mapping[str, str]) -> list[str]:
+def append_summary(report: Entry, environ: Mapping[str, str]) -> list[str]:
     """Append the Markdown to the summary of the job, if this is one; return likewise.
 
     Args:
-        judgement: of the session.
-        environ: its variables, among which GitHub names the file.
+        report: the JSON report.
+        environ: the variables of the session, among which GitHub names the file.
     """
     path = environ.get(STEP_SUMMARY)
     if not path:
         return []
     try:
         with Path(path).open("a", encoding="utf-8") as file:
-            file.write(f"{markdown_text(judgement)}\n")
+            file.write(f"{render(report)}\n")
     except OSError as exc:
         return [f"{STEP_SUMMARY}={path}: not written: {exc}"]
     return []
 
 
-def refusal(settings: Settings, message: str) -> Judgement:
-    """Make the judgement on a session that was refused before anything ran."""
-    return Judgement(settings=settings, could_not_judge=Fact(Why.REFUSED, (message,)))
-
-
-def markdown_text(judgement: Judgement) -> str:
-    """Write a judgement as Markdown."""
-    return render(document(judgement))
+def refusal(settings: Settings, message: str) -> Entry:
+    """Make the report on a session that was refused before anything ran."""
+    why = Fact(Why.REFUSED, (message,))
+    return document(Judgement(settings=settings, could_not_judge=why))

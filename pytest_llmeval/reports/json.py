@@ -26,9 +26,9 @@ SCHEMA_VERSION = 1
 _LONGEST_LINE = 320  # characters, in which a case with ten repeats has room
 
 
-def json_text(judgement: Judgement) -> str:
-    """Write a judgement as JSON, with a newline at its end."""
-    return f"{_indented(document(judgement))}\n"
+def json_text(report: Mapping[str, Any]) -> str:
+    """Write a report as JSON, with a newline at its end."""
+    return f"{_indented(report)}\n"
 
 
 def _indented(value: Any, margin: str = "") -> str:
@@ -48,7 +48,7 @@ def _indented(value: Any, margin: str = "") -> str:
 
 
 def document(judgement: Judgement) -> dict[str, Any]:
-    """Tell a judgement as JSON has it: no NaN in it, lists and texts alone."""
+    """Make the JSON report of a judgement: no NaN in it, lists and texts alone."""
     found: dict[str, Any] = _finite(_document(judgement))
     return found
 

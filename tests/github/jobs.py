@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from pytest_llmeval.reports.json import json_text
+from pytest_llmeval.reports.json import document, json_text
 from tests.reports.judgements import FORMS
 from tests.servers.github_server import FORK, REPOSITORY, TOKEN
 
@@ -49,7 +49,7 @@ def job(folder: Path, url: str, told: Mapping[str, Any] | None = None) -> dict[s
 
 @cache
 def _document(form: str) -> str:
-    return json_text(FORMS[form]())
+    return json_text(document(FORMS[form]()))
 
 
 def report(form: str = "regressed", **changed: object) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from decimal import Decimal
@@ -12,7 +11,7 @@ import pytest
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Outcome, Run, TokenPrice, Trial
 from pytest_llmeval.reports.cost import dollars
-from pytest_llmeval.reports.json import json_text
+from pytest_llmeval.reports.json import document
 from pytest_llmeval.reports.terminal.page import Page
 from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.settings import Settings
@@ -49,7 +48,7 @@ def lines(run: Run, tmp_path: Path) -> list[str]:
 
 
 def cost_in_json(run: Run, tmp_path: Path) -> dict[str, Any]:
-    cost: dict[str, Any] = json.loads(json_text(judged(run, tmp_path)))["run"]["cost"]
+    cost: dict[str, Any] = document(judged(run, tmp_path))["run"]["cost"]
     return cost
 
 
@@ -119,7 +118,7 @@ def test_the_trials_that_a_cap_left_without_a_reply_are_counted(tmp_path: Path) 
     run = run_with(call(), capped, capped, outcome=Outcome.ERRORED)
 
     assert "stopped at --llm-max-calls=1: 1 trial got no reply" in lines(run, tmp_path)
-    assert json.loads(json_text(judged(run, tmp_path)))["run"]["calls"]["capped"] == 2
+    assert document(judged(run, tmp_path))["run"]["calls"]["capped"] == 2
 
 
 def test_a_trial_that_passed_in_spite_of_a_cap_is_not_counted(tmp_path: Path) -> None:

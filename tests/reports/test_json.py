@@ -49,8 +49,9 @@ def names_in(schema: Any) -> Iterator[str]:
 
 
 def test_every_form_fits_the_schema_and_has_no_other_key(judgement: Judgement) -> None:
-    report = json.loads(json_text(judgement))
-    assert report == document(judgement)
+    made = document(judgement)
+    report = json.loads(json_text(made))
+    assert report == made
     assert misfit(report) == ""
     jsonschema.Draft7Validator(strict(SCHEMA)).validate(report)
 

@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from pytest_llmeval.reports.json import json_text
+from pytest_llmeval.reports.json import document, json_text
 from pytest_llmeval.reports.markdown.page import render
 from tests.reports.judgements import FORMS
 
 
 def markdown(form: str) -> str:
     """A form as Markdown, by way of the file that another job would read."""
-    return render(json.loads(json_text(FORMS[form]())))
+    return render(json.loads(json_text(document(FORMS[form]()))))
 
 
 @pytest.mark.parametrize(

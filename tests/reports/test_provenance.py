@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial
-from pytest_llmeval.reports.json import json_text
+from pytest_llmeval.reports.json import document
 from pytest_llmeval.reports.provenance import Difference, differences
 from pytest_llmeval.reports.terminal.page import Page
 from pytest_llmeval.reports.terminal.section import section
@@ -186,7 +185,7 @@ def test_the_section_names_them(judgement: Judgement) -> None:
 
 
 def test_the_report_names_them(judgement: Judgement) -> None:
-    report = json.loads(json_text(judgement))
+    report = document(judgement)
 
     assert report["differences"] == [
         {
@@ -205,4 +204,4 @@ def test_the_report_names_them(judgement: Judgement) -> None:
 def test_without_a_baseline_nothing_differs(judgement: Judgement, tmp_path: Path) -> None:
     alone = Judgement(settings=judgement.settings, run=judgement.run)
 
-    assert json.loads(json_text(alone))["differences"] == []
+    assert document(alone)["differences"] == []

@@ -15,7 +15,10 @@ Entry = Mapping[str, Any]
 
 _LONGEST_NAME = 120  # characters
 _LONGEST_SENTENCE = 800
+_SHOWN_OF_HASH = 12
+_TYPED = ("llm_", "llmeval ", "pytest", "git ")
 COLUMNS = ("verdict", "function", "asked anew", "baseline", "here", "difference", "interval", "p")
+CASE_COLUMNS = ("case", "baseline", "here", "a reply there", "a reply here", "first failure here")
 _WORDS = {
     "regressed": "REGRESSED",
     "not_comparable": "NOT COMPARABLE",
@@ -40,10 +43,9 @@ def name(text: str) -> str:
 
 
 def told(sentence: str) -> str:
-    """Write a sentence; what stands between two blanks in it is to be typed, so it is code."""
-    parts = cut(sentence, _LONGEST_SENTENCE).split("  ")
-    shown = [code_span(part) if at % 2 else prose(part) for at, part in enumerate(parts)]
-    return " ".join(filter(None, shown))
+    """Write a sentence; what is to be typed stands between two blanks in it, and is code here."""
+    parts = filter(None, cut(sentence, _LONGEST_SENTENCE).split("  "))
+    return " ".join(code_span(part) if part.startswith(_TYPED) else prose(part) for part in parts)
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -65,7 +67,7 @@ def is_tested(function: Entry) -> bool:
     return function["method"] != "none" and not is_scored_otherwise(function)
 
 
-def cells(function: Entry) -> list[str]:
+def _cells(function: Entry) -> list[str]:
     """Write the row of a compared function, a cell for each of ``COLUMNS``."""
     is_log = function["scale"] == "log" or function["metric"] in MEASURED_METRICS
     means = (function["baseline_mean"], function["mean"])
@@ -87,11 +89,28 @@ def cells(function: Entry) -> list[str]:
     return [f"**{word}**", label, asked, before, after, difference, interval, p]
 
 
-def headings(report: Entry, *, reference: str) -> list[str]:
-    """Write the titles of these columns."""
+def functions_table(report: Entry, side: Entry, functions: Sequence[Entry]) -> list[str]:
+    """Put compared functions in a table.
+
+    Args:
+        report: with the level of the intervals.
+        side: the comparison that they are of: the report itself, or its anchor.
+        functions: a row each.
+    """
     interval = f"{1 - 2 * report['settings']['alpha']:.0%} interval"
-    titles = {"baseline": name(reference), "interval": interval, "verdict": ""}
-    return [titles.get(column, column) for column in COLUMNS]
+    titles = {"baseline": _short_reference(side), "interval": interval, "verdict": ""}
+    return table([titles.get(column, column) for column in COLUMNS], list(map(_cells, functions)))
+
+
+def cases_table(side: Entry, cases: Sequence[tuple[Entry, Entry]]) -> list[str]:
+    """Put cases that moved in a table: pairs of a function, and a case of it."""
+    titles = {"baseline": _short_reference(side)}
+    rows = [_case_cells(case, function["metric"]) for function, case in cases]
+    return table([titles.get(column, column) for column in CASE_COLUMNS], rows)
+
+
+def _short_reference(side: Entry) -> str:
+    return name(side["baseline"]["reference"]) if side["baseline"] else "baseline"
 
 
 def smallest_drop(function: Entry) -> str:
@@ -105,14 +124,23 @@ def smallest_drop(function: Entry) -> str:
     return f"a change for the worse by less than {factor(ratio)}"
 
 
+def reference_of(side: Entry) -> str:
+    """Name what is compared with, and the commit of its run if there is one."""
+    baseline = side["baseline"]
+    if baseline is None:
+        return "nothing"
+    commit = baseline["commit"]
+    shown = name(baseline["reference"]) + (f" at {name(commit[:_SHOWN_OF_HASH])}" if commit else "")
+    if baseline["substitute"] and baseline["wanted"]:
+        shown += f", which stands in for {name(baseline['wanted'][:_SHOWN_OF_HASH])}"
+    return shown
+
+
 def _figure(value: float, *, is_log: bool) -> str:
     return f"{value:.3g}" if is_log else number(value)
 
 
-CASE_COLUMNS = ("case", "baseline", "here", "a reply there", "a reply here", "first failure here")
-
-
-def case_cells(case: Entry, metric: str) -> list[str]:
+def _case_cells(case: Entry, metric: str) -> list[str]:
     """Write the row of a case that moved, a cell for each of ``CASE_COLUMNS``."""
     excerpt = case.get("excerpt") or {"baseline": None, "here": None}
     sides = [case.get("baseline_scores", ()), case["scores"]]

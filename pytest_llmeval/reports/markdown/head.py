@@ -8,13 +8,12 @@ from collections.abc import Iterator, Sequence
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.reports.formats import counted, figure
 from pytest_llmeval.reports.markdown.cells import (
-    CASE_COLUMNS,
     Entry,
-    case_cells,
-    cells,
-    headings,
+    cases_table,
+    functions_table,
     is_tested,
     name,
+    reference_of,
     smallest_drop,
     table,
     told,
@@ -24,9 +23,7 @@ from pytest_llmeval.reports.sentences import VERDICTS
 
 _MOST_FUNCTIONS = 4
 _MOST_CASES = 5
-_SHOWN_OF_HASH = 12
 _ORDER = {str(verdict): at for at, verdict in enumerate(Verdict)}
-_NEEDS_NO_ACT = ("inconclusive", "no_significant_change")
 
 
 def worst_first(functions: Sequence[Entry]) -> list[Entry]:
@@ -58,39 +55,32 @@ def unchanged_line(report: Entry) -> str:
 
 def head(report: Entry) -> Iterator[str]:
     """Write the lines that answer the five questions."""
-    side = _failing_side(report)
-    functions = worst_first([one for one in side["functions"] if one["verdict"] != "unchanged"])
+    side = failing_side(report)
+    functions = moved_functions(side)
     yield f"## LLM evals: {_title(report, side)}"
     yield ""
     yield f"{_lead(report, functions)} {_consequence(report)}"
     yield ""
     yield _counts(side)
-    if report["verdict"] == "not_gated" or not report["baseline"]:
-        yield from _described(functions)
-        return
-    shown = functions[:_MOST_FUNCTIONS]
     yield ""
-    reference = side["baseline"]["reference"]
-    yield from table(headings(report, reference=reference), list(map(cells, shown)))
+    shown = functions[:_MOST_FUNCTIONS]
+    if side["baseline"] is None:
+        yield from described_table(shown)
+    else:
+        yield from functions_table(report, side, shown)
+        yield from _missed(side)
+    yield from _cases(side, [one for one in shown if one["verdict"] == shown[0]["verdict"]])
     if len(functions) > len(shown):
-        yield f"\nand {counted(len(functions) - len(shown), 'function')} more, below."
-    yield from _missed(functions)
-    yield from _cases(shown, reference=reference)
+        more = counted(len(functions) - len(shown), "more function")
+        yield f"\n{more} below, the worst first."
 
 
-def reference_of(side: Entry) -> str:
-    """Name what is compared with, and the commit of its run if there is one."""
-    baseline = side["baseline"]
-    if baseline is None:
-        return "nothing"
-    commit = baseline["commit"]
-    shown = name(baseline["reference"]) + (f" at {name(commit[:_SHOWN_OF_HASH])}" if commit else "")
-    if baseline["substitute"] and baseline["wanted"]:
-        shown += f", which stands in for {name(baseline['wanted'][:_SHOWN_OF_HASH])}"
-    return shown
+def moved_functions(side: Entry) -> list[Entry]:
+    """Return the functions of a comparison of which there is something to say, worst first."""
+    return worst_first([one for one in side["functions"] if one["verdict"] != "unchanged"])
 
 
-def _failing_side(report: Entry) -> Entry:
+def failing_side(report: Entry) -> Entry:
     """Return the comparison to be shown first: the anchor's where that alone fails."""
     anchor = report["anchor"]
     fails = any(one.get("fails") for one in report["functions"]) or report["why"]
@@ -108,12 +98,15 @@ def _title(report: Entry, side: Entry) -> str:
 
 def _lead(report: Entry, functions: Sequence[Entry]) -> str:
     """Say the worst in a sentence."""
-    texts = [report["why"]] if report["why"] else list(map(_sentence, functions[:1]))
-    return " ".join(f"**{told(text)}.**" for text in texts)
+    if report["why"]:
+        return f"**{told(report['why'])}.**"
+    if report["verdict"] == "not_gated":
+        return "**No baseline, so these are the means of this run alone.**"
+    return " ".join(f"**{told(_sentence(one))}.**" for one in functions[:1])
 
 
 def _sentence(function: Entry) -> str:
-    text: str = function.get("sentence") or "it is compared with nothing"
+    text: str = function.get("sentence", "")
     is_named = text.startswith(function["label"])
     return text if is_named else f"{function['label']}: {text}"
 
@@ -136,53 +129,59 @@ def _counts(side: Entry) -> str:
     if counts["unchanged"]:
         shown.append(f"{counts['unchanged']} {VERDICTS[Verdict.UNCHANGED]}")
     cases = sum(one["cases"] for one in side["functions"])
-    functions = counted(len(side["functions"]), "function")
-    counted_all = f"{functions} of {counted(cases, 'case')} against {reference_of(side)}"
-    return f"{counted_all}: {', '.join(shown) or 'nothing was judged'}."
+    functions = f"{counted(len(side['functions']), 'function')} with {counted(cases, 'case')}"
+    if side["baseline"] is None:
+        return f"{functions}, compared with nothing."
+    return f"{functions} against {reference_of(side)}: {', '.join(shown) or 'nothing was judged'}."
 
 
-def _missed(functions: Sequence[Entry]) -> Iterator[str]:
+def _missed(side: Entry) -> Iterator[str]:
     """Say which drops could not have been seen."""
-    tested = [one for one in functions if is_tested(one)]
+    tested = [one for one in moved_functions(side) if is_tested(one)]
     missed = [
         f"in {name(one['label'])} {smallest_drop(one) or 'any drop, as too few cases moved'}"
         for one in tested[:_MOST_FUNCTIONS]
     ]
     if missed:
         yield ""
-        yield (
-            f"**What could have been missed:** {'; '.join(missed)}. "
-            "Of drops of that size 4 of 5 are found. "
-            "Where nothing was asked anew, nothing new was measured."
-        )
+        text = f"**What could have been missed:** {'; '.join(missed)}. "
+        text += "Of smaller drops fewer than 4 of 5 are found."
+        unchanged = sum(one["verdict"] == "unchanged" for one in side["functions"])
+        if unchanged:
+            text += f" Of the {counted(unchanged, 'unchanged function')} nothing new was measured."
+        yield text
 
 
-def _cases(functions: Sequence[Entry], *, reference: str) -> Iterator[str]:
-    """Name the cases that moved most, over all functions that are shown."""
-    moved = [(one, case) for one in functions for case in one["moved"] if _is_telling(one, case)]
-    moved.sort(key=lambda pair: -abs(pair[1]["difference"]))
+def _cases(side: Entry, functions: Sequence[Entry]) -> Iterator[str]:
+    """Name the cases that moved most, over some functions."""
+    moved = [(one, case) for one in functions for case in one["moved"] if is_telling(one, case)]
+    moved.sort(key=lambda pair: (-abs(pair[1].get("difference") or 0), pair[1]["mean"] or 0))
     if not moved:
         return
-    compared = [case for one in functions for case in one["compared"]]
-    fell = sum((case["difference"] or 0) < 0 for case in compared)
-    rose = sum((case["difference"] or 0) > 0 for case in compared)
     yield ""
-    yield f"**Which cases:** {fell} of {len(compared)} fell, {rose} rose. Those that moved most:"
+    if side["baseline"] is None:
+        yield "**Worst cases:**"
+    else:
+        yield f"**Which cases:** {count_moved(functions)}. Those that moved most:"
     yield ""
-    titles = [name(reference) if title == "baseline" else title for title in CASE_COLUMNS]
-    rows = [case_cells(case, one["metric"]) for one, case in moved[:_MOST_CASES]]
-    yield from table(titles, rows)
+    yield from cases_table(side, moved[:_MOST_CASES])
 
 
-def _is_telling(function: Entry, case: Entry) -> bool:
+def count_moved(functions: Sequence[Entry]) -> str:
+    """Count the cases that fell and rose: ``4 of 100 fell, 3 rose``."""
+    differences = [case["difference"] or 0 for one in functions for case in one["compared"]]
+    fell, rose = sum(each < 0 for each in differences), sum(each > 0 for each in differences)
+    return f"{fell} of {len(differences)} fell, {rose} rose"
+
+
+def is_telling(function: Entry, case: Entry) -> bool:
     """Whether a case shows why its function has its verdict."""
-    if function["verdict"] == "improved":
-        return bool(case["difference"] > 0)
-    return bool(case["difference"] < 0)
+    difference = case.get("difference", -1) or 0
+    return bool(difference > 0 if function["verdict"] == "improved" else difference < 0)
 
 
-def _described(functions: Sequence[Entry]) -> Iterator[str]:
-    """Write means of a run that is compared with nothing, and its worst cases."""
+def described_table(functions: Sequence[Entry]) -> list[str]:
+    """Put functions that are compared with nothing in a table."""
     rows = [
         [
             name(one["label"]),
@@ -190,15 +189,6 @@ def _described(functions: Sequence[Entry]) -> Iterator[str]:
             "" if one["mean"] is None else figure(one["mean"], one["metric"]),
             "" if one["interval"] is None else "[{:.3g}, {:.3g}]".format(*one["interval"]),
         ]
-        for one in functions[:_MOST_FUNCTIONS]
+        for one in functions
     ]
-    yield ""
-    yield from table(["function", "cases", "mean", "interval"], rows)
-    worst = [(one, case) for one in functions for case in one["moved"]]
-    worst.sort(key=lambda pair: pair[1]["mean"])
-    if worst:
-        yield ""
-        yield "**Worst cases:**"
-        yield ""
-        rows = [case_cells(case, one["metric"]) for one, case in worst[:_MOST_CASES]]
-        yield from table(CASE_COLUMNS, rows)
+    return table(["function", "cases", "mean", "interval"], rows)
