@@ -41,8 +41,8 @@ def test_tone(llm):
 # pages whose blocks are run by tests of their own, named test_PAGE.py or test_reference.py
 WITH_TESTS_OF_THEIR_OWN = ("judges.md", "planning.md", "report-format.md", "sharing.md")
 PICTURES = ("docs/design.md",)
-# yaml: tests/ci/test_recipes.py; json: tests/runs/test_golden.py
-LANGUAGES = {"python", "ini", "console", "csv", "sql", "yaml", "json"}
+# text: test_printed_section.py; yaml: tests/ci/test_recipes.py; json: tests/runs/test_golden.py
+LANGUAGES = {"python", "ini", "console", "csv", "sql", "text", "yaml", "json"}
 
 
 def of_pages(language: str) -> list[Block]:

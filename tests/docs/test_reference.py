@@ -9,6 +9,8 @@ import pytest
 
 from docs.make_options import PAGE, options_page
 from pytest_llmeval.models.llm import parse_model_name
+from pytest_llmeval.reports.sentences import VERDICTS
+from pytest_llmeval.reports.terminal.tables import _COLUMNS
 from pytest_llmeval.settings import every_option
 from pytest_llmeval.vendors import VENDORS
 from tests.docs.pages import PAGES, blocks, chapter, in_backticks, text_of
@@ -115,3 +117,14 @@ def test_every_key_of_the_report_is_told(project: Project) -> None:
     keys = set(report) | set(function) | set(function["compared"][0]) | set(report["run"])
     assert keys | set(report["baseline"]) | set(report["settings"]) <= told | {"id"}
     assert json.loads((project.path / "out" / "report.json").read_text()) == report
+
+
+def test_the_glossary_has_each_verdict_and_each_column_of_the_section() -> None:
+    glossary = text_of("docs/glossary.md")
+
+    for word in VERDICTS.values():
+        assert f"`{word.partition(' (')[0]}`" in glossary
+    columns = {name.partition(" [")[0] for name in _COLUMNS} - {"verdict", "bar"}
+    titles = {"interval": "90% CI", "test function": "function"}
+    for name in columns:
+        assert titles.get(name, name) in glossary, name
