@@ -49,6 +49,12 @@ MARKER_HELP = (
     "run the test repeats times as one case, and gate on its mean"
 )
 
+# Else workers may have something to send, and reports of other plugins say that it was stopped.
+_CAME_TO_AN_END = (
+    pytest.ExitCode.OK,
+    pytest.ExitCode.TESTS_FAILED,
+    pytest.ExitCode.NO_TESTS_COLLECTED,
+)
 ENDED_BY_PYTEST = "pytest ended with a usage error before any eval ran"
 
 
@@ -158,6 +164,7 @@ class SessionHooks:
         self._report_problems: list[str] = []
         self._summary_problems: list[str] = []  # nobody asked for it, so they fail nothing
         self._forecast: list[str] = []
+        self._annotations: list[str] = []
         self._started = time.perf_counter()
         self._retry: Retry | None = None
         self._reports: ReportHooks | None = None  # none before there is an eval or a worker
@@ -277,13 +284,22 @@ class SessionHooks:
         follow_workers(self._config, wording=_progress_line)
 
     @pytest.hookimpl(specname="pytest_sessionfinish", wrapper=True, tryfirst=True)
-    def pytest_sessionfinish_recording(self) -> Generator[None, object, object]:
-        """Take in what ended before fixtures end; record it also if Ctrl-C comes meanwhile."""
+    def pytest_sessionfinish_recording(
+        self, session: pytest.Session
+    ) -> Generator[None, object, object]:
+        """Take in what ended before fixtures end; record it also if Ctrl-C comes meanwhile.
+
+        What came to its end is judged now: other plugins write their reports next.
+        """
         self._take_unreported()
         try:
+            if session.exitstatus in _CAME_TO_AN_END and self._can_judge:
+                judgement = self._judge(session)
+                self._set_status(session, judgement)  # which reports of others have, too
+                self._report_failures(session, judgement)
             return (yield)
         except KeyboardInterrupt:
-            if self._session is not None and not self._is_worker:
+            if self._session is not None and self._judgement is None and not self._is_worker:
                 self._take_unreported()
                 self._session.untracked = self._untracked()
                 self._session.record()
@@ -306,15 +322,38 @@ class SessionHooks:
             # at the end: modules may be imported to the last
             send_files(self._config, foreign=self._foreign())
         elif self._session is not None:
-            seconds = time.perf_counter() - self._started
-            self._session.untracked = self._untracked()
-            self._session.saw_collection_error = self._collection_failed
-            ended = session.exitstatus == pytest.ExitCode.OK
-            self._judgement = self._session.judge(seconds=seconds, ended=ended)
-            self._write_reports(self._judgement)
-            self._set_status(session, self._judgement)
+            judgement = self._judgement or self._judge(session)
+            self._set_status(session, judgement)
             if self._brief is not None:
-                self._brief.tell(run=self._judgement.path, foreign=self._foreign())
+                self._brief.tell(run=judgement.path, foreign=self._foreign())
+
+    @property
+    def _can_judge(self) -> bool:
+        is_refused = self._is_refused or (self._reports is not None and self._reports.usage_error)
+        return not (self._session is None or self._is_worker or is_refused)
+
+    def _judge(self, session: pytest.Session) -> Judgement:
+        """Record what ran, judge it, and write our own reports."""
+        assert self._session is not None  # noqa: S101 - something is to be judged
+        seconds = time.perf_counter() - self._started
+        self._session.untracked = self._untracked()
+        self._session.saw_collection_error = self._collection_failed
+        ended = session.exitstatus == pytest.ExitCode.OK
+        self._judgement = self._session.judge(seconds=seconds, ended=ended)
+        self._write_reports(self._judgement)
+        return self._judgement
+
+    def _report_failures(self, session: pytest.Session, judgement: Judgement) -> None:
+        """Tell other reports, and CI, that the gate fails; nobody reads those of a base's run."""
+        if not judgement.fails or self._brief is not None:
+            return
+        from pytest_llmeval.engine.gate_reports import report_failures
+        from pytest_llmeval.reports.failures import failures, github_annotations
+
+        found = failures(judgement)
+        report_failures(session, found)
+        if environ_of(self._config).get("GITHUB_ACTIONS") == "true":
+            self._annotations = github_annotations(found)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the section."""
@@ -333,6 +372,8 @@ class SessionHooks:
             shown_as_m = 0 if self._reports is None else self._reports.shown_as_m
             for line in section(self._judgement, page, shown_as_m=shown_as_m):
                 terminalreporter.write_line(line.text, **line.markup)
+        for annotation in self._annotations:
+            terminalreporter.write_line(annotation)
         for problem in (*self._report_problems, *self._summary_problems):
             terminalreporter.write_line(problem, red=True)
 

@@ -360,3 +360,25 @@ class TokenPrice:
 
     input: Decimal
     output: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateFailure:
+    """Something that fails a session, as lists of tests have it.
+
+    Attributes:
+        name: as the node id of a test.
+        word: by which it is counted: ``regressed``.
+        title: one line.
+        lines: why, the sentence first; safe to print.
+        properties: figures, by name.
+        file: below git's top, ``line`` counted from 1; None where it is no matter of one test.
+    """
+
+    name: str
+    word: str
+    title: str
+    lines: tuple[str, ...]
+    properties: tuple[tuple[str, str], ...] = ()
+    file: str | None = None
+    line: int | None = None

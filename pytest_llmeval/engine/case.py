@@ -19,6 +19,7 @@ from pytest_llmeval.engine.trial.outcome import (
     Fold,
     TrialFailures,
     fold,
+    gated_means,
     is_skip,
     shown_score,
     tally,
@@ -254,6 +255,7 @@ class CaseRunner:
         """Sum up the case with the trials that have ended, for its report."""
         case, ended = self.spec.case, self.trials.ended
         records = [trial.record for trial in ended]
+        means = gated_means(records, case)
         headline = next((trial.headline for trial in ended if trial.headline), "")
         held_for = next((trial.held_for for trial in ended if trial.held_for), "")
         return {
@@ -261,7 +263,8 @@ class CaseRunner:
             "function": case.function,
             "outcome": str(self.outcome),
             "fell_short": any(r.outcome in (Outcome.MISSED, Outcome.CRASHED) for r in records),
-            "score": shown_score(records, case),
+            "score": shown_score(records, means),
+            "means": means,
             "serial": self.trials.serial or held_for,
             "trials": records,
             "headline": headline[:_HEADLINE],

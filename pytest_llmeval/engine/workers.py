@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from pytest_llmeval.engine.case_scores import show_scores
 from pytest_llmeval.engine.display import print_misses, shown_as_m, status_of
 from pytest_llmeval.engine.earlier_runs import RETRY_KEY
 from pytest_llmeval.engine.run_header import TYPED_KEY, files_used
@@ -164,6 +165,7 @@ def report_hooks(config: pytest.Config, settings: Settings) -> ReportHooks:
     hooks: ReportHooks = manager.get_plugin(REPORTS) or ReportHooks(settings)
     if not manager.has_plugin(REPORTS):
         manager.register(hooks, REPORTS)
+        show_scores(config, alpha=settings.gate.alpha)
     return hooks
 
 

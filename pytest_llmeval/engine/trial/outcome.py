@@ -6,7 +6,7 @@ import os
 import re
 import unittest
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -168,7 +168,7 @@ def _below_min_score(trials: Sequence[Trial], spec: Eval) -> str:
     """Name the first mean that is below what the mark asks for; "" if none is."""
     if spec.min_score is None:
         return ""
-    for metric, mean in _gated_means(trials, spec.case).items():
+    for metric, mean in gated_means(trials, spec.case).items():
         if mean is None or mean < spec.min_score - _TOLERANCE:
             shown_mean = "none" if mean is None else f"{mean:.3f}"
             return f"mean {metric} {shown_mean} is below min_score={spec.min_score:g}"
@@ -187,17 +187,17 @@ def tally(trials: Sequence[Trial]) -> str:
     return ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome if counts[outcome])
 
 
-def shown_score(trials: Sequence[Trial], case: Case) -> str:
+def shown_score(trials: Sequence[Trial], means: Mapping[str, float | None]) -> str:
     """Write the result of a case: ``4/5 passed``, and the mean of a score of its own."""
     scored = [trial for trial in trials if trial.outcome.is_scored]
     passed = sum(trial.outcome is Outcome.PASSED for trial in scored)
-    means = _gated_means(trials, case)
-    means.pop(PASS_METRIC, None)
-    own = [f"{metric} {mean:.3f}" for metric, mean in means.items() if mean is not None]
+    scores = {metric: mean for metric, mean in means.items() if metric != PASS_METRIC}
+    own = [f"{metric} {mean:.3f}" for metric, mean in scores.items() if mean is not None]
     return ", ".join([f"{passed}/{len(scored)} passed", *own])
 
 
-def _gated_means(trials: Sequence[Trial], case: Case) -> dict[str, float | None]:
+def gated_means(trials: Sequence[Trial], case: Case) -> dict[str, float | None]:
+    """Compute the mean of a case on each metric that is gated; None without a score."""
     side = Side(function=case.function, cases={case.id: case}, trials={case.id: tuple(trials)})
     of_test = [metric for metric in gated_metrics(side) if metric not in MEASURED_METRICS]
     scored = {metric: FunctionScores(side, metric).of_case[case.id] for metric in of_test}

@@ -1,0 +1,132 @@
+"""A gate that fails, as lists of tests have it: a failed test case, an annotation of GitHub."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pytest_llmeval.gate.results import FunctionComparison, Interval, Verdict
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.records import GateFailure
+from pytest_llmeval.reports.entries import place_of
+from pytest_llmeval.reports.formats import ends, hits, label, short
+from pytest_llmeval.reports.reasons import why_failed
+from pytest_llmeval.reports.remarks import accepting_line, remarks
+from pytest_llmeval.reports.sentences import VERDICTS, most_moved, sentence
+from pytest_llmeval.reports.terminal.section import failure_line
+from pytest_llmeval.safe_text import printable
+
+SUITE = "llmeval"
+_LISTED_CASES = 5
+_WORDS = {
+    Verdict.REGRESSED: "regressed",
+    Verdict.NOT_COMPARABLE: "not comparable",
+    Verdict.INCONCLUSIVE: "inconclusive",
+    Verdict.GONE: "gone",
+}
+# GitHub shows this many of one step.
+_MOST_ANNOTATIONS = 10
+_OF_VALUES = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+_OF_PROPERTIES = _OF_VALUES | {":": "%3A", ",": "%2C"}
+
+
+def failures(judgement: Judgement) -> list[GateFailure]:
+    """Tell what fails the session: each function once, then what is no matter of one function."""
+    if not judgement.fails:
+        return []
+    by_function: dict[str, list[tuple[str, FunctionComparison]]] = {}
+    sides = (("", judgement.comparison), ("against the anchor: ", judgement.anchored))
+    for against, comparison in sides:
+        for one in () if comparison is None else comparison.functions:
+            if one.fails:
+                by_function.setdefault(one.function, []).append((against, one))
+    found = [_of_function(judgement, name, failed) for name, failed in by_function.items()]
+    return [*found, *_of_session(judgement, has_others=bool(found))]
+
+
+def _of_function(
+    judgement: Judgement, function: str, failed: list[tuple[str, FunctionComparison]]
+) -> GateFailure:
+    place = place_of(judgement, function)
+    worst = min((one.verdict for _, one in failed), key=list(Verdict).index)
+    lines, properties = list[str](), list[tuple[str, str]]()
+    for against, one in failed:
+        lines += _lines(judgement, one, against=against)
+        properties += _properties(one, "llm_anchor" if against else "llm")
+    return GateFailure(
+        name=f"{SUITE}::{function}",
+        word=_WORDS.get(worst, "gate failed"),
+        title=f"llm evals: {label(failed[0][1])}: {VERDICTS[worst]}",
+        lines=tuple(map(printable, lines)),
+        properties=tuple(properties),
+        file=place["file"],
+        line=place["line"],
+    )
+
+
+def _lines(judgement: Judgement, one: FunctionComparison, *, against: str) -> Iterator[str]:
+    yield f"{against}{sentence(one, judgement.settings.gate)}"
+    if against:
+        return
+    yield from remarks(judgement, one)
+    for case in most_moved(one, _LISTED_CASES):
+        before, after = (hits(each, one.metric) for each in (case.baseline_scores, case.scores))
+        yield f"{short(case.case)}  {before} -> {after}"
+    if accepting := accepting_line(judgement, one):
+        yield f"if this drop is meant, say in the ini file  {accepting}"
+
+
+def _properties(one: FunctionComparison, prefix: str) -> Iterator[tuple[str, str]]:
+    """Give the figures by which the gate decided: ``llm_pass_difference``, ``-0.248``."""
+    effect, evidence, name = one.effect, one.evidence, f"{prefix}_{one.metric}"
+    figures: dict[str, float | Interval | None] = {
+        "baseline_mean": effect.baseline_mean,
+        "mean": effect.mean,
+        "difference": effect.difference,
+        "interval": evidence.interval,
+        "p": evidence.p_adjusted,
+    }
+    yield f"{name}_verdict", str(one.verdict)
+    for figure, value in figures.items():
+        if value is not None:
+            text = ends(value) if isinstance(value, tuple) else f"{value:.4g}"
+            yield f"{name}_{figure}", text
+
+
+def _of_session(judgement: Judgement, *, has_others: bool) -> Iterator[GateFailure]:
+    """Tell of a session that could not judge, or fails for something else than one function."""
+    comparison = judgement.comparison
+    kept_from = bool(judgement.could_not_judge or judgement.unsaved)
+    kept_from |= judgement.keyless is not None and not judgement.is_deferred
+    why = "" if comparison is None else why_failed(comparison, judgement.settings.gate)
+    if has_others and not (kept_from or why):
+        return
+    line = why if has_others and why else failure_line(judgement).removeprefix("llm evals: ")
+    yield GateFailure(
+        name=f"{SUITE}::gate",
+        word="not judged" if kept_from else "gate failed",
+        title="llm evals: could not judge" if kept_from else "llm evals: the gate failed",
+        lines=(printable(line),),
+    )
+
+
+def github_annotations(found: list[GateFailure]) -> list[str]:
+    """Write failures as commands by which GitHub shows them at their lines."""
+    shown = found if len(found) <= _MOST_ANNOTATIONS else found[: _MOST_ANNOTATIONS - 1]
+    lines = [_annotation(one) for one in shown]
+    if len(shown) < len(found):
+        more = ", ".join(one.name.removeprefix(f"{SUITE}::") for one in found[len(shown) :])
+        title = f"llm evals: {len(found) - len(shown)} more"
+        lines.append(_annotation(GateFailure(name="", word="", title=title, lines=(more,))))
+    return lines
+
+
+def _annotation(failure: GateFailure) -> str:
+    values = {"file": failure.file, "line": failure.line, "title": printable(failure.title)}
+    given = {name: str(value) for name, value in values.items() if value is not None}
+    told = ",".join(f"{name}={_escaped(text, _OF_PROPERTIES)}" for name, text in given.items())
+    message = "\n".join(map(printable, failure.lines))
+    return f"::error {told}::{_escaped(message, _OF_VALUES)}"
+
+
+def _escaped(text: str, escapes: dict[str, str]) -> str:
+    return "".join(escapes.get(char, char) for char in text)

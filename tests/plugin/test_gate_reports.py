@@ -1,0 +1,175 @@
+"""A failing gate in the reports of others: JUnit, pytest's last line, annotations of GitHub."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.plugin.test_gating import WORSE, record_main
+from tests.project import Project, made_once
+
+NAME = "llmeval::test_evals.py::test_says_yes"
+JUNIT = ("--junitxml=out.xml", "--llm-baseline=main")
+
+
+@pytest.fixture
+def main(pytester: pytest.Pytester, originals: Path) -> Project:
+    """Main, recorded with 10 repeats, and a branch begun."""
+    return made_once(originals / "main", pytester, record_main)
+
+
+@pytest.fixture
+def worse(main: Project) -> Project:
+    """The branch asks another question, to which the answer is worse."""
+    main.write(app=WORSE)
+    main.commit()
+    return main
+
+
+def junit(project: Project) -> ET.Element:
+    suite = ET.parse(project.path / "out.xml").getroot().find("testsuite")  # noqa: S314
+    assert suite is not None
+    return suite
+
+
+def junit_cases(suite: ET.Element) -> dict[str, ET.Element]:
+    return {f"{one.get('classname')}::{one.get('name')}": one for one in suite.iter("testcase")}
+
+
+def properties(test_case: ET.Element) -> dict[str | None, str | None]:
+    return {one.get("name"): one.get("value") for one in test_case.iter("property")}
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "worker"])
+def test_a_regression_is_a_failed_test_case(worse: Project, workers: tuple[str, ...]) -> None:
+    result = worse.run(*JUNIT, *workers)
+
+    assert result.ret == 1
+    suite = junit(worse)
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("21", "1", "0")
+    failed = junit_cases(suite)["llmeval.test_evals.py::test_says_yes"]
+    figures = properties(failed)
+    assert "regressed" in (figures["llm_pass_verdict"] or "")
+    assert float(figures["llm_pass_difference"] or 0) < -0.2
+    assert (figures["llm_pass_interval"] or "").startswith("[-0.")
+    failure = failed.find("failure")
+    assert failure is not None
+    lines = (failure.text or "").splitlines()
+    assert lines[0].startswith("test_says_yes fell by 0.")
+    assert any(line.startswith("test_says_yes[case-") and " -> " in line for line in lines)
+
+
+def test_a_case_has_its_score_among_its_properties(main: Project) -> None:
+    main.run("--junitxml=out.xml")
+
+    figures = properties(junit_cases(junit(main))["test_evals::test_says_yes[case-0]"])
+    passed = int((figures["llm_eval"] or "0").split()[0])
+    assert float(figures["llm_pass"] or -1) == passed / 5
+    low, high = json.loads(figures["llm_pass_interval"] or "")
+    assert 0 <= low < passed / 5 + 0.001 < high + 0.002
+
+
+def test_no_score_is_computed_where_no_file_is_made(main: Project) -> None:
+    main.pytester.makeconftest(
+        "def pytest_runtest_logreport(report): print(sorted(dict(report.user_properties)))"
+    )
+
+    result = main.run("-s", "-k", "case-0")
+
+    result.stdout.fnmatch_lines(["*'llm_eval'*"])
+    result.stdout.no_fnmatch_line("*llm_pass*")
+
+
+def test_the_last_line_is_red_and_says_so(worse: Project) -> None:
+    result = worse.run("--llm-baseline=main", "--color=yes")
+
+    last = result.outlines[-1]
+    assert "1 regressed" in last
+    assert "failed" not in last
+    assert last.startswith("\x1b[31m=")
+
+
+def test_the_last_line_is_red_under_q(worse: Project) -> None:
+    result = worse.run("--llm-baseline=main", "--color=yes", "-q")
+
+    assert "1 regressed" in result.outlines[-1]
+    assert result.outlines[-1].endswith("s\x1b[0m\x1b[0m") or "\x1b[31m in " in result.outlines[-1]
+
+
+def test_a_session_that_passes_gains_no_test_case(main: Project) -> None:
+    result = main.run(*JUNIT, "--llm-repeats=10", "--color=yes")
+
+    assert result.ret == 0
+    assert len(junit_cases(junit(main))) == 20
+    assert result.outlines[-1].startswith("\x1b[32m=")
+
+
+def test_a_session_that_could_not_judge_is_a_failed_test_case(main: Project) -> None:
+    main.write(test_plain="def test_plain(): pass\n")
+    main.commit()
+
+    result = main.run(*JUNIT, "test_plain.py")
+
+    assert result.ret == 1
+    failed = junit_cases(junit(main))["llmeval::gate"]
+    failure = failed.find("failure")
+    assert failure is not None
+    assert (failure.text or "").startswith("could not judge: ")
+    assert "1 not judged" in result.outlines[-1]
+
+
+def test_what_chooses_tests_by_failures_is_told_nothing(worse: Project) -> None:
+    worse.git("status")
+    result = worse.pytester.runpytest("--llm-baseline=main", "-x", "--ff")
+    again = worse.pytester.runpytest("--llm-baseline=main", "--lf")
+
+    assert result.ret == 1
+    result.stdout.no_fnmatch_line("*stopping after*")
+    again.stdout.fnmatch_lines(["run-last-failure: no previously failed tests*"])
+
+
+def test_stepwise_goes_on_where_no_test_failed(worse: Project) -> None:
+    worse.pytester.runpytest("--llm-baseline=main", "--sw")
+    again = worse.pytester.runpytest("--llm-baseline=main", "--sw")
+
+    again.stdout.fnmatch_lines(["stepwise: no previously failed tests*"])
+
+
+def test_other_plugins_find_the_exit_code_as_it_will_be(worse: Project) -> None:
+    worse.pytester.makeconftest(
+        "def pytest_sessionfinish(session):\n"
+        "    print(f'ends with {int(session.exitstatus)}, {session.testsfailed} failed')"
+    )
+
+    result = worse.run("--llm-baseline=main", "-s")
+
+    result.stdout.fnmatch_lines(["*ends with 1, 0 failed*"])
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "worker"])
+def test_github_shows_a_regression_at_its_line(
+    worse: Project, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+
+    result = worse.run("--llm-baseline=main", *workers)
+
+    commands = [line for line in result.outlines if line.startswith("::")]
+    assert len(commands) == 1
+    place, _, message = commands[0].removeprefix("::").partition("::")
+    assert place.startswith("error file=test_evals.py,line=7,title=llm evals%3A test_says_yes%3A")
+    assert message.startswith("test_says_yes fell by 0.")
+    assert "%0Atest_says_yes[case-" in message
+
+
+@pytest.mark.parametrize("said", [None, "false"])
+def test_no_command_is_printed_outside_of_github(
+    worse: Project, monkeypatch: pytest.MonkeyPatch, said: str | None
+) -> None:
+    if said is not None:
+        monkeypatch.setenv("GITHUB_ACTIONS", said)
+
+    worse.run("--llm-baseline=main").stdout.no_fnmatch_line("::*")
