@@ -141,6 +141,13 @@ def test_redirects_in_a_circle_are_given_up(server: GithubServer, github: Github
     assert "redirects" in refused(github)
 
 
+def test_an_address_with_the_token_in_it_is_shown_without(
+    server: GithubServer, github: Github
+) -> None:
+    server.instead["GET "] = Answer(status=302, headers={"location": f"http://h:{TOKEN}/"})
+    assert "***" in refused(github)
+
+
 def test_a_file_that_is_too_large_is_not_read_to_its_end(
     server: GithubServer, github: Github
 ) -> None:

@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 
 from pytest_llmeval.errors import ReportRefused
 from pytest_llmeval.github.workflow_run import WorkflowRun
+from pytest_llmeval.reports import comment
 from pytest_llmeval.reports.comment import LONGEST, marker, written
 from pytest_llmeval.reports.received import MOST_BYTES
 from pytest_llmeval.reports.report_schema import misfit
@@ -110,6 +111,15 @@ def test_a_report_that_contradicts_itself_is_shown_harmlessly_or_refused(form: s
         attack(document, random.Random(seed), times=40)  # noqa: S311 - no secret
         with suppress(ReportRefused):
             assert_harmless(comment_on(document))
+
+
+def test_a_text_that_github_would_not_take_ends_with_a_whole_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(comment, "render", lambda _: "a whole line\n" * 10**4)
+    text = comment_on(report())
+    assert LONGEST - 100 < len(text) <= LONGEST
+    assert text.endswith("a whole line")
 
 
 def test_a_report_of_five_megabytes_is_a_comment_that_fits() -> None:
