@@ -96,6 +96,7 @@ bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/sdk_replay.py
 	$(BIN)/python benchmarks/stats.py
 	$(BIN)/python benchmarks/store.py
+	$(BIN)/python benchmarks/reports.py
 
 # Counts, not times: the same on every machine.
 house: $(VENV)/.ready

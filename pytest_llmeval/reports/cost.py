@@ -67,14 +67,19 @@ class Cost:
 def cost_of_run(run: Run, prices: Prices) -> Cost:
     """Add up what the calls of a run cost; failed ones brought no reply to be charged for."""
     sums = {False: Sum(), True: Sum()}
-    calls = [call for trial in run.trials for call in trial.calls if call.failure is None]
-    for call in calls:
-        cost = prices.cost(call)
+    alike: dict[tuple[str | int | None, ...], list[Call]] = {}
+    for trial in run.trials:
+        for call in trial.calls:
+            if call.failure is None:
+                tokens = call.input_tokens, call.output_tokens
+                alike.setdefault((call.model, *tokens, call.replayed), []).append(call)
+    for call, *others in alike.values():
+        cost, count = prices.cost(call), 1 + len(others)
         if cost is None:
-            sums[call.replayed].unknown[call.model or "", _cause(call, prices)] += 1
+            sums[call.replayed].unknown[call.model or "", _cause(call, prices)] += count
         else:
-            sums[call.replayed].known += cost
-    is_local = all(prices.is_local(call.model) for call in calls)
+            sums[call.replayed].known += cost * count
+    is_local = all(prices.is_local(call.model) for call, *_ in alike.values())
     return Cost(spent=sums[False], saved=sums[True], is_local=is_local)
 
 

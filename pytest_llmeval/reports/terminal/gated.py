@@ -18,12 +18,13 @@ from pytest_llmeval.reports.remarks import (
     scope,
 )
 from pytest_llmeval.reports.terminal.headline import each
-from pytest_llmeval.reports.terminal.moved import moved_lines
+from pytest_llmeval.reports.terminal.moved import Told, moved_lines, told_cases
 from pytest_llmeval.reports.terminal.page import Page
 from pytest_llmeval.reports.terminal.tables import ComparedTable, side_name, style
 from pytest_llmeval.runs.lookup.refs import Baseline
 
 _SEVERITY = list(Verdict)
+_MOST_CASES = 8  # after so many a function has one case, but under -v
 
 
 def worst_first(comparison: Comparison | None) -> list[FunctionComparison]:
@@ -42,8 +43,13 @@ def gated_lines(judgement: Judgement, comparison: Comparison, page: Page) -> Ite
     functions = worst_first(comparison)
     table = _Folded(judgement, judgement.baseline, functions, page)
     yield from table.lines
+    shown = 0
     for function in functions:
-        yield from _about(judgement, function, page, table)
+        told = told_cases(function)
+        if shown >= _MOST_CASES and function.verdict is not Verdict.NO_SIGNIFICANT_CHANGE:
+            told = told if page.verbose else told[:1]
+        shown += len(told)
+        yield from _about(judgement, function, page, table, told=told)
 
 
 def circumstances(judgement: Judgement, comparison: Comparison, page: Page) -> Iterator[Line]:
@@ -74,7 +80,8 @@ def anchored_lines(
             yield Line(f"against the anchor: {text}", style(one))
             # the replies at hand are of the baseline
             alone = Judgement(settings=judgement.settings, headlines=judgement.headlines)
-            yield from moved_lines(alone, one, page, sides=(side_name(anchor), "here"))
+            sides = side_name(anchor), "here"
+            yield from moved_lines(alone, one, page, told=told_cases(one), sides=sides)
 
 
 class _Folded:
@@ -107,7 +114,12 @@ class _Folded:
 
 
 def _about(
-    judgement: Judgement, function: FunctionComparison, page: Page, table: _Folded
+    judgement: Judgement,
+    function: FunctionComparison,
+    page: Page,
+    table: _Folded,
+    *,
+    told: Told,
 ) -> Iterator[Line]:
     assert judgement.baseline is not None  # noqa: S101 - a comparison has one
     name, text = label(function), sentences.sentence(function, judgement.settings.gate)
@@ -117,7 +129,7 @@ def _about(
         prefix = "" if text.startswith(name) else f"{name}: "
         yield Line(prefix + text, style(function))
     sides = side_name(judgement.baseline), "here"
-    yield from moved_lines(judgement, function, page, sides=sides)
+    yield from moved_lines(judgement, function, page, told=told, sides=sides)
     for remark in remarks(judgement, function):
         yield Line(f"  {remark}")
     if left_out := table.left_out.get((function.function, function.metric)):

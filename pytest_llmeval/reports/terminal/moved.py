@@ -18,7 +18,10 @@ _LEAST_ROOM = 20  # in which the beginning of a message still tells something
 _OPEN = (Verdict.REGRESSED, Verdict.NOT_COMPARABLE, Verdict.INCONCLUSIVE)
 
 
-def told_cases(function: FunctionComparison) -> list[tuple[bool, CaseComparison]]:
+Told = Sequence[tuple[bool, CaseComparison]]
+
+
+def told_cases(function: FunctionComparison) -> Told:
     """Choose the cases that are named, each with whether it improved."""
     verdict = function.verdict
     if verdict is Verdict.NO_SIGNIFICANT_CHANGE:
@@ -31,7 +34,12 @@ def told_cases(function: FunctionComparison) -> list[tuple[bool, CaseComparison]
 
 
 def moved_lines(
-    judgement: Judgement, function: FunctionComparison, page: Page, *, sides: tuple[str, str]
+    judgement: Judgement,
+    function: FunctionComparison,
+    page: Page,
+    *,
+    told: Told,
+    sides: tuple[str, str],
 ) -> Iterator[Line]:
     """Name the cases that moved most, with the first failure and a line of both replies.
 
@@ -39,9 +47,9 @@ def moved_lines(
         judgement: with the failures and the replies.
         function: whose cases are told.
         page: on which each takes few lines.
+        told: the cases, each with whether it improved.
         sides: names of the baseline and of this run.
     """
-    told = told_cases(function)
     for improved, case in told[:_LISTED_LOST]:
         word = verb(function, improved=improved)
         headline = "" if improved else judgement.headlines.get(case.case, "")
