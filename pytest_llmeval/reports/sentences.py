@@ -29,6 +29,7 @@ from pytest_llmeval.reports.formats import (
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.settings import GateRules
 
+WITHIN_CASES = "these very cases fell beyond chance"
 NOT_THE_MODEL = "the test or the application changed, not the model"
 VERDICTS = {
     Verdict.REGRESSED: "REGRESSED",
@@ -227,10 +228,7 @@ def within_case_remark(comparison: FunctionComparison, rules: GateRules) -> str:
         return ""
     worst = most_moved(comparison, 1)
     mostly = f", mostly {moved_case(worst[0], comparison.metric)}" if worst else ""
-    return (
-        f"these very cases fell beyond chance (p = {p_value(p)}){mostly}; "
-        "too few cases moved to call the suite worse"
-    )
+    return f"{WITHIN_CASES} (p = {p_value(p)}){mostly}; too few cases moved to call the suite worse"
 
 
 def most_moved(

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from pytest_llmeval.judgement import Judgement, judged
-from pytest_llmeval.records import Call, Case, CiJob, Outcome, Run, Slot, Trial
+from pytest_llmeval.records import Call, Case, CiJob, Outcome, Run, Slot, TokenPrice, Trial
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules, Settings
 from tests.gate.builders import OUTCOMES, digest
@@ -150,6 +151,7 @@ def suite(
         "partial": (),
         "cases": tuple(chain.from_iterable(cases for cases, _ in functions)),
         "trials": tuple(chain.from_iterable(trials for _, trials in functions)),
+        "places": {LABEL: f"{SUPPORT}:21", REFUND: f"{SUPPORT}:38", ORDER: f"{SEARCH}:14"},
         "ci": CiJob(provider="github", event="push", url="https://github.com/o/r/actions/runs/7"),
     }
     known["attempts"] = sum(call.was_paid for one in known["trials"] for call in one.calls)
@@ -183,6 +185,7 @@ def judgement_of(
         baseline=reference,
         anchor=None if anchor is None else "v1.4",
         gate=GateRules(accept=accept),
+        prices={"openai/gpt-4o-mini": TokenPrice(Decimal("0.15"), Decimal("0.60"))},
     )
     planned = Judgement(
         settings=settings,

@@ -1,19 +1,53 @@
-"""The report as Markdown, in every form of a result."""
+"""The report as Markdown: golden files of every form, and what holds at any size."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from pytest_llmeval.records import Run
 from pytest_llmeval.reports.json import document, json_text
-from pytest_llmeval.reports.markdown.page import render
-from tests.reports.judgements import FORMS
+from pytest_llmeval.reports.markdown.page import MOST, render
+from tests.goldens import assert_golden
+from tests.reports.judgements import (
+    BRANCH,
+    FORMS,
+    LABEL,
+    MAIN,
+    SEARCH,
+    Commit,
+    function_of,
+    judgement_of,
+    suite,
+)
+
+HEAD = 25  # lines
 
 
-def markdown(form: str) -> str:
-    """A form as Markdown, by way of the file that another job would read."""
-    return render(json.loads(json_text(document(FORMS[form]()))))
+def report_of(form: str) -> dict[str, Any]:
+    """A report, by way of the file that another job would read."""
+    report: dict[str, Any] = json.loads(json_text(document(FORMS[form]())))
+    return report
+
+
+def rounded(value: Any) -> Any:
+    """A report with figures of so many digits as are the same on every machine."""
+    if isinstance(value, dict):
+        return {key: rounded(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [rounded(entry) for entry in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_is_as_its_golden_files_have_it(form: str) -> None:
+    report = document(FORMS[form]())
+    assert_golden(f"json/{form}.json", json_text(rounded(report)))
+    assert_golden(f"markdown/{form}.md", render(report))
+    assert render(report_of(form)) == render(report)
 
 
 @pytest.mark.parametrize(
@@ -32,16 +66,72 @@ def markdown(form: str) -> str:
 def test_a_form_begins_with_its_verdict_and_what_that_does(
     form: str, title: str, consequence: str
 ) -> None:
-    lines = markdown(form).splitlines()
+    lines = render(report_of(form)).splitlines()
     assert lines[0] == f"## LLM evals: {title}"
     assert consequence in lines[2]
 
 
 @pytest.mark.parametrize("form", ["unchanged", "partial"])
 def test_unchanged_is_one_line(form: str) -> None:
-    (line,) = markdown(form).splitlines()
+    (line,) = render(report_of(form)).splitlines()
     assert line.startswith("**LLM evals: unchanged** · ")
 
 
-def test_the_cases_that_fell_are_in_the_first_25_lines() -> None:
-    assert "`test_label[lost-parcel]`" in "\n".join(markdown("regressed").splitlines()[:25])
+def planted(commit: Commit, *, broken: str, replayed: bool) -> Run:
+    """Nine functions; four of the hundred cases of one end as in ``broken``."""
+    names = [f"parcel-{number}" for number in range(96)]
+    names += [f"chargeback-{number}" for number in range(4)]
+    outcomes = [*["ppppp"] * 96, *[broken] * 4]
+    label = function_of(LABEL, names, outcomes, prompt=broken, replayed=False)
+    tasks = ("summary", "tone", "language", "priority", "refund", "greeting", "escalate", "reply")
+    others = [
+        function_of(f"{SEARCH}::test_{task}", names[:6], ["ppppp"] * 6, replayed=replayed)
+        for task in tasks
+    ]
+    return suite(commit, *others, label=label)
+
+
+def test_the_first_lines_of_a_planted_regression_answer_the_five_questions() -> None:
+    before = planted(MAIN, broken="ppppp", replayed=False)
+    after = planted(BRANCH, broken="mmmmm", replayed=True)
+    lines = render(document(judgement_of(after, baseline=before))).splitlines()[:HEAD]
+    assert lines[0] == "## LLM evals: REGRESSED"
+    assert lines[2].startswith("**test_label fell by 0.040 (1.000 → 0.960); chance alone would do")
+    assert lines[2].endswith(" in 1 of 45 comparisons.** This fails the build.")
+    assert "1 REGRESSED, 8 unchanged" in lines[4]
+    text = "\n".join(lines)
+    assert "**What could have been missed:** in `test_label` a drop smaller than 0.0" in text
+    assert "**Which cases:** 4 of 100 fell, 0 rose." in text
+    for number in range(4):
+        assert f"| `test_label[chargeback-{number}]` | 5/5 | 0/5 |" in text
+
+
+def test_at_any_size_there_is_room_in_a_comment_and_what_is_left_out_is_said() -> None:
+    report = report_of("regressed")
+    first, *others = report["functions"]
+    many = [first | {"label": f"test_label_{number}"} for number in range(1000)]
+    report["functions"] = [*many, *others]
+
+    text = render(report)
+
+    assert 60_000 < len(text) <= MOST
+    assert text.splitlines()[-1].startswith("Left out, as there is no more room: 9")
+    assert text.splitlines()[-1].endswith(" blocks of details. The JSON report has all.")
+    head = text.partition("<details>")[0].splitlines()
+    assert "996 more functions below, the worst first." in head
+    assert len(head) <= HEAD + 3  # no case is below
+
+
+def test_five_thousand_cases_fit_into_the_report_that_another_job_takes() -> None:
+    report = report_of("regressed")
+    case = report["functions"][0]["compared"][0]
+    case |= {"baseline_scores": [5 / 6] * 10, "scores": [2 / 3] * 10}
+    report["functions"][0]["compared"] = [case] * 5000
+    assert len(json_text(report)) < 5_000_000
+
+
+def test_a_title_of_a_run_without_baseline_is_no_verdict() -> None:
+    judgement = replace(FORMS["no_baseline"](), excerpts={})
+    lines = render(document(judgement)).splitlines()
+    assert lines[0] == "## LLM evals: not compared with a baseline"
+    assert "reply" not in "\n".join(lines)

@@ -18,7 +18,7 @@ _LONGEST_SENTENCE = 800
 _SHOWN_OF_HASH = 12
 _TYPED = ("llm_", "llmeval ", "pytest", "git ")
 COLUMNS = ("verdict", "function", "asked anew", "baseline", "here", "difference", "interval", "p")
-CASE_COLUMNS = ("case", "baseline", "here", "a reply there", "a reply here", "first failure here")
+CASE_COLUMNS = ("case", "baseline", "here", "reply there", "reply here", "first failure here")
 _WORDS = {
     "regressed": "REGRESSED",
     "not_comparable": "NOT COMPARABLE",
@@ -45,7 +45,11 @@ def name(text: str) -> str:
 def told(sentence: str) -> str:
     """Write a sentence; what is to be typed stands between two blanks in it, and is code here."""
     parts = filter(None, cut(sentence, _LONGEST_SENTENCE).split("  "))
-    return " ".join(code_span(part) if part.startswith(_TYPED) else prose(part) for part in parts)
+    shown = (
+        code_span(part) if part.startswith(_TYPED) else prose(part.replace(" -> ", " → "))
+        for part in parts
+    )
+    return " ".join(shown)
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -104,7 +108,8 @@ def functions_table(report: Entry, side: Entry, functions: Sequence[Entry]) -> l
 
 def cases_table(side: Entry, cases: Sequence[tuple[Entry, Entry]]) -> list[str]:
     """Put cases that moved in a table: pairs of a function, and a case of it."""
-    titles = {"baseline": _short_reference(side)}
+    reference = _short_reference(side)
+    titles = {"baseline": reference, "reply there": f"reply on {reference}"}
     rows = [_case_cells(case, function["metric"]) for function, case in cases]
     return table([titles.get(column, column) for column in CASE_COLUMNS], rows)
 

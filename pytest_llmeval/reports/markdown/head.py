@@ -19,7 +19,7 @@ from pytest_llmeval.reports.markdown.cells import (
     told,
     verdict_words,
 )
-from pytest_llmeval.reports.sentences import VERDICTS
+from pytest_llmeval.reports.sentences import VERDICTS, WITHIN_CASES
 
 _MOST_FUNCTIONS = 4
 _MOST_CASES = 5
@@ -102,7 +102,10 @@ def _lead(report: Entry, functions: Sequence[Entry]) -> str:
         return f"**{told(report['why'])}.**"
     if report["verdict"] == "not_gated":
         return "**No baseline, so these are the means of this run alone.**"
-    return " ".join(f"**{told(_sentence(one))}.**" for one in functions[:1])
+    worst = functions[:1]
+    also = [text for one in worst for text in one["remarks"] if text.startswith(WITHIN_CASES)]
+    texts = [*(f"**{told(_sentence(one))}.**" for one in worst), *(f"{told(t)}." for t in also)]
+    return " ".join(texts)
 
 
 def _sentence(function: Entry) -> str:
