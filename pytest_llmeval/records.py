@@ -307,6 +307,7 @@ class Run:
             without brackets; empty if that was not noted.
         made: ``rerun`` where a session of another commit made it for its own comparison; None
             for a run of its own.
+        compared_with: id of the baseline that the session had; None without one.
     """
 
     id: str
@@ -333,6 +334,7 @@ class Run:
     fixtures: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
     made: str | None = None
+    compared_with: str | None = None
 
 
 def bare_run(run_id: str, *, created: str, commit: str | None = None, root: str = ".") -> Run:

@@ -153,8 +153,14 @@ class EvalSession:
             attempts=self._attempts,
             # what stands in a file that could not be read was not counted
             collected=None if self.saw_collection_error else opening.collected,
+            compared_with=self._baseline_id(),
             trials=tuple(chain.from_iterable(trials)),
         )
+
+    def _baseline_id(self) -> str | None:
+        """Return the id of the run that this one is compared with, if that was recorded."""
+        baseline = self.planned.baseline
+        return baseline.run.id if baseline and baseline.run.cases else None
 
     def _nothing_ran(self, judgement: Judgement) -> Judgement:
         is_gated = judgement.baseline is not None

@@ -13,6 +13,7 @@ from pytest_llmeval.cli.cache_commands import cache
 from pytest_llmeval.cli.comment_command import comment_command
 from pytest_llmeval.cli.merge_command import merge_command
 from pytest_llmeval.cli.plan_command import plan_command
+from pytest_llmeval.cli.reading_commands import diff_command
 from pytest_llmeval.cli.store_commands import fetch_command, push_command
 from pytest_llmeval.cli.until_command import until_command
 from pytest_llmeval.errors import LLMEvalError
@@ -61,6 +62,7 @@ for command in (
     until_command,
     plan_command,
     run_commands.selfcheck_command,
+    diff_command,
     merge_command,
     push_command,
     fetch_command,

@@ -59,9 +59,10 @@ class Home:
             started in the working directory.
     """
 
-    def __init__(self, named: Path | None) -> None:
-        """Keep what was typed."""
+    def __init__(self, named: Path | None, store_of: Callable[[Path], RunStore] = RunStore) -> None:
+        """Keep what was typed, and how much of a run is read."""
         self.named = named
+        self._store_of = store_of
 
     @cached_property
     def path(self) -> Path:
@@ -75,7 +76,7 @@ class Home:
     @cached_property
     def store(self) -> RunStore:
         """The runs recorded there."""
-        return RunStore(self.path)
+        return self._store_of(self.path)
 
     @cached_property
     def refs(self) -> Refs:

@@ -13,6 +13,7 @@ from pytest_llmeval import checks
 from pytest_llmeval.checks import AnyTest, FixedTest
 from pytest_llmeval.cli.arguments import Home, chosen, echo, function_option, home_option, ranged
 from pytest_llmeval.cli.pages import echo_lines, page_of_output, verbose_option
+from pytest_llmeval.cli.reading_commands import full_option, show_case
 from pytest_llmeval.gate.scoring import scores_of
 from pytest_llmeval.judgement import Judgement, judged, pricing
 from pytest_llmeval.records import Better
@@ -59,10 +60,21 @@ def list_command(
 
 @click.command("show")
 @click.argument("reference", metavar="RUN")
+@click.argument("case", required=False)
 @verbose_option
+@full_option
 @home_option
-def show_command(reference: str, home: Home, *, verbose: bool) -> None:
-    """Show the means, intervals and worst cases of what compare takes for B."""
+def show_command(
+    reference: str, case: str | None, home: Home, *, verbose: bool, full: bool
+) -> None:
+    """Show the means, intervals and worst cases of what compare takes for B.
+
+    With CASE, a node id or a part of one that no other has, show what that case asked and was
+    answered.
+    """
+    if case is not None:
+        show_case(reference, case, home, full=full)
+        return
     run = home.find_run(reference).run
     settings = Settings(directory=home.path, session="")
     planned = Judgement(settings=settings, not_gated="compare it: llmeval compare A B")

@@ -131,10 +131,15 @@ def read_run_header(path: Path) -> RunHeader:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BufferedIOBase]:
-    """Open a run file; turn every fault of it into an error of one sentence."""
+    with faults_explained(path), gzip.open(path) as file:
+        yield file
+
+
+@contextmanager
+def faults_explained(path: Path) -> Iterator[None]:
+    """Turn every fault of a run file into a ``BaselineUnreadable`` of one sentence."""
     try:
-        with gzip.open(path) as file:
-            yield file
+        yield
     except NewerSchema as exc:
         raise BaselineUnreadable(
             f"{path} was recorded by a newer version: {exc}, this one reads up to {SCHEMA}. "

@@ -181,6 +181,7 @@ def header_line(run: Run) -> Line:
         **({} if not run.fixtures else {"fixtures": _fixtures(run)}),
         **({} if not run.places else {"places": dict(sorted(run.places.items()))}),
         **({} if run.made is None else {"made": run.made}),
+        **({} if run.compared_with is None else {"compared_with": run.compared_with}),
         "trials": len(run.trials),
         "errored": ended[Outcome.ERRORED],
         "skipped": ended[Outcome.SKIPPED],
@@ -233,6 +234,7 @@ _read_run = record(
     commit=_full_hash,
     tree=_full_hash,
     completes=_run_id,
+    compared_with=_run_id,
     trials=lambda _: (),  # the first line says how many follow
 )
 _read_use = record(ModelUse)

@@ -18,7 +18,7 @@ from pytest_llmeval.cache.reply import StoredReply
 from pytest_llmeval.cache.requests import Parts
 from pytest_llmeval.transcripts.streams import joined_stream
 
-TurnKind = Literal["text", "thought", "call", "result", "media", "other"]
+TurnKind = Literal["text", "thought", "call", "result", "media", "other", "missing"]
 
 ASSISTANT, USER, SYSTEM, TOOL = "assistant", "user", "system", "tool"
 # Fields of a request that hold turns, in the order in which a model reads them.
@@ -47,7 +47,7 @@ class Turn:
     Attributes:
         role: who said it: system, user, assistant, tool, or another word of a vendor.
         text: what; of a call of a tool its name and arguments, of an image its type and size.
-        kind: what it is.
+        kind: what it is; ``missing`` of one whose text is not here.
     """
 
     role: str

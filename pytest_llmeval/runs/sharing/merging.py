@@ -80,6 +80,7 @@ def merge_runs(shards: Sequence[Run], *, union: bool = False) -> Merged:
         outside_calls=sum(run.outside_calls for run in runs),
         attempts=_sum([run.attempts for run in runs]),
         completes=None,
+        compared_with=None,
         ci=_job(runs),
         collected=collected_cases(ended) if whole else None,
         tests=_tests(runs),

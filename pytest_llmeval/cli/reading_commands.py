@@ -1,0 +1,261 @@
+"""``llmeval diff``, and ``llmeval show`` of a case: what was asked and answered."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pytest_llmeval import checks
+from pytest_llmeval.cli.arguments import Home, checked, home_option, ini_words
+from pytest_llmeval.errors import BaselineError
+from pytest_llmeval.records import OWN_DIRECTIONS, PASS_METRIC, SCORE_METRIC
+from pytest_llmeval.reports.terminal.reading import (
+    Page,
+    Side,
+    StyledLine,
+    alike_in_others,
+    case_diff,
+    not_here,
+    shown_case,
+)
+from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
+from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.transcripts.scan import HeaderStore, ScannedRun, scan_run
+from pytest_llmeval.runs.store import BORROWED, ENDING
+from pytest_llmeval.safe_text import printable
+from pytest_llmeval.transcripts.stored_texts import StoredTexts
+from pytest_llmeval.transcripts.transcript import parting, transcripts
+from pytest_llmeval.transcripts.turns import Asked, read_request
+from pytest_llmeval.transcripts.word_diff import TurnDiff, edit_of, request_diff
+
+AUTO = "auto"
+_CANDIDATES = 5  # that are named where a part of an id fits several
+_OTHERS = 20  # cases that are looked at for the same change
+_MARKUP: dict[str, dict[str, Any]] = {
+    "": {},
+    "bold": {"bold": True},
+    "dim": {"dim": True},
+    **{colour: {"fg": colour} for colour in ("red", "green")},
+}
+
+full_option = click.option("--full", is_flag=True, help="Cut no text, however long.")
+
+
+@click.command("diff")
+@click.argument("names", metavar="[CASE] [A B]", nargs=-1)
+@full_option
+@home_option
+def diff_command(names: Sequence[str], home: Home, *, full: bool) -> None:
+    """Show what a case asked and was answered in two runs, and where they part.
+
+    CASE is a node id or a part of one that no other has; else the case that fell most. A and B
+    are recorded runs, as for compare; else the last run and its baseline.
+    """
+    if len(names) > 3:  # noqa: PLR2004 - CASE A B
+        raise click.UsageError("name a case, two runs, or a case and two runs: [CASE] [A B]")
+    case, pair = (None, names) if len(names) == 2 else (names[0] if names else None, names[1:])  # noqa: PLR2004
+    runs = _pair(home, pair)
+    before, after = _scanned([found.path for found in runs])
+    renamed = _old_names(runs[0])
+    known = dict.fromkeys((*renamed, *(each.id for each in after.header.run.cases)))
+    if case is not None:
+        chosen = _named(case, known)
+    else:
+        found = _fell_most(before, after, renamed)
+        if found is None:
+            click.echo("every case scored the same in both; name one: llmeval diff CASE")
+            return
+        chosen = found
+    with StoredTexts(home.path) as stored:
+        sides = (
+            _side("baseline", before, renamed.get(chosen, chosen), stored),
+            _side("here", after, chosen, stored),
+        )
+        first = [_first_asked(side) for side in sides]
+        request = None if None in first else request_diff(*first)  # type: ignore[arg-type]
+        alike = _alike(request, (before, after), chosen, renamed, stored) if request else ""
+    if not any(side.trials for side in sides):
+        raise click.UsageError(f"{chosen}: no trial of it ended in either run")
+    where = parting(sides[0].transcripts, sides[1].transcripts)
+    page = Page(_width(), is_full=full)
+    lines = case_diff(sides, request=request, alike=alike, parting=where, page=page)
+    echo_styled(page.fit(lines))
+    _warn(not_here(sides))
+
+
+def show_case(reference: str, case: str, home: Home, *, full: bool) -> None:
+    """Print what one case of a run asked and was answered."""
+    refs = Home(home.named, HeaderStore).refs
+    scanned = scan_run(find_candidate(reference, refs).path)
+    chosen = _named(case, [each.id for each in scanned.header.run.cases])
+    with StoredTexts(home.path) as stored:
+        side = _side("", scanned, chosen, stored)
+    if not side.trials:
+        raise click.UsageError(f"{chosen}: no trial of it ended in run {side.run.id}")
+    page = Page(_width(), is_full=full)
+    echo_styled(page.fit(shown_case(side, page)))
+    _warn(not_here([side]))
+
+
+def _pair(home: Home, names: Sequence[str]) -> tuple[Baseline, Baseline]:
+    """Find both runs, by their headers.
+
+    Raises:
+        LLMEvalError: one of them is not here.
+    """
+    home = Home(home.named, HeaderStore)
+    current = find_candidate(names[1] if names else "last", home.refs)
+    if names:
+        return find_reference(names[0], home.refs, candidate=current.run), current
+    known = _file_of(current.run.compared_with, home)
+    if known is not None:
+        run = home.store.load(known)
+        return Baseline(run=run, path=known, reference=run.id, how="run id"), current
+    try:
+        return find_reference(AUTO, home.refs, candidate=current.run), current
+    except BaselineError as exc:
+        raise BaselineError(
+            f"run {current.run.id} was compared with no run that is here ({exc}). Name two:  "
+            "llmeval diff A B"
+        ) from exc
+
+
+def _file_of(run_id: str | None, home: Home) -> Path | None:
+    """Find the file of a run that was recorded here, or borrowed from a team."""
+    if run_id is None:
+        return None
+    borrowed = (home.path / BORROWED).glob(f"*/{run_id}{ENDING}")
+    return home.store.by_id(run_id) or next(borrowed, None)
+
+
+def _scanned(paths: Iterable[Path]) -> list[ScannedRun]:
+    """Read run files side by side: most of it is unpacking, during which others run."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        return list(pool.map(scan_run, paths))
+
+
+def _old_names(baseline: Baseline) -> dict[str, str]:
+    """Map the names that cases of the baseline have here to those that they have there."""
+    cases = baseline.run.cases
+    lines = ini_words("llm_renamed", by_line=True)
+    if not lines:
+        return {case.id: case.id for case in cases}
+    from pytest_llmeval.runs.reshaping import under_new_names
+
+    renames = checked("llm_renamed", checks.renamed, lines)
+    new = under_new_names(baseline, renames).run.cases
+    return {now.id: then.id for now, then in zip(new, cases, strict=True)}
+
+
+def _named(text: str, cases: Iterable[str]) -> str:
+    """Find the case of a name, or of a part of one.
+
+    Raises:
+        click.UsageError: no case has it, or several have.
+    """
+    ids = list(cases)
+    fits = (
+        lambda case: case == text,
+        lambda case: case.partition("::")[2] == text,
+        lambda case: case.rpartition("[")[2] == f"{text}]",
+        lambda case: text in case,
+    )
+    found = next((like for fit in fits if (like := list(filter(fit, ids)))), [])
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise click.UsageError(f"{text}: no case has that name, or a part of that name")
+    more = f" and {len(found) - _CANDIDATES} more" if len(found) > _CANDIDATES else ""
+    raise click.UsageError(
+        f"{text}: {len(found)} cases have that: {', '.join(found[:_CANDIDATES])}{more}. "
+        "Name one of them"
+    )
+
+
+def _fell_most(before: ScannedRun, after: ScannedRun, renamed: dict[str, str]) -> str | None:
+    """Find the case that fell most, else the one that rose most; None if none did either."""
+    old, new = before.means(), after.means()
+    moved: list[tuple[float, str]] = []
+    for case in after.header.run.cases:
+        then, now = old.get(renamed.get(case.id, ""), {}), new.get(case.id, {})
+        for metric in case.gate or (SCORE_METRIC if SCORE_METRIC in now else PASS_METRIC,):
+            if metric in then and metric in now and then[metric] != now[metric]:
+                sign = 1 if OWN_DIRECTIONS.get(metric, case.better) == "higher" else -1
+                moved.append((sign * (now[metric] - then[metric]), case.id))
+    if not moved:
+        return None
+    fell = min(moved, key=lambda each: each[0])
+    return fell[1] if fell[0] < 0 else max(moved, key=lambda each: each[0])[1]
+
+
+def _side(name: str, scanned: ScannedRun, case: str, stored: StoredTexts) -> Side:
+    run = scanned.header.run
+    known = next((each for each in run.cases if each.id == case), None)
+    trials = scanned.trials_of(case)[case] if known else ()
+    return Side(name=name, run=run, case=known, transcripts=transcripts(trials, stored))
+
+
+def _first_asked(side: Side) -> Asked | None:
+    return next((each.asked for each in side.transcripts if each.asked), None)
+
+
+def _alike(
+    request: Sequence[TurnDiff],
+    runs: tuple[ScannedRun, ScannedRun],
+    chosen: str,
+    renamed: dict[str, str],
+    stored: StoredTexts,
+) -> str:
+    """Say how many other cases of the function were asked the same change."""
+    edit = edit_of(request)
+    function = next((one.function for one in runs[1].header.run.cases if one.id == chosen), None)
+    if not edit or function is None:
+        return ""
+    cases = [one.id for one in runs[1].header.run.cases if one.function == function]
+    place = cases.index(chosen)
+    following = (case for case in (*cases[place + 1 :], *cases[:place]) if case in renamed)
+    others = list(islice(following, _OTHERS))
+    before = _asked_of(runs[0], [renamed[case] for case in others], stored)
+    after = _asked_of(runs[1], others, stored)
+    edits = [
+        edit_of(request_diff(old, new))
+        for old, new in zip(before, after, strict=True)
+        if old is not None and new is not None
+    ]
+    return alike_in_others(edits.count(edit), of=len(edits), function=function)
+
+
+def _asked_of(scanned: ScannedRun, cases: Sequence[str], stored: StoredTexts) -> list[Asked | None]:
+    """Read the first request of each case, None where it is not here."""
+    keys = [
+        next((call.key for trial in trials for call in trial.calls), "")
+        for trials in scanned.trials_of(*cases).values()
+    ]
+    parts = map(stored.request, keys)
+    return [None if one is None else read_request(one) for one in parts]
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns
+
+
+def echo_styled(lines: Iterable[StyledLine]) -> None:
+    """Write lines to standard output, made printable; colours go where click lets them."""
+    for line in lines:
+        plain = "".join(text for text, _ in line)
+        safe = [(printable(text), style) for text, style in line]
+        if printable(plain) != "".join(text for text, _ in safe):
+            safe = [(printable(plain), "")]  # what no part of it is, the whole would be
+        click.echo("".join(click.style(text, **_MARKUP[style]) for text, style in safe).rstrip())
+
+
+def _warn(message: str) -> None:
+    if message:
+        click.echo(f"note: {printable(message)}", err=True)

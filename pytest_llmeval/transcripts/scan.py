@@ -1,0 +1,140 @@
+"""A run file scanned: the mean scores of all cases and the trials of a few.
+
+To make records of all trials of a large run takes seconds; most of that is saved here. The file
+is checked to the last byte all the same, and so is each line of which a record is made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_llmeval.records import Outcome, Run, Trial
+from pytest_llmeval.runs.json_lines import Malformed, as_text, need, parse_line
+from pytest_llmeval.runs.run_file import LARGEST, faults_explained, read_run_header
+from pytest_llmeval.runs.run_lines import RunHeader, read_header, read_trial
+from pytest_llmeval.runs.store import RunStore
+
+_STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
+_BEGINNING = re.compile(
+    rb'\{"case":(' + _STRING + rb'),"function":' + _STRING + rb',"trial":\d+,'
+    rb'"outcome":"(\w+)"(?:,"scores":(\{[^{}]*\}))?'
+)
+_GZIP = 31  # for zlib
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedRun:
+    """A run file in memory.
+
+    Attributes:
+        path: of it.
+        header: its first line.
+        lines: all of the others.
+    """
+
+    path: Path
+    header: RunHeader
+    lines: bytes
+
+    def means(self) -> Mapping[str, Mapping[str, float]]:
+        """Average the scores of each case over its scored trials, by metric.
+
+        Raises:
+            BaselineUnreadable: a line is no trial.
+        """
+        counts = Counter(_BEGINNING.findall(self.lines))
+        values: defaultdict[str, defaultdict[str, list[float]]]
+        values = defaultdict(lambda: defaultdict(list))
+        with faults_explained(self.path):
+            if counts.total() != self.header.trials:
+                raise Malformed(f"{counts.total()} trials, not {self.header.trials}")
+            for (case, outcome, scores), count in counts.items():
+                if scores and Outcome(outcome.decode()).is_scored:
+                    of_case = values[json.loads(case)]
+                    for metric, value in json.loads(scores).items():
+                        of_case[metric] += [value] * count
+        return {
+            case: {metric: sum(scores) / len(scores) for metric, scores in metrics.items()}
+            for case, metrics in values.items()
+        }
+
+    def trials_of(self, *cases: str) -> dict[str, tuple[Trial, ...]]:
+        """Read the trials of a few cases; none of one that the run does not have.
+
+        Args:
+            cases: that follow one another in the file are found at once.
+
+        Raises:
+            BaselineUnreadable: a line is no trial.
+        """
+        functions = {each.id: each.function for each in self.header.run.cases}
+        found, place = {}, 0
+        for case in cases:
+            found[case], place = self._read(case, functions, begin=place)
+        return found
+
+    def _read(
+        self, case: str, functions: Mapping[str, str], *, begin: int
+    ) -> tuple[tuple[Trial, ...], int]:
+        """Read the trials of one case, and tell where they end."""
+        beginning = b"\n" + json.dumps({"case": case}, separators=(",", ":")).encode()[:-1] + b","
+        trials: list[Trial] = []
+        place, end = self.lines.find(beginning, begin), begin
+        if place < 0:
+            place = self.lines.find(beginning)
+        while place >= 0:
+            end = self.lines.find(b"\n", place + 1)
+            with faults_explained(self.path):
+                line = parse_line(self.lines[place + 1 : end + 1])
+                trials.append(read_trial(line, functions=functions))
+            place = end if self.lines.startswith(beginning, end) else -1
+        return tuple(trials), end
+
+
+class HeaderStore(RunStore):
+    """The runs of a folder, of which nothing but the header is read."""
+
+    def load(self, path: Path) -> Run:
+        """Read a run without its trials.
+
+        Raises:
+            BaselineUnreadable: its header cannot be read.
+        """
+        return read_run_header(path).run
+
+
+def scan_run(path: Path) -> ScannedRun:
+    """Read a run file.
+
+    Raises:
+        BaselineUnreadable: it cannot be opened, or is damaged.
+    """
+    with faults_explained(path):
+        content = _unpacked(path.read_bytes())
+        end = content.rfind(b"\n", 0, -1) + 1
+        closing = parse_line(content[end:])
+        if need(closing, "sha256", as_text) != hashlib.sha256(content[:end]).hexdigest():
+            raise Malformed("the sha256 is not that of the lines before: they were changed")
+        first, _, _ = content.partition(b"\n")
+        # A line begins behind the end of the one before.
+        return ScannedRun(path, read_header(parse_line(first + b"\n")), content[len(first) : end])
+
+
+def _unpacked(data: bytes) -> bytes:
+    unpacked = b""
+    while data:  # gzip files can be put one behind the other
+        stream = zlib.decompressobj(_GZIP)
+        unpacked += stream.decompress(data, LARGEST - len(unpacked) + 1)
+        if len(unpacked) > LARGEST:
+            raise Malformed(f"unpacks to more than {LARGEST} bytes")
+        if not stream.eof:
+            raise EOFError
+        data = stream.unused_data
+    return unpacked

@@ -1,0 +1,110 @@
+"""Differences of two texts by words, and of two requests by turns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import zip_longest
+from typing import Literal
+
+from pytest_llmeval.transcripts.turns import Asked, Turn
+
+Op = Literal[" ", "-", "+"]
+
+_CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # written without blanks
+_WORDS = re.compile(rf"\s*(?:[{_CJK}]|[^\s{_CJK}]+)|\s+$")
+_LINES = re.compile(r"[^\n]*\n|[^\n]+")
+# of parts to compare: beyond that it takes more than 0.1 s
+_MOST = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Words that both texts have, or only the first (``-``), or only the second (``+``)."""
+
+    op: Op
+    text: str
+
+
+def word_diff(before: str, after: str) -> tuple[Piece, ...]:
+    """Compare two texts word by word; very different long ones by lines, or as a whole."""
+    for parts in (_WORDS, _LINES):
+        found = _diff(parts.findall(before), parts.findall(after))
+        if found is not None:
+            return found
+    return _pieces((("-", before), ("+", after)))
+
+
+def _diff(before: Sequence[str], after: Sequence[str]) -> tuple[Piece, ...] | None:
+    """Compare parts of texts; None if too many differ."""
+    shorter = min(len(before), len(after))
+    start = next((i for i in range(shorter) if before[i] != after[i]), shorter)
+    left = shorter - start
+    end = next((i for i in range(left) if before[-1 - i] != after[-1 - i]), left)
+    old, new = before[start : len(before) - end], after[start : len(after) - end]
+    if max(len(old), len(new)) > _MOST:
+        return None
+    changes: list[tuple[Op, str]] = [(" ", "".join(before[:start]))]
+    for tag, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            changes.append((" ", "".join(old[i:j])))
+        else:
+            changes += [("-", "".join(old[i:j])), ("+", "".join(new[k:m]))]
+    changes.append((" ", "".join(before[len(before) - end :])))
+    return _pieces(changes)
+
+
+def _pieces(changes: Sequence[tuple[Op, str]]) -> tuple[Piece, ...]:
+    return tuple(Piece(op, text) for op, text in changes if text)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnDiff:
+    """A turn of a request on both sides.
+
+    Attributes:
+        role: of the turn, or the name of a setting.
+        pieces: its text; one piece of what both sides have where nothing changed.
+    """
+
+    role: str
+    pieces: tuple[Piece, ...]
+
+    @property
+    def edit(self) -> tuple[str, ...]:
+        """What was changed, without what was not."""
+        return tuple(f"{piece.op}{piece.text.strip()}" for piece in self.pieces if piece.op != " ")
+
+
+def request_diff(before: Asked, after: Asked) -> tuple[TurnDiff, ...]:
+    """Compare two requests, turn by turn, and then their settings by name."""
+    return (*_turns(before.turns, after.turns), *_settings(before, after))
+
+
+def edit_of(diff: Sequence[TurnDiff]) -> tuple[tuple[str, ...], ...]:
+    """Return what was changed in a request, to be held against the edits of other cases."""
+    return tuple((turn.role, *turn.edit) for turn in diff if turn.edit)
+
+
+def _turns(before: Sequence[Turn], after: Sequence[Turn]) -> Iterator[TurnDiff]:
+    for tag, i, j, k, m in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag == "equal":
+            yield from (TurnDiff(turn.role, _pieces([(" ", turn.text)])) for turn in before[i:j])
+            continue
+        for old, new in zip_longest(before[i:j], after[k:m]):
+            if old and new and old.role == new.role:
+                yield TurnDiff(old.role, word_diff(old.text, new.text))
+                continue
+            if old:
+                yield TurnDiff(old.role, (Piece("-", old.text),))
+            if new:
+                yield TurnDiff(new.role, (Piece("+", new.text),))
+
+
+def _settings(before: Asked, after: Asked) -> Iterator[TurnDiff]:
+    for name in dict.fromkeys((*before.settings, *after.settings)):
+        old, new = before.settings.get(name, ""), after.settings.get(name, "")
+        if old != new:
+            yield TurnDiff(name, word_diff(old, new))

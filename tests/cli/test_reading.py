@@ -1,0 +1,310 @@
+"""``llmeval diff``, and ``llmeval show`` of a case."""
+
+from __future__ import annotations
+
+import shutil
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pytest_llmeval.cli import main
+from pytest_llmeval.records import Run
+from pytest_llmeval.runs.store import RunStore
+from tests.transcripts.recorded import Exchange, Recorder, run_of, said, system, user
+
+OLD = "Label the question. If money is asked for, answer billing. Be brief."
+NEW = "Label the question. Be brief."
+HOSTILE = "\x1b[31mred\x1b]0;title\x07 </details> @team\n::error::broken\n##[error]no\u202eevil"
+ORDER = "evals/test_agent.py::test_order"
+
+
+def invoke(*arguments: str, color: bool = False, width: int = 80) -> Result:
+    return CliRunner().invoke(main, arguments, color=color, env={"COLUMNS": str(width)})
+
+
+def output_of(*arguments: str, **how: Any) -> str:
+    result = invoke(*arguments, **how)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def asking(prompt: str, *replies: object, question: str = "Where is my money?") -> Any:
+    def exchanges(index: int) -> Sequence[Exchange]:
+        return [([system(prompt), user(question)], replies[index % len(replies)])]
+
+    return exchanges
+
+
+@pytest.fixture
+def recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
+    monkeypatch.chdir(tmp_path)
+    recorder = Recorder(tmp_path / ".llmeval")
+    yield recorder
+    recorder.store.close()
+
+
+Recorded = Callable[..., tuple[Run, Run]]
+
+
+@pytest.fixture
+def record(recorder: Recorder) -> Recorded:
+    """Record a baseline and a run that was compared with it."""
+
+    def both(baseline: Sequence[Any], current: Sequence[Any]) -> tuple[Run, Run]:
+        old = run_of(*baseline, second=1, tree="f" * 40, ref="main")
+        new = run_of(*current, second=2, tree="e" * 40, commit="b" * 40, compared_with=old.id)
+        for run in (old, new):
+            RunStore(recorder.home).save(run)
+        return old, new
+
+    return both
+
+
+@pytest.fixture
+def shop(recorder: Recorder, record: Recorded) -> tuple[Run, Run]:
+    """One prompt lost a rule: of three cases one fell, and one fell less."""
+    old = [
+        recorder.case(name, "pppp", asking(OLD, said("billing"), question=name))
+        for name in ("t1", "t2", "t3")
+    ]
+    new = [
+        recorder.case("t1", "pppp", asking(NEW, said("billing"), question="t1")),
+        recorder.case("t2", "mmpm", asking(NEW, *map(said, ("other", "other", "billing", "what?")), question="t2")),
+        recorder.case("t3", "pppm", asking(NEW, said("billing"), question="t3")),
+    ]  # fmt: skip
+    return record(old, new)
+
+
+def test_without_arguments_the_case_that_fell_most_is_shown(shop: tuple[Run, Run]) -> None:
+    lines = output_of("diff").splitlines()
+
+    assert lines[0] == "evals/test_shop.py::test_label[t2]"
+    assert lines[1:3] == [
+        f"baseline  run {shop[0].id}  main@aaaaaaa  4/4 passed",
+        f"here      run {shop[1].id}  @bbbbbbb      1/4 passed",
+    ]
+
+
+def test_the_request_is_shown_once_with_the_words_that_changed(shop: tuple[Run, Run]) -> None:
+    text = " ".join(output_of("diff").split())
+
+    assert "[-If money is asked for, answer billing.-] Be brief." in text
+    assert "the same change in 2 other cases of test_label looked at" in text
+    assert text.count("Label the question.") == 1
+
+
+def test_replies_are_told_draw_by_draw_and_equal_ones_once(shop: tuple[Run, Run]) -> None:
+    lines = output_of("diff").splitlines()
+
+    table = [line.split() for line in lines[lines.index("") + 1 :] if line[:1].isdigit()]
+    assert [row[1:3] + row[5:7] for row in table] == [
+        ["A", "passed", "B", "missed"],
+        ["A", "passed", "B", "missed"],
+        ["A", "passed", "A", "passed"],
+        ["A", "passed", "C", "missed"],
+    ]
+    assert table[0][3:5] == ["21+2", "0.8"]
+    assert "here, trials 0 1 3: AssertionError evals/test_shop.py:12" in lines
+    place = lines.index("reply B  0 of 4 baseline, 2 of 4 here")
+    assert lines[place + 1] == "  other"
+
+
+def test_a_case_can_be_named_by_a_part_of_its_id(shop: tuple[Run, Run]) -> None:
+    assert output_of("diff", "t3").startswith("evals/test_shop.py::test_label[t3]\n")
+    assert output_of("diff", "test_label[t1]").startswith("evals/test_shop.py::test_label[t1]\n")
+    old, new = shop
+    assert output_of("diff", "t3", old.id, new.id) == output_of("diff", "t3")
+    assert output_of("diff", new.id, old.id).splitlines()[1].startswith(f"baseline  run {new.id}")
+
+
+def test_a_part_of_several_ids_lists_them(shop: tuple[Run, Run]) -> None:
+    result = invoke("diff", "test_label")
+
+    assert result.exit_code == 4
+    assert result.stdout == ""
+    assert result.stderr == (
+        "ERROR: test_label: 3 cases have that: evals/test_shop.py::test_label[t1], "
+        "evals/test_shop.py::test_label[t2], evals/test_shop.py::test_label[t3]. "
+        "Name one of them\n"
+    )
+
+
+@pytest.mark.parametrize("arguments", [["diff", "t9"], ["show", "last", "t9"]])
+def test_a_case_that_is_nowhere_is_a_usage_error(
+    shop: tuple[Run, Run], arguments: list[str]
+) -> None:
+    result = invoke(*arguments)
+
+    assert result.exit_code == 4
+    assert "t9: no case has that name, or a part of that name" in result.stderr
+
+
+def test_an_exact_parameter_is_meant_before_a_longer_one(
+    recorder: Recorder, record: Recorded
+) -> None:
+    cases = [recorder.case(name, "p", asking(OLD, said("x"))) for name in ("t1", "t10", "xt1")]
+    record(cases, cases)
+
+    assert output_of("diff", "t1").startswith("evals/test_shop.py::test_label[t1]\n")
+    assert invoke("diff", "t").exit_code == 4
+
+
+def test_show_tells_what_one_run_asked_and_was_answered(shop: tuple[Run, Run]) -> None:
+    lines = output_of("show", "last", "t2").splitlines()
+
+    assert lines[0] == "evals/test_shop.py::test_label[t2]"
+    assert "  user      t2" in lines
+    assert '  settings  model "m"' in lines
+    assert "reply A  2 of 4" in lines
+    assert "baseline" not in "".join(lines)
+
+
+def test_turns_are_in_order_and_the_place_where_the_sides_part_is_named(
+    recorder: Recorder, record: Recorded
+) -> None:
+    def agent(number: int, final: str) -> Any:
+        question = user("Where is my order?")
+        function = {"name": "look_up", "arguments": f'{{"id": {number}}}'}
+        asked = {"role": "assistant", "content": None, "tool_calls": [{"function": function}]}
+        result = {"role": "tool", "content": "late"}
+        first = {"choices": [{"message": asked}]}
+        return lambda _: [([question], first), ([question, asked, result], said(final))]
+
+    old = recorder.case("a", "pp", agent(7, "It is late."), function=ORDER)
+    record([old], [recorder.case("a", "mm", agent(8, "On time."), function=ORDER)])
+
+    lines = output_of("diff").splitlines()
+
+    assert "request, the same on both sides" in lines
+    place = lines.index("the sides part in trial 0 at call 1")
+    assert lines[place + 1 : place + 3] == [
+        '  baseline  assistant calls: look_up({"id": 7})',
+        '  here      assistant calls: look_up({"id": 8})',
+    ]
+    place = lines.index("reply A  2 of 2 baseline, 0 of 2 here")
+    assert lines[place + 1 : place + 5] == [
+        '  assistant calls look_up({"id": 7})',
+        "  call 2",
+        "  tool returns    late",
+        "  assistant       It is late.",
+    ]
+
+
+def test_a_replay_is_told_by_its_draw_and_not_by_its_text(
+    recorder: Recorder, record: Recorded
+) -> None:
+    case, trials = recorder.case("a", "pp", asking(OLD, said("same")))
+    _, others = recorder.case("a", "pm", asking(OLD, said("same")))
+    record([(case, trials)], [(case, (trials[0], others[1]))])
+
+    rows = [line for line in output_of("diff").splitlines() if line[:1].isdigit()]
+
+    assert [row.endswith("= replay") for row in rows] == [True, False]
+    assert all("A passed" in row for row in rows)
+
+
+def test_replies_that_are_not_here_are_said_to_be_so(
+    shop: tuple[Run, Run], recorder: Recorder
+) -> None:
+    recorder.store.close()
+    shutil.rmtree(recorder.home / "cache")
+
+    result = invoke("diff", "t2")
+
+    assert result.exit_code == 0
+    assert "request of baseline is not here: pruned, or its cache was not" in result.stdout
+    assert "the reply is not here (draw " in result.stdout
+    assert result.stderr.startswith("note: replies that are not here: baseline: 4 trials of 4; ")
+    assert not (recorder.home / "cache").exists()
+
+
+def test_a_case_of_one_side_alone_is_shown_for_that_side(
+    recorder: Recorder, record: Recorded
+) -> None:
+    old = recorder.case("a", "p", asking(OLD, said("x")))
+    record([old], [old, recorder.case("new", "p", asking(OLD, said("y")))])
+
+    lines = output_of("diff", "new").splitlines()
+
+    assert lines[1].endswith("has no such case")
+    assert "request of baseline: none was made" in lines
+    assert "  user      Where is my money?" in lines
+
+
+def test_where_nothing_moved_a_case_is_asked_for(recorder: Recorder, record: Recorded) -> None:
+    case = recorder.case("a", "p", asking(OLD, said("x")))
+    record([case], [case])
+
+    assert output_of("diff") == "every case scored the same in both; name one: llmeval diff CASE\n"
+
+
+def test_a_run_that_was_compared_with_nothing_asks_for_two(
+    recorder: Recorder, record: Recorded
+) -> None:
+    RunStore(recorder.home).save(
+        run_of(recorder.case("a", "p", asking(OLD, said("x"))), tree="f" * 40)
+    )
+
+    result = invoke("diff")
+
+    assert result.exit_code == 4
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.endswith("Name two:  llmeval diff A B\n")
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 120])
+@pytest.mark.parametrize("reply", [said(HOSTILE), HOSTILE.encode(), said("日本語" * 200)])
+def test_a_hostile_reply_is_shown_and_does_nothing(
+    recorder: Recorder, record: Recorded, width: int, reply: object
+) -> None:
+    old = recorder.case(HOSTILE, "pp", asking(HOSTILE, said("x")))
+    record([old], [recorder.case(HOSTILE, "mm", asking(HOSTILE + "!", reply, said(HOSTILE)))])
+
+    for text in (output_of("diff", width=width), output_of("show", "last", "red", width=width)):
+        assert all(line.isprintable() for line in text.splitlines())
+        assert not any(line.lstrip().startswith("::") for line in text.splitlines())
+        assert "##[" not in text
+        assert max(map(columns_of, text.splitlines())) <= max(width, 40)
+
+
+def columns_of(line: str) -> int:
+    return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in line)
+
+
+def test_only_our_own_colours_reach_a_terminal(recorder: Recorder, record: Recorded) -> None:
+    old = recorder.case("a", "p", asking("one", said("x")))
+    record([old], [recorder.case("a", "m", asking("two", said("\x1b[31mred\x1b[0m")))])
+
+    text = output_of("diff", color=True)
+
+    assert "\x1b[31m[-one-]\x1b[0m" in text
+    assert "\x1b[32m{+two+}\x1b[0m" in text
+    assert r"\x1b[31mred\x1b[0m" in text
+    assert "\x1b" not in output_of("diff", color=False)
+
+
+def test_a_megabyte_is_cut_unless_all_of_it_is_asked_for(
+    recorder: Recorder, record: Recorded
+) -> None:
+    long = said("word " * 200_000)
+    old = recorder.case("a", "p", asking(OLD, said("x")))
+    record([old], [recorder.case("a", "m", asking(OLD, long))])
+
+    cut, full = output_of("diff"), output_of("diff", "--full")
+
+    assert "... (1000000 characters in all; --full shows them)" in cut
+    assert len(cut) < 10_000
+    assert full.count("word") == 200_000
+
+
+@pytest.mark.parametrize("name", [["diff", "a", "b", "c", "d"], ["diff", "last", "nothing"]])
+def test_other_mistakes_are_one_line(shop: tuple[Run, Run], name: list[str]) -> None:
+    result = invoke(*name)
+
+    assert result.exit_code == 4
+    assert result.stderr.startswith("ERROR: ")
+    assert result.stderr.count("\n") == 1

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import gzip
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from pytest_llmeval.errors import BaselineUnreadable
+from pytest_llmeval.records import Run
+from pytest_llmeval.runs.run_file import read_run, write_run
+from pytest_llmeval.transcripts.scan import HeaderStore, scan_run
+from tests.runs.strategies import runs
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "run-schema-1.jsonl.gz"
+
+
+def means_of(run: Run) -> dict[str, dict[str, float]]:
+    values: defaultdict[str, defaultdict[str, list[float]]]
+    values = defaultdict(lambda: defaultdict(list))
+    for trial in run.trials:
+        for metric, score in trial.scores.items() if trial.outcome.is_scored else ():
+            values[trial.case][metric].append(score)
+    return {
+        case: {metric: sum(scores) / len(scores) for metric, scores in metrics.items()}
+        for case, metrics in values.items()
+    }
+
+
+@given(run=runs())
+def test_a_scan_finds_what_a_whole_reading_finds(
+    tmp_path_factory: pytest.TempPathFactory, run: Run
+) -> None:
+    path = tmp_path_factory.mktemp("scan") / "run.jsonl.gz"
+    write_run(run, path)
+
+    scanned = scan_run(path)
+    ids = [case.id for case in run.cases]
+
+    assert scanned.header.run.id == run.id
+    for order in (ids, ids[::-1]):
+        assert scanned.trials_of(*order) == {
+            case: tuple(trial for trial in run.trials if trial.case == case) for case in order
+        }
+    means, expected = scanned.means(), means_of(run)
+    assert means.keys() == expected.keys()
+    for case in means:
+        assert means[case] == pytest.approx(expected[case], rel=1e-9, nan_ok=True)
+
+
+def test_a_run_of_an_earlier_version_is_scanned() -> None:
+    run, scanned = read_run(GOLDEN), scan_run(GOLDEN)
+
+    assert scanned.means() == means_of(run)
+    assert scanned.trials_of(run.cases[0].id)[run.cases[0].id] == tuple(
+        trial for trial in run.trials if trial.case == run.cases[0].id
+    )
+    assert scanned.trials_of("no such case") == {"no such case": ()}
+
+
+def test_a_folder_of_headers_gives_a_run_without_its_trials(tmp_path: Path) -> None:
+    run = HeaderStore(tmp_path).load(GOLDEN)
+
+    assert run.cases == read_run(GOLDEN).cases
+    assert run.trials == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"outcome"', b'"outcame"'),
+        (b'"sha256":"', b'"sha256":"0'),
+        (b'{"schema":1', b'{"schema":7'),
+        (b"\n", b"\r"),
+    ],
+)
+def test_a_damaged_file_is_refused(tmp_path: Path, old: bytes, new: bytes) -> None:
+    path = tmp_path / "run.jsonl.gz"
+    path.write_bytes(gzip.compress(gzip.decompress(GOLDEN.read_bytes()).replace(old, new)))
+
+    with pytest.raises(BaselineUnreadable):
+        scan_run(path)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 20, 200])
+def test_a_file_that_was_cut_is_refused(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "run.jsonl.gz"
+    path.write_bytes(GOLDEN.read_bytes()[:cut])
+
+    with pytest.raises(BaselineUnreadable):
+        scan_run(path)
+
+
+def test_a_file_of_two_pieces_is_read_whole(tmp_path: Path) -> None:
+    content = gzip.decompress(GOLDEN.read_bytes())
+    path = tmp_path / "run.jsonl.gz"
+    path.write_bytes(gzip.compress(content[:300]) + gzip.compress(content[300:]))
+
+    assert scan_run(path).means() == scan_run(GOLDEN).means()

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_llmeval.records import Trial
+from pytest_llmeval.transcripts.stored_texts import StoredTexts
+from pytest_llmeval.transcripts.transcript import Parting, Step, Transcript, parting, transcripts
+from pytest_llmeval.transcripts.turns import Turn
+from tests.transcripts.recorded import Exchange, Recorder, said, system, user
+
+CALL = {"id": "1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+ASKING = {"role": "assistant", "reasoning_content": "Well", "content": None, "tool_calls": [CALL]}
+RESULT = {"role": "tool", "tool_call_id": "1", "content": "late"}
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[Recorder]:
+    recorder = Recorder(tmp_path / ".llmeval")
+    yield recorder
+    recorder.store.close()
+
+
+def read(recorder: Recorder, trials: Sequence[Trial]) -> tuple[Transcript, ...]:
+    with StoredTexts(recorder.home) as stored:
+        return transcripts(trials, stored)
+
+
+def agent(final: str) -> list[Exchange]:
+    """Word a trial that looks something up, then answers; its thoughts are not sent back."""
+    sent_back = {name: value for name, value in ASKING.items() if name != "reasoning_content"}
+    asked = [system("Be brief."), user("Where is it?")]
+    return [
+        (asked, {"choices": [{"message": ASKING}]}),
+        ([*asked, sent_back, RESULT], said(final)),
+    ]
+
+
+def test_each_turn_of_several_calls_is_there_once_and_in_order(recorder: Recorder) -> None:
+    _, trials = recorder.case("a", "p", lambda _: agent("It is late."))
+    (found,) = read(recorder, trials)
+
+    assert found.asked is not None
+    assert [turn.text for turn in found.asked.turns] == ["Be brief.", "Where is it?"]
+    assert found.steps == (
+        Step(1, Turn("assistant", "Well", "thought")),
+        Step(1, Turn("assistant", "look_up({})", "call")),
+        Step(2, Turn("tool", "late", "result")),
+        Step(2, Turn("assistant", "It is late.")),
+    )
+    assert found.is_here
+
+
+def test_a_call_that_goes_on_with_nothing_is_told_in_full(recorder: Recorder) -> None:
+    exchanges = [([user("Peru?")], said("Lima")), ([user("Rate it: Lima")], said("5"))]
+    _, trials = recorder.case("a", "p", lambda _: exchanges)
+    (found,) = read(recorder, trials)
+
+    assert [(step.call, step.turn.role, step.turn.text) for step in found.steps] == [
+        (1, "assistant", "Lima"),
+        (2, "user", "Rate it: Lima"),
+        (2, "assistant", "5"),
+    ]
+
+
+def test_what_is_not_here_is_told_so(recorder: Recorder) -> None:
+    _, (trial,) = recorder.case("a", "p", lambda _: [([user("Peru?")], said("Lima"))])
+    call = trial.calls[0]
+    lost = replace(call, draw="e" * 32)
+    failed = replace(call, draw=None, failure="infrastructure", reason="HTTP 500")
+    foreign = replace(call, key="0" * 64, draw="d" * 32)
+    other = replace(failed, key="1" * 64)
+
+    found = read(
+        recorder,
+        [replace(trial, calls=calls) for calls in [(lost,), (failed,), (foreign, other), ()]],
+    )
+
+    assert [[step.turn.text for step in one.steps] for one in found] == [
+        [f"the reply is not here (draw {'e' * 12})"],
+        ["no reply: HTTP 500"],
+        [f"the reply is not here (draw {'d' * 12})", "not here", "no reply: HTTP 500"],
+        [],
+    ]
+    assert [one.is_here for one in found] == [False, True, False, True]
+    assert [one.asked is None for one in found] == [False, False, True, True]
+
+
+def test_the_sides_part_where_the_first_trial_that_differs_does(recorder: Recorder) -> None:
+    def side(*finals: str) -> tuple[Transcript, ...]:
+        case = recorder.case("a", "p" * len(finals), lambda index: agent(finals[index]))
+        return read(recorder, case[1])
+
+    baseline = side("late", "late", "late")
+
+    assert parting(baseline, side("late", "early", "never")) == Parting(
+        1, Step(2, Turn("assistant", "late")), Step(2, Turn("assistant", "early"))
+    )
+    assert parting(baseline, side("late")) is None
+
+
+def test_a_side_that_ends_earlier_has_nothing_more(recorder: Recorder) -> None:
+    _, long = recorder.case("a", "p", lambda _: agent("late"))
+    _, short = recorder.case("a", "p", lambda _: agent("late")[:1])
+
+    found = parting(read(recorder, long), read(recorder, short))
+
+    assert found == Parting(0, Step(2, Turn("tool", "late", "result")), None)
