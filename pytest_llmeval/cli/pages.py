@@ -23,14 +23,15 @@ def page_of_output(*, verbose: bool = False) -> Page:
 
 def echo_lines(lines: Iterable[Line]) -> None:
     """Write lines to standard output, coloured by the rules that pytest has."""
-    has_colours = _has_colours()
+    is_coloured = has_colours()
     for line in lines:
         colour = next((name for name in ("red", "green", "yellow") if name in line.markup), None)
         styled = click.style(line.text, fg=colour, bold=line.markup.get("bold"))
-        click.echo(styled if line.text else "", color=has_colours)
+        click.echo(styled if line.text else "", color=is_coloured)
 
 
-def _has_colours() -> bool:
+def has_colours() -> bool:
+    """Tell whether standard output is to be coloured, by the rules that pytest has."""
     own = os.environ.get("PY_COLORS")
     if own in ("0", "1"):
         return own == "1"

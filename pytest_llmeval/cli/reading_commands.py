@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -12,10 +11,12 @@ import click
 
 from pytest_llmeval import checks
 from pytest_llmeval.cli.arguments import Home, checked, home_option, ini_words
+from pytest_llmeval.cli.pages import has_colours, page_of_output
 from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.records import OWN_DIRECTIONS, PASS_METRIC, SCORE_METRIC
+from pytest_llmeval.reports.terminal.page import Page
 from pytest_llmeval.reports.terminal.reading import (
-    Page,
+    Layout,
     Side,
     StyledLine,
     alike_in_others,
@@ -25,9 +26,9 @@ from pytest_llmeval.reports.terminal.reading import (
 )
 from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
 from pytest_llmeval.runs.lookup.refs import Baseline
-from pytest_llmeval.transcripts.scan import HeaderStore, ScannedRun, scan_run
 from pytest_llmeval.runs.store import BORROWED, ENDING
 from pytest_llmeval.safe_text import printable
+from pytest_llmeval.transcripts.scan import HeaderStore, ScannedRun, scan_run
 from pytest_llmeval.transcripts.stored_texts import StoredTexts
 from pytest_llmeval.transcripts.transcript import parting, transcripts
 from pytest_llmeval.transcripts.turns import Asked, read_request
@@ -82,9 +83,10 @@ def diff_command(names: Sequence[str], home: Home, *, full: bool) -> None:
     if not any(side.trials for side in sides):
         raise click.UsageError(f"{chosen}: no trial of it ended in either run")
     where = parting(sides[0].transcripts, sides[1].transcripts)
-    page = Page(_width(), is_full=full)
-    lines = case_diff(sides, request=request, alike=alike, parting=where, page=page)
-    echo_styled(page.fit(lines))
+    page = page_of_output()
+    layout = Layout(page.width, is_full=full)
+    lines = case_diff(sides, request=request, alike=alike, parting=where, layout=layout)
+    _echo(layout.fit(lines), page)
     _warn(not_here(sides))
 
 
@@ -97,8 +99,9 @@ def show_case(reference: str, case: str, home: Home, *, full: bool) -> None:
         side = _side("", scanned, chosen, stored)
     if not side.trials:
         raise click.UsageError(f"{chosen}: no trial of it ended in run {side.run.id}")
-    page = Page(_width(), is_full=full)
-    echo_styled(page.fit(shown_case(side, page)))
+    page = page_of_output()
+    layout = Layout(page.width, is_full=full)
+    _echo(layout.fit(shown_case(side, layout)), page)
     _warn(not_here([side]))
 
 
@@ -242,18 +245,16 @@ def _asked_of(scanned: ScannedRun, cases: Sequence[str], stored: StoredTexts) ->
     return [None if one is None else read_request(one) for one in parts]
 
 
-def _width() -> int:
-    return shutil.get_terminal_size().columns
-
-
-def echo_styled(lines: Iterable[StyledLine]) -> None:
-    """Write lines to standard output, made printable; colours go where click lets them."""
+def _echo(lines: Iterable[StyledLine], page: Page) -> None:
+    """Write lines to standard output, made printable."""
+    is_coloured = has_colours()
     for line in lines:
         plain = "".join(text for text, _ in line)
-        safe = [(printable(text), style) for text, style in line]
-        if printable(plain) != "".join(text for text, _ in safe):
-            safe = [(printable(plain), "")]  # what no part of it is, the whole would be
-        click.echo("".join(click.style(text, **_MARKUP[style]) for text, style in safe).rstrip())
+        safe = [(page.shown(text), style) for text, style in line]
+        if page.shown(plain) != "".join(text for text, _ in safe):
+            safe = [(page.shown(plain), "")]  # what no part of it is, the whole would be
+        styled = "".join(click.style(text, **_MARKUP[style]) for text, style in safe if text)
+        click.echo(styled.rstrip(), color=is_coloured)
 
 
 def _warn(message: str) -> None:

@@ -24,7 +24,7 @@ from pytest_llmeval.runs.store import RunStore
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _BEGINNING = re.compile(
     rb'\{"case":(' + _STRING + rb'),"function":' + _STRING + rb',"trial":\d+,'
-    rb'"outcome":"(\w+)"(?:,"scores":(\{[^{}]*\}))?'
+    rb'"outcome":"(\w+)"(?:,"scores":(\{(?:' + _STRING + rb":[^,}]*,?)*\}))?"
 )
 _GZIP = 31  # for zlib
 

@@ -23,7 +23,8 @@ ORDER = "evals/test_agent.py::test_order"
 
 
 def invoke(*arguments: str, color: bool = False, width: int = 80) -> Result:
-    return CliRunner().invoke(main, arguments, color=color, env={"COLUMNS": str(width)})
+    environment = {"COLUMNS": str(width), "PY_COLORS": str(int(color))}
+    return CliRunner().invoke(main, arguments, color=color, env=environment)
 
 
 def output_of(*arguments: str, **how: Any) -> str:
@@ -71,11 +72,12 @@ def shop(recorder: Recorder, record: Recorded) -> tuple[Run, Run]:
         recorder.case(name, "pppp", asking(OLD, said("billing"), question=name))
         for name in ("t1", "t2", "t3")
     ]
+    answers = "other", "other", "billing", "what?"
     new = [
         recorder.case("t1", "pppp", asking(NEW, said("billing"), question="t1")),
-        recorder.case("t2", "mmpm", asking(NEW, *map(said, ("other", "other", "billing", "what?")), question="t2")),
+        recorder.case("t2", "mmpm", asking(NEW, *map(said, answers), question="t2")),
         recorder.case("t3", "pppm", asking(NEW, said("billing"), question="t3")),
-    ]  # fmt: skip
+    ]
     return record(old, new)
 
 

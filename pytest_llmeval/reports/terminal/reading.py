@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pytest_llmeval.gate.scoring import bare
 from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Case, Run, Trial
-from pytest_llmeval.reports.formats import aligned, counted, hits, number
+from pytest_llmeval.reports.formats import aligned, columns, counted, hits, number
 from pytest_llmeval.safe_text import printable_lines
 from pytest_llmeval.transcripts.transcript import Parting, Step, Transcript
 from pytest_llmeval.transcripts.turns import Asked, Turn
@@ -25,6 +25,7 @@ _MARKS = {" ": ("", ""), "-": ("[-", "-]"), "+": ("{+", "+}")}
 
 Words = tuple[str, str]  # a text, and its style: "", bold, dim, red or green
 StyledLine = tuple[Words, ...]
+Letters = Mapping[tuple[Turn, ...], str]  # a name for each different answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ class Side:
         return gated[0] if gated else SCORE_METRIC if is_scored else PASS_METRIC
 
 
-class Page:
+class Layout:
     """Texts laid out for a terminal.
 
     Args:
@@ -91,7 +92,7 @@ class Page:
     def fit(self, lines: Iterable[StyledLine]) -> Iterator[StyledLine]:
         """Break lines that are too long for the terminal."""
         for line in lines:
-            if sum(len(text) for text, _ in line) <= self.width:
+            if sum(columns(text) for text, _ in line) <= self.width:
                 yield line
                 continue
             first, *others = _wrapped(line, self.width)
@@ -116,30 +117,39 @@ def _wrapped(pieces: Iterable[Words], room: int) -> list[StyledLine]:
             if place:
                 lines.append([])
                 column = 0
-            for token in _TOKENS.findall(line):
-                for start in range(0, len(token), room):
-                    part = token[start : start + room]
-                    if column and column + len(part) > room:
-                        lines.append([])
-                        column = 0
-                        part = part.lstrip() if part.isspace() else part
-                    lines[-1].append((part, style))
-                    column += len(part)
+            for part in (part for token in _TOKENS.findall(line) for part in _cut(token, room)):
+                if column and column + columns(part) > room:
+                    lines.append([])
+                    column = 0
+                    part = part.lstrip() if part.isspace() else part  # noqa: PLW2901
+                lines[-1].append((part, style))
+                column += columns(part)
     return list(map(tuple, lines))
 
 
-def shown_case(side: Side, page: Page) -> Iterator[StyledLine]:
+def _cut(token: str, room: int) -> Iterator[str]:
+    """Cut a word that is wider than a line."""
+    while columns(token) > room:
+        end = room
+        while columns(token[:end]) > room:
+            end -= 1
+        yield token[:end]
+        token = token[end:]
+    yield token
+
+
+def shown_case(side: Side, layout: Layout) -> Iterator[StyledLine]:
     """Tell what one run asked and was answered in a case."""
     yield ((side.trials[0].case, "bold"),)
     yield from _headings([side])
     yield ()
     asked = next((each.asked for each in side.transcripts if each.asked), None)
-    yield from _request(side, asked, page)
+    yield from _request(side, asked, layout)
     yield ()
     letters = _letters([side])
-    yield from _plain(_table([side], letters, page))
+    yield from _plain(_table([side], letters, layout))
     yield from _failures([side])
-    yield from _replies([side], letters, page)
+    yield from _replies([side], letters, layout)
 
 
 def case_diff(
@@ -148,7 +158,7 @@ def case_diff(
     request: tuple[TurnDiff, ...] | None,
     alike: str,
     parting: Parting | None,
-    page: Page,
+    layout: Layout,
 ) -> Iterator[StyledLine]:
     """Tell what both sides of a case asked and were answered.
 
@@ -157,7 +167,7 @@ def case_diff(
         request: their first requests; None if one of them is not here.
         alike: how many other cases were asked the same change; "" for nothing to say.
         parting: where the answers part.
-        page: to lay them out on.
+        layout: of texts.
     """
     trial = next(trial for side in sides for trial in side.trials)
     yield ((trial.case, "bold"),)
@@ -165,22 +175,22 @@ def case_diff(
     yield ()
     if request is None:
         for side in sides:
-            yield from _request(side, _first_asked(side), page)
+            yield from _request(side, _first_asked(side), layout)
     elif any(turn.edit for turn in request):
         yield (("request", "bold"), (", [-only before-] {+only here+}", ""))
-        yield from _request_diff(request, page)
+        yield from _request_diff(request, layout)
         if alike:
             yield ((f"  {alike}", "dim"),)
     else:
         yield (("request", "bold"), (", the same on both sides", ""))
-        yield from _turns(_first_asked(sides[0]), page)
+        yield from _turns(_first_asked(sides[0]), layout)
     yield ()
     letters = _letters(sides)
-    yield from _plain(_table(sides, letters, page))
+    yield from _plain(_table(sides, letters, layout))
     yield from _failures(sides)
     if parting is not None:
-        yield from _parting(parting, sides, page)
-    yield from _replies(sides, letters, page)
+        yield from _parting(parting, sides, layout)
+    yield from _replies(sides, letters, layout)
 
 
 def _plain(lines: Sequence[str]) -> Iterator[StyledLine]:
@@ -205,7 +215,7 @@ def _first_asked(side: Side) -> Asked | None:
     return next((each.asked for each in side.transcripts if each.asked), None)
 
 
-def _request(side: Side, asked: Asked | None, page: Page) -> Iterator[StyledLine]:
+def _request(side: Side, asked: Asked | None, layout: Layout) -> Iterator[StyledLine]:
     of = f" of {side.name}" if side.name else ""
     if asked is None:
         calls = sum(len(trial.calls) for trial in side.trials)
@@ -215,25 +225,25 @@ def _request(side: Side, asked: Asked | None, page: Page) -> Iterator[StyledLine
     different = {each.asked.turns for each in side.transcripts if each.asked}
     more = f", that of the first trial; {len(different)} differ" if len(different) > 1 else ""
     yield (("request", "bold"), (of + more, ""))
-    yield from _turns(asked, page)
+    yield from _turns(asked, layout)
 
 
-def _turns(asked: Asked | None, page: Page) -> Iterator[StyledLine]:
+def _turns(asked: Asked | None, layout: Layout) -> Iterator[StyledLine]:
     if asked is None:
         return
     for turn in asked.turns:
-        yield from page.text([(turn.text, "")], label=_label(turn), indent=12)
+        yield from layout.text([(turn.text, "")], label=_label(turn), indent=12)
     settings = [f"{name} {value}" for name, value in asked.settings.items()]
     more = len(settings) - _SETTINGS
     text = ", ".join(settings[:_SETTINGS]) + (f" and {more} more" if more > 0 else "")
-    yield from page.text([(text, "dim")], label="  settings", indent=12) if text else ()
+    yield from layout.text([(text, "dim")], label="  settings", indent=12) if text else ()
 
 
 def _label(turn: Turn) -> str:
     return f"  {turn.role}{_VERBS.get(turn.kind, '')} "
 
 
-def _request_diff(request: Sequence[TurnDiff], page: Page) -> Iterator[StyledLine]:
+def _request_diff(request: Sequence[TurnDiff], layout: Layout) -> Iterator[StyledLine]:
     for turn in request:
         pieces: list[Words] = []
         for place, piece in enumerate(turn.pieces):
@@ -242,7 +252,7 @@ def _request_diff(request: Sequence[TurnDiff], page: Page) -> Iterator[StyledLin
                 pieces.append((_context(piece.text, before=ends[0], after=ends[1]), ""))
             else:
                 pieces.append((_marked(piece), _STYLES[piece.op]))
-        yield from page.text(pieces, label=f"  {turn.role} ", indent=12)
+        yield from layout.text(pieces, label=f"  {turn.role} ", indent=12)
 
 
 def _context(text: str, *, before: bool, after: bool) -> str:
@@ -268,7 +278,7 @@ def _marked(piece: Piece) -> str:
     return f"{' ' * (len(piece.text) - len(text))}{begin}{text}{end}"
 
 
-def _letters(sides: Sequence[Side]) -> Mapping[tuple[Turn, ...], str]:
+def _letters(sides: Sequence[Side]) -> Letters:
     """Name each different answer, those of the first side first, the most frequent first."""
     names: dict[tuple[Turn, ...], str] = {}
     for side in sides:
@@ -280,7 +290,7 @@ def _letters(sides: Sequence[Side]) -> Mapping[tuple[Turn, ...], str]:
     return names
 
 
-def _table(sides: Sequence[Side], letters: Mapping[tuple[Turn, ...], str], page: Page) -> list[str]:
+def _table(sides: Sequence[Side], letters: Letters, layout: Layout) -> list[str]:
     """Tell draw by draw how each trial ended; what there is no room for is left out."""
     by_index = [{each.trial.index: each for each in side.transcripts} for side in sides]
     draws = {index: each.draws for index, each in by_index[0].items() if any(each.draws)}
@@ -299,7 +309,7 @@ def _table(sides: Sequence[Side], letters: Mapping[tuple[Turn, ...], str], page:
             is_replay = len(sides) > 1 and second and second.draws == draws.get(index)
             rows.append([*row, "= replay" if is_replay else ""])
         lines = aligned(_flush_left(rows, columns=range(1, len(rows[0]) - 1, most)), left=2)
-        if max(map(len, lines)) <= page.width:
+        if max(map(columns, lines)) <= layout.width:
             break
     return lines
 
@@ -309,7 +319,7 @@ def _flush_left(rows: Sequence[Sequence[str]], *, columns: range) -> list[list[s
     return [[cell.ljust(widths.get(place, 0)) for place, cell in enumerate(row)] for row in rows]
 
 
-def _cells(one: Transcript, letters: Mapping[tuple[Turn, ...], str], metric: str) -> Sequence[str]:
+def _cells(one: Transcript, letters: Letters, metric: str) -> Sequence[str]:
     trial, calls = one.trial, one.trial.calls
     score = trial.scores.get(metric)
     told = f" {number(score)}" if metric != PASS_METRIC and score is not None else ""
@@ -334,7 +344,7 @@ def _failures(sides: Sequence[Side]) -> Iterator[StyledLine]:
             yield ((f"{of}{noun} {' '.join(indices)}: ", ""), (message, "red"))
 
 
-def _parting(parting: Parting, sides: tuple[Side, Side], page: Page) -> Iterator[StyledLine]:
+def _parting(parting: Parting, sides: tuple[Side, Side], layout: Layout) -> Iterator[StyledLine]:
     steps = parting.baseline, parting.current
     if all(step is None or step.call == 1 for step in steps):
         lengths = {len(one.steps) for side in sides for one in side.transcripts}
@@ -346,12 +356,10 @@ def _parting(parting: Parting, sides: tuple[Side, Side], page: Page) -> Iterator
     for side, step in zip(sides, steps, strict=True):
         words = [("nothing more", "dim")] if step is None else [(step.turn.text, "")]
         said = "" if step is None else f"{step.turn.role}{_VERBS.get(step.turn.kind, '')}: "
-        yield from page.text([(said, ""), *words], label=f"  {side.name} ", indent=12)
+        yield from layout.text([(said, ""), *words], label=f"  {side.name} ", indent=12)
 
 
-def _replies(
-    sides: Sequence[Side], letters: Mapping[tuple[Turn, ...], str], page: Page
-) -> Iterator[StyledLine]:
+def _replies(sides: Sequence[Side], letters: Letters, layout: Layout) -> Iterator[StyledLine]:
     for said, letter in letters.items():
         alike = [[each for each in side.transcripts if each.said == said] for side in sides]
         if not said:
@@ -364,13 +372,13 @@ def _replies(
         yield ()
         yield ((f"reply {letter}", "bold"), (f"  {counts}", ""))
         steps = next(each.steps for found in alike for each in found)
-        yield from _steps(steps, page)
+        yield from _steps(steps, layout)
 
 
-def _steps(steps: Sequence[Step], page: Page) -> Iterator[StyledLine]:
+def _steps(steps: Sequence[Step], layout: Layout) -> Iterator[StyledLine]:
     if len(steps) == 1 and steps[0].turn.kind in ("text", "other"):
         text = steps[0].turn.text
-        yield from page.text([(text, "") if text else ("(empty)", "dim")])
+        yield from layout.text([(text, "") if text else ("(empty)", "dim")])
         return
     last, indent = 1, max(len(_label(step.turn)) for step in steps)
     for step in steps:
@@ -378,7 +386,7 @@ def _steps(steps: Sequence[Step], page: Page) -> Iterator[StyledLine]:
             yield ((f"  call {step.call}", "dim"),)
             last = step.call
         style = "dim" if step.turn.kind in ("missing", "thought") else ""
-        yield from page.text([(step.turn.text, style)], label=_label(step.turn), indent=indent)
+        yield from layout.text([(step.turn.text, style)], label=_label(step.turn), indent=indent)
 
 
 def alike_in_others(count: int, *, of: int, function: str) -> str:
