@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import pkgutil
 import signal
+import sys
 from collections.abc import Iterator
 from importlib import import_module, metadata
 from pathlib import Path
@@ -17,6 +18,7 @@ import scipy.stats  # noqa: F401
 
 import pytest_llmeval
 from tests.project import Project, make_project
+from tests.warm_python import warm_python
 
 pytest_plugins = ["pytester"]
 
@@ -100,6 +102,9 @@ def pytester(
     imported: None, installed: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> pytest.Pytester:
     monkeypatch.setenv("PYTEST_ADDOPTS", NO_PLUGINS)
+    # Workers, and sessions of a base, begin with what they need imported.
+    monkeypatch.setattr(sys, "executable", warm_python())
+    monkeypatch.setenv("WARM_PYTHON", sys.executable)
     return pytester
 
 

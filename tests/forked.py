@@ -11,15 +11,17 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-_FORKS = multiprocessing.get_context("forkserver")
+FORKS = multiprocessing.get_context("forkserver")
 # In the process that is forked: the path of a bare interpreter.
 _PATH = [entry for entry in sys.path if entry]
 
@@ -44,9 +46,9 @@ class ForkedSession:
             errors: the file for its errors; None is that of its output.
             environment: of its process.
         """
-        _serve()
+        start_server()
         self._output = output
-        self._process = _FORKS.Process(
+        self._process = FORKS.Process(
             target=_be_pytest,
             args=(folder, [*map(str, arguments)], output, errors or output, dict(environment)),
             daemon=True,  # ended with this process, not waited for
@@ -100,13 +102,13 @@ def run_forked(
     return pytest.RunResult(status, *lines, time.monotonic() - begin)
 
 
-def _serve() -> None:
+def start_server() -> None:
     """Start the process that is forked, if it does not run yet."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
         patch.delenv("PYTEST_ADDOPTS", raising=False)
         patch.chdir(ROOT)
-        _FORKS.set_forkserver_preload(["tests.preloaded", "tests.forked"])
+        FORKS.set_forkserver_preload(["tests.preloaded", "tests.forked"])
         forkserver.ensure_running()
 
 
@@ -114,25 +116,44 @@ def _be_pytest(
     folder: Path, arguments: list[str], output: Path, errors: Path, environment: dict[str, str]
 ) -> None:
     """Make this process one that was started as ``python -m pytest``."""
-    os.setsid()
-    os.environ.clear()
-    os.environ.update(environment)
-    os.chdir(folder)
-    sys.path[:] = [str(folder), *environment.get("PYTHONPATH", "").split(os.pathsep), *_PATH]
-    sys.argv = ["pytest", *arguments]
     for number, path in ((1, output), (2, errors)):
         opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOCTTY)
         os.dup2(opened, number)
         os.close(opened)
+    begin_anew(folder, environment, [str(folder)])
+    sys.argv = ["pytest", *arguments]
+    with ended_by_ctrl_c():
+        raise SystemExit(pytest.console_main())
+
+
+def begin_anew(folder: Path, environment: dict[str, str], path: list[str]) -> None:
+    """Make this process one that has just begun.
+
+    Args:
+        folder: where it begins.
+        environment: its variables.
+        path: where it looks for modules first.
+    """
+    os.setsid()
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    sys.path[:] = [*path, *environment.get("PYTHONPATH", "").split(os.pathsep), *_PATH]
+    tempfile.tempdir = None
+    sys.executable = environment.get("WARM_PYTHON", sys.executable)
     encoding = environment.get("PYTHONIOENCODING", "utf-8")
     sys.stdout = sys.__stdout__ = io.TextIOWrapper(io.FileIO(1, "w"), encoding)
     sys.stderr = sys.__stderr__ = io.TextIOWrapper(
         io.FileIO(2, "w"), encoding, "backslashreplace", line_buffering=True
     )
+
+
+@contextmanager
+def ended_by_ctrl_c() -> Iterator[None]:
+    """Let Ctrl-C end this process as the interpreter lets it."""
     try:
-        status = pytest.console_main()
-    except KeyboardInterrupt:  # as the interpreter does
+        yield
+    except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
         raise
-    raise SystemExit(status)

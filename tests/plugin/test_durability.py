@@ -20,6 +20,7 @@ import pytest
 
 from pytest_llmeval.cache.reply import decode
 from tests.forked import ForkedSession
+from tests.warm_python import PYTHON
 
 MODEL = """
 import os
@@ -80,7 +81,7 @@ def start(pytester: pytest.Pytester) -> Iterator[Start]:
         command = ["-c", script] if script else ["-m", "pytest"]
         started.append(
             subprocess.Popen(
-                [sys.executable, "-B", *command, *OPTIONS],
+                [PYTHON, "-B", *command, *OPTIONS],
                 cwd=pytester.path, stdout=subprocess.PIPE, text=True, **more,
             )  # type: ignore[call-overload]
         )  # fmt: skip

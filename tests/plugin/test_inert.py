@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.warm_python import PYTHON
 
 CONFTEST = """
 import json
@@ -29,7 +30,7 @@ def modules_of_a_session(folder: Path, *arguments: str, test: str) -> set[str]:
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "test_it.py").write_text(test)
     subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+        [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
         cwd=folder,
         env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         check=True,

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 from pytest_llmeval.records import Outcome
 from pytest_llmeval.runs.run_file import read_run
 from tests.project import EVALS, Project, make_project
+from tests.warm_python import PYTHON
 
 RERUN = ("--llm-baseline=main", "--llm-on-missing=rerun")
 WORSE = 'PROMPT = "Say yes to {case}. rate=0.2"\n'
@@ -412,9 +412,9 @@ def test_a_signal_ends_both_sessions_and_the_worktree(
     project.write(test_evals=SLOW)
     project.commit("slow")
     branch_off(project)
-    # No fork: one knows the folder of temporary folders already.
+    # Whose processes are gone the moment it has killed them.
     session = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *RERUN],
+        [PYTHON, "-m", "pytest", *RERUN],
         cwd=project.path,
         env=os.environ | {"TMPDIR": str(scratch)},
     )

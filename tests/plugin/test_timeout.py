@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from pytest_llmeval.records import Outcome, Run
 from pytest_llmeval.runs.run_file import read_run
 from tests.forked import run_forked
+from tests.warm_python import PYTHON
 
 MODEL = """
 import asyncio
@@ -154,7 +154,7 @@ def test_a_session_that_is_stopped_holds_no_other_up_for_longer_than_one_call_ma
     pytester.makeini("[pytest]\nllm_model = function/model:answer\npythonpath = .\n")
     options = ("-p", "no:cacheprovider", "--llm-timeout=1")
     monkeypatch.setenv("SLOW", "1")
-    other = pytester.popen([sys.executable, "-m", "pytest", *options[:2]])
+    other = pytester.popen([PYTHON, "-m", "pytest", *options[:2]])
     try:
         deadline = time.monotonic() + 30
         while not (pytester.path / "asked").exists():

@@ -9,6 +9,7 @@ import pytest
 
 from tests.forked import ForkedSession, run_forked
 from tests.servers.openai_server import OpenAIServer
+from tests.warm_python import PYTHON
 
 ALONE = ("-p", "no:cacheprovider", "-p", "no:asyncio")  # without pytest-asyncio
 
@@ -534,7 +535,7 @@ def test_sync_evals_import_no_asyncio(pytester: pytest.Pytester) -> None:
         """
     )
 
-    result = pytester.runpytest_subprocess(*ALONE)
+    result = pytester.run(PYTHON, "-m", "pytest", *ALONE)
 
     result.assert_outcomes(passed=1)
 

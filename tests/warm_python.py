@@ -1,0 +1,145 @@
+"""A Python that has imported what sessions need, for processes that tests do not start themselves.
+
+Workers of xdist and the session of a base are started by ``sys.executable``, and a bare one spends
+most of their time on imports. In its place stands a script which has a process forked off a warm
+one, hands its files to it, passes signals on, and ends as it ends.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import marshal
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+import tempfile
+from contextlib import suppress
+from multiprocessing import parent_process
+from pathlib import Path
+from types import ModuleType
+
+from tests.forked import FORKS, begin_anew, ended_by_ctrl_c, start_server
+
+# Takes 10 ms: no site, and modules that are built in. What it does not know it leaves to Python.
+_SCRIPT = """#!{python} -ISE
+import _signal, _socket, marshal, posix, sys
+
+given, flags = sys.argv[1:], []
+while given and given[0] in ("-B", "-P", "-u"):
+    flags.append(given.pop(0))
+if given[:1] == ["-mpytest"]:
+    given[:1] = ["-m", "pytest"]
+environ = {{name.decode(): text.decode() for name, text in posix.environ.items()}}
+known = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
+if given[:1] not in (["-c"], ["-m"]) or any(
+    name.startswith("PYTHON") and name not in known for name in environ
+):
+    posix.execv({python!r}, [{python!r}, *sys.argv[1:]])
+warm = _socket.socket(_socket.AF_UNIX)
+warm.connect({address!r})
+files = b"".join(number.to_bytes(4, sys.byteorder) for number in range(3))
+request = marshal.dumps((sys.argv[0], flags, given, posix.getcwd(), environ))
+warm.sendmsg(
+    [len(request).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)]
+)
+warm.sendall(request)
+pid = int.from_bytes(warm.recv(4), "big")
+for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
+    _signal.signal(number, lambda number, frame: posix.kill(pid, number))
+for number in (0, 1, 2):
+    posix.close(number)
+status = int.from_bytes(warm.recv(4), "big", signed=True)
+if status < 0:
+    if status != -_signal.SIGKILL:
+        _signal.signal(-status, _signal.SIG_DFL)
+    posix.kill(posix.getpid(), -status)
+posix._exit(status)
+"""
+
+
+PYTHON = sys.executable  # the bare one, for tests of what it imports or what a parent does
+_FOLDER = tempfile.TemporaryDirectory(prefix="warm-python-")
+
+
+@functools.cache
+def warm_python() -> str:
+    """Return the path of the script; that of Python itself where processes cannot be awaited."""
+    if not hasattr(os, "pidfd_open"):
+        return PYTHON
+    script, address = Path(_FOLDER.name, "python"), Path(_FOLDER.name, "socket")
+    script.write_text(_SCRIPT.format(python=PYTHON, address=str(address)))
+    script.chmod(0o755)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(address))
+        listener.listen(64)
+        start_server()
+        FORKS.Process(target=_serve, args=(listener,), daemon=True).start()
+    return str(script)
+
+
+def _serve(listener: socket.socket) -> None:
+    """Attend to each client in a process, until the process ends that tests run in."""
+    parent = parent_process()
+    assert parent is not None
+    while True:
+        ready, _, _ = select.select([listener, parent.sentinel], [], [])
+        if listener not in ready:
+            return
+        client, _ = listener.accept()
+        if os.fork() == 0:
+            listener.close()
+            _attend(client)
+            return
+        client.close()
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+
+def _attend(client: socket.socket) -> None:
+    """Start what a client asks for, and tell it how that ended; if the client is killed, kill."""
+    size, files, _, _ = socket.recv_fds(client, 4, 3)
+    with client.makefile("rb") as reader:
+        request = reader.read(int.from_bytes(size, "big"))
+    process = os.fork()
+    if process == 0:
+        client.close()
+        for target, number in enumerate(files):
+            os.dup2(number, target)
+            os.close(number)
+        _be_python(marshal.loads(request))  # noqa: S302 - of our own script
+    for number in files:
+        os.close(number)
+    client.sendall(process.to_bytes(4, "big"))
+    ended = os.pidfd_open(process)
+    if client in select.select([ended, client], [], [])[0]:
+        os.kill(process, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    with suppress(OSError):
+        client.sendall(code.to_bytes(4, "big", signed=True))
+    os._exit(0)
+
+
+_Request = tuple[str, list[str], list[str], str, dict[str, str]]
+
+
+def _be_python(request: _Request) -> None:
+    """Be what Python is that was started like that."""
+    script, flags, (kind, code, *arguments), folder, environment = request
+    first = [] if "-P" in flags else ["" if kind == "-c" else folder]
+    begin_anew(Path(folder), environment, first)
+    sys.executable = script
+    sys.dont_write_bytecode = "-B" in flags or "PYTHONDONTWRITEBYTECODE" in environment
+    sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(io.FileIO(0)))
+    sys.argv = [kind, *arguments]
+    with ended_by_ctrl_c():
+        if kind == "-m":
+            runpy.run_module(code, run_name="__main__", alter_sys=True)
+        else:
+            main = sys.modules["__main__"] = ModuleType("__main__")
+            exec(code, vars(main))  # noqa: S102 - as Python does
+    raise SystemExit(0)
