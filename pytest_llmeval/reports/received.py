@@ -15,6 +15,7 @@ MOST_BYTES = 5 * 10**6
 MOST_VALUES = 10**6
 DEEPEST = 20  # objects and lists in each other
 LARGEST = 2**53  # whole numbers beyond it are not kept exactly
+_INSTEAD = "look at the artifact, or report on a part of the suite"
 LONGEST = 100  # characters of what does not fit
 
 
@@ -28,18 +29,21 @@ def read_report(content: bytes) -> Mapping[str, Any]:
         ReportRefused: it is too large, no JSON, or does not fit the schema.
     """
     if len(content) > MOST_BYTES:
-        raise ReportRefused(f"it has more than {MOST_BYTES} bytes")
+        raise ReportRefused(f"the report has more than {MOST_BYTES} bytes: {_INSTEAD}")
     try:
         report = json.loads(content.decode(), object_pairs_hook=_object)
     except RecursionError:
-        raise ReportRefused("it is nested too deeply") from None
+        raise ReportRefused(
+            "the report is nested too deeply: --llm-report writes none like it"
+        ) from None
     except ValueError as exc:
-        raise ReportRefused(f"it is no JSON: {exc}") from None
+        raise ReportRefused(f"the report is no JSON as --llm-report writes it: {exc}") from None
     _check_values(report)
     why = misfit(report)
     if why:
         raise ReportRefused(
-            f"{printable(why)[:LONGEST]}: was it written by another version of the plugin?"
+            f"the report does not fit its schema: {printable(why)[:LONGEST]}: "
+            "was it written by another version of the plugin?"
         )
     return dict(report)
 
@@ -57,15 +61,15 @@ def _check_values(report: object) -> None:
     for _ in range(DEEPEST):
         values += len(level)
         if values > MOST_VALUES:
-            raise ReportRefused(f"it has more than {MOST_VALUES} values")
+            raise ReportRefused(f"the report has more than {MOST_VALUES} values: {_INSTEAD}")
         for value in level:
             if isinstance(value, float) and not math.isfinite(value):
-                raise ReportRefused("it has a number that is not finite")
+                raise ReportRefused("the report has a number that is not finite")
             if isinstance(value, int) and abs(value) > LARGEST:
-                raise ReportRefused("it has a whole number that is too large")
+                raise ReportRefused("the report has a whole number that is too large")
         level = [entry for value in level for entry in _entries(value)]
     if level:
-        raise ReportRefused(f"it has more than {DEEPEST} levels")
+        raise ReportRefused(f"the report has more than {DEEPEST} levels")
 
 
 def _entries(value: object) -> list[Any]:

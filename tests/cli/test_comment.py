@@ -251,6 +251,16 @@ def test_the_newest_artifact_of_a_name_counts(
     assert "improved" in body(github)
 
 
+def test_a_report_that_is_none_is_refused_and_nothing_is_written(
+    github: GithubServer, comment: Callable[..., Result]
+) -> None:
+    assert_refused(comment(report(verdict="excellent")), "the report does not fit its schema: ")
+    document = report("anchor")
+    document["anchor"]["baseline"] = None
+    assert_refused(comment(document), "the report contradicts itself: ")
+    assert github.written == []
+
+
 # --- what was typed ---------------------------------------------------------------------------
 
 
