@@ -80,20 +80,6 @@ def test_an_eval_of_the_pages_passes(project: Project, server: OpenAIServer, blo
     assert "5/5 passed" in str(result.stdout)
 
 
-@pytest.mark.parametrize("block", blocks(language="ini"), ids=str)
-def test_a_line_of_an_ini_file_is_understood(project: Project, block: Block) -> None:
-    project.write(test_evals=EVALS)
-    project.run()
-    given = block.text.partition("[pytest]\n")[2]
-    project.write(pytest_ini=f"[pytest]\npythonpath = .\n{given}")
-
-    result = project.run(
-        "--strict-config", "--llm-model=function/model:answer", "--llm-baseline=last"
-    )
-
-    assert result.ret == 0
-
-
 def recorded(project: Project) -> None:
     """Make a project with runs of main, of a release and of a branch; a branch is checked out."""
     project.write(test_evals=EVALS)
@@ -108,6 +94,21 @@ def recorded(project: Project) -> None:
     project.write(app='PROMPT = "Say it. rate=1.0"')
     project.commit("short")
     project.run()
+
+
+@pytest.mark.parametrize("block", blocks(language="ini"), ids=str)
+def test_a_line_of_an_ini_file_is_understood(
+    originals: Path, pytester: pytest.Pytester, block: Block
+) -> None:
+    project = made_once(originals / "recorded", pytester, recorded)
+    given = block.text.partition("[pytest]\n")[2]
+    project.write(pytest_ini=f"[pytest]\npythonpath = .\n{given}")
+
+    result = project.run(
+        "--strict-config", "--llm-model=function/model:answer", "--llm-baseline=last"
+    )
+
+    assert result.ret == 0
 
 
 class Reader:
