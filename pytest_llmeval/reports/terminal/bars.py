@@ -34,9 +34,9 @@ class Scale:
         """Write the figures of the target and of 0 above their marks, where both have room."""
         cells, zero = [" "] * self.width, self._at(0.0)
         figure = f"-{self.target:.2f}" if self.target < 1 else f"-{self.target:g}"
-        end = self._at(-self.target) + 1
-        if len(figure) <= end < zero:
-            cells[end - len(figure) : end] = figure
+        start = max(0, self._at(-self.target) + 1 - len(figure))
+        if start + len(figure) < zero:
+            cells[start : start + len(figure)] = figure
         cells[zero] = "0"
         return "".join(cells)
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from pytest_llmeval.gate.results import CaseComparison, FunctionComparison, Verdict
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.reports.formats import Line, columns, short
+from pytest_llmeval.reports.formats import Line, columns, counted, short
 from pytest_llmeval.reports.sentences import all_lost, most_moved, moved_case, verb
 from pytest_llmeval.reports.terminal.page import Page
 
 _LISTED_CASES = 3
+_LISTED_MORE = 4  # by name alone
 _LISTED_OTHERS = 1  # that went the other way
 _LISTED_LOST = 20
 _LEAST_ROOM = 20  # in which the beginning of a message still tells something
@@ -50,14 +51,42 @@ def moved_lines(
         told: the cases, each with whether it improved.
         sides: names of the baseline and of this run.
     """
+    if told and function.verdict is not Verdict.NO_SIGNIFICANT_CHANGE:
+        yield from _counts(function, told)
+    others = _others(function, told)
     for improved, case in told[:_LISTED_LOST]:
+        if others and improved:
+            yield Line(others)
+            others = ""
         word = verb(function, improved=improved)
         headline = "" if improved else judgement.headlines.get(case.case, "")
         yield from in_a_line(f"  {word} most  {moved_case(case, function.metric)}", headline, page)
         yield from _replies(judgement.excerpts.get(case.case, (None, None)), page, sides=sides)
+    if others:
+        yield Line(others)
     if len(told) > _LISTED_LOST:
         more = len(told) - _LISTED_LOST
         yield Line(f"  and {more} more that fell from all passed to all missed")
+
+
+def _others(function: FunctionComparison, told: Told) -> str:
+    """Name further cases that fell nearly as far as the first; "" if there is none."""
+    fell = most_moved(function, _LISTED_CASES + _LISTED_MORE)
+    if function.verdict not in _OPEN or not fell:
+        return ""
+    named = [case for _, case in told]
+    far = [case for case in fell if 2 * case.difference <= fell[0].difference]
+    others = [moved_case(case, function.metric) for case in far if case not in named]
+    return f"  {verb(function, improved=False)} too  {' · '.join(others)}" if others else ""
+
+
+def _counts(function: FunctionComparison, told: Told) -> Iterator[Line]:
+    """Count the cases that fell and those that rose, if not all of them are named."""
+    fell = sum(case.difference < 0 for case in function.compared)
+    rose = sum(case.difference > 0 for case in function.compared)
+    if fell + rose > len(told):
+        down, up = (verb(function, improved=way) for way in (False, True))
+        yield Line(f"  of {counted(len(function.compared), 'case')} {fell} {down}, {rose} {up}")
 
 
 def _replies(
