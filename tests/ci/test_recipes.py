@@ -322,6 +322,9 @@ def test_at_gitlab_a_worse_prompt_is_stopped_and_a_pipeline_again_is_free(ci: Ci
         told = ci.run_gitlab(jobs, merge_request, head=worse)
         assert (told.exits, told.verdict) == ({"evals": 1}, "regressed"), told.output
         assert (told.calls, told.baseline["commit"]) == (made, base)
+    assert GITLAB_JOB.content["evals"]["artifacts"]["reports"] == {"junit": "junit.xml"}
+    last = sorted(ci.folder.glob("job-*/work/junit.xml"))[-1]
+    assert 'failures="1"' in last.read_text()
 
 
 def test_at_gitlab_a_team_keeps_what_main_recorded(ci: Ci) -> None:
