@@ -100,7 +100,9 @@ def test_a_refusal_of_ours_is_told_in_the_summary(main: Project, summary: Path) 
     assert main.run("--llm-baseline=nowhere").ret == 4
 
     assert titles(summary) == ["## LLM evals: could not judge"]
-    assert "nowhere" in summary.read_text()
+    told = summary.read_text()
+    assert "nowhere" in told
+    assert "\\n" not in told
 
 
 @pytest.mark.parametrize("arguments", [("no-such-file",), ("test_plain.py",), ("--co",)])

@@ -77,6 +77,15 @@ def test_unchanged_is_one_line(form: str) -> None:
     assert line.startswith("**LLM evals: unchanged** · ")
 
 
+def test_what_is_left_to_the_merge_queue_is_not_unchanged() -> None:
+    report = report_of("unchanged")
+    why = "deferred to the merge queue: 2 cases (they ask something new: OPENAI_API_KEY is not set)"
+    report |= {"verdict": "deferred", "why": why}
+    lines = render(report).splitlines()
+    assert lines[0] == "## LLM evals: deferred to the merge queue"
+    assert lines[2] == f"**{why}.** It does not fail the build."
+
+
 def planted(commit: Commit, *, broken: str, replayed: bool) -> Run:
     """Nine functions; four of the hundred cases of one end as in ``broken``."""
     names = [f"parcel-{number}" for number in range(96)]

@@ -16,7 +16,7 @@ Entry = Mapping[str, Any]
 _LONGEST_NAME = 120  # characters
 _LONGEST_SENTENCE = 800
 _SHOWN_OF_HASH = 12
-_TYPED = ("llm_", "llmeval ", "pytest", "git ")
+_TYPED = ("llm_", "llmeval ", "pytest", "git ", "add --")
 COLUMNS = ("verdict", "function", "asked anew", "baseline", "here", "difference", "interval", "p")
 CASE_COLUMNS = ("case", "baseline", "here", "reply there", "reply here", "first failure here")
 _WORDS = {
@@ -44,12 +44,13 @@ def name(text: str) -> str:
 
 def told(sentence: str) -> str:
     """Write a sentence; what is to be typed stands between two blanks in it, and is code here."""
-    parts = filter(None, cut(sentence, _LONGEST_SENTENCE).split("  "))
-    shown = (
-        code_span(part) if part.startswith(_TYPED) else prose(part.replace(" -> ", " → "))
-        for part in parts
-    )
-    return " ".join(shown)
+    lines = [line.split("  ") for line in cut(sentence, _LONGEST_SENTENCE).split("\n")]
+    return " · ".join(" ".join(map(_part, filter(None, line))) for line in lines)
+
+
+def _part(text: str) -> str:
+    part = text.strip()
+    return code_span(part) if part.startswith(_TYPED) else prose(part.replace(" -> ", " → "))
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -29,9 +29,11 @@ _OF_TERMINAL = "beside a mean"  # of which these tables have no interval
 _LONGEST_LABEL = 120  # characters
 
 
-def provenance(report: Entry) -> str:
+def provenance(report: Entry) -> Iterator[str]:
     """Say what was compared, and for what the figures hold."""
-    return _folded("What was compared", [f"- {line}" for line in _facts(report)])
+    facts = [f"- {line}" for line in _facts(report)]
+    if facts:
+        yield _folded("What was compared", facts)
 
 
 def functions(report: Entry) -> Iterator[str]:

@@ -42,7 +42,8 @@ def is_unchanged(report: Entry) -> bool:
     """Whether nothing new was measured, and nothing else is to be said."""
     sides = [report, *([report["anchor"]] if report["anchor"] else [])]
     functions = [one for side in sides for one in side["functions"]]
-    return not report["fails"] and {one["verdict"] for one in functions} == {"unchanged"}
+    verdicts = {report["verdict"], *(one["verdict"] for one in functions)}
+    return not report["fails"] and verdicts == {"unchanged"}
 
 
 def unchanged_line(report: Entry) -> str:
@@ -60,6 +61,8 @@ def head(report: Entry) -> Iterator[str]:
     yield f"## LLM evals: {_title(report, side)}"
     yield ""
     yield f"{_lead(report, functions)} {_consequence(report)}"
+    if not side["functions"]:
+        return
     yield ""
     yield _counts(side)
     yield ""

@@ -22,7 +22,7 @@ def render(document: Entry) -> str:
     """
     if is_unchanged(document):
         return f"{unchanged_line(document)}\n"
-    parts = ["\n".join([*head(document), ""]), provenance(document)]
+    parts = ["\n".join([*head(document), ""]), *provenance(document)]
     room = MOST - _ROOM_FOR_NOTE - sum(map(len, parts))
     cut = 0
     for block in functions(document):
