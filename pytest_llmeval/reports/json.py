@@ -24,6 +24,7 @@ from pytest_llmeval.runs.lookup.refs import Baseline
 
 SCHEMA_VERSION = 1
 _LONGEST_LINE = 320  # characters, in which a case with ten repeats has room
+_MOST_OF_A_LINE = 30  # entries
 
 
 def json_text(report: Mapping[str, Any]) -> str:
@@ -33,15 +34,17 @@ def json_text(report: Mapping[str, Any]) -> str:
 
 def _indented(value: Any, margin: str = "") -> str:
     """Write a value in one line where that is short, else one line for each of its entries."""
-    line = json.dumps(value, allow_nan=False)
-    if len(line) <= _LONGEST_LINE or not isinstance(value, Mapping | list):
-        return line
-    inner = f"{margin}  "
-    if isinstance(value, Mapping):
+    if not isinstance(value, dict | list):
+        return json.dumps(value, allow_nan=False)
+    if len(value) <= _MOST_OF_A_LINE:
+        line = json.dumps(value, allow_nan=False)
+        if len(line) <= _LONGEST_LINE:
+            return line
+    inner, ends = f"{margin}  ", "[]"
+    if isinstance(value, dict):
         ends = "{}"
         entries = [f"{json.dumps(key)}: {_indented(one, inner)}" for key, one in value.items()]
     else:
-        ends = "[]"
         entries = [_indented(one, inner) for one in value]
     separator = f",\n{inner}"
     return f"{ends[0]}\n{inner}{separator.join(entries)}\n{margin}{ends[1]}"
@@ -203,11 +206,11 @@ def _typed(path: Path) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """Put null for what JSON has no number for."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
+    """Put null for what JSON has no number for, and lists for tuples."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str | int) or value is None:  # most are, and to look further takes long
+        return value
     if isinstance(value, Mapping):
         return {key: _finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
-    return value
+    return [_finite(entry) for entry in value]
