@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -48,6 +51,7 @@ OPTIONS = {
     "allure": ("--alluredir=allure",),
     "html": ("--html=out.html", "--self-contained-html"),
 }
+ALL = sum(OPTIONS.values(), ())
 
 
 @pytest.fixture
@@ -74,10 +78,10 @@ def results_of_allure(folder: Path) -> list[dict[str, Any]]:
     "options",
     [
         *OPTIONS.values(),
-        sum(OPTIONS.values(), ()),
-        (*sum(OPTIONS.values(), ()), "-n", "2"),
-        (*sum(OPTIONS.values(), ()), "--reruns", "1"),
-        (*sum(OPTIONS.values(), ()), "--llm-concurrency=1"),
+        ALL,
+        (*ALL, "-n", "2"),
+        (*ALL, "--reruns", "1"),
+        (*ALL, "--llm-concurrency=1"),
     ],
     ids=[*OPTIONS, "all", "workers", "reruns", "serial"],
 )
@@ -124,3 +128,60 @@ def test_metadata_of_a_trial_is_in_the_json_report(suite: pytest.Pytester) -> No
         {"n": "b"},
         {"n": "c"},
     ]
+
+
+GATED = """
+import pytest
+from pytest_llmeval import llm_eval
+
+
+def answer(messages):
+    return "yes"
+
+
+@pytest.mark.parametrize("n", range(12))
+@llm_eval(repeats=4)
+def test_it(llm, n):
+    assert llm.ask(f"QUESTION {n}").text == "yes"
+"""
+WORSE = GATED.replace("QUESTION", "Another question").replace('"yes"\n\n', '"no"\n\n')
+
+
+@pytest.fixture(scope="module")
+def regressed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The reports of a session whose gate fails."""
+    folder = tmp_path_factory.mktemp("regressed")
+    (folder / "pytest.ini").write_text(
+        "[pytest]\nllm_model = function/test_it:answer\npythonpath = ."
+    )
+    command = [sys.executable, "-m", "pytest", *PLAIN, "-q"]
+    for evals, options in ((GATED, ()), (WORSE, ("--llm-baseline=last", *ALL))):
+        (folder / "test_it.py").write_text(evals)
+        done = subprocess.run([*command, *options], cwd=folder, capture_output=True, check=False)
+        assert done.returncode == (1 if options else 0), done.stdout.decode()
+    return folder
+
+
+def test_the_json_report_has_scores_and_the_gate(regressed: Path) -> None:
+    report = json.loads((regressed / ".report.json").read_text())
+
+    assert report["exitcode"] == 1
+    assert report["summary"] == {"passed": 12, "regressed": 1, "total": 13, "collected": 12}
+    items = {one["nodeid"]: one for one in report["tests"]}
+    failed = items["llmeval::test_it.py::test_it"]
+    assert failed["call"]["longrepr"].startswith("test_it fell by 1.000 (1.000 -> 0.000)")
+    properties = items["test_it.py::test_it[0]"]["user_properties"]
+    assert {"llm_pass": "0"} in properties
+    assert any("llm_pass_interval" in one for one in properties)
+
+
+def test_the_html_report_has_scores_and_the_gate(regressed: Path) -> None:
+    report = html.unescape((regressed / "out.html").read_text())
+
+    assert r"test_it.py::test_it[0] \u00b7 0/4 passed" in report
+    assert "llmeval::test_it.py::test_it" in report
+    assert "test_it fell by 1.000" in html.unescape(report)
+
+
+def test_the_results_of_allure_are_those_of_the_cases(regressed: Path) -> None:
+    assert len(results_of_allure(regressed)) == 12

@@ -15,18 +15,56 @@ NAME = "llmeval::test_evals.py::test_says_yes"
 JUNIT = ("--junitxml=out.xml", "--llm-baseline=main")
 
 
+CONFTEST = """
+def pytest_sessionfinish(session):
+    print(f"ends with {int(session.exitstatus)}, {session.testsfailed} failed")
+"""
+
+
 @pytest.fixture
 def main(pytester: pytest.Pytester, originals: Path) -> Project:
     """Main, recorded with 10 repeats, and a branch begun."""
     return made_once(originals / "main", pytester, record_main)
 
 
+def make_worse(project: Project) -> None:
+    record_main(project)
+    project.write(app=WORSE, conftest=CONFTEST)
+    project.commit()
+
+
 @pytest.fixture
-def worse(main: Project) -> Project:
+def worse(pytester: pytest.Pytester, originals: Path) -> Project:
     """The branch asks another question, to which the answer is worse."""
-    main.write(app=WORSE)
-    main.commit()
-    return main
+    return made_once(originals / "worse", pytester, make_worse)
+
+
+def make_told(project: Project) -> None:
+    make_worse(project)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GITHUB_ACTIONS", "true")
+        options = (*JUNIT, "--color=yes", "-x", "--ff", "--sw", "-s")
+        lines = project.pytester.runpytest(*options).outlines
+    (project.path / "lines.txt").write_text("\n".join(lines))
+
+
+@pytest.fixture
+def told(pytester: pytest.Pytester, originals: Path) -> Project:
+    """All that a session left whose gate failed; what it printed is in lines.txt."""
+    return made_once(originals / "told", pytester, make_told)
+
+
+def lines_of(told: Project) -> list[str]:
+    return (told.path / "lines.txt").read_text().splitlines()
+
+
+def check_annotated(lines: list[str]) -> None:
+    commands = [line for line in lines if line.startswith("::")]
+    assert len(commands) == 1
+    place, _, message = commands[0].removeprefix("::").partition("::")
+    assert place.startswith("error file=test_evals.py,line=7,title=llm evals%3A test_says_yes%3A")
+    assert message.startswith("test_says_yes fell by 0.")
+    assert "%0Atest_says_yes[case-" in message
 
 
 def junit(project: Project) -> ET.Element:
@@ -43,12 +81,23 @@ def properties(test_case: ET.Element) -> dict[str | None, str | None]:
     return {one.get("name"): one.get("value") for one in test_case.iter("property")}
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "worker"])
-def test_a_regression_is_a_failed_test_case(worse: Project, workers: tuple[str, ...]) -> None:
-    result = worse.run(*JUNIT, *workers)
+def test_a_regression_is_a_failed_test_case(told: Project) -> None:
+    check_junit(told)
+
+
+def test_workers_report_a_regression_once(worse: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+
+    result = worse.run(*JUNIT, "-n", "1")
 
     assert result.ret == 1
-    suite = junit(worse)
+    assert "1 regressed" in result.outlines[-1]
+    check_annotated(result.outlines)
+    check_junit(worse)
+
+
+def check_junit(project: Project) -> None:
+    suite = junit(project)
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("21", "1", "0")
     failed = junit_cases(suite)["llmeval.test_evals.py::test_says_yes"]
     figures = properties(failed)
@@ -83,20 +132,12 @@ def test_no_score_is_computed_where_no_file_is_made(main: Project) -> None:
     result.stdout.no_fnmatch_line("*llm_pass*")
 
 
-def test_the_last_line_is_red_and_says_so(worse: Project) -> None:
-    result = worse.run("--llm-baseline=main", "--color=yes")
+def test_the_last_line_is_red_and_says_so(told: Project) -> None:
+    last = lines_of(told)[-1]
 
-    last = result.outlines[-1]
     assert "1 regressed" in last
     assert "failed" not in last
     assert last.startswith("\x1b[31m=")
-
-
-def test_the_last_line_is_red_under_q(worse: Project) -> None:
-    result = worse.run("--llm-baseline=main", "--color=yes", "-q")
-
-    assert "1 regressed" in result.outlines[-1]
-    assert result.outlines[-1].endswith("s\x1b[0m\x1b[0m") or "\x1b[31m in " in result.outlines[-1]
 
 
 def test_a_session_that_passes_gains_no_test_case(main: Project) -> None:
@@ -121,55 +162,25 @@ def test_a_session_that_could_not_judge_is_a_failed_test_case(main: Project) -> 
     assert "1 not judged" in result.outlines[-1]
 
 
-def test_what_chooses_tests_by_failures_is_told_nothing(worse: Project) -> None:
-    worse.git("status")
-    result = worse.pytester.runpytest("--llm-baseline=main", "-x", "--ff")
-    again = worse.pytester.runpytest("--llm-baseline=main", "--lf")
+def test_what_chooses_tests_by_failures_is_told_nothing(told: Project) -> None:
+    cache = told.path / ".pytest_cache" / "v" / "cache"
 
-    assert result.ret == 1
-    result.stdout.no_fnmatch_line("*stopping after*")
-    again.stdout.fnmatch_lines(["run-last-failure: no previously failed tests*"])
+    assert "stopping after" not in "\n".join(lines_of(told))
+    assert not (cache / "lastfailed").exists()
+    assert json.loads((cache / "stepwise").read_text())["last_failed"] is None
 
 
-def test_stepwise_goes_on_where_no_test_failed(worse: Project) -> None:
-    worse.pytester.runpytest("--llm-baseline=main", "--sw")
-    again = worse.pytester.runpytest("--llm-baseline=main", "--sw")
-
-    again.stdout.fnmatch_lines(["stepwise: no previously failed tests*"])
+def test_other_plugins_find_the_exit_code_as_it_will_be(told: Project) -> None:
+    assert any("ends with 1, 0 failed" in line for line in lines_of(told))
 
 
-def test_other_plugins_find_the_exit_code_as_it_will_be(worse: Project) -> None:
-    worse.pytester.makeconftest(
-        "def pytest_sessionfinish(session):\n"
-        "    print(f'ends with {int(session.exitstatus)}, {session.testsfailed} failed')"
-    )
-
-    result = worse.run("--llm-baseline=main", "-s")
-
-    result.stdout.fnmatch_lines(["*ends with 1, 0 failed*"])
+def test_github_shows_a_regression_at_its_line(told: Project) -> None:
+    check_annotated(lines_of(told))
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "worker"])
-def test_github_shows_a_regression_at_its_line(
-    worse: Project, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
-) -> None:
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
-
-    result = worse.run("--llm-baseline=main", *workers)
-
-    commands = [line for line in result.outlines if line.startswith("::")]
-    assert len(commands) == 1
-    place, _, message = commands[0].removeprefix("::").partition("::")
-    assert place.startswith("error file=test_evals.py,line=7,title=llm evals%3A test_says_yes%3A")
-    assert message.startswith("test_says_yes fell by 0.")
-    assert "%0Atest_says_yes[case-" in message
-
-
-@pytest.mark.parametrize("said", [None, "false"])
 def test_no_command_is_printed_outside_of_github(
-    worse: Project, monkeypatch: pytest.MonkeyPatch, said: str | None
+    worse: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if said is not None:
-        monkeypatch.setenv("GITHUB_ACTIONS", said)
+    monkeypatch.setenv("GITHUB_ACTIONS", "false")
 
     worse.run("--llm-baseline=main").stdout.no_fnmatch_line("::*")

@@ -17,8 +17,12 @@ from typing import Any
 import pytest
 
 _OWN = ("_pytest.", "pytest_llmeval.")
-_OF_CASE = frozenset(("setup", "runtest", "teardown", "repr_failure"))  # what the case took over
-_LAZY = frozenset(("_obj", "_instance"))  # pytest's; a trial has an instance of its own
+_OF_ITEM = frozenset(
+    (
+        *("setup", "runtest", "teardown", "repr_failure"),  # what the case took over
+        *("_obj", "_instance"),  # pytest's; a trial has an instance of its own
+    )
+)
 # What a plugin that follows items is not told of trials.
 _FOLLOWED = frozenset(
     (
@@ -125,7 +129,7 @@ def put_on(item: pytest.Item, *, without: pytest.StashKey[Any]) -> PutOnItem:
     """
     kept: dict[Any, object] = getattr(item.stash, "_storage", {})
     return PutOnItem(
-        {name: value for name, value in vars(item).items() if name not in _OF_CASE | _LAZY},
+        {name: value for name, value in vars(item).items() if name not in _OF_ITEM},
         {key: value for key, value in kept.items() if key is not without},
         tuple(item.user_properties),
     )
