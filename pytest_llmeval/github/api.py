@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Self
 
@@ -102,7 +101,7 @@ class Github:
             reply = _checked(self._client.request(method, self._address(path), json=body))
         value = _parsed(reply)
         if not isinstance(value, dict):
-            raise GithubFailed(f"{method} {reply.url.path}: the answer is no object: {_WHERE}")
+            raise GithubFailed(f"{method} {reply.url.path}: no object came back: {_WHERE}")
         return value
 
     def pages(
@@ -127,7 +126,7 @@ class Github:
             value = _parsed(reply)
             entries = value if name is None else at(value, name)
             if not isinstance(entries, list):
-                raise GithubFailed(f"GET {reply.url.path}: the answer is no list: {_WHERE}")
+                raise GithubFailed(f"GET {reply.url.path}: no list came back: {_WHERE}")
             yield from (entry for entry in entries if isinstance(entry, dict))
             if following is None:
                 return
@@ -198,9 +197,7 @@ def _parsed(reply: httpx.Response) -> object:
     try:
         value: object = reply.json()
     except (ValueError, RecursionError):
-        raise GithubFailed(
-            f"{reply.request.method} {reply.url.path}: the answer is no JSON: {_WHERE}"
-        ) from None
+        return None
     return value
 
 
@@ -212,9 +209,10 @@ def _checked(reply: httpx.Response) -> httpx.Response:
     """
     if reply.is_success:
         return reply
-    status, told = reply.status_code, _told(reply)
+    status, message = reply.status_code, at(_parsed(reply), "message")
+    told = printable(message)[:LONGEST] if isinstance(message, str) else ""
     if _is_throttled(reply, told):
-        advice = f"this token has asked too much: start the job again {_when(reply)}"
+        advice = "this token has asked too much: start the job again in an hour"
     elif reply.is_server_error:
         advice = "a fault of GitHub's: start the job again"
     else:
@@ -223,28 +221,11 @@ def _checked(reply: httpx.Response) -> httpx.Response:
     raise GithubFailed(f"{named}: {status}{told and f' ({told})'}: {advice}")
 
 
-def _told(reply: httpx.Response) -> str:
-    try:
-        told = at(reply.json(), "message")
-    except (ValueError, RecursionError):
-        return ""
-    return printable(told)[:LONGEST] if isinstance(told, str) else ""
-
-
 def _is_throttled(reply: httpx.Response, told: str) -> bool:
-    if reply.status_code == HTTPStatus.FORBIDDEN:
-        headers = reply.headers
-        is_used_up = headers.get("x-ratelimit-remaining") == "0" or "retry-after" in headers
-        return is_used_up or "rate limit" in told
-    return reply.status_code == HTTPStatus.TOO_MANY_REQUESTS
-
-
-def _when(reply: httpx.Response) -> str:
-    """Say when to come back: GitHub names seconds, or a moment in seconds since 1970."""
-    wait, reset = (reply.headers.get(name, "") for name in ("retry-after", "x-ratelimit-reset"))
-    try:
-        if wait:
-            return f"after {int(wait)} seconds"
-        return f"after {datetime.fromtimestamp(int(reset), UTC):%H:%M} UTC"
-    except (ValueError, OverflowError, OSError):
-        return "later"
+    """Whether GitHub asks to wait, which it says in several ways."""
+    headers = reply.headers
+    is_used_up = headers.get("x-ratelimit-remaining") == "0" or "retry-after" in headers
+    waits = is_used_up or "rate limit" in told
+    return reply.status_code == HTTPStatus.TOO_MANY_REQUESTS or (
+        reply.status_code == HTTPStatus.FORBIDDEN and waits
+    )

@@ -60,17 +60,14 @@ def read_workflow_run(environ: Mapping[str, str]) -> WorkflowRun:
             f"GITHUB_EVENT_PATH={path}: no event of a workflow that has ended was found there: "
             "docs/ci.md has the workflow, which begins with  on: workflow_run"
         )
-    texts = ("event", "head_sha", "head_branch", "conclusion", "html_url")
-    event, commit, branch, conclusion, url = (_text(run, name) for name in texts)
-    repository = _text(run, "head_repository", "full_name")
     return WorkflowRun(
         id=run_id,
-        event=event,
-        commit=commit,
-        branch=branch,
-        repository=repository,
-        conclusion=conclusion,
-        url=url,
+        event=_text(run, "event"),
+        commit=_text(run, "head_sha"),
+        branch=_text(run, "head_branch"),
+        repository=_text(run, "head_repository", "full_name"),
+        conclusion=_text(run, "conclusion"),
+        url=_text(run, "html_url"),
     )
 
 
@@ -85,18 +82,12 @@ def open_pull_requests(github: Github, run: WorkflowRun) -> list[int]:
     owner = run.repository.partition("/")[0]
     if run.event != "pull_request" or not (owner and run.branch and run.commit):
         return []
-    found = github.pages("pulls", {"state": "open", "head": f"{owner}:{run.branch}"})
-    theirs = (run.commit, run.repository, github.repository)
+    wanted = (run.commit, run.repository, github.repository)
+    places = (("head", "sha"), ("head", "repo", "full_name"), ("base", "repo", "full_name"))
     return [
-        number
-        for entry in found
-        if isinstance(number := entry.get("number"), int)
-        and (
-            at(entry, "head", "sha"),
-            at(entry, "head", "repo", "full_name"),
-            at(entry, "base", "repo", "full_name"),
-        )
-        == theirs
+        entry["number"]
+        for entry in github.pages("pulls", {"state": "open", "head": f"{owner}:{run.branch}"})
+        if tuple(at(entry, *place) for place in places) == wanted
     ]
 
 
@@ -117,13 +108,7 @@ def download_report(github: Github, run: WorkflowRun, *, artifact: str, most: in
         ReportRefused: it is no archive with one report.
     """
     found = github.pages(f"actions/runs/{run.id}/artifacts", {"name": artifact}, name="artifacts")
-    kept = [
-        entry["id"]
-        for entry in found
-        if entry.get("name") == artifact
-        and isinstance(entry.get("id"), int)
-        and not entry.get("expired")
-    ]
+    kept = [one["id"] for one in found if one.get("name") == artifact and not one.get("expired")]
     if not kept:
         return None
     archive = github.download(f"actions/artifacts/{max(kept)}/zip", most=MOST_ARTIFACT)
