@@ -38,6 +38,16 @@ def test_tone(llm):
     assert llm.ask(PROMPT).text
 """
 
+CAPITALS = """
+import pytest
+from pytest_llmeval import llm_eval
+
+@llm_eval(repeats=2)
+@pytest.mark.parametrize("country", ["Peru"])
+def test_capital(llm, country):
+    assert llm.ask(f"Capital of {country}? rate=1.0").text
+"""
+
 # pages whose blocks are run by tests of their own, named test_PAGE.py or test_reference.py
 WITH_TESTS_OF_THEIR_OWN = ("judges.md", "planning.md", "report-format.md", "sharing.md")
 PICTURES = ("docs/design.md",)
@@ -126,10 +136,11 @@ class Reader:
             self._patch.setenv(name, value)
             return 0
         if program == "pytest":
-            return int(self.project.run(*arguments).ret)
+            return int(self.project.pytester.runpytest(*arguments).ret)
         if program == "llmeval":
             self._patch.chdir(self.project.path)
-            return CliRunner().invoke(main, arguments, catch_exceptions=False).exit_code
+            done = CliRunner().invoke(main, arguments, input="y\n", catch_exceptions=False)
+            return done.exit_code
         if program in ("make", "pip"):  # tests/fresh walks the README, packages and all
             dry = [program, *arguments, "--dry-run"] if program == "make" else ["true"]
             return subprocess.run(dry, cwd=ROOT, capture_output=True, check=False).returncode
@@ -218,6 +229,40 @@ def test_the_query_of_the_page_counts_calls(
     rows = duckdb.sql(query.text).fetchall()
 
     assert [row[1:4] for row in rows] == [("function/model:answer", 6, 6)]
+
+
+# what stands for the words of sentences that a reader fills in
+FILLED = {
+    "A": "main", "B": "my-branch", "RUN": "last", "NODEID": "test_evals.py::test_tone",
+    "CASE": "test_tone", "FILE.jsonl.gz": "replies.jsonl.gz",
+}  # fmt: skip
+# commands that a sentence names without what they need
+_INCOMPLETE = re.compile(
+    r"llmeval (until|comment)\b|llmeval (compare --test|cache import|cache export)$|\.\.\."
+)
+
+
+def complete_commands(page: str) -> list[str]:
+    """List the commands in sentences that can be typed, those with blanks filled in."""
+    found = []
+    for text in dict.fromkeys(in_backticks(page)):
+        words = text.split()
+        if words[:1] in (["llmeval"], ["pytest"]) and words[2:] and not _INCOMPLETE.search(text):
+            found.append(" ".join(FILLED.get(word, word) for word in words))
+    return found
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if complete_commands(page)])
+def test_a_command_in_a_sentence_can_be_typed(
+    originals: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, page: str
+) -> None:
+    project = made_once(originals / "recorded", pytester, recorded)
+    reader = Reader(project, monkeypatch)
+    (project.path / "evals").mkdir()
+    (project.path / "evals" / "test_capitals.py").write_text(CAPITALS)
+
+    for command in complete_commands(page):
+        assert reader.types(command) in (0, 1), command
 
 
 @pytest.mark.parametrize("page", PAGES)
