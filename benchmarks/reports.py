@@ -19,7 +19,7 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.json import document, json_text
 from pytest_llmeval.reports.markdown.page import render
-from pytest_llmeval.reports.terminal.page import Page
+from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.section import section
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

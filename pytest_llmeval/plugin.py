@@ -360,7 +360,7 @@ class SessionHooks:
         if self._reports is not None and self._reports.usage_error:
             terminalreporter.write_line(f"ERROR: {self._reports.usage_error}", red=True)
         if self._judgement is not None:
-            from pytest_llmeval.reports.terminal.page import Page
+            from pytest_llmeval.reports.terminal.fitting import Page
             from pytest_llmeval.reports.terminal.section import section
 
             page = Page(

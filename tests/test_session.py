@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Slowdown
-from pytest_llmeval.reports.terminal.page import Page
+from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.session import EvalSession
 from pytest_llmeval.settings import Settings

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -87,24 +88,23 @@ def merge_command(
     try:
         judgement = _judged(shards, home, asked, union=union)
     except LLMEvalError as exc:
-        refused = refusal(asked, str(exc))
-        # a job may comment on it
-        for problem in (
-            *write_reports(refused, asked.reports),
-            *append_summary(refused, os.environ),
-        ):
-            click.echo(problem, err=True)
+        _write(refusal(asked, str(exc)), asked)  # a job may comment on it
         raise
-    report = document(judgement)
-    problems = write_reports(report, asked.reports)
     page = page_of_output(verbose=verbose)
     echo_lines(section(judgement, page))
     if judgement.fails:
         echo_lines(page.fitted([Line(failure_line(judgement), RED)]))
+    is_written = _write(document(judgement), asked)
+    if judgement.fails or not is_written:
+        raise SystemExit(1)
+
+
+def _write(report: Mapping[str, Any], asked: Settings) -> bool:
+    """Write the reports and the summary of a job; tell whether all reports could be written."""
+    problems = write_reports(report, asked.reports)
     for problem in (*problems, *append_summary(report, os.environ)):
         click.echo(problem, err=True)
-    if judgement.fails or problems:
-        raise SystemExit(1)
+    return not problems
 
 
 def _judged(shards: Sequence[Path], home: Home, asked: Settings, *, union: bool) -> Judgement:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import click
 
 from pytest_llmeval.reports.formats import Line
-from pytest_llmeval.reports.terminal.page import Page
+from pytest_llmeval.reports.terminal.fitting import Page
 
 verbose_option = click.option("-v", "--verbose", is_flag=True, help="Tell what few ask for, too.")
 

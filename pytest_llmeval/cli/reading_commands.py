@@ -14,7 +14,7 @@ from pytest_llmeval.cli.arguments import Home, checked, home_option, ini_words
 from pytest_llmeval.cli.pages import has_colours, page_of_output
 from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.records import OWN_DIRECTIONS, PASS_METRIC, SCORE_METRIC
-from pytest_llmeval.reports.terminal.page import Page
+from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.reading import (
     Layout,
     Side,

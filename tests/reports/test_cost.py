@@ -12,7 +12,7 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Outcome, Run, TokenPrice, Trial
 from pytest_llmeval.reports.cost import dollars
 from pytest_llmeval.reports.json import document
-from pytest_llmeval.reports.terminal.page import Page
+from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.settings import Settings
 from tests.runs.builders import make_call, make_run

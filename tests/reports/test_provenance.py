@@ -13,7 +13,7 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial
 from pytest_llmeval.reports.json import document
 from pytest_llmeval.reports.provenance import Difference, differences
-from pytest_llmeval.reports.terminal.page import Page
+from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules, Settings

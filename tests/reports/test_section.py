@@ -11,7 +11,7 @@ from _pytest._io import TerminalWriter
 
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports.formats import columns
-from pytest_llmeval.reports.terminal.page import Page
+from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.section import section
 from tests.goldens import assert_golden
 from tests.reports.judgements import FORMS, LABEL

@@ -17,9 +17,9 @@ from pytest_llmeval.reports.remarks import (
     remarks,
     scope,
 )
+from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.headline import each
 from pytest_llmeval.reports.terminal.moved import Told, moved_lines, told_cases
-from pytest_llmeval.reports.terminal.page import Page
 from pytest_llmeval.reports.terminal.tables import ComparedTable, side_name, style
 from pytest_llmeval.runs.lookup.refs import Baseline
 
@@ -27,7 +27,7 @@ _SEVERITY = list(Verdict)
 _MOST_CASES = 8  # after so many a function has one case, but under -v
 
 
-def worst_first(comparison: Comparison | None) -> list[FunctionComparison]:
+def by_severity(comparison: Comparison | None) -> list[FunctionComparison]:
     """Put what fails first, then what is worst, then what fell most."""
     functions = () if comparison is None else comparison.functions
 
@@ -40,7 +40,7 @@ def worst_first(comparison: Comparison | None) -> list[FunctionComparison]:
 def gated_lines(judgement: Judgement, comparison: Comparison, page: Page) -> Iterator[Line]:
     """Word a comparison with the baseline: its table, and each function by itself."""
     assert judgement.baseline is not None  # noqa: S101 - a comparison has one
-    functions = worst_first(comparison)
+    functions = by_severity(comparison)
     table = _Folded(judgement, judgement.baseline, functions, page)
     yield from table.lines
     shown = 0
@@ -72,7 +72,7 @@ def anchored_lines(
     judgement: Judgement, anchor: Baseline, comparison: Comparison, page: Page
 ) -> Iterator[Line]:
     """Word the comparison with the anchor: its table, and what fails in it."""
-    functions = worst_first(comparison)
+    functions = by_severity(comparison)
     yield from _Folded(judgement, anchor, functions, page).lines
     for one in functions:
         if one.fails:

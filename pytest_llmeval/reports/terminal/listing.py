@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_llmeval.reports.formats import BOLD, Line
-from pytest_llmeval.reports.terminal.page import Page
+from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.runs.lookup.best_run import peculiarities
 from pytest_llmeval.runs.run_lines import RunHeader
 

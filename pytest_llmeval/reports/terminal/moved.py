@@ -9,7 +9,7 @@ from pytest_llmeval.gate.results import CaseComparison, FunctionComparison, Verd
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports.formats import Line, columns, counted, short
 from pytest_llmeval.reports.sentences import all_lost, most_moved, moved_case, verb
-from pytest_llmeval.reports.terminal.page import Page
+from pytest_llmeval.reports.terminal.fitting import Page
 
 _LISTED_CASES = 3
 _LISTED_MORE = 4  # by name alone

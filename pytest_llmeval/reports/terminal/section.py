@@ -26,17 +26,17 @@ from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
 from pytest_llmeval.reports.remarks import first_errored
 from pytest_llmeval.reports.sentences import sentence
+from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.gated import (
     anchored_lines,
+    by_severity,
     circumstances,
     gated_lines,
-    worst_first,
 )
 from pytest_llmeval.reports.terminal.headline import headlines, is_described, place
 from pytest_llmeval.reports.terminal.letters import explained_letters
 from pytest_llmeval.reports.terminal.moved import command, in_a_line
-from pytest_llmeval.reports.terminal.page import Page
-from pytest_llmeval.reports.terminal.tables import described_table, ends_of
+from pytest_llmeval.reports.terminal.tables import ends_of, table_of_descriptions
 from pytest_llmeval.runs.lookup.best_run import peculiarities
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.retry import Retry
@@ -144,9 +144,9 @@ def _section(judgement: Judgement, page: Page, *, shown_as_m: int) -> Iterator[L
     yield from _circumstances(judgement, page)
     yield from _facts(judgement)
     yield from explained_letters(shown_as_m)
-    text = command(worst_first(judgement.comparison))
+    text = command(by_severity(judgement.comparison))
     if not text and judgement.anchor is not None:
-        text = command(worst_first(judgement.anchored), runs=(judgement.anchor.reference, "last"))
+        text = command(by_severity(judgement.anchored), runs=(judgement.anchor.reference, "last"))
     if text:
         yield Line(text, BOLD)
 
@@ -201,7 +201,7 @@ def compared_lines(judgement: Judgement, candidate: Baseline, page: Page) -> Ite
     if judgement.fails:
         lines.append(Line(failure_line(judgement), RED))
     sides = [found for found in (judgement.baseline, candidate) if found is not None]
-    text = command(worst_first(judgement.comparison), runs=[one.reference for one in sides])
+    text = command(by_severity(judgement.comparison), runs=[one.reference for one in sides])
     if text and not any(one.how == "table" for one in sides):  # which has no replies
         lines.append(Line(text, BOLD))
     return page.fitted(lines)
@@ -221,7 +221,7 @@ def shown_lines(judgement: Judgement, run: Run, page: Page) -> Iterator[Line]:
 def _described(judgement: Judgement, page: Page) -> Iterator[Line]:
     """Word a run that is compared with nothing: means, intervals, worst cases."""
     yield Line()
-    yield from described_table(judgement, page)
+    yield from table_of_descriptions(judgement, page)
     if any(one.prediction for one in judgement.descriptions):
         yield Line(
             f"{1 - 2 * judgement.settings.gate.alpha:.0%} CI: the mean of cases like these · "

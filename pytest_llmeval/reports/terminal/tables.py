@@ -37,7 +37,7 @@ from pytest_llmeval.reports.sentences import (
     verdict_word,
 )
 from pytest_llmeval.reports.terminal.bars import NARROWEST, WIDEST, scale_of
-from pytest_llmeval.reports.terminal.page import Page
+from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules
 
@@ -159,7 +159,7 @@ def _could_catch(function: FunctionComparison, *, log: bool) -> str:
     return _value(drop, log=log)
 
 
-def described_table(judgement: Judgement, page: Page) -> Iterator[Line]:
+def table_of_descriptions(judgement: Judgement, page: Page) -> Iterator[Line]:
     """Put the descriptions of a run that is compared with nothing in a table."""
     level = 1 - 2 * judgement.settings.gate.alpha
     rows = [["test function", "cases", "trials", "mean", f"{level:.0%} CI", "next run", ""]]
