@@ -11,7 +11,12 @@ import pytest
 from _pytest.skipping import xfailed_key
 
 from pytest_llmeval.engine.marker import Eval
-from pytest_llmeval.engine.trial.misses import Section, failures, sections_by_trial, shows_each
+from pytest_llmeval.engine.trial.misses import (
+    Section,
+    failures_of_trials,
+    sections_by_trial,
+    shows_each,
+)
 from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks, put_on
 from pytest_llmeval.engine.trial.outcome import (
     WITHOUT_KEY,
@@ -227,7 +232,7 @@ class CaseRunner:
             raise next(filter(None, (trial.exception for trial in self.trials.ended)))
         if result.outcome is not CaseOutcome.PASSED:
             config = self.item.config
-            raise self._expected_by_xfail() or failures(result.reason, config=config)
+            raise self._expected_by_xfail() or failures_of_trials(result.reason, config=config)
 
     def teardown(self) -> None:
         """Raise what left the teardown of trials, and let go of what they left."""

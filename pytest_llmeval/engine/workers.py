@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_llmeval.engine.case_scores import show_scores
-from pytest_llmeval.engine.display import print_misses, shown_as_m, status_of
 from pytest_llmeval.engine.earlier_runs import RETRY_KEY
+from pytest_llmeval.engine.reporting.case_scores import show_scores
+from pytest_llmeval.engine.reporting.display import letter_and_word, print_misses, shown_as_m
 from pytest_llmeval.engine.run_header import TYPED_KEY, files_used
 from pytest_llmeval.engine.schedule.overlap import STEALING
 from pytest_llmeval.errors import SettingsError
@@ -111,7 +111,7 @@ class ReportHooks:
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
         """Show the score of a case."""
-        return status_of(report)
+        return letter_and_word(report)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

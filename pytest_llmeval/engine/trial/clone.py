@@ -120,6 +120,16 @@ def clone_item(
         ),
         originalname=item.originalname,
     )
+    _mark_alike(clone, item)
+    if not own_loop(item):
+        # pytest-asyncio's kind of item would run its body to the end before any other.
+        clone.runtest = partial(pytest.Function.runtest, clone)  # type: ignore[method-assign]
+    inherited.give(clone)
+    return clone
+
+
+def _mark_alike(clone: pytest.Function, item: pytest.Function) -> None:
+    """Give a clone the name, the place and the marks of its item."""
     for private in ("_id", "_nodeid"):  # the newer and the older name
         if hasattr(item, private):
             setattr(clone, private, getattr(item, private))
@@ -127,11 +137,6 @@ def clone_item(
     clone.own_markers[:] = item.own_markers
     for mark in item.own_markers:  # also those that a conftest added after collection
         clone.keywords.setdefault(mark.name, mark)
-    if not own_loop(item):
-        # pytest-asyncio's kind of item would run its body to the end before any other.
-        clone.runtest = partial(pytest.Function.runtest, clone)  # type: ignore[method-assign]
-    inherited.give(clone)
-    return clone
 
 
 def forget_finalizers(clone: pytest.Function) -> None:

@@ -24,7 +24,7 @@ class DebuggedFailures(TrialFailures, BdbQuit):
     """
 
 
-def failures(reason: str, *, config: pytest.Config) -> TrialFailures:
+def failures_of_trials(reason: str, *, config: pytest.Config) -> TrialFailures:
     """Make the exception of a case whose trials did not pass."""
     return (DebuggedFailures if config.getoption("usepdb", False) else TrialFailures)(reason)
 

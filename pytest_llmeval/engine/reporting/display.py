@@ -11,7 +11,7 @@ _MISSED = ("passed", "m")  # pytest's category, and the letter
 Status = tuple[str, str, str | tuple[str, dict[str, bool]]]
 
 
-def status_of(report: pytest.TestReport) -> Status | None:
+def letter_and_word(report: pytest.TestReport) -> Status | None:
     """Show a case as ``4/5 passed``, a yellow ``m`` if one fell short, ``E`` if all erred."""
     payload = getattr(report, "llm_eval", None)
     if payload is None or hasattr(report, "wasxfail"):
@@ -57,6 +57,6 @@ def print_misses(terminalreporter: pytest.TerminalReporter) -> None:
 
 def _missed(terminalreporter: pytest.TerminalReporter) -> Iterator[Any]:
     for report in terminalreporter.stats.get("passed", ()):
-        status = status_of(report)
+        status = letter_and_word(report)
         if status is not None and status[:2] == _MISSED:
             yield report

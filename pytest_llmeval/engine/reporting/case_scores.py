@@ -16,7 +16,7 @@ _OF_TEST = 1  # the cell that names the test
 _READERS = ("xmlpath", "json_report", "htmlpath")
 
 
-class CaseScores:
+class ScoredReports:
     """Add scores to the reports of cases, in the process that writes files.
 
     Args:
@@ -50,7 +50,7 @@ def show_scores(config: pytest.Config, *, alpha: float) -> None:
     """Add scores to the reports of this session, if a file is made of them here."""
     if hasattr(config, "workerinput") or not any(config.getoption(one, None) for one in _READERS):
         return
-    config.pluginmanager.register(CaseScores(alpha))
+    config.pluginmanager.register(ScoredReports(alpha))
 
 
 def _properties(payload: Mapping[str, Any], alpha: float) -> Iterator[tuple[str, object]]:
