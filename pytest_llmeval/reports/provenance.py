@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
+from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.gate.scoring import bare
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Run, Setting
@@ -54,6 +55,33 @@ def differences(judgement: Judgement) -> list[Difference]:
         *_of_versions(baseline, run),
         *_of_rules(baseline, judgement.settings.gate),
     ]
+
+
+def first_new_call(judgement: Judgement, function: FunctionComparison) -> tuple[int, str] | None:
+    """Find where the trials of a function begin to send another request than in the baseline.
+
+    Returns:
+        How many calls each trial of a changed case makes before that, at least one and all of
+        them the baseline's own draws, and the model of the next one; None where trials differ in
+        that, or begin otherwise.
+    """
+    if judgement.run is None or judgement.baseline is None:
+        return None
+    changed = {case.case for case in function.compared if case.kind == "request"}
+    sides = [
+        {(one.case, one.index): one.calls for one in run.trials if one.case in changed}
+        for run in (judgement.baseline.run, judgement.run)
+    ]
+    found = {_first_new(sides[0][trial], sides[1][trial]) for trial in sides[0].keys() & sides[1]}
+    place = found.pop() if len(found) == 1 else None
+    return place if place is not None and place[0] else None
+
+
+def _first_new(baseline: Sequence[Call], current: Sequence[Call]) -> tuple[int, str] | None:
+    for place, (old, new) in enumerate(zip(baseline, current, strict=False)):
+        if old.key != new.key or old.draw != new.draw:
+            return (place, new.model or "") if old.key != new.key else None
+    return None
 
 
 def _of_calls(baseline: Run, run: Run) -> Iterator[Difference]:

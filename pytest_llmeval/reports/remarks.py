@@ -19,6 +19,7 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Outcome
 from pytest_llmeval.reports import sentences
 from pytest_llmeval.reports.formats import counted, label, short
+from pytest_llmeval.reports.provenance import first_new_call
 from pytest_llmeval.settings import GateRules
 
 _LISTED_FUNCTIONS = 5
@@ -109,6 +110,9 @@ def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]
     if 0 < effect.units < effect.changed:
         yield f"{effect.changed} changed cases, {effect.units} independent"
     yield from _kinds_of_change(judgement, effect)
+    place = first_new_call(judgement, function)
+    if place is not None:
+        yield _where_requests_part(*place)
     if function.evidence.identical_repeats:
         yield "all repeats are identical: they are one draw"
     if effect.method == rules.test in _STATISTICS:
@@ -147,6 +151,12 @@ def _kinds_of_change(judgement: Judgement, effect: Effect) -> Iterator[str]:
             f"{counted(kinds['score'], 'case')} of the same replies, scored otherwise: "
             f"there {sentences.NOT_THE_MODEL}"
         )
+
+
+def _where_requests_part(same: int, model: str) -> str:
+    own = "call of each trial is" if same == 1 else f"{same} calls of each trial are"
+    to = f", to {model}," if model else ""
+    return f"the first {own} the baseline's own; the request after that{to} is new"
 
 
 def _changed_part(function: FunctionComparison) -> str:

@@ -134,6 +134,22 @@ def test_a_changed_rubric_is_named(judged: Project) -> None:
     assert not function["test_changed"]
 
 
+def test_of_a_rubric_from_a_file_is_said_which_call_is_new(judged: Project) -> None:
+    read = 'Path(__file__).with_name("rubric.txt").read_text()'
+    conftest = f"from pathlib import Path\n{CONFTEST}\nRUBRIC = {read}\n"
+    judged.write(conftest=conftest, rubric_txt="Say A.")
+    judged.commit()
+    judged.run()
+    judged.git("switch", "-qc", "stricter")
+    judged.write(rubric_txt="Say A or B.")
+    judged.commit()
+
+    result = judged.run("--llm-baseline=main")
+
+    result.stdout.fnmatch_lines(["*the request after that, to openai/gpt-4o, is new*"])
+    result.stdout.no_fnmatch_line("*its fixture judge changed*")
+
+
 def test_another_judge_is_named_by_its_model(judged: Project) -> None:
     judged.run()
     judged.git("switch", "-qc", "cheaper")

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial
 from pytest_llmeval.reports.json import document
-from pytest_llmeval.reports.provenance import Difference, differences
+from pytest_llmeval.reports.provenance import Difference, differences, first_new_call
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.runs.lookup.refs import Baseline
@@ -205,3 +206,44 @@ def test_without_a_baseline_nothing_differs(judgement: Judgement, tmp_path: Path
     alone = Judgement(settings=judgement.settings, run=judgement.run)
 
     assert document(alone)["differences"] == []
+
+
+def asking(*trials: str) -> Run:
+    """Make a run in whose trials each letter is a request; a capital one has got another reply."""
+    made = tuple(
+        Trial(
+            case="a",
+            index=index,
+            outcome=Outcome.PASSED,
+            scores={"pass": 1.0},
+            calls=tuple(
+                Call(key=letter.lower(), slot=Slot(index, place), draw=f"{letter}{index}", **FACTS)
+                for place, letter in enumerate(letters)
+            ),
+        )
+        for index, letters in enumerate(trials)
+    )
+    return replace(a_run(), cases=(Case(id="a", function="a", repeats=len(trials)),), trials=made)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "here", "found"),
+    [
+        (("xy", "xy"), ("xz", "xz"), (1, "openai/gpt")),
+        (("xyz", "xyz"), ("xyw", "xyw"), (2, "openai/gpt")),
+        (("xy", "xy"), ("zy", "zy"), None),  # from the first call on
+        (("xy", "xyz"), ("xz", "xyx"), None),  # each trial in a place of its own
+        (("xy", "xy"), ("xY", "xz"), None),  # one asked the same, and got another reply
+        (("xy", "xy"), ("x", "x"), None),
+    ],
+)
+def test_where_requests_part_is_told_if_it_is_the_same_place_in_each_trial(
+    baseline: tuple[str, ...], here: tuple[str, ...], found: tuple[int, str] | None
+) -> None:
+    before, run = asking(*baseline), asking(*here)
+    against = Baseline(run=before, path=Path(), reference="main", how="last")
+    judgement = Judgement(settings=Settings(session="s"), run=run, baseline=against)
+    (function,) = compare(before, run, GateRules()).functions
+
+    assert first_new_call(judgement, function) == found
+    assert first_new_call(replace(judgement, baseline=None), function) is None
