@@ -97,6 +97,7 @@ bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/stats.py
 	$(BIN)/python benchmarks/store.py
 	$(BIN)/python benchmarks/reports.py
+	$(BIN)/python benchmarks/reading.py
 
 # Counts, not times: the same on every machine.
 house: $(VENV)/.ready

@@ -219,6 +219,11 @@ class Case:
     topic: str | None = None
 
 
+def bare(function: str) -> str:
+    """Return the name of a function without its file and its class."""
+    return function.rpartition("::")[2]
+
+
 def paths_of(selection: Sequence[str]) -> tuple[str, ...]:
     """Return the path arguments of a selection; none stand for everything."""
     return tuple(one for one in selection if not one.startswith("-"))

@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Any
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any, cast
 
 import click
 
 from pytest_llmeval import __version__
-from pytest_llmeval.cli import run_commands
-from pytest_llmeval.cli.cache_commands import cache
-from pytest_llmeval.cli.comment_command import comment_command
-from pytest_llmeval.cli.merge_command import merge_command
-from pytest_llmeval.cli.plan_command import plan_command
-from pytest_llmeval.cli.reading_commands import diff_command
-from pytest_llmeval.cli.store_commands import fetch_command, push_command
-from pytest_llmeval.cli.until_command import until_command
 from pytest_llmeval.errors import LLMEvalError
 from pytest_llmeval.safe_text import printable
 
 USAGE_ERROR = 4  # as pytest exits
+# Each command and where it stands: a command of its own needs not the imports of all.
+_PLACES = {
+    "compare": "run_commands:compare_command",
+    "list": "run_commands:list_command",
+    "show": "run_commands:show_command",
+    "until": "until_command:until_command",
+    "plan": "plan_command:plan_command",
+    "selfcheck": "run_commands:selfcheck_command",
+    "diff": "reading_commands:diff_command",
+    "merge": "merge_command:merge_command",
+    "push": "store_commands:push_command",
+    "fetch": "store_commands:fetch_command",
+    "comment": "comment_command:comment_command",
+    "cache": "cache_commands:cache",
+}
+
+
+class _Commands(Mapping[str, click.Command]):
+    """The commands by name, each imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        module, _, attribute = _PLACES[name].partition(":")
+        found = getattr(import_module(f"pytest_llmeval.cli.{module}"), attribute)
+        return cast("click.Command", found)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PLACES)
+
+    def __len__(self) -> int:
+        return len(_PLACES)
 
 
 class _Door(click.Group):
@@ -32,6 +57,9 @@ class _Door(click.Group):
         except click.exceptions.NoArgsIsHelpError as exc:
             exc.show()
             sys.exit(USAGE_ERROR)
+        except BrokenPipeError:  # whoever read it has seen enough: | head
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
         except (click.ClickException, click.Abort, LLMEvalError, OSError) as exc:
             message = "\n".join(map(printable, _message(exc).split("\n")))
             click.echo(f"ERROR: {message}", err=True)
@@ -55,18 +83,4 @@ def main() -> None:
     """Compare what pytest sessions with evals left behind, and look after it."""
 
 
-for command in (
-    run_commands.compare_command,
-    run_commands.list_command,
-    run_commands.show_command,
-    until_command,
-    plan_command,
-    run_commands.selfcheck_command,
-    diff_command,
-    merge_command,
-    push_command,
-    fetch_command,
-    comment_command,
-    cache,
-):
-    main.add_command(command)
+main.commands = cast("Any", _Commands())

@@ -9,14 +9,13 @@ from configparser import Error as ConfigParserError
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pytest_llmeval import checks
 from pytest_llmeval.cache.directory import refuse_foreign
 from pytest_llmeval.errors import SettingsError, TableError, without_user
-from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.records import Better, Run
 from pytest_llmeval.reports.formats import short
 from pytest_llmeval.runs.git import read_state
@@ -34,6 +33,9 @@ from pytest_llmeval.runs.sharing.ref_store import SCHEME
 from pytest_llmeval.runs.store import ENDING, RunStore
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.settings import default_directory
+
+if TYPE_CHECKING:
+    from pytest_llmeval.gate.scoring import FunctionScores
 
 # As pytest looks for its ini file in a folder; the tables of those that need one, by their keys.
 INI_FILES: dict[str, tuple[str, ...]] = {
@@ -59,10 +61,9 @@ class Home:
             started in the working directory.
     """
 
-    def __init__(self, named: Path | None, store_of: Callable[[Path], RunStore] = RunStore) -> None:
-        """Keep what was typed, and how much of a run is read."""
+    def __init__(self, named: Path | None) -> None:
+        """Keep what was typed."""
         self.named = named
-        self._store_of = store_of
 
     @cached_property
     def path(self) -> Path:
@@ -76,14 +77,18 @@ class Home:
     @cached_property
     def store(self) -> RunStore:
         """The runs recorded there."""
-        return self._store_of(self.path)
+        return RunStore(self.path)
 
     @cached_property
     def refs(self) -> Refs:
         """What names mean there, seen from the working directory."""
+        return self.refs_of(self.store)
+
+    def refs_of(self, store: RunStore) -> Refs:
+        """Tell what names mean to a store that reads the runs there in a way of its own."""
         typed = next(iter(ini_words("llm_baseline_reach")), NEAREST)
         reach = checked("llm_baseline_reach", checks.count, typed)
-        return Refs(self.store, read_state(Path.cwd()), reach=reach)
+        return Refs(store, read_state(Path.cwd()), reach=reach)
 
     def find_run(self, reference: str) -> Baseline:
         """Find what a name means to ``llmeval compare`` as B: a run, a condition of it, a table.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -15,10 +15,9 @@ from pytest_llmeval.cli.pages import has_colours, page_of_output
 from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.records import OWN_DIRECTIONS, PASS_METRIC, SCORE_METRIC
 from pytest_llmeval.reports.terminal.fitting import Page
+from pytest_llmeval.reports.terminal.layout import Layout, StyledLine
 from pytest_llmeval.reports.terminal.reading import (
-    Layout,
-    Side,
-    StyledLine,
+    CaseSide,
     alike_in_others,
     case_diff,
     not_here,
@@ -26,13 +25,13 @@ from pytest_llmeval.reports.terminal.reading import (
 )
 from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
 from pytest_llmeval.runs.lookup.refs import Baseline
-from pytest_llmeval.runs.store import BORROWED, ENDING
+from pytest_llmeval.runs.store import BORROWED, ENDING, RunStore
 from pytest_llmeval.safe_text import printable
+from pytest_llmeval.transcripts.messages import Asked, read_request
 from pytest_llmeval.transcripts.scan import HeaderStore, ScannedRun, scan_run
 from pytest_llmeval.transcripts.stored_texts import StoredTexts
 from pytest_llmeval.transcripts.transcript import parting, transcripts
-from pytest_llmeval.transcripts.turns import Asked, read_request
-from pytest_llmeval.transcripts.word_diff import TurnDiff, edit_of, request_diff
+from pytest_llmeval.transcripts.word_diff import MessageDiff, edit_of, request_diff
 
 AUTO = "auto"
 _CANDIDATES = 5  # that are named where a part of an id fits several
@@ -60,9 +59,7 @@ def diff_command(names: Sequence[str], home: Home, *, full: bool) -> None:
     if len(names) > 3:  # noqa: PLR2004 - CASE A B
         raise click.UsageError("name a case, two runs, or a case and two runs: [CASE] [A B]")
     case, pair = (None, names) if len(names) == 2 else (names[0] if names else None, names[1:])  # noqa: PLR2004
-    runs = _pair(home, pair)
-    before, after = _scanned([found.path for found in runs])
-    renamed = _old_names(runs[0])
+    before, after, renamed = _pair(home, pair)
     known = dict.fromkeys((*renamed, *(each.id for each in after.header.run.cases)))
     if case is not None:
         chosen = _named(case, known)
@@ -92,8 +89,9 @@ def diff_command(names: Sequence[str], home: Home, *, full: bool) -> None:
 
 def show_case(reference: str, case: str, home: Home, *, full: bool) -> None:
     """Print what one case of a run asked and was answered."""
-    refs = Home(home.named, HeaderStore).refs
-    scanned = scan_run(find_candidate(reference, refs).path)
+    headers = HeaderStore(home.path)
+    found = find_candidate(reference, home.refs_of(headers))
+    scanned = scan_run(found.path, headers.headers.get(found.path))
     chosen = _named(case, [each.id for each in scanned.header.run.cases])
     with StoredTexts(home.path) as stored:
         side = _side("", scanned, chosen, stored)
@@ -105,22 +103,41 @@ def show_case(reference: str, case: str, home: Home, *, full: bool) -> None:
     _warn(not_here([side]))
 
 
-def _pair(home: Home, names: Sequence[str]) -> tuple[Baseline, Baseline]:
-    """Find both runs, by their headers.
+class _Pair(NamedTuple):
+    """Two runs, and by the names that cases have here those that they have in the first one."""
+
+    before: ScannedRun
+    after: ScannedRun
+    old_names: dict[str, str]
+
+
+def _pair(home: Home, names: Sequence[str]) -> _Pair:
+    """Find two runs by their headers, then scan them.
 
     Raises:
-        LLMEvalError: one of them is not here.
+        LLMEvalError: one of them is not here, or cannot be read.
     """
-    home = Home(home.named, HeaderStore)
-    current = find_candidate(names[1] if names else "last", home.refs)
+    from concurrent.futures import ThreadPoolExecutor
+
+    headers = HeaderStore(home.path)
+    found = _found(home, headers, names)
+    paths = [each.path for each in found]
+    with ThreadPoolExecutor(max_workers=2) as pool:  # to unpack a file holds no other up
+        before, after = pool.map(scan_run, paths, map(headers.headers.get, paths))
+    return _Pair(before, after, _old_names(found[0]))
+
+
+def _found(home: Home, headers: HeaderStore, names: Sequence[str]) -> tuple[Baseline, Baseline]:
+    refs = home.refs_of(headers)
+    current = find_candidate(names[1] if names else "last", refs)
     if names:
-        return find_reference(names[0], home.refs, candidate=current.run), current
-    known = _file_of(current.run.compared_with, home)
+        return find_reference(names[0], refs, candidate=current.run), current
+    known = _file_of(current.run.compared_with, headers)
     if known is not None:
-        run = home.store.load(known)
+        run = headers.load(known)
         return Baseline(run=run, path=known, reference=run.id, how="run id"), current
     try:
-        return find_reference(AUTO, home.refs, candidate=current.run), current
+        return find_reference(AUTO, refs, candidate=current.run), current
     except BaselineError as exc:
         raise BaselineError(
             f"run {current.run.id} was compared with no run that is here ({exc}). Name two:  "
@@ -128,20 +145,12 @@ def _pair(home: Home, names: Sequence[str]) -> tuple[Baseline, Baseline]:
         ) from exc
 
 
-def _file_of(run_id: str | None, home: Home) -> Path | None:
+def _file_of(run_id: str | None, store: RunStore) -> Path | None:
     """Find the file of a run that was recorded here, or borrowed from a team."""
     if run_id is None:
         return None
-    borrowed = (home.path / BORROWED).glob(f"*/{run_id}{ENDING}")
-    return home.store.by_id(run_id) or next(borrowed, None)
-
-
-def _scanned(paths: Iterable[Path]) -> list[ScannedRun]:
-    """Read run files side by side: most of it is unpacking, during which others run."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        return list(pool.map(scan_run, paths))
+    borrowed = (store.directory / BORROWED).glob(f"*/{run_id}{ENDING}")
+    return store.by_id(run_id) or next(borrowed, None)
 
 
 def _old_names(baseline: Baseline) -> dict[str, str]:
@@ -198,19 +207,19 @@ def _fell_most(before: ScannedRun, after: ScannedRun, renamed: dict[str, str]) -
     return fell[1] if fell[0] < 0 else max(moved, key=lambda each: each[0])[1]
 
 
-def _side(name: str, scanned: ScannedRun, case: str, stored: StoredTexts) -> Side:
+def _side(name: str, scanned: ScannedRun, case: str, stored: StoredTexts) -> CaseSide:
     run = scanned.header.run
     known = next((each for each in run.cases if each.id == case), None)
     trials = scanned.trials_of(case)[case] if known else ()
-    return Side(name=name, run=run, case=known, transcripts=transcripts(trials, stored))
+    return CaseSide(name=name, run=run, case=known, transcripts=transcripts(trials, stored))
 
 
-def _first_asked(side: Side) -> Asked | None:
+def _first_asked(side: CaseSide) -> Asked | None:
     return next((each.asked for each in side.transcripts if each.asked), None)
 
 
 def _alike(
-    request: Sequence[TurnDiff],
+    request: Sequence[MessageDiff],
     runs: tuple[ScannedRun, ScannedRun],
     chosen: str,
     renamed: dict[str, str],

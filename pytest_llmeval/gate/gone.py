@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from pytest_llmeval.gate.results import Fact, Why
-from pytest_llmeval.gate.scoring import Side, bare, gated_metrics, sides_of
-from pytest_llmeval.records import Run, filters_of, is_below, paths_of
+from pytest_llmeval.gate.scoring import Side, gated_metrics, sides_of
+from pytest_llmeval.records import Run, bare, filters_of, is_below, paths_of
 
 _ENTRY = re.compile(r"(?P<function>.*[^:]):(?P<metric>[^:]+)")
 _BY_NAME = ("-k ", "-m ", "--deselect=")

@@ -248,11 +248,6 @@ def sides_of(run: Run) -> Mapping[str, Side]:
     }
 
 
-def bare(function: str) -> str:
-    """Return the name of a function without its file and its class."""
-    return function.rpartition("::")[2]
-
-
 def scores_of(run: Run, *, cost_of: CostOf | None = None) -> tuple[FunctionScores, ...]:
     """Return the scores of every function and gated metric, in order of collection.
 

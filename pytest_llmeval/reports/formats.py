@@ -5,10 +5,12 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from pytest_llmeval.gate.results import FunctionComparison, Interval
-from pytest_llmeval.gate.scoring import bare
-from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC
+from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, bare
+
+if TYPE_CHECKING:
+    from pytest_llmeval.gate.results import FunctionComparison, Interval
 
 RED = {"red": True, "bold": True}
 GREEN = {"green": True}

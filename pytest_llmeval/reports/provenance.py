@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from pytest_llmeval.gate.results import FunctionComparison
-from pytest_llmeval.gate.scoring import bare
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Call, Run, Setting
+from pytest_llmeval.records import Call, Run, Setting, bare
 from pytest_llmeval.settings import GateRules
 
 _FACTS = ("model", "served", "fingerprint", "host")

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pytest_llmeval.gate.results import Comparison, Fact, Verdict, Why
-from pytest_llmeval.gate.scoring import bare
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import COST_METRIC, MEASURED_METRICS, SECONDS_METRIC, TOKENS_METRIC
+from pytest_llmeval.records import (
+    COST_METRIC,
+    MEASURED_METRICS,
+    SECONDS_METRIC,
+    TOKENS_METRIC,
+    bare,
+)
 from pytest_llmeval.runs.keyless import ElsewhereAsked
 from pytest_llmeval.settings import GateRules
 

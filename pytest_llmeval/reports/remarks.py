@@ -14,9 +14,8 @@ from pytest_llmeval.gate.results import (
     Method,
     Verdict,
 )
-from pytest_llmeval.gate.scoring import bare
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Outcome
+from pytest_llmeval.records import Outcome, bare
 from pytest_llmeval.reports import sentences
 from pytest_llmeval.reports.formats import counted, label, short
 from pytest_llmeval.reports.provenance import first_new_call

@@ -8,8 +8,8 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from pytest_llmeval.records import Better, Run, Trial
+from pytest_llmeval.transcripts.messages import Message, read_reply
 from pytest_llmeval.transcripts.stored_texts import StoredTexts
-from pytest_llmeval.transcripts.turns import Turn, read_reply
 
 LONGEST = 300  # characters
 
@@ -64,9 +64,9 @@ def _lines(trial: Trial | None, stored: StoredTexts) -> list[str | None]:
     return [None if reply is None else one_line(read_reply(reply)) for reply in replies]
 
 
-def one_line(turns: Sequence[Turn]) -> str:
+def one_line(messages: Sequence[Message]) -> str:
     """Write what a reply says first in one line, whatever it holds; a thought only if alone."""
-    first = min(turns, key=lambda turn: turn.kind == "thought")
+    first = min(messages, key=lambda message: message.kind == "thought")
     return " ".join(first.text[: LONGEST * 4].split())[:LONGEST]
 
 

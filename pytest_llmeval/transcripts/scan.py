@@ -26,6 +26,7 @@ _BEGINNING = re.compile(
     rb'\{"case":(' + _STRING + rb'),"function":' + _STRING + rb',"trial":\d+,'
     rb'"outcome":"(\w+)"(?:,"scores":(\{(?:' + _STRING + rb":[^,}]*,?)*\}))?"
 )
+_SCORED = {outcome.value.encode() for outcome in Outcome if outcome.is_scored}
 _GZIP = 31  # for zlib
 
 
@@ -36,7 +37,7 @@ class ScannedRun:
     Attributes:
         path: of it.
         header: its first line.
-        lines: all of the others.
+        lines: all of them.
     """
 
     path: Path
@@ -50,19 +51,24 @@ class ScannedRun:
             BaselineUnreadable: a line is no trial.
         """
         counts = Counter(_BEGINNING.findall(self.lines))
-        values: defaultdict[str, defaultdict[str, list[float]]]
-        values = defaultdict(lambda: defaultdict(list))
-        with faults_explained(self.path):
-            if counts.total() != self.header.trials:
+        if counts.total() != self.header.trials:
+            with faults_explained(self.path):
                 raise Malformed(f"{counts.total()} trials, not {self.header.trials}")
-            for (case, outcome, scores), count in counts.items():
-                if scores and Outcome(outcome.decode()).is_scored:
-                    of_case = values[json.loads(case)]
-                    for metric, value in json.loads(scores).items():
-                        of_case[metric] += [value] * count
+        known: dict[bytes, dict[str, float]] = {b"": {}}  # few trials have scores of their own
+        totals: defaultdict[bytes, defaultdict[str, float]]
+        totals = defaultdict(lambda: defaultdict(float))
+        numbers: Counter[tuple[bytes, str]] = Counter()
+        for (case, outcome, scores), count in counts.items():
+            if outcome in _SCORED:
+                if scores not in known:
+                    known[scores] = json.loads(scores)
+                for metric, value in known[scores].items():
+                    totals[case][metric] += value * count
+                    numbers[case, metric] += count
+        ids = json.loads(b"[" + b",".join(totals) + b"]")
         return {
-            case: {metric: sum(scores) / len(scores) for metric, scores in metrics.items()}
-            for case, metrics in values.items()
+            name: {metric: total / numbers[case, metric] for metric, total in of_case.items()}
+            for name, (case, of_case) in zip(ids, totals.items(), strict=True)
         }
 
     def trials_of(self, *cases: str) -> dict[str, tuple[Trial, ...]]:
@@ -99,7 +105,15 @@ class ScannedRun:
 
 
 class HeaderStore(RunStore):
-    """The runs of a folder, of which nothing but the header is read."""
+    """The runs of a folder, of which the headers alone are read, each once.
+
+    Attributes:
+        headers: those that were read, by file.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.headers: dict[Path, RunHeader] = {}
 
     def load(self, path: Path) -> Run:
         """Read a run without its trials.
@@ -107,11 +121,16 @@ class HeaderStore(RunStore):
         Raises:
             BaselineUnreadable: its header cannot be read.
         """
-        return read_run_header(path).run
+        self.headers[path] = read_run_header(path)
+        return self.headers[path].run
 
 
-def scan_run(path: Path) -> ScannedRun:
+def scan_run(path: Path, header: RunHeader | None = None) -> ScannedRun:
     """Read a run file.
+
+    Args:
+        path: of it.
+        header: what its first line says, if that was read.
 
     Raises:
         BaselineUnreadable: it cannot be opened, or is damaged.
@@ -120,11 +139,13 @@ def scan_run(path: Path) -> ScannedRun:
         content = _unpacked(path.read_bytes())
         end = content.rfind(b"\n", 0, -1) + 1
         closing = parse_line(content[end:])
-        if need(closing, "sha256", as_text) != hashlib.sha256(content[:end]).hexdigest():
+        if (
+            need(closing, "sha256", as_text)
+            != hashlib.sha256(memoryview(content)[:end]).hexdigest()
+        ):
             raise Malformed("the sha256 is not that of the lines before: they were changed")
-        first, _, _ = content.partition(b"\n")
-        # A line begins behind the end of the one before.
-        return ScannedRun(path, read_header(parse_line(first + b"\n")), content[len(first) : end])
+        header = header or read_header(parse_line(content[: content.find(b"\n") + 1]))
+        return ScannedRun(path, header, content)
 
 
 def _unpacked(data: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""The transcript of a trial: its requests and replies in order, each turn once."""
+"""The transcript of a trial: its requests and replies in order, each message once."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pytest_llmeval.records import Call, Trial
+from pytest_llmeval.transcripts.messages import ASSISTANT, Asked, Message, read_reply, read_request
 from pytest_llmeval.transcripts.stored_texts import StoredTexts
-from pytest_llmeval.transcripts.turns import ASSISTANT, Asked, Turn, read_reply, read_request
 
-_NOT_HERE = (Turn("request", "not here", "missing"),)
+_NOT_HERE = (Message("request", "not here", "missing"),)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """A turn, and the number of the call that asked or answered it, from 1."""
+class Utterance:
+    """A message, and the number of the call that asked or answered it, from 1."""
 
     call: int
-    turn: Turn
+    message: Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +27,19 @@ class Transcript:
     Attributes:
         trial: it.
         asked: its first request; None if that is not here.
-        steps: all that follows: the reply, what later requests have besides, their replies.
+        utterances: all that follows: the reply, what later requests have besides, their replies.
         is_here: whether every reply that it got is here.
     """
 
     trial: Trial
     asked: Asked | None
-    steps: tuple[Step, ...]
+    utterances: tuple[Utterance, ...]
     is_here: bool
 
     @property
-    def said(self) -> tuple[Turn, ...]:
+    def said(self) -> tuple[Message, ...]:
         """What makes two transcripts equal, besides their first requests."""
-        return tuple(step.turn for step in self.steps)
+        return tuple(one.message for one in self.utterances)
 
     @property
     def draws(self) -> tuple[str | None, ...]:
@@ -54,41 +54,42 @@ def transcripts(trials: Iterable[Trial], stored: StoredTexts) -> tuple[Transcrip
 
 
 def _transcript(trial: Trial, stored: StoredTexts, requests: dict[str, Asked | None]) -> Transcript:
-    steps: list[Step] = []
-    known: tuple[Turn, ...] = ()
+    utterances: list[Utterance] = []
+    known: tuple[Message, ...] = ()
     is_here = True
     for number, call in enumerate(trial.calls, start=1):
         if call.key not in requests:
             parts = stored.request(call.key)
             requests[call.key] = None if parts is None else read_request(parts)
         asked = requests[call.key]
-        turns = () if asked is None else asked.turns
+        messages = () if asked is None else asked.messages
         if number > 1:
-            new = _NOT_HERE if asked is None else turns[_common(known, turns) :]
-            steps += (Step(number, turn) for turn in new)
+            new = _NOT_HERE if asked is None else messages[_common(known, messages) :]
+            utterances += (Utterance(number, message) for message in new)
         reply = stored.reply(call)
         is_here = is_here and (reply is not None or call.draw is None)
         answer = (_missing(call),) if reply is None else read_reply(reply)
-        steps += (Step(number, turn) for turn in answer)
-        known = (*turns, *answer)
+        utterances += (Utterance(number, message) for message in answer)
+        known = (*messages, *answer)
     first = requests[trial.calls[0].key] if trial.calls else None
-    return Transcript(trial, first, tuple(steps), is_here)
+    return Transcript(trial, first, tuple(utterances), is_here)
 
 
-def _missing(call: Call) -> Turn:
+def _missing(call: Call) -> Message:
     if call.draw is None:
-        return Turn(ASSISTANT, f"no reply: {call.reason or call.failure or 'unknown'}", "missing")
-    return Turn(ASSISTANT, f"the reply is not here (draw {call.draw[:12]})", "missing")
+        why = call.reason or call.failure or "unknown"
+        return Message(ASSISTANT, f"no reply: {why}", "missing")
+    return Message(ASSISTANT, f"the reply is not here (draw {call.draw[:12]})", "missing")
 
 
-def _common(known: Sequence[Turn], turns: Sequence[Turn]) -> int:
-    """Count the turns with which a request repeats what was said before it.
+def _common(known: Sequence[Message], messages: Sequence[Message]) -> int:
+    """Count the messages with which a request repeats what was said before it.
 
     A thought is not sent back to the model, so it does not count.
     """
-    spoken = [turn for turn in known if turn.kind != "thought"]
-    pairs = enumerate(zip(spoken, turns, strict=False))
-    return next((place for place, (a, b) in pairs if a != b), min(len(spoken), len(turns)))
+    spoken = [message for message in known if message.kind != "thought"]
+    pairs = enumerate(zip(spoken, messages, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(spoken), len(messages)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +98,12 @@ class Parting:
 
     Attributes:
         trial: index of both.
-        baseline: the step there; None where that side has ended. ``current`` likewise.
+        baseline: the utterance there; None where that side has ended. ``current`` likewise.
     """
 
     trial: int
-    baseline: Step | None
-    current: Step | None
+    baseline: Utterance | None
+    current: Utterance | None
 
 
 def parting(baseline: Sequence[Transcript], current: Sequence[Transcript]) -> Parting | None:
@@ -115,6 +116,9 @@ def parting(baseline: Sequence[Transcript], current: Sequence[Transcript]) -> Pa
         place = 0
         while one.said[place : place + 1] == other.said[place : place + 1]:
             place += 1
-        steps = (each.steps[place] if place < len(each.steps) else None for each in (one, other))
-        return Parting(one.trial.index, *steps)
+        utterances = (
+            each.utterances[place] if place < len(each.utterances) else None
+            for each in (one, other)
+        )
+        return Parting(one.trial.index, *utterances)
     return None

@@ -1,4 +1,4 @@
-"""Differences of two texts by words, and of two requests by turns."""
+"""Differences of two texts by words, and of two requests by messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Literal
 
-from pytest_llmeval.transcripts.turns import Asked, Turn
+from pytest_llmeval.transcripts.messages import Asked, Message
 
 Op = Literal[" ", "-", "+"]
 
@@ -61,11 +61,11 @@ def _pieces(changes: Sequence[tuple[Op, str]]) -> tuple[Piece, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnDiff:
-    """A turn of a request on both sides.
+class MessageDiff:
+    """A message of a request on both sides.
 
     Attributes:
-        role: of the turn, or the name of a setting.
+        role: of the message, or the name of a setting.
         pieces: its text; one piece of what both sides have where nothing changed.
     """
 
@@ -78,33 +78,33 @@ class TurnDiff:
         return tuple(f"{piece.op}{piece.text.strip()}" for piece in self.pieces if piece.op != " ")
 
 
-def request_diff(before: Asked, after: Asked) -> tuple[TurnDiff, ...]:
-    """Compare two requests, turn by turn, and then their settings by name."""
-    return (*_turns(before.turns, after.turns), *_settings(before, after))
+def request_diff(before: Asked, after: Asked) -> tuple[MessageDiff, ...]:
+    """Compare two requests, message by message, and then their settings by name."""
+    return (*_messages(before.messages, after.messages), *_settings(before, after))
 
 
-def edit_of(diff: Sequence[TurnDiff]) -> tuple[tuple[str, ...], ...]:
+def edit_of(diff: Sequence[MessageDiff]) -> tuple[tuple[str, ...], ...]:
     """Return what was changed in a request, to be held against the edits of other cases."""
-    return tuple((turn.role, *turn.edit) for turn in diff if turn.edit)
+    return tuple((message.role, *message.edit) for message in diff if message.edit)
 
 
-def _turns(before: Sequence[Turn], after: Sequence[Turn]) -> Iterator[TurnDiff]:
+def _messages(before: Sequence[Message], after: Sequence[Message]) -> Iterator[MessageDiff]:
     for tag, i, j, k, m in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if tag == "equal":
-            yield from (TurnDiff(turn.role, _pieces([(" ", turn.text)])) for turn in before[i:j])
+            yield from (MessageDiff(one.role, _pieces([(" ", one.text)])) for one in before[i:j])
             continue
         for old, new in zip_longest(before[i:j], after[k:m]):
             if old and new and old.role == new.role:
-                yield TurnDiff(old.role, word_diff(old.text, new.text))
+                yield MessageDiff(old.role, word_diff(old.text, new.text))
                 continue
             if old:
-                yield TurnDiff(old.role, (Piece("-", old.text),))
+                yield MessageDiff(old.role, (Piece("-", old.text),))
             if new:
-                yield TurnDiff(new.role, (Piece("+", new.text),))
+                yield MessageDiff(new.role, (Piece("+", new.text),))
 
 
-def _settings(before: Asked, after: Asked) -> Iterator[TurnDiff]:
+def _settings(before: Asked, after: Asked) -> Iterator[MessageDiff]:
     for name in dict.fromkeys((*before.settings, *after.settings)):
         old, new = before.settings.get(name, ""), after.settings.get(name, "")
         if old != new:
-            yield TurnDiff(name, word_diff(old, new))
+            yield MessageDiff(name, word_diff(old, new))

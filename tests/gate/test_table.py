@@ -10,8 +10,8 @@ import pytest
 from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.describe import describe
 from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
-from pytest_llmeval.gate.scoring import bare, cases_not_run
-from pytest_llmeval.records import Run
+from pytest_llmeval.gate.scoring import cases_not_run
+from pytest_llmeval.records import Run, bare
 from pytest_llmeval.reports.reasons import why_failed, worded
 from pytest_llmeval.settings import GateRules
 from tests.gate.builders import CaseAndTrials, a_case, a_run, compared, joined, notes, runs

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.records import Call, Slot
+from pytest_llmeval.transcripts.messages import read_reply, read_request
 from pytest_llmeval.transcripts.stored_texts import StoredTexts
-from pytest_llmeval.transcripts.turns import read_reply, read_request
 from tests.transcripts.recorded import Recorder, said, user
 
 
@@ -57,7 +57,7 @@ def test_a_request_is_found_by_its_key(recorder: Recorder, home: Path) -> None:
         missing = stored.request("0" * 64)
 
     assert found is not None
-    assert read_request(found).turns[0].text == "Peru?"
+    assert read_request(found).messages[0].text == "Peru?"
     assert missing is None
 
 

@@ -7,9 +7,15 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.records import Trial
+from pytest_llmeval.transcripts.messages import Message
 from pytest_llmeval.transcripts.stored_texts import StoredTexts
-from pytest_llmeval.transcripts.transcript import Parting, Step, Transcript, parting, transcripts
-from pytest_llmeval.transcripts.turns import Turn
+from pytest_llmeval.transcripts.transcript import (
+    Parting,
+    Transcript,
+    Utterance,
+    parting,
+    transcripts,
+)
 from tests.transcripts.recorded import Exchange, Recorder, said, system, user
 
 CALL = {"id": "1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
@@ -44,12 +50,12 @@ def test_each_turn_of_several_calls_is_there_once_and_in_order(recorder: Recorde
     (found,) = read(recorder, trials)
 
     assert found.asked is not None
-    assert [turn.text for turn in found.asked.turns] == ["Be brief.", "Where is it?"]
-    assert found.steps == (
-        Step(1, Turn("assistant", "Well", "thought")),
-        Step(1, Turn("assistant", "look_up({})", "call")),
-        Step(2, Turn("tool", "late", "result")),
-        Step(2, Turn("assistant", "It is late.")),
+    assert [message.text for message in found.asked.messages] == ["Be brief.", "Where is it?"]
+    assert found.utterances == (
+        Utterance(1, Message("assistant", "Well", "thought")),
+        Utterance(1, Message("assistant", "look_up({})", "call")),
+        Utterance(2, Message("tool", "late", "result")),
+        Utterance(2, Message("assistant", "It is late.")),
     )
     assert found.is_here
 
@@ -59,7 +65,7 @@ def test_a_call_that_goes_on_with_nothing_is_told_in_full(recorder: Recorder) ->
     _, trials = recorder.case("a", "p", lambda _: exchanges)
     (found,) = read(recorder, trials)
 
-    assert [(step.call, step.turn.role, step.turn.text) for step in found.steps] == [
+    assert [(one.call, one.message.role, one.message.text) for one in found.utterances] == [
         (1, "assistant", "Lima"),
         (2, "user", "Rate it: Lima"),
         (2, "assistant", "5"),
@@ -79,7 +85,7 @@ def test_what_is_not_here_is_told_so(recorder: Recorder) -> None:
         [replace(trial, calls=calls) for calls in [(lost,), (failed,), (foreign, other), ()]],
     )
 
-    assert [[step.turn.text for step in one.steps] for one in found] == [
+    assert [[each.message.text for each in one.utterances] for one in found] == [
         [f"the reply is not here (draw {'e' * 12})"],
         ["no reply: HTTP 500"],
         [f"the reply is not here (draw {'d' * 12})", "not here", "no reply: HTTP 500"],
@@ -97,7 +103,7 @@ def test_the_sides_part_where_the_first_trial_that_differs_does(recorder: Record
     baseline = side("late", "late", "late")
 
     assert parting(baseline, side("late", "early", "never")) == Parting(
-        1, Step(2, Turn("assistant", "late")), Step(2, Turn("assistant", "early"))
+        1, Utterance(2, Message("assistant", "late")), Utterance(2, Message("assistant", "early"))
     )
     assert parting(baseline, side("late")) is None
 
@@ -108,4 +114,4 @@ def test_a_side_that_ends_earlier_has_nothing_more(recorder: Recorder) -> None:
 
     found = parting(read(recorder, long), read(recorder, short))
 
-    assert found == Parting(0, Step(2, Turn("tool", "late", "result")), None)
+    assert found == Parting(0, Utterance(2, Message("tool", "late", "result")), None)

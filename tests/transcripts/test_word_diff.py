@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_llmeval.transcripts.turns import Asked, Turn
+from pytest_llmeval.transcripts.messages import Asked, Message
 from pytest_llmeval.transcripts.word_diff import Piece, edit_of, request_diff, word_diff
 
 words = st.lists(st.sampled_from(["a", "b", " ", "\n", "c.", "日", "本"]), max_size=30).map("".join)
@@ -55,15 +55,15 @@ def test_a_megabyte_that_is_another_one_is_given_as_a_whole() -> None:
     assert word_diff(before, after) == (Piece("-", before), Piece("+", after))
 
 
-def asked(*turns: tuple[str, str], **settings: str) -> Asked:
-    return Asked(tuple(Turn(*turn) for turn in turns), settings)
+def asked(*messages: tuple[str, str], **settings: str) -> Asked:
+    return Asked(tuple(Message(*message) for message in messages), settings)
 
 
 def test_turns_of_requests_are_held_against_their_like() -> None:
     before = asked(("system", "Be kind."), ("user", "Hi"), temperature="0", seed="1")
     after = asked(("system", "Be brief."), ("user", "Hi"), temperature="0.7", top_p="1")
 
-    found = {turn.role: turn.edit for turn in request_diff(before, after)}
+    found = {message.role: message.edit for message in request_diff(before, after)}
 
     assert found == {
         "system": ("-kind.", "+brief."),
@@ -78,7 +78,7 @@ def test_turns_that_only_one_side_has_are_given_as_a_whole() -> None:
     before = asked(("user", "Hi"))
     after = asked(("system", "Be brief."), ("user", "Hi"), ("user", "Now?"))
 
-    found = [(turn.role, turn.edit) for turn in request_diff(before, after)]
+    found = [(message.role, message.edit) for message in request_diff(before, after)]
 
     assert found == [("system", ("+Be brief.",)), ("user", ()), ("user", ("+Now?",))]
     assert [(t.role, t.edit) for t in request_diff(after, before)] == [
@@ -91,7 +91,10 @@ def test_turns_that_only_one_side_has_are_given_as_a_whole() -> None:
 def test_a_turn_that_another_role_replaced_is_given_on_both_sides() -> None:
     found = request_diff(asked(("user", "Hi")), asked(("system", "Hi")))
 
-    assert [(turn.role, turn.edit) for turn in found] == [("user", ("-Hi",)), ("system", ("+Hi",))]
+    assert [(message.role, message.edit) for message in found] == [
+        ("user", ("-Hi",)),
+        ("system", ("+Hi",)),
+    ]
 
 
 def test_the_edit_of_two_cases_is_the_same_where_the_same_words_changed() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
-from pytest_llmeval.gate.scoring import bare
 from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.records import bare
 from pytest_llmeval.reports import sentences
 from pytest_llmeval.reports.formats import YELLOW, Line, counted, factor, label, number
 from pytest_llmeval.reports.reasons import worded

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_llmeval.gate.scoring import bare
-from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Case, Run, Trial
+from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Case, Run, Trial, bare
 from pytest_llmeval.reports.formats import aligned, columns, counted, hits, number
-from pytest_llmeval.safe_text import printable_lines
-from pytest_llmeval.transcripts.transcript import Parting, Step, Transcript
-from pytest_llmeval.transcripts.turns import Asked, Turn
-from pytest_llmeval.transcripts.word_diff import Piece, TurnDiff
+from pytest_llmeval.reports.terminal.layout import Layout, StyledLine, Words
+from pytest_llmeval.transcripts.messages import Asked, Message
+from pytest_llmeval.transcripts.transcript import Parting, Transcript, Utterance
+from pytest_llmeval.transcripts.word_diff import MessageDiff, Piece
 
-_LINES = 40  # of one text
 _CONTEXT = 12  # words on each side of what changed
 _SETTINGS = 6
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _VERBS = {"call": " calls", "thought": " thinks", "result": " returns"}
-_TOKENS = re.compile(r"\s+|\S+")
 _STYLES = {" ": "", "-": "red", "+": "green"}
 _MARKS = {" ": ("", ""), "-": ("[-", "-]"), "+": ("{+", "+}")}
 
-Words = tuple[str, str]  # a text, and its style: "", bold, dim, red or green
-StyledLine = tuple[Words, ...]
-Letters = Mapping[tuple[Turn, ...], str]  # a name for each different answer
+Letters = Mapping[tuple[Message, ...], str]  # a name for each different answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class CaseSide:
     """One side of a case, or all that is shown of it.
 
     Attributes:
@@ -57,88 +52,7 @@ class Side:
         return gated[0] if gated else SCORE_METRIC if is_scored else PASS_METRIC
 
 
-class Layout:
-    """Texts laid out for a terminal.
-
-    Args:
-        width: columns of a line.
-        is_full: no text is cut.
-    """
-
-    def __init__(self, width: int, *, is_full: bool) -> None:
-        self.width = width
-        self._most = None if is_full else _LINES
-
-    def text(
-        self, pieces: Sequence[Words], *, label: str = "", indent: int = 2
-    ) -> Iterator[StyledLine]:
-        """Lay out a text behind its label, of so many lines at most.
-
-        Args:
-            pieces: of the text, with line ends in it.
-            label: stands before the first line.
-            indent: columns before every line; the label has them.
-        """
-        room = max(self.width - indent, 20)
-        lines = _wrapped(self._begun(pieces, room), room)
-        shown = lines[: self._most]
-        for number_, line in enumerate(shown):
-            yield ((f"{'' if number_ else label}".ljust(indent), "bold"), *line)
-        total = sum(len(text) for text, _ in pieces)
-        if len(lines) > len(shown):
-            more = f"... ({total} characters in all; --full shows them)"
-            yield ((" " * indent, ""), (more, "dim"))
-
-    def fit(self, lines: Iterable[StyledLine]) -> Iterator[StyledLine]:
-        """Break lines that are too long for the terminal."""
-        for line in lines:
-            if sum(columns(text) for text, _ in line) <= self.width:
-                yield line
-                continue
-            first, *others = _wrapped(line, self.width)
-            yield first
-            indent = min(4, self.width // 4)
-            rest = [part for other in others for part in other]
-            yield from (((" " * indent, ""), *one) for one in _wrapped(rest, self.width - indent))
-
-    def _begun(self, pieces: Sequence[Words], room: int) -> Iterator[Words]:
-        """Give what can be seen of a text: nobody waits for the layout of a megabyte."""
-        left = None if self._most is None else room * (self._most + 1)
-        for text, style in pieces:
-            yield text[:left], style
-            left = None if left is None else max(0, left - len(text))
-
-
-def _wrapped(pieces: Iterable[Words], room: int) -> list[StyledLine]:
-    lines: list[list[Words]] = [[]]
-    column = 0
-    for text, style in pieces:
-        for place, line in enumerate(printable_lines(text)):
-            if place:
-                lines.append([])
-                column = 0
-            for part in (part for token in _TOKENS.findall(line) for part in _cut(token, room)):
-                if column and column + columns(part) > room:
-                    lines.append([])
-                    column = 0
-                    part = part.lstrip() if part.isspace() else part  # noqa: PLW2901
-                lines[-1].append((part, style))
-                column += columns(part)
-    return list(map(tuple, lines))
-
-
-def _cut(token: str, room: int) -> Iterator[str]:
-    """Cut a word that is wider than a line."""
-    while columns(token) > room:
-        end = room
-        while columns(token[:end]) > room:
-            end -= 1
-        yield token[:end]
-        token = token[end:]
-    yield token
-
-
-def shown_case(side: Side, layout: Layout) -> Iterator[StyledLine]:
+def shown_case(side: CaseSide, layout: Layout) -> Iterator[StyledLine]:
     """Tell what one run asked and was answered in a case."""
     yield ((side.trials[0].case, "bold"),)
     yield from _headings([side])
@@ -153,9 +67,9 @@ def shown_case(side: Side, layout: Layout) -> Iterator[StyledLine]:
 
 
 def case_diff(
-    sides: tuple[Side, Side],
+    sides: tuple[CaseSide, CaseSide],
     *,
-    request: tuple[TurnDiff, ...] | None,
+    request: tuple[MessageDiff, ...] | None,
     alike: str,
     parting: Parting | None,
     layout: Layout,
@@ -176,14 +90,14 @@ def case_diff(
     if request is None:
         for side in sides:
             yield from _request(side, _first_asked(side), layout)
-    elif any(turn.edit for turn in request):
+    elif any(message.edit for message in request):
         yield (("request", "bold"), (", [-only before-] {+only here+}", ""))
         yield from _request_diff(request, layout)
         if alike:
             yield ((f"  {alike}", "dim"),)
     else:
         yield (("request", "bold"), (", the same on both sides", ""))
-        yield from _turns(_first_asked(sides[0]), layout)
+        yield from _messages(_first_asked(sides[0]), layout)
     yield ()
     letters = _letters(sides)
     yield from _plain(_table(sides, letters, layout))
@@ -198,7 +112,7 @@ def _plain(lines: Sequence[str]) -> Iterator[StyledLine]:
         yield ((line, ""),)
 
 
-def _headings(sides: Sequence[Side]) -> Iterator[StyledLine]:
+def _headings(sides: Sequence[CaseSide]) -> Iterator[StyledLine]:
     rows = []
     for side in sides:
         scored = [one.scores[side.metric] for one in side.trials if side.metric in one.scores]
@@ -211,48 +125,48 @@ def _headings(sides: Sequence[Side]) -> Iterator[StyledLine]:
     yield from _plain(aligned(rows, left=4))
 
 
-def _first_asked(side: Side) -> Asked | None:
+def _first_asked(side: CaseSide) -> Asked | None:
     return next((each.asked for each in side.transcripts if each.asked), None)
 
 
-def _request(side: Side, asked: Asked | None, layout: Layout) -> Iterator[StyledLine]:
+def _request(side: CaseSide, asked: Asked | None, layout: Layout) -> Iterator[StyledLine]:
     of = f" of {side.name}" if side.name else ""
     if asked is None:
         calls = sum(len(trial.calls) for trial in side.trials)
         why = " is not here: pruned, or its cache was not brought along"
         yield (("request", "bold"), (of + (why if calls else ": none was made"), ""))
         return
-    different = {each.asked.turns for each in side.transcripts if each.asked}
+    different = {each.asked.messages for each in side.transcripts if each.asked}
     more = f", that of the first trial; {len(different)} differ" if len(different) > 1 else ""
     yield (("request", "bold"), (of + more, ""))
-    yield from _turns(asked, layout)
+    yield from _messages(asked, layout)
 
 
-def _turns(asked: Asked | None, layout: Layout) -> Iterator[StyledLine]:
+def _messages(asked: Asked | None, layout: Layout) -> Iterator[StyledLine]:
     if asked is None:
         return
-    for turn in asked.turns:
-        yield from layout.text([(turn.text, "")], label=_label(turn), indent=12)
+    for message in asked.messages:
+        yield from layout.text([(message.text, "")], label=_label(message), indent=12)
     settings = [f"{name} {value}" for name, value in asked.settings.items()]
     more = len(settings) - _SETTINGS
     text = ", ".join(settings[:_SETTINGS]) + (f" and {more} more" if more > 0 else "")
     yield from layout.text([(text, "dim")], label="  settings", indent=12) if text else ()
 
 
-def _label(turn: Turn) -> str:
-    return f"  {turn.role}{_VERBS.get(turn.kind, '')} "
+def _label(message: Message) -> str:
+    return f"  {message.role}{_VERBS.get(message.kind, '')} "
 
 
-def _request_diff(request: Sequence[TurnDiff], layout: Layout) -> Iterator[StyledLine]:
-    for turn in request:
+def _request_diff(request: Sequence[MessageDiff], layout: Layout) -> Iterator[StyledLine]:
+    for message in request:
         pieces: list[Words] = []
-        for place, piece in enumerate(turn.pieces):
+        for place, piece in enumerate(message.pieces):
             if piece.op == " ":
-                ends = place > 0, place < len(turn.pieces) - 1
+                ends = place > 0, place < len(message.pieces) - 1
                 pieces.append((_context(piece.text, before=ends[0], after=ends[1]), ""))
             else:
                 pieces.append((_marked(piece), _STYLES[piece.op]))
-        yield from layout.text(pieces, label=f"  {turn.role} ", indent=12)
+        yield from layout.text(pieces, label=f"  {message.role} ", indent=12)
 
 
 def _context(text: str, *, before: bool, after: bool) -> str:
@@ -278,9 +192,9 @@ def _marked(piece: Piece) -> str:
     return f"{' ' * (len(piece.text) - len(text))}{begin}{text}{end}"
 
 
-def _letters(sides: Sequence[Side]) -> Letters:
+def _letters(sides: Sequence[CaseSide]) -> Letters:
     """Name each different answer, those of the first side first, the most frequent first."""
-    names: dict[tuple[Turn, ...], str] = {}
+    names: dict[tuple[Message, ...], str] = {}
     for side in sides:
         said = [each.said for each in side.transcripts]
         for one in sorted(dict.fromkeys(said), key=lambda one: -said.count(one)):
@@ -290,7 +204,7 @@ def _letters(sides: Sequence[Side]) -> Letters:
     return names
 
 
-def _table(sides: Sequence[Side], letters: Letters, layout: Layout) -> list[str]:
+def _table(sides: Sequence[CaseSide], letters: Letters, layout: Layout) -> list[str]:
     """Tell draw by draw how each trial ended; what there is no room for is left out."""
     by_index = [{each.trial.index: each for each in side.transcripts} for side in sides]
     draws = {index: each.draws for index, each in by_index[0].items() if any(each.draws)}
@@ -335,7 +249,7 @@ def _cells(one: Transcript, letters: Letters, metric: str) -> Sequence[str]:
 _TOKEN_FIELDS = ("input_tokens", "output_tokens")
 
 
-def _failures(sides: Sequence[Side]) -> Iterator[StyledLine]:
+def _failures(sides: Sequence[CaseSide]) -> Iterator[StyledLine]:
     for side in sides:
         for message in dict.fromkeys(trial.message for trial in side.trials if trial.message):
             indices = [str(one.index) for one in side.trials if one.message == message]
@@ -344,22 +258,24 @@ def _failures(sides: Sequence[Side]) -> Iterator[StyledLine]:
             yield ((f"{of}{noun} {' '.join(indices)}: ", ""), (message, "red"))
 
 
-def _parting(parting: Parting, sides: tuple[Side, Side], layout: Layout) -> Iterator[StyledLine]:
-    steps = parting.baseline, parting.current
-    if all(step is None or step.call == 1 for step in steps):
-        lengths = {len(one.steps) for side in sides for one in side.transcripts}
+def _parting(
+    parting: Parting, sides: tuple[CaseSide, CaseSide], layout: Layout
+) -> Iterator[StyledLine]:
+    utterances = parting.baseline, parting.current
+    if all(utterance is None or utterance.call == 1 for utterance in utterances):
+        lengths = {len(one.utterances) for side in sides for one in side.transcripts}
         if lengths == {1}:  # with one reply each there is nothing to look for
             return
-    call = next(step.call for step in steps if step is not None)
+    call = next(utterance.call for utterance in utterances if utterance is not None)
     yield ()
     yield (("the sides part", "bold"), (f" in trial {parting.trial} at call {call}", ""))
-    for side, step in zip(sides, steps, strict=True):
-        words = [("nothing more", "dim")] if step is None else [(step.turn.text, "")]
-        said = "" if step is None else f"{step.turn.role}{_VERBS.get(step.turn.kind, '')}: "
+    for side, utterance in zip(sides, utterances, strict=True):
+        words = [("nothing more", "dim")] if utterance is None else [(utterance.message.text, "")]
+        said = "" if utterance is None else f"{_label(utterance.message).strip()}: "
         yield from layout.text([(said, ""), *words], label=f"  {side.name} ", indent=12)
 
 
-def _replies(sides: Sequence[Side], letters: Letters, layout: Layout) -> Iterator[StyledLine]:
+def _replies(sides: Sequence[CaseSide], letters: Letters, layout: Layout) -> Iterator[StyledLine]:
     for said, letter in letters.items():
         alike = [[each for each in side.transcripts if each.said == said] for side in sides]
         if not said:
@@ -371,22 +287,22 @@ def _replies(sides: Sequence[Side], letters: Letters, layout: Layout) -> Iterato
         )
         yield ()
         yield ((f"reply {letter}", "bold"), (f"  {counts}", ""))
-        steps = next(each.steps for found in alike for each in found)
-        yield from _steps(steps, layout)
+        utterances = next(each.utterances for found in alike for each in found)
+        yield from _utterances(utterances, layout)
 
 
-def _steps(steps: Sequence[Step], layout: Layout) -> Iterator[StyledLine]:
-    if len(steps) == 1 and steps[0].turn.kind in ("text", "other"):
-        text = steps[0].turn.text
+def _utterances(utterances: Sequence[Utterance], layout: Layout) -> Iterator[StyledLine]:
+    if len(utterances) == 1 and utterances[0].message.kind in ("text", "other"):
+        text = utterances[0].message.text
         yield from layout.text([(text, "") if text else ("(empty)", "dim")])
         return
-    last, indent = 1, max(len(_label(step.turn)) for step in steps)
-    for step in steps:
-        if step.call != last:
-            yield ((f"  call {step.call}", "dim"),)
-            last = step.call
-        style = "dim" if step.turn.kind in ("missing", "thought") else ""
-        yield from layout.text([(step.turn.text, style)], label=_label(step.turn), indent=indent)
+    last, indent = 1, max(len(_label(one.message)) for one in utterances)
+    for call, message in ((one.call, one.message) for one in utterances):
+        if call != last:
+            yield ((f"  call {call}", "dim"),)
+            last = call
+        style = "dim" if message.kind in ("missing", "thought") else ""
+        yield from layout.text([(message.text, style)], label=_label(message), indent=indent)
 
 
 def alike_in_others(count: int, *, of: int, function: str) -> str:
@@ -397,7 +313,7 @@ def alike_in_others(count: int, *, of: int, function: str) -> str:
     return f"the same change in {f'{count} of ' if count < of else ''}{others}"
 
 
-def not_here(sides: Sequence[Side]) -> str:
+def not_here(sides: Sequence[CaseSide]) -> str:
     """Say of which sides replies are not here; "" if all are."""
     missing = [
         f"{side.name}: {counted(count, 'trial')} of {len(side.trials)}"

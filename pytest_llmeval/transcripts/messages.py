@@ -1,7 +1,7 @@
-"""Requests and replies of every vendor, read as turns: who said or called what.
+"""Requests and replies of every vendor, read as messages: who said or called what.
 
-A stored text may be anything, so nothing here trusts its form; what is not known is one turn of
-its JSON, and what is no JSON one turn of its text.
+A stored text may be anything, so nothing here trusts its form; what is not known is a message of
+its JSON, and what is no JSON a message of its text.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 from pytest_llmeval.cache.explain import flat_fields
@@ -18,10 +19,10 @@ from pytest_llmeval.cache.reply import StoredReply
 from pytest_llmeval.cache.requests import Parts
 from pytest_llmeval.transcripts.streams import joined_stream
 
-TurnKind = Literal["text", "thought", "call", "result", "media", "other", "missing"]
+MessageKind = Literal["text", "thought", "call", "result", "media", "other", "missing"]
 
 ASSISTANT, USER, SYSTEM, TOOL = "assistant", "user", "system", "tool"
-# Fields of a request that hold turns, in the order in which a model reads them.
+# Fields of a request that hold messages, in the order in which a model reads them.
 _ASKING = {
     "instructions": SYSTEM,
     "system": SYSTEM,
@@ -41,7 +42,7 @@ SHOWN_NUMBERS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Message:
     """One thing that was said.
 
     Attributes:
@@ -52,7 +53,7 @@ class Turn:
 
     role: str
     text: str
-    kind: TurnKind = "text"
+    kind: MessageKind = "text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,11 @@ class Asked:
     """A request.
 
     Attributes:
-        turns: all that the model was to read.
+        messages: all that the model was to read.
         settings: every other field, such as ``temperature``, with its value as JSON.
     """
 
-    turns: tuple[Turn, ...]
+    messages: tuple[Message, ...]
     settings: Mapping[str, str]
 
 
@@ -72,93 +73,93 @@ def read_request(parts: Parts) -> Asked:
     """Read a stored request."""
     body = parts["body"]
     if not isinstance(body, dict):
-        return Asked((Turn(USER, _as_json(body), "other"),), {})
+        return Asked((Message(USER, _as_json(body), "other"),), {})
     settings = {name: value for name, value in body.items() if name not in _ASKING}
     if parts["provider"] == "function":
         settings = {"function": parts["path"], **settings}
     try:
-        turns = [turn for name, role in _ASKING.items() for turn in _turns(body.get(name), role)]
-        return Asked(tuple(turns), dict(flat_fields("", settings)))
+        found = (_messages(body.get(name), role) for name, role in _ASKING.items())
+        return Asked(tuple(chain.from_iterable(found)), dict(flat_fields("", settings)))
     except RecursionError:
-        return Asked((Turn(USER, "nested too deeply to be shown", "other"),), {})
+        return Asked((Message(USER, "nested too deeply to be shown", "other"),), {})
 
 
-def read_reply(reply: StoredReply) -> tuple[Turn, ...]:
+def read_reply(reply: StoredReply) -> tuple[Message, ...]:
     """Read a stored reply; a stream as if it had come in one piece."""
     try:
         answer = parse_json(reply.body)
     except ValueError:  # no UTF-8, too
         answer = joined_stream(reply.body)
     try:
-        turns = tuple(_answers(answer)) if isinstance(answer, dict) else ()
+        messages = tuple(_answers(answer)) if isinstance(answer, dict) else ()
     except RecursionError:
-        answer, turns = None, ()
-    if not turns and isinstance(answer, dict) and not answer.keys().isdisjoint(_ANSWERS):
-        return (Turn(ASSISTANT, ""),)
-    return turns or (Turn(ASSISTANT, reply.body.decode("utf-8", "replace"), "other"),)
+        answer, messages = None, ()
+    if not messages and isinstance(answer, dict) and not answer.keys().isdisjoint(_ANSWERS):
+        return (Message(ASSISTANT, ""),)
+    return messages or (Message(ASSISTANT, reply.body.decode("utf-8", "replace"), "other"),)
 
 
-def _answers(answer: Mapping[str, Any]) -> Iterator[Turn]:
+def _answers(answer: Mapping[str, Any]) -> Iterator[Message]:
     if isinstance(answer.get("text"), str):  # of a function model
-        yield Turn(ASSISTANT, answer["text"])
+        yield Message(ASSISTANT, answer["text"])
     for choice in _listed(answer.get("choices")):
         if isinstance(choice, dict):
-            yield from _turns(choice.get("message", choice.get("text")), ASSISTANT)
+            yield from _messages(choice.get("message", choice.get("text")), ASSISTANT)
     for name in _ANSWERS[2:]:
-        yield from _turns(answer.get(name), ASSISTANT)
+        yield from _messages(answer.get(name), ASSISTANT)
     vectors = [one.get("embedding") for one in _listed(answer.get("data")) if isinstance(one, dict)]
     vectors += [vector for name in _EMBEDDINGS for vector in _vectors(answer.get(name))]
     for vector in vectors:
         if vector is not None:
-            yield Turn(ASSISTANT, _embedding(vector), "other")
+            yield Message(ASSISTANT, _embedding(vector), "other")
 
 
-def _turns(value: Any, role: str) -> Iterator[Turn]:
+def _messages(value: Any, role: str) -> Iterator[Message]:
     """Read a message, a part of one, or a list of either."""
     if isinstance(value, str):
-        yield from [Turn(role, value)] if value else []
+        yield from [Message(role, value)] if value else []
     elif isinstance(value, list):
         for part in value:
-            yield from _turns(part, role)
+            yield from _messages(part, role)
     elif isinstance(value, dict):
         yield from _message(value, str(value.get("role") or role))
     elif value is not None:
-        yield Turn(role, _as_json(value), "other")
+        yield Message(role, _as_json(value), "other")
 
 
-def _message(part: Mapping[str, Any], role: str) -> Iterator[Turn]:
+def _message(part: Mapping[str, Any], role: str) -> Iterator[Message]:
     kind = str(part.get("type"))
     function = part.get("function")
     medium = next((name for name in _MEDIA if name in kind), None)
     if kind in _CALLS:
         arguments = part.get("arguments", part.get("input"))
-        yield Turn(role, _call(part.get("name"), arguments), "call")
+        yield Message(role, _call(part.get("name"), arguments), "call")
     elif isinstance(function, dict):
-        yield Turn(role, _call(function.get("name"), function.get("arguments")), "call")
+        yield Message(role, _call(function.get("name"), function.get("arguments")), "call")
     elif kind in _RESULTS or (role == TOOL and "content" in part):
-        for turn in _turns(part.get("output", part.get("content")), TOOL):
-            yield Turn(TOOL, turn.text, "result")
+        for message in _messages(part.get("output", part.get("content")), TOOL):
+            yield Message(TOOL, message.text, "result")
     elif medium and not kind.endswith("_call"):
-        yield Turn(role, _medium(medium, part), "media")
+        yield Message(role, _medium(medium, part), "media")
     elif isinstance(part.get("text"), str):
-        yield Turn(role, part["text"])
+        yield Message(role, part["text"])
     else:
         yield from _said(part, role)
 
 
-def _said(message: Mapping[str, Any], role: str) -> Iterator[Turn]:
+def _said(whole: Mapping[str, Any], role: str) -> Iterator[Message]:
     """Read the fields of a message, in the order in which a model writes them."""
-    if message.keys().isdisjoint((*_THOUGHTS, *_SAID, "tool_calls")):
-        yield Turn(role, _as_json(message), "other")
+    if whole.keys().isdisjoint((*_THOUGHTS, *_SAID, "tool_calls")):
+        yield Message(role, _as_json(whole), "other")
     for name in _THOUGHTS:
-        for turn in _turns(message.get(name), role):
-            yield Turn(role, turn.text, "thought")
+        for message in _messages(whole.get(name), role):
+            yield Message(role, message.text, "thought")
     for name in _SAID:
-        yield from _turns(message.get(name), role)
-    for image in _listed(message.get("images")):
-        yield Turn(role, _medium("image", {"data": image}), "media")
-    for call in _listed(message.get("tool_calls")):
-        yield from _turns(call, role)
+        yield from _messages(whole.get(name), role)
+    for image in _listed(whole.get("images")):
+        yield Message(role, _medium("image", {"data": image}), "media")
+    for call in _listed(whole.get("tool_calls")):
+        yield from _messages(call, role)
 
 
 def _call(name: object, arguments: object) -> str:

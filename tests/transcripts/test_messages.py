@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pytest_llmeval.cache.key import PARTS
 from pytest_llmeval.cache.reply import Answer, StoredReply
-from pytest_llmeval.transcripts.turns import Turn, read_reply, read_request
+from pytest_llmeval.transcripts.messages import Message, read_reply, read_request
 from tests.servers.anthropic_server import message_stream
 from tests.servers.ollama_server import chat_lines
 from tests.servers.openai_streams import chat_stream, event, response_stream, tool_call_stream
@@ -21,11 +21,11 @@ def reply_of(body: bytes | object) -> StoredReply:
 
 
 def said(body: bytes | object) -> list[tuple[str, str]]:
-    return [(turn.kind, turn.text) for turn in read_reply(reply_of(body))]
+    return [(message.kind, message.text) for message in read_reply(reply_of(body))]
 
 
-def asked(body: object, **parts: str) -> list[Turn]:
-    return list(read_request({**dict.fromkeys(PARTS, ""), "body": body, **parts}).turns)
+def asked(body: object, **parts: str) -> list[Message]:
+    return list(read_request({**dict.fromkeys(PARTS, ""), "body": body, **parts}).messages)
 
 
 CHAT = {"choices": [{"message": {"role": "assistant", "content": "Lima"}}]}
@@ -199,8 +199,10 @@ def test_no_form_of_a_reply_or_request_is_too_odd(value: Any, is_stream: bool) -
     body = b"data: " + text + b"\n\n" + text + b"\n" if is_stream else text
 
     assert read_reply(reply_of(body))
-    assert all(isinstance(turn.text, str) for turn in read_reply(reply_of(body)))
-    assert all(isinstance(turn.role, str) for turn in asked({"messages": value, "input": value}))
+    assert all(isinstance(message.text, str) for message in read_reply(reply_of(body)))
+    assert all(
+        isinstance(message.role, str) for message in asked({"messages": value, "input": value})
+    )
     assert asked(value) or isinstance(value, dict)
 
 
@@ -219,12 +221,12 @@ def test_a_request_is_read_in_the_order_of_the_model() -> None:
 
     read = read_request({**dict.fromkeys(PARTS, ""), "provider": "openai", "body": body})
 
-    assert read.turns == (
-        Turn("system", "Be brief."),
-        Turn("user", "What is it?"),
-        Turn("user", "image of 26 characters", "media"),
-        Turn("assistant", *reversed(CALL)),
-        Turn("tool", "a cat", "result"),
+    assert read.messages == (
+        Message("system", "Be brief."),
+        Message("user", "What is it?"),
+        Message("user", "image of 26 characters", "media"),
+        Message("assistant", *reversed(CALL)),
+        Message("tool", "a cat", "result"),
     )
     assert read.settings == {"model": '"m"', "temperature": "0.5"}
 
@@ -250,11 +252,11 @@ def test_a_request_is_read_in_the_order_of_the_model() -> None:
     ],
 )
 def test_parts_that_are_no_text_are_named(part: object, shown: str) -> None:
-    assert [turn.text for turn in asked({"input": [part]})] == [shown]
+    assert [message.text for message in asked({"input": [part]})] == [shown]
 
 
 def test_a_request_of_embeddings_and_one_of_a_function() -> None:
-    assert asked({"input": ["a", "b"]}) == [Turn("user", "a"), Turn("user", "b")]
+    assert asked({"input": ["a", "b"]}) == [Message("user", "a"), Message("user", "b")]
     body = {"messages": [{"role": "user", "content": "hi"}], "params": {"temperature": 0}}
     read = read_request(
         {**dict.fromkeys(PARTS, ""), "provider": "function", "path": "m:f", "body": body}
@@ -265,4 +267,4 @@ def test_a_request_of_embeddings_and_one_of_a_function() -> None:
 def test_pictures_of_ollama_are_named() -> None:
     message = {"role": "user", "content": "What?", "images": ["AAAA"]}
 
-    assert asked({"messages": [message]})[1] == Turn("user", "image of 4 characters", "media")
+    assert asked({"messages": [message]})[1] == Message("user", "image of 4 characters", "media")

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from pytest_llmeval.cache.disk import SharedCache
+from pytest_llmeval.cache.queries import RowReader
+from pytest_llmeval.errors import RowRefused
+
+NAMES = ("k/0/0/0", "k/0/0/1", "k/0/0/spare/d", "k/0/00", "k/0/1/0", "other")
+
+
+@pytest.fixture
+def database(cache: SharedCache, folder: Path) -> Path:
+    cache.add_all([(name, name.encode()) for name in NAMES])
+    return folder / "cache.db"
+
+
+def test_rows_are_found_by_the_beginning_of_their_names(database: Path) -> None:
+    reader = RowReader(database)
+
+    assert reader.below("k/0/0/") == [b"k/0/0/spare/d", b"k/0/0/1", b"k/0/0/0"]
+    assert reader.below("nothing/") == []
+    assert reader.get("other") == b"other"
+    assert reader.get("nothing") is None
+    reader.close()
+    reader.close()
+    assert (reader.get("other"), reader.below("k/0/0/")) == (None, [])
+
+
+def test_what_is_open_elsewhere_is_read_with_what_was_just_written(
+    cache: SharedCache, database: Path
+) -> None:
+    assert database.with_name("cache.db-wal").stat().st_size
+    reader = RowReader(database)
+    cache.add_all([("late", b"late")])
+
+    assert reader.get("late") == b"late"
+    reader.close()
+
+
+def test_a_closed_database_is_read_without_a_file_beside_it(
+    cache: SharedCache, database: Path
+) -> None:
+    cache.close()
+    reader = RowReader(database)
+
+    assert reader.get("other") == b"other"
+    assert [path.name for path in database.parent.iterdir()] == ["cache.db"]
+    reader.close()
+
+
+def test_rows_of_others_are_refused(cache: SharedCache, database: Path) -> None:
+    cache.close()
+    with sqlite3.connect(database) as connection:
+        connection.execute("UPDATE Cache SET mode = 4")
+    connection.close()
+    reader = RowReader(database)
+
+    assert {type(value) for value in reader.below("k/0/0/")} == {RowRefused}
+    assert isinstance(reader.get("other"), RowRefused)
+    reader.close()
+
+
+@pytest.mark.parametrize("has_log", [False, True])
+def test_where_there_is_no_database_there_are_no_rows(tmp_path: Path, has_log: bool) -> None:
+    database = tmp_path / "cache.db"
+    if has_log:
+        database.with_name("cache.db-wal").write_bytes(b"x")
+    reader = RowReader(database)
+
+    assert (reader.get("other"), reader.below("k/0/0/")) == (None, [])
+    assert not database.exists()
+
+
+def test_a_database_that_breaks_while_it_is_read_has_no_rows(
+    cache: SharedCache, database: Path
+) -> None:
+    cache.close()
+    reader = RowReader(database)
+    content = database.read_bytes()
+    with database.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xa5" * (len(content) - 4096))
+
+    assert (reader.get("nothing"), reader.below("k/0/0/")) == (None, [])
+    reader.close()
