@@ -486,7 +486,7 @@ class SessionHooks:
         if session.exitstatus != pytest.ExitCode.OK:
             return
         if judgement.fails:
-            from pytest_llmeval.reports.terminal.section import failure_line
+            from pytest_llmeval.reports.terminal.headline import failure_line
 
             # pytest prints this as the red line at the very end, also under -q and xdist.
             session.shouldfail = printable(failure_line(judgement))

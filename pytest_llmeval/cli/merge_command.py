@@ -29,7 +29,8 @@ from pytest_llmeval.records import Run
 from pytest_llmeval.reports.files import append_summary, refusal, write_reports
 from pytest_llmeval.reports.formats import RED, Line
 from pytest_llmeval.reports.json import document
-from pytest_llmeval.reports.terminal.section import failure_line, section
+from pytest_llmeval.reports.terminal.headline import failure_line
+from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.runs.ci import read_ci
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs

@@ -12,7 +12,7 @@ from pytest_llmeval.reports.formats import ends, hits, label, short
 from pytest_llmeval.reports.reasons import why_failed
 from pytest_llmeval.reports.remarks import accepting_line, remarks
 from pytest_llmeval.reports.sentences import VERDICTS, most_moved, sentence
-from pytest_llmeval.reports.terminal.section import failure_line
+from pytest_llmeval.reports.terminal.headline import failure_line
 from pytest_llmeval.safe_text import printable
 
 SUITE = "llmeval"

@@ -322,7 +322,7 @@ def test_a_drop_since_the_anchor_fails_though_nothing_fell_since_main(project: P
             "against the anchor: test_says_yes fell by *",
             "  fell most  test_says_yes[[]*",
             "anchor v1@* (merge-base, recorded *), 10 repeats",
-            "read both replies:  llmeval diff 'test_says_yes[[]*[]]' v1 last",
+            "read both replies:  llmeval diff 'test_says_yes[[]*[]]' v1 20*",
             "!* llm evals: against the anchor: test_says_yes fell by *!",
         ]
     )

@@ -187,6 +187,7 @@ def judgement_of(
         gate=GateRules(accept=accept),
         prices={"openai/gpt-4o-mini": TokenPrice(Decimal("0.15"), Decimal("0.60"))},
     )
+    run = replace(run, compared_with=None if baseline is None else baseline.id)
     planned = Judgement(
         settings=settings,
         path=Path(f".llmeval/runs/{run.id}.jsonl.gz"),

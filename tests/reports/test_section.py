@@ -108,3 +108,32 @@ def test_what_fell_most_is_named_in_full_where_its_short_name_fits_several() -> 
 def test_where_nothing_fell_no_command_ends_the_section() -> None:
     for form in ("unchanged", "improved", "no_significant_change", "new", "no_baseline"):
         assert "llmeval diff" not in "\n".join(texts(FORMS[form](), Page(80)))
+
+
+def test_both_runs_are_named_where_a_session_of_its_own_did_not_compare_them() -> None:
+    judgement = FORMS["regressed"]()
+    assert judgement.run is not None
+    merged = replace(judgement, run=replace(judgement.run, compared_with=None))
+
+    *_, last = texts(merged, Page(200))
+    assert last.endswith(f"llmeval diff 'test_label[late-refund]' main {judgement.run.id}")
+
+
+def test_a_run_that_could_not_be_recorded_is_not_to_be_looked_at() -> None:
+    judgement = replace(FORMS["regressed"](), path=None)
+    assert "llmeval diff" not in "\n".join(texts(judgement, Page(80)))
+
+
+def test_where_many_functions_fell_those_after_the_first_show_one_case_each() -> None:
+    judgement = FORMS["regressed"]()
+    comparison = judgement.comparison
+    assert comparison is not None
+    regressed = comparison.functions[0]
+    functions = [replace(regressed, function=f"t.py::test_{number}") for number in range(5)]
+    many = replace(judgement, comparison=replace(comparison, functions=tuple(functions)))
+
+    def count(page: Page) -> int:
+        return sum(line.startswith("  fell most") for line in texts(many, page))
+
+    assert count(Page(80)) == 3 + 3 + 1 + 1 + 1
+    assert count(Page(80, verbose=True)) == 5 * 3

@@ -1,4 +1,4 @@
-"""The first lines of the section: the verdict, in a word, and why nothing could be judged."""
+"""The verdict in a line: the first ones of the section, and pytest's last one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, counted
+from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, counted, label
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
-from pytest_llmeval.reports.sentences import VERDICTS
+from pytest_llmeval.reports.sentences import VERDICTS, sentence
 from pytest_llmeval.reports.terminal.tables import STYLES
 from pytest_llmeval.runs.lookup.refs import Baseline
 
@@ -37,6 +37,27 @@ def headlines(judgement: Judgement) -> list[Line]:
     if is_described(judgement):
         lines.append(_ungated(judgement))
     return sorted(lines, key=lambda line: line.markup != RED)
+
+
+def failure_line(judgement: Judgement) -> str:
+    """Say in one plain line why the session fails."""
+    if judgement.could_not_judge:
+        return f"llm evals: could not judge: {unjudgeable(judgement.could_not_judge)}"
+    if judgement.keyless and not (judgement.found_worse or judgement.is_deferred):
+        return f"llm evals: {without_key(judgement)}"
+    comparison, against = judgement.comparison, ""
+    if (comparison is None or not comparison.fails) and judgement.anchored is not None:
+        comparison, against = judgement.anchored, "against the anchor: "
+    if comparison is None or (judgement.unsaved and not comparison.fails):
+        return f"llm evals: {worded(judgement.unsaved)}"
+    failing = [function for function in comparison.functions if function.fails]
+    if not failing:
+        return f"llm evals: {against}{why_failed(comparison, judgement.settings.gate)}"
+    first = sentence(failing[0], judgement.settings.gate)
+    if failing[0].verdict is not Verdict.REGRESSED:
+        first = f"{label(failing[0])}: {first}"
+    more = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
+    return f"llm evals: {against}{first}{more}"
 
 
 def is_described(judgement: Judgement) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Progress, Run, Slowdown
@@ -19,13 +18,11 @@ from pytest_llmeval.reports.formats import (
     Line,
     counted,
     hits,
-    label,
     short,
 )
 from pytest_llmeval.reports.provenance import differences
-from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
+from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.remarks import first_errored
-from pytest_llmeval.reports.sentences import sentence
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.gated import (
     anchored_lines,
@@ -33,8 +30,7 @@ from pytest_llmeval.reports.terminal.gated import (
     circumstances,
     gated_lines,
 )
-from pytest_llmeval.reports.terminal.headline import headlines, is_described, place
-from pytest_llmeval.reports.terminal.letters import explained_letters
+from pytest_llmeval.reports.terminal.headline import failure_line, headlines, is_described, place
 from pytest_llmeval.reports.terminal.moved import command, in_a_line
 from pytest_llmeval.reports.terminal.tables import ends_of, table_of_descriptions
 from pytest_llmeval.runs.lookup.best_run import peculiarities
@@ -143,10 +139,20 @@ def _section(judgement: Judgement, page: Page, *, shown_as_m: int) -> Iterator[L
         yield Line()
     yield from _circumstances(judgement, page)
     yield from _facts(judgement)
-    yield from explained_letters(shown_as_m)
-    text = command(by_severity(judgement.comparison))
-    if not text and judgement.anchor is not None:
-        text = command(by_severity(judgement.anchored), runs=(judgement.anchor.reference, "last"))
+    yield from _letters(shown_as_m)
+    yield from _next_command(judgement)
+
+
+def _next_command(judgement: Judgement) -> Iterator[Line]:
+    """Say what shows both replies of the case that fell most, if the run can be looked at."""
+    run, baseline, anchor = judgement.run, judgement.baseline, judgement.anchor
+    if run is None or judgement.path is None:
+        return
+    is_known = baseline is not None and run.compared_with == baseline.run.id
+    runs = () if baseline is None or is_known else (baseline.reference, run.id)
+    text = command(by_severity(judgement.comparison), runs=runs)
+    if not text and anchor is not None:
+        text = command(by_severity(judgement.anchored), runs=(anchor.reference, run.id))
     if text:
         yield Line(text, BOLD)
 
@@ -202,7 +208,8 @@ def compared_lines(judgement: Judgement, candidate: Baseline, page: Page) -> Ite
         lines.append(Line(failure_line(judgement), RED))
     sides = [found for found in (judgement.baseline, candidate) if found is not None]
     text = command(by_severity(judgement.comparison), runs=[one.reference for one in sides])
-    if text and not any(one.how == "table" for one in sides):  # which has no replies
+    # a table has no replies, and of a condition the cases have other names
+    if text and not any(one.how == "table" or "::" in one.reference for one in sides):
         lines.append(Line(text, BOLD))
     return page.fitted(lines)
 
@@ -222,11 +229,6 @@ def _described(judgement: Judgement, page: Page) -> Iterator[Line]:
     """Word a run that is compared with nothing: means, intervals, worst cases."""
     yield Line()
     yield from table_of_descriptions(judgement, page)
-    if any(one.prediction for one in judgement.descriptions):
-        yield Line(
-            f"{1 - 2 * judgement.settings.gate.alpha:.0%} CI: the mean of cases like these · "
-            "next run: the mean of these very cases, were nothing changed"
-        )
     for one in judgement.descriptions:
         if one.drifts:
             why = "its repeats differ by more than chance explains"
@@ -240,27 +242,6 @@ def _described(judgement: Judgement, page: Page) -> Iterator[Line]:
             yield from in_a_line(text, headline, page)
         if one.trials["errored"]:
             yield from map(Line, first_errored(judgement, one.function))
-
-
-def failure_line(judgement: Judgement) -> str:
-    """Say in one plain line why the session fails."""
-    if judgement.could_not_judge:
-        return f"llm evals: could not judge: {unjudgeable(judgement.could_not_judge)}"
-    if judgement.keyless and not (judgement.found_worse or judgement.is_deferred):
-        return f"llm evals: {without_key(judgement)}"
-    comparison, against = judgement.comparison, ""
-    if (comparison is None or not comparison.fails) and judgement.anchored is not None:
-        comparison, against = judgement.anchored, "against the anchor: "
-    if comparison is None or (judgement.unsaved and not comparison.fails):
-        return f"llm evals: {worded(judgement.unsaved)}"
-    failing = [function for function in comparison.functions if function.fails]
-    if not failing:
-        return f"llm evals: {against}{why_failed(comparison, judgement.settings.gate)}"
-    first = sentence(failing[0], judgement.settings.gate)
-    if failing[0].verdict is not Verdict.REGRESSED:
-        first = f"{label(failing[0])}: {first}"
-    more = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
-    return f"llm evals: {against}{first}{more}"
 
 
 def _account(run: Run, seconds: float, *, cost: str) -> Iterator[str]:
@@ -283,6 +264,13 @@ def _account(run: Run, seconds: float, *, cost: str) -> Iterator[str]:
         yield f"{seconds:.1f} s"
     if cost:
         yield cost
+
+
+def _letters(cases: int) -> Iterator[Line]:
+    """Explain ``m``, if it was printed for any case."""
+    if cases:
+        ways = "-rm shows them, --llm-fail-on-miss fails such a case"
+        yield Line(f"m: {counted(cases, 'case')} passed with missed trials; {ways}")
 
 
 def _serial_line(serial: Mapping[str, int]) -> str:

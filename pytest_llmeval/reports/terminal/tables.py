@@ -50,7 +50,8 @@ _ORDER = (
     *(("verdict",), ("test function",), ("difference",), ("bar",), ("baseline", "here")),
     *(("interval",), ("changed",), ("could catch",), ("p",)),
 )
-_ORDER_OF_DESCRIBED = ((0,), (3,), (4,), (1,), (6,), (5,), (2,))
+_NEXT_RUN = 5
+_ORDER_OF_DESCRIBED = ((0,), (3,), (4,), (1,), (6,), (_NEXT_RUN,), (2,))
 _NAME_WIDTH = 12
 _ODD: tuple[Counted, ...] = ("crashed", "errored", "skipped")
 STYLES: Mapping[Verdict, Mapping[str, bool]] = {
@@ -164,9 +165,14 @@ def table_of_descriptions(judgement: Judgement, page: Page) -> Iterator[Line]:
     level = 1 - 2 * judgement.settings.gate.alpha
     rows = [["test function", "cases", "trials", "mean", f"{level:.0%} CI", "next run", ""]]
     rows += map(_described_row, judgement.descriptions)
-    (heading, *texts), _ = page.table(rows, _ORDER_OF_DESCRIBED)
+    (heading, *texts), left_out = page.table(rows, _ORDER_OF_DESCRIBED)
     yield Line(heading, BOLD)
     yield from map(Line, texts)
+    if any(one.prediction for one in judgement.descriptions):
+        legend = f"{level:.0%} CI: the mean of cases like these"
+        if _NEXT_RUN not in left_out:
+            legend += " · next run: the mean of these very cases, were nothing changed"
+        yield Line(legend)
 
 
 def _described_row(described: FunctionDescription) -> list[str]:
