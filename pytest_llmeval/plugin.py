@@ -123,9 +123,9 @@ def _report_refusal(config: pytest.Config, message: str) -> list[str]:
     has_summary = STEP_SUMMARY in environ and message != ENDED_BY_PYTEST
     if is_part or not (settings.reports or has_summary):
         return []
-    from pytest_llmeval.reports.files import append_summary, refusal, write_reports
+    from pytest_llmeval.reports.files import append_summary, report_of_refusal, write_reports
 
-    refused = refusal(settings, message)
+    refused = report_of_refusal(settings, message)
     return write_reports(refused, settings.reports) + (
         append_summary(refused, environ) if has_summary else []
     )

@@ -207,8 +207,21 @@ def ini_words(name: str, *, by_line: bool = False) -> tuple[str, ...]:
     value = ((ini and _settings_of(ini)) or {}).get(name)
     if isinstance(value, list):
         return tuple(map(str, value))
-    text = str(value or "")
+    text = "" if value is None else str(value)
     return tuple(filter(None, map(str.strip, text.splitlines() if by_line else text.split())))
+
+
+def ini_allows_texts() -> bool:
+    """Whether the ini file lets reports quote replies.
+
+    Raises:
+        SettingsError: it says neither true nor false.
+    """
+    typed = next(iter(ini_words("llm_show_texts")), "true")
+    try:
+        return bool(click.BOOL(typed))
+    except click.BadParameter:
+        raise SettingsError(f"llm_show_texts={typed}: must be true or false") from None
 
 
 def checked(source: str, check: Callable[[Any], Any], value: object) -> Any:

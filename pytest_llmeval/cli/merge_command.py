@@ -17,6 +17,7 @@ from pytest_llmeval.cli.arguments import (
     Home,
     checked,
     home_option,
+    ini_allows_texts,
     ini_words,
     run_files,
     store_option,
@@ -26,7 +27,7 @@ from pytest_llmeval.errors import BaselineError, BaselineNotFound, LLMEvalError,
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement, judged
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.files import append_summary, refusal, write_reports
+from pytest_llmeval.reports.files import append_summary, report_of_refusal, write_reports
 from pytest_llmeval.reports.formats import RED, Line
 from pytest_llmeval.reports.json import document
 from pytest_llmeval.reports.terminal.headline import failure_line
@@ -89,7 +90,7 @@ def merge_command(
     try:
         judgement = _judged(shards, home, asked, union=union)
     except LLMEvalError as exc:
-        _write(refusal(asked, str(exc)), asked)  # a job may comment on it
+        _write(report_of_refusal(asked, str(exc)), asked)  # a job may comment on it
         raise
     page = page_of_output(verbose=verbose)
     echo_lines(section(judgement, page))
@@ -206,6 +207,7 @@ def _settings(run: Run, asked: Settings) -> Settings:
         directory=asked.directory,
         baseline=asked.baseline,
         reports=asked.reports,
+        show_texts=ini_allows_texts(),
         store=asked.store,
         gate=GateRules(**rules),
         **{

@@ -11,7 +11,15 @@ from click.core import ParameterSource
 
 from pytest_llmeval import checks
 from pytest_llmeval.checks import AnyTest, FixedTest
-from pytest_llmeval.cli.arguments import Home, chosen, echo, function_option, home_option, ranged
+from pytest_llmeval.cli.arguments import (
+    Home,
+    chosen,
+    echo,
+    function_option,
+    home_option,
+    ini_allows_texts,
+    ranged,
+)
 from pytest_llmeval.cli.pages import echo_lines, page_of_output, verbose_option
 from pytest_llmeval.cli.reading_commands import full_option, show_case
 from pytest_llmeval.gate.scoring import scores_of
@@ -128,7 +136,13 @@ def compare_command(
     recorded = {name: new.run.rules.get(name) for name in ("accept_gone", "accept")}
     let_off: Any = {name: lines for name, lines in recorded.items() if isinstance(lines, tuple)}
     rules = GateRules(**typed, **let_off)  # the session that recorded B was
-    settings = Settings(directory=home.path, session="", baseline=baseline, gate=rules)
+    settings = Settings(
+        directory=home.path,
+        session="",
+        baseline=baseline,
+        gate=rules,
+        show_texts=ini_allows_texts(),
+    )
     judgement = judged(Judgement(settings=settings, baseline=old), new.run)
     if form is not None:
         write = json_text if form == "json" else render

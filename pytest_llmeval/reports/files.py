@@ -50,7 +50,7 @@ def append_summary(report: Entry, environ: Mapping[str, str]) -> list[str]:
     return []
 
 
-def refusal(settings: Settings, message: str) -> Entry:
+def report_of_refusal(settings: Settings, message: str) -> Entry:
     """Make the report on a session that was refused before anything ran."""
     why = Fact(Why.REFUSED, (message,))
     return document(Judgement(settings=settings, could_not_judge=why))

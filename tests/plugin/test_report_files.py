@@ -129,3 +129,33 @@ def test_two_recorded_runs_compare_as_markdown(
     assert result.exit_code == 1
     assert result.stdout.startswith("## LLM evals: REGRESSED\n")
     assert "AssertionError test_evals.py:10" in result.stdout
+
+
+@pytest.mark.parametrize("file", ["pytest.ini", "pytest.toml"])
+def test_commands_quote_no_reply_where_the_ini_file_says_so(
+    main: Project, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    main.write(app=WORSE)
+    main.commit()
+    main.run()
+    monkeypatch.chdir(main.path)
+    words = ["compare", "main", "last", "--markdown"]
+    assert "reply here" in CliRunner().invoke(command, words).stdout
+
+    (main.path / file).write_text("[pytest]\nllm_show_texts = false\n")
+
+    result = CliRunner().invoke(command, words)
+    assert result.exit_code == 1
+    assert "reply here" not in result.stdout
+
+
+def test_an_ini_file_that_says_neither_is_refused_in_a_line(
+    main: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(main.path)
+    (main.path / "pytest.ini").write_text("[pytest]\nllm_show_texts = maybe\n")
+
+    result = CliRunner().invoke(command, ["compare", "main", "last"])
+
+    assert result.exit_code == 4
+    assert result.stderr == "ERROR: llm_show_texts=maybe: must be true or false\n"

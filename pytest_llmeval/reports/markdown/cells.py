@@ -53,7 +53,7 @@ def _part(text: str) -> str:
     return code_span(part) if part.startswith(_TYPED) else prose(part.replace(" -> ", " → "))
 
 
-def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def markdown_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Put cells in a table, without the columns that are empty in every row."""
     kept = [at for at in range(len(heading)) if any(row[at] for row in rows)]
     lines = [[heading[at] for at in kept], ["---"] * len(kept)]
@@ -104,7 +104,9 @@ def functions_table(report: Entry, side: Entry, functions: Sequence[Entry]) -> l
     """
     interval = f"{1 - 2 * report['settings']['alpha']:.0%} interval"
     titles = {"baseline": _short_reference(side), "interval": interval, "verdict": ""}
-    return table([titles.get(column, column) for column in COLUMNS], list(map(_cells, functions)))
+    return markdown_table(
+        [titles.get(column, column) for column in COLUMNS], list(map(_cells, functions))
+    )
 
 
 def cases_table(side: Entry, cases: Sequence[tuple[Entry, Entry]]) -> list[str]:
@@ -112,14 +114,14 @@ def cases_table(side: Entry, cases: Sequence[tuple[Entry, Entry]]) -> list[str]:
     reference = _short_reference(side)
     titles = {"baseline": reference, "reply there": f"reply on {reference}"}
     rows = [_case_cells(case, function["metric"]) for function, case in cases]
-    return table([titles.get(column, column) for column in CASE_COLUMNS], rows)
+    return markdown_table([titles.get(column, column) for column in CASE_COLUMNS], rows)
 
 
 def _short_reference(side: Entry) -> str:
     return name(side["baseline"]["reference"]) if side["baseline"] else "baseline"
 
 
-def smallest_drop(function: Entry) -> str:
+def undetected_drop(function: Entry) -> str:
     """Write the drop that 4 of 5 builds find; "" where that cannot be told."""
     drop = function["smallest_detectable_drop"]
     if drop is None:

@@ -18,8 +18,8 @@ from pytest_llmeval.reports.markdown.cells import (
 )
 from pytest_llmeval.reports.markdown.head import (
     count_moved,
-    described_table,
     failing_side,
+    means_table,
     moved_functions,
 )
 from pytest_llmeval.safe_text import code_span, html_code
@@ -65,23 +65,24 @@ def _function(report: Entry, side: Entry, one: Entry) -> tuple[str, list[str]]:
     where = [f"At {name(place)}."] if place else []
     cases = [(one, case) for case in one["moved"]]
     if side["baseline"] is None:
-        rows = [*described_table([one]), "", *cases_table(side, cases)]
+        rows = [*means_table([one]), "", *cases_table(side, cases)]
         return f"{label}: {counted(len(one['worst']), 'case')} fell short", [*where, "", *rows]
     lines = [told(one["sentence"]), "", *functions_table(report, side, [one]), ""]
     lines += [f"- {told(remark)}" for remark in one["remarks"][:_MOST_LINES]]
     if one["accepting_line"]:
         lines.append(f"- If this drop is meant, say in the ini file {name(one['accepting_line'])}")
-    lines += [f"- {each}" for each in [*where, *_command(report, one)]]
+    lines += [f"- {each}" for each in [*where, *_command(report, side, one)]]
     lines += ["", *cases_table(side, cases)] if cases else []
     moved = count_moved([one]) if one["compared"] else verdict_words(one["verdict"])
     return f"{label}: {moved}", lines
 
 
-def _command(report: Entry, function: Entry) -> Iterator[str]:
+def _command(report: Entry, side: Entry, function: Entry) -> Iterator[str]:
     """Say what to type to read the case that moved most."""
-    if function["moved"] and report["run"]:
-        case = shlex.quote(function["moved"][0]["case"])
-        yield f"Read a case where its runs are: {code_span(f'llmeval diff {case}')}"
+    baseline, run = side["baseline"], report["run"]
+    if function["moved"] and baseline and run and baseline["how"] != "table":
+        words = map(shlex.quote, (function["moved"][0]["case"], baseline["id"], run["id"]))
+        yield f"Read a case where its runs are: {code_span(' '.join(['llmeval diff', *words]))}"
 
 
 def _ungated(one: Entry) -> str:

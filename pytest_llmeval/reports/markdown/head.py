@@ -12,11 +12,11 @@ from pytest_llmeval.reports.markdown.cells import (
     cases_table,
     functions_table,
     is_tested,
+    markdown_table,
     name,
     reference_of,
-    smallest_drop,
-    table,
     told,
+    undetected_drop,
     verdict_words,
 )
 from pytest_llmeval.reports.sentences import VERDICTS, WITHIN_CASES
@@ -26,7 +26,7 @@ _MOST_CASES = 5
 _ORDER = {str(verdict): at for at, verdict in enumerate(Verdict)}
 
 
-def worst_first(functions: Sequence[Entry]) -> list[Entry]:
+def by_severity(functions: Sequence[Entry]) -> list[Entry]:
     """Order functions: those that fail, then by verdict, then by what they lost."""
     return sorted(
         functions,
@@ -68,7 +68,7 @@ def head(report: Entry) -> Iterator[str]:
     yield ""
     shown = functions[:_MOST_FUNCTIONS]
     if side["baseline"] is None:
-        yield from described_table(shown)
+        yield from means_table(shown)
     else:
         yield from functions_table(report, side, shown)
         yield from _missed(side)
@@ -80,7 +80,7 @@ def head(report: Entry) -> Iterator[str]:
 
 def moved_functions(side: Entry) -> list[Entry]:
     """Return the functions of a comparison of which there is something to say, worst first."""
-    return worst_first([one for one in side["functions"] if one["verdict"] != "unchanged"])
+    return by_severity([one for one in side["functions"] if one["verdict"] != "unchanged"])
 
 
 def failing_side(report: Entry) -> Entry:
@@ -129,7 +129,7 @@ def _counts(side: Entry) -> str:
     """Count the functions by verdict, and name what they are compared with."""
     counts = Counter(
         verdict_words(one["verdict"], accepted=one.get("accepted", False))
-        for one in worst_first(side["functions"])
+        for one in by_severity(side["functions"])
     )
     shown = [f"{count} {word}" for word, count in counts.items() if word != "unchanged"]
     if counts["unchanged"]:
@@ -145,7 +145,7 @@ def _missed(side: Entry) -> Iterator[str]:
     """Say which drops could not have been seen."""
     tested = [one for one in moved_functions(side) if is_tested(one)]
     missed = [
-        f"in {name(one['label'])} {smallest_drop(one) or 'any drop, as too few cases moved'}"
+        f"in {name(one['label'])} {undetected_drop(one) or 'any drop, as too few cases moved'}"
         for one in tested[:_MOST_FUNCTIONS]
     ]
     if missed:
@@ -186,7 +186,7 @@ def is_telling(function: Entry, case: Entry) -> bool:
     return bool(difference > 0 if function["verdict"] == "improved" else difference < 0)
 
 
-def described_table(functions: Sequence[Entry]) -> list[str]:
+def means_table(functions: Sequence[Entry]) -> list[str]:
     """Put functions that are compared with nothing in a table."""
     rows = [
         [
@@ -197,4 +197,4 @@ def described_table(functions: Sequence[Entry]) -> list[str]:
         ]
         for one in functions
     ]
-    return table(["function", "cases", "mean", "interval"], rows)
+    return markdown_table(["function", "cases", "mean", "interval"], rows)
