@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pytest_llmeval.errors import ReportRefused
-from pytest_llmeval.reports.report_schema import misfit
 from pytest_llmeval.safe_text import printable
 
+SCHEMA_FILE = Path(__file__).with_name("report-schema.json")  # docs/ has the same
 MOST_BYTES = 5 * 10**6
 MOST_VALUES = 10**6
 DEEPEST = 20  # objects and lists in each other
@@ -46,6 +48,32 @@ def read_report(content: bytes) -> Mapping[str, Any]:
             "was it written by another version of the plugin?"
         )
     return dict(report)
+
+
+def misfit(document: object) -> str:
+    """Say in what a document is no report of this schema; "" if it is one.
+
+    Args:
+        document: as ``json`` read it, from whatever source.
+    """
+    import fastjsonschema
+
+    try:
+        _check()(document)
+    except fastjsonschema.JsonSchemaValueException as exc:
+        return f"{exc.name or 'the report'}: {exc.message.removeprefix(exc.name or '').strip()}"
+    return ""
+
+
+@cache
+def _check() -> Callable[[object], object]:
+    """Compile the schema, which takes 0.1 s."""
+    import fastjsonschema
+
+    check: Callable[[object], object] = fastjsonschema.compile(
+        json.loads(SCHEMA_FILE.read_text(encoding="utf-8")), use_default=False
+    )
+    return check
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

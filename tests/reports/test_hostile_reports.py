@@ -17,8 +17,7 @@ from pytest_llmeval.errors import ReportRefused
 from pytest_llmeval.github.workflow_run import WorkflowRun
 from pytest_llmeval.reports import comment
 from pytest_llmeval.reports.comment import LONGEST, marker, written
-from pytest_llmeval.reports.received import MOST_BYTES
-from pytest_llmeval.reports.report_schema import misfit
+from pytest_llmeval.reports.received import MOST_BYTES, misfit
 from tests.github.jobs import COMMIT, FORK, RUN, URL, report
 from tests.reports.judgements import FORMS
 from tests.test_safe_text import HOSTILE

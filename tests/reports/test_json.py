@@ -16,7 +16,7 @@ import pytest
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Outcome
 from pytest_llmeval.reports.json import document, json_text
-from pytest_llmeval.reports.report_schema import SCHEMA_FILE, misfit
+from pytest_llmeval.reports.received import SCHEMA_FILE, misfit
 from tests.reports.judgements import FORMS, LABEL, MISSED
 
 DOCS = Path(__file__).parents[2] / "docs"

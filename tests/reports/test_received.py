@@ -11,8 +11,7 @@ from hatchling.builders.wheel import WheelBuilder
 
 from pytest_llmeval.errors import ReportRefused
 from pytest_llmeval.github.workflow_run import report_in
-from pytest_llmeval.reports.received import DEEPEST, MOST_BYTES, read_report
-from pytest_llmeval.reports.report_schema import SCHEMA_FILE
+from pytest_llmeval.reports.received import DEEPEST, MOST_BYTES, SCHEMA_FILE, read_report
 from tests.github.jobs import archive, report
 
 WELL = json.dumps(report()).encode()
