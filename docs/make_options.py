@@ -40,6 +40,7 @@ GROUPS = (
         "llm_model", "llm_repeats", "llm_concurrency", "llm_timeout", "llm_serial_fixtures",
         "llm_max_reply_mb",
     )),
+    ("Debug a case", "debug.md", ("llm_fail_on_miss",)),
     ("Keep replies, and pay for few", "cost.md", (
         "llm_cache", "llm_max_calls", "llm_max_cost", "llm_prices", "llm_origin_alias",
     )),

@@ -83,10 +83,8 @@ def merge_runs(shards: Sequence[Run], *, union: bool = False) -> Merged:
         compared_with=None,
         ci=_job(runs),
         collected=collected_cases(ended) if whole else None,
-        tests=_tests(runs),
-        fixtures={name: used for run in runs for name, used in run.fixtures.items()},
-        places={name: place for run in runs for name, place in run.places.items()},
     )
+    run = _with_functions(run, runs)
     return Merged(run=run, found=len(ended), expected=expected, notes=_notes(runs))
 
 
@@ -253,6 +251,16 @@ def _job(runs: Sequence[Run]) -> CiJob | None:
         event=_common([job.event for job in found]),
         url=_common([job.url for job in found]),
         fork=_common([job.fork for job in found]),
+    )
+
+
+def _with_functions(merged: Run, runs: Sequence[Run]) -> Run:
+    """Add what the runs say of each test function."""
+    return replace(
+        merged,
+        tests=_tests(runs),
+        fixtures={name: used for run in runs for name, used in run.fixtures.items()},
+        places={name: place for run in runs for name, place in run.places.items()},
     )
 
 
