@@ -62,7 +62,7 @@ MODES = {
 }
 
 # Ids, times, whether a worker reached a draw before another, and how it was run.
-_OF_ITS_OWN = {"id", "created", "seconds", "age", "path", "draw", "concurrency", "serial"}
+_OF_ITS_OWN = {"id", "created", "seconds", "age", "path", "draw", "draws", "concurrency", "serial"}
 
 
 def judged(folder: Path, *arguments: str) -> tuple[int, str]:
