@@ -124,7 +124,11 @@ def test_the_readme_works_from_the_installation_to_a_regression(reader: Reader) 
     reader.edits("Say the capital of", "Say the largest city of")
     code, output = reader.types(COMPARE)
     assert code == 1, output
-    assert re.search(r"REGRESSED", output)
+    assert "REGRESSED" in output
+    (read_both,) = re.findall(r"^read both replies:\s+(llmeval diff .*)$", output, re.MULTILINE)
+    code, output = reader.types(read_both)
+    assert code == 0, output
+    assert "no idea" in output
 
 
 def test_the_demo_of_the_readme_runs_in_a_clone(
