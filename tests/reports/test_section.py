@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from _pytest._io import TerminalWriter
 
-from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.reports.formats import columns
+from pytest_llmeval.judgement import Judgement, judged
+from pytest_llmeval.reports.formats import RED, columns
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.section import section
+from pytest_llmeval.settings import GateRules, Settings
 from tests.goldens import assert_golden
 from tests.reports.judgements import FORMS, LABEL
 
@@ -137,3 +139,35 @@ def test_where_many_functions_fell_those_after_the_first_show_one_case_each() ->
 
     assert count(Page(80)) == 3 + 3 + 1 + 1 + 1
     assert count(Page(80, verbose=True)) == 5 * 3
+
+
+def test_the_name_of_the_function_is_left_out_where_it_makes_rows_too_wide() -> None:
+    judgement = FORMS["regressed"]()
+    wide, narrow = texts(judgement, Page(80)), texts(judgement, Page(40))
+    assert any(line.startswith("  fell most  test_label[late-refund]  5/5 -> 0/5") for line in wide)
+    assert "  fell most  [late-refund]  5/5 -> 0/5" in narrow
+
+
+def test_new_functions_have_a_line_each() -> None:
+    judgement = FORMS["new"]()
+    comparison = judgement.comparison
+    assert comparison is not None
+    *others, new = comparison.functions
+    twin = replace(new, function="t.py::test_twin")
+    judgement = replace(judgement, comparison=replace(comparison, functions=(*others, new, twin)))
+
+    lines = texts(judgement, Page(80))
+    at = lines.index("test_tone: new: the baseline has nothing of it (mean 0.800 [0.06, 1.00])")
+    assert lines[at - 1] == ""
+    assert lines[at + 1].startswith("test_twin: new: ")
+
+
+def test_where_strictness_fails_the_build_that_is_said_in_red() -> None:
+    judgement = FORMS["inconclusive"]()
+    assert texts(judgement, Page(80))[0].endswith("(does not fail the build)")
+
+    strict = Settings(directory=Path(), session="s", gate=GateRules(strict=True))
+    assert judgement.run is not None
+    first, *_ = section(judged(replace(judgement, settings=strict), judgement.run), Page(80))
+    assert first.text.endswith("(fails the build: --llm-strict)")
+    assert first.markup == RED

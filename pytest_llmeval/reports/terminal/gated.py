@@ -43,13 +43,16 @@ def gated_lines(judgement: Judgement, comparison: Comparison, page: Page) -> Ite
     functions = by_severity(comparison)
     table = _Folded(judgement, judgement.baseline, functions, page)
     yield from table.lines
-    shown = 0
+    shown, before = 0, None
     for function in functions:
         told = told_cases(function)
         if shown >= _MOST_CASES and function.verdict is not Verdict.NO_SIGNIFICANT_CHANGE:
             told = told if page.verbose else told[:1]
         shown += len(told)
-        yield from _about(judgement, function, page, table, told=told)
+        about = [*_about(judgement, function, page, table, told=told)]
+        is_one_more = before is function.verdict is Verdict.NEW  # each of these has a line alone
+        yield from about[1:] if is_one_more else about
+        before = function.verdict
 
 
 def circumstances(judgement: Judgement, comparison: Comparison, page: Page) -> Iterator[Line]:

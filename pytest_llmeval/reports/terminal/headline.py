@@ -11,9 +11,11 @@ from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key,
 from pytest_llmeval.reports.sentences import VERDICTS, sentence
 from pytest_llmeval.reports.terminal.tables import STYLES
 from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.settings import GateRules
 
 _ACCEPTED = "regressed, accepted"
 _HARMLESS = " (does not fail the build)"
+_STRICT = " (fails the build: --llm-strict)"
 
 
 def headlines(judgement: Judgement) -> list[Line]:
@@ -23,17 +25,17 @@ def headlines(judgement: Judgement) -> list[Line]:
         lines.append(Line(f"could not judge: {unjudgeable(judgement.could_not_judge)}", RED))
     if judgement.keyless:
         lines.append(Line(without_key(judgement), YELLOW if judgement.is_deferred else RED))
-    if judgement.unsaved:
-        lines.append(Line(worded(judgement.unsaved), RED))
     compared = [
         (judgement.comparison, judgement.baseline, ""),
         (judgement.anchored, judgement.anchor, "the anchor "),
     ]
     for comparison, found, side in compared:
         if comparison is not None and found is not None:
-            lines += _verdict(comparison, f"{side}{place(found)}")
+            lines += _verdict(comparison, f"{side}{place(found)}", judgement.settings.gate)
             if why := why_failed(comparison, judgement.settings.gate):
                 lines.append(Line(f"against {side.rstrip()}: {why}" if side else why, RED))
+    if judgement.unsaved:
+        lines.append(Line(worded(judgement.unsaved), RED))
     if is_described(judgement):
         lines.append(_ungated(judgement))
     return sorted(lines, key=lambda line: line.markup != RED)
@@ -79,7 +81,7 @@ def each(functions: Sequence[FunctionComparison]) -> str:
     )
 
 
-def _verdict(comparison: Comparison, against: str) -> Iterator[Line]:
+def _verdict(comparison: Comparison, against: str, rules: GateRules) -> Iterator[Line]:
     verdict, functions = comparison.verdict, comparison.functions
     having = [one for one in functions if one.verdict is verdict]
     word, markup = VERDICTS.get(verdict, ""), STYLES.get(verdict, BOLD)
@@ -88,9 +90,13 @@ def _verdict(comparison: Comparison, against: str) -> Iterator[Line]:
     count = counted(len(functions), each(functions))
     if len(having) < len(functions):
         count = f"{len(having)} of {count}"
-    harmless = _HARMLESS if verdict is Verdict.INCONCLUSIVE and not comparison.fails else ""
+    outcome = ""
+    if verdict is Verdict.INCONCLUSIVE:
+        outcome = _STRICT if rules.strict else _HARMLESS
+    if any(one.fails for one in having):
+        markup = RED
     if functions:
-        yield Line(f"{word}: {count} vs {against}{harmless}", markup)
+        yield Line(f"{word}: {count} vs {against}{outcome}", markup)
 
 
 def _ungated(judgement: Judgement) -> Line:

@@ -53,20 +53,33 @@ def moved_lines(
     """
     if told and function.verdict is not Verdict.NO_SIGNIFICANT_CHANGE:
         yield from _counts(function, told)
+    rows = [_row(function, case, improved=improved) for improved, case in told]
+    if any(columns(page.shown(row)) > page.width for row in rows):
+        # the sentence above has the function's name
+        rows = [_row(function, case, improved=way, is_brief=True) for way, case in told]
     others = _others(function, told)
-    for improved, case in told[:_LISTED_LOST]:
+    for row, (improved, case) in zip(rows, told[:_LISTED_LOST], strict=False):
         if others and improved:
             yield Line(others)
             others = ""
-        word = verb(function, improved=improved)
         headline = "" if improved else judgement.headlines.get(case.case, "")
-        yield from in_a_line(f"  {word} most  {moved_case(case, function.metric)}", headline, page)
+        yield from in_a_line(row, headline, page)
         yield from _replies(judgement.excerpts.get(case.case, (None, None)), page, sides=sides)
     if others:
         yield Line(others)
     if len(told) > _LISTED_LOST:
         more = len(told) - _LISTED_LOST
         yield Line(f"  and {more} more that fell from all passed to all missed")
+
+
+def _row(
+    function: FunctionComparison, case: CaseComparison, *, improved: bool, is_brief: bool = False
+) -> str:
+    """Write how a case moved: ``fell most  test_x[Peru]  10/10 -> 1/5``."""
+    moved = moved_case(case, function.metric)
+    if is_brief and case.case.startswith(f"{function.function}["):
+        moved = moved.removeprefix(short(function.function))
+    return f"  {verb(function, improved=improved)} most  {moved}"
 
 
 def _others(function: FunctionComparison, told: Told) -> str:
@@ -76,7 +89,11 @@ def _others(function: FunctionComparison, told: Told) -> str:
         return ""
     named = [case for _, case in told]
     far = [case for case in fell if 2 * case.difference <= fell[0].difference]
-    others = [moved_case(case, function.metric) for case in far if case not in named]
+    others = [
+        moved_case(case, function.metric).removeprefix(short(function.function))
+        for case in far
+        if case not in named
+    ]
     return f"  {verb(function, improved=False)} too  {' · '.join(others)}" if others else ""
 
 

@@ -52,7 +52,8 @@ _ORDER = (
 )
 _NEXT_RUN = 5
 _ORDER_OF_DESCRIBED = ((0,), (3,), (4,), (1,), (6,), (_NEXT_RUN,), (2,))
-_NAME_WIDTH = 12
+_NAME_WIDTH = 12  # of a side
+_LEAST_NAME = 16  # of a function
 _ODD: tuple[Counted, ...] = ("crashed", "errored", "skipped")
 STYLES: Mapping[Verdict, Mapping[str, bool]] = {
     Verdict.REGRESSED: RED,
@@ -64,6 +65,8 @@ STYLES: Mapping[Verdict, Mapping[str, bool]] = {
 
 def style(function: FunctionComparison) -> Mapping[str, bool]:
     """Return the colour of a verdict."""
+    if function.fails:
+        return RED
     return YELLOW if function.accepted else STYLES.get(function.verdict, {})
 
 
@@ -144,7 +147,8 @@ def _cells(function: FunctionComparison, page: Page) -> dict[str, str]:
     for side, (mean, interval) in sides.items():
         cells[side] = mean_with_ends(mean, interval if page.verbose else None, log=log)
     word = "unchanged" if function.verdict is Verdict.UNCHANGED else verdict_word(function)
-    return cells | {"test function": label(function), "verdict": word}
+    name = page.cut(label(function), max(_LEAST_NAME, page.width // 3))
+    return cells | {"test function": name, "verdict": word}
 
 
 def _value(value: float, *, log: bool, signed: bool = False) -> str:
