@@ -14,10 +14,11 @@ from click.testing import CliRunner, Result
 from pytest_llmeval.cli import main
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.store import RunStore
+from tests.docs.pages import blocks
 from tests.transcripts.recorded import Exchange, Recorder, run_of, said, system, user
 
-OLD = "Label the question. If money is asked for, answer billing. Be brief."
-NEW = "Label the question. Be brief."
+OLD = "Label the question of a customer. If money is asked for, answer billing. Be brief."
+NEW = "Label the question of a customer. Be brief."
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 </details> @team\n::error::broken\n##[error]no\u202eevil"
 ORDER = "evals/test_agent.py::test_order"
 
@@ -57,7 +58,8 @@ def record(recorder: Recorder) -> Recorded:
 
     def both(baseline: Sequence[Any], current: Sequence[Any]) -> tuple[Run, Run]:
         old = run_of(*baseline, second=1, tree="f" * 40, ref="main")
-        new = run_of(*current, second=2, tree="e" * 40, commit="b" * 40, compared_with=old.id)
+        how = {"tree": "e" * 40, "commit": "b" * 40, "ref": "shorter-prompt"}
+        new = run_of(*current, second=2, compared_with=old.id, **how)
         for run in (old, new):
             RunStore(recorder.home).save(run)
         return old, new
@@ -86,9 +88,15 @@ def test_without_arguments_the_case_that_fell_most_is_shown(shop: tuple[Run, Run
 
     assert lines[0] == "evals/test_shop.py::test_label[t2]"
     assert lines[1:3] == [
-        f"baseline  run {shop[0].id}  main@aaaaaaa  4/4 passed",
-        f"here      run {shop[1].id}  @bbbbbbb      1/4 passed",
+        f"baseline  run {shop[0].id}  main@aaaaaaa            4/4 passed",
+        f"here      run {shop[1].id}  shorter-prompt@bbbbbbb  1/4 passed",
     ]
+
+
+def test_the_page_shows_what_is_printed(shop: tuple[Run, Run]) -> None:
+    (shown,) = blocks("docs/debug.md", language="text")
+
+    assert output_of("diff") == shown.text
 
 
 def test_the_request_is_shown_once_with_the_words_that_changed(shop: tuple[Run, Run]) -> None:
@@ -96,7 +104,7 @@ def test_the_request_is_shown_once_with_the_words_that_changed(shop: tuple[Run, 
 
     assert "[-If money is asked for, answer billing.-] Be brief." in text
     assert "the same change in 2 other cases of test_label looked at" in text
-    assert text.count("Label the question.") == 1
+    assert text.count("Label the question") == 1
 
 
 def test_replies_are_told_draw_by_draw_and_equal_ones_once(shop: tuple[Run, Run]) -> None:

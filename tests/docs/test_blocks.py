@@ -51,7 +51,8 @@ def test_capital(llm, country):
 # pages whose blocks are run by tests of their own, named test_PAGE.py or test_reference.py
 WITH_TESTS_OF_THEIR_OWN = ("judges.md", "planning.md", "report-format.md", "sharing.md")
 PICTURES = ("docs/design.md",)
-# text: test_printed_section.py; yaml: tests/ci/test_recipes.py; json: tests/runs/test_golden.py
+# text: test_printed_section.py, tests/cli/test_reading.py; yaml: tests/ci/test_recipes.py;
+# json: tests/runs/test_golden.py
 LANGUAGES = {"python", "ini", "console", "csv", "sql", "text", "yaml", "json"}
 
 
@@ -239,6 +240,7 @@ FILLED = {
 # commands that a sentence names without what they need
 _INCOMPLETE = re.compile(
     r"llmeval (until|comment)\b|llmeval (compare --test|cache import|cache export)$|\.\.\."
+    r"|llmeval diff( CASE| --full)?$"  # they need a run that was compared with another
 )
 
 

@@ -79,10 +79,17 @@ def _wrapped(pieces: Iterable[Words], room: int) -> list[StyledLine]:
                 if column and column + columns(part) > room:
                     lines.append([])
                     column = 0
-                    part = part.lstrip() if part.isspace() else part  # noqa: PLW2901
+                    part = part.lstrip()  # noqa: PLW2901 - blanks at the end of a line
                 lines[-1].append((part, style))
                 column += columns(part)
-    return list(map(tuple, lines))
+    return list(map(_without_end, lines))
+
+
+def _without_end(line: list[Words]) -> StyledLine:
+    """Leave out the blanks at the end of a line."""
+    while line and not line[-1][0].strip():
+        line.pop()
+    return tuple(line)
 
 
 def _cut(token: str, room: int) -> Iterator[str]:
