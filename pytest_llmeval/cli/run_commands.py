@@ -24,7 +24,7 @@ from pytest_llmeval.cli.pages import echo_lines, page_of_output, verbose_option
 from pytest_llmeval.cli.reading_commands import full_option, show_case
 from pytest_llmeval.gate.scoring import scores_of
 from pytest_llmeval.judgement import Judgement, judged, pricing
-from pytest_llmeval.records import Better
+from pytest_llmeval.records import Better, Run
 from pytest_llmeval.reports.json import document, json_text
 from pytest_llmeval.reports.markdown.page import render
 from pytest_llmeval.reports.terminal.listing import listed_runs, run_entry
@@ -133,9 +133,7 @@ def compare_command(
     old, new = home.find_pair(baseline, candidate, metric=metric, better=better)
     if rules.test in get_args(FixedTest):
         old = replace(old, notes=(*old.notes, NO_GATE.format(rules.test)))
-    recorded = {name: new.run.rules.get(name) for name in ("accept_gone", "accept")}
-    let_off: Any = {name: lines for name, lines in recorded.items() if isinstance(lines, tuple)}
-    rules = GateRules(**typed, **let_off)  # the session that recorded B was
+    rules = GateRules(**typed, **_let_off(new.run))
     settings = Settings(
         directory=home.path,
         session="",
@@ -151,6 +149,12 @@ def compare_command(
         echo_lines(compared_lines(judgement, new, page_of_output(verbose=verbose)))
     if judgement.fails:
         raise SystemExit(1)
+
+
+def _let_off(run: Run) -> dict[str, Any]:
+    """Return what the session that recorded a run was let off by its ini file."""
+    recorded = {name: run.rules.get(name) for name in ("accept_gone", "accept")}
+    return {name: lines for name, lines in recorded.items() if isinstance(lines, tuple)}
 
 
 @click.command("selfcheck")

@@ -26,7 +26,7 @@ _MOST_CASES = 5
 _ORDER = {str(verdict): at for at, verdict in enumerate(Verdict)}
 
 
-def by_severity(functions: Sequence[Entry]) -> list[Entry]:
+def worst_first(functions: Sequence[Entry]) -> list[Entry]:
     """Order functions: those that fail, then by verdict, then by what they lost."""
     return sorted(
         functions,
@@ -80,7 +80,7 @@ def head(report: Entry) -> Iterator[str]:
 
 def moved_functions(side: Entry) -> list[Entry]:
     """Return the functions of a comparison of which there is something to say, worst first."""
-    return by_severity([one for one in side["functions"] if one["verdict"] != "unchanged"])
+    return worst_first([one for one in side["functions"] if one["verdict"] != "unchanged"])
 
 
 def failing_side(report: Entry) -> Entry:
@@ -129,7 +129,7 @@ def _counts(side: Entry) -> str:
     """Count the functions by verdict, and name what they are compared with."""
     counts = Counter(
         verdict_words(one["verdict"], accepted=one.get("accepted", False))
-        for one in by_severity(side["functions"])
+        for one in worst_first(side["functions"])
     )
     shown = [f"{count} {word}" for word, count in counts.items() if word != "unchanged"]
     if counts["unchanged"]:
