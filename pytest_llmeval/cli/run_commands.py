@@ -134,13 +134,8 @@ def compare_command(
     if rules.test in get_args(FixedTest):
         old = replace(old, notes=(*old.notes, NO_GATE.format(rules.test)))
     rules = GateRules(**typed, **_let_off(new.run))
-    settings = Settings(
-        directory=home.path,
-        session="",
-        baseline=baseline,
-        gate=rules,
-        show_texts=ini_allows_texts(),
-    )
+    known: Any = {"baseline": baseline, "gate": rules, "show_texts": ini_allows_texts()}
+    settings = Settings(directory=home.path, session="", **known)
     judgement = judged(Judgement(settings=settings, baseline=old), new.run)
     if form is not None:
         write = json_text if form == "json" else render

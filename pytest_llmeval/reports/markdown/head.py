@@ -23,6 +23,7 @@ from pytest_llmeval.reports.sentences import VERDICTS, WITHIN_CASES
 
 _MOST_FUNCTIONS = 4
 _MOST_CASES = 5
+_MOST_NOTES = 3
 _ORDER = {str(verdict): at for at, verdict in enumerate(Verdict)}
 
 
@@ -65,6 +66,8 @@ def head(report: Entry) -> Iterator[str]:
         return
     yield ""
     yield _counts(side)
+    if report["verdict"] == "not_gated":
+        yield from (f"\n{told(note)}" for note in report["notes"][:_MOST_NOTES])
     yield ""
     shown = functions[:_MOST_FUNCTIONS]
     if side["baseline"] is None:
