@@ -293,7 +293,7 @@ class SessionHooks:
         """
         self._take_unreported()
         try:
-            if session.exitstatus in _CAME_TO_AN_END and self._can_judge:
+            if session.exitstatus in _CAME_TO_AN_END and self._has_all:
                 judgement = self._judge(session)
                 self._set_status(session, judgement)  # which reports of others have, too
                 self._report_failures(session, judgement)
@@ -328,9 +328,12 @@ class SessionHooks:
                 self._brief.tell(run=judgement.path, foreign=self._foreign())
 
     @property
-    def _can_judge(self) -> bool:
-        is_refused = self._is_refused or (self._reports is not None and self._reports.usage_error)
-        return not (self._session is None or self._is_worker or is_refused)
+    def _has_all(self) -> bool:
+        """Whether there is something to judge here, and nothing more will come of it."""
+        if self._session is None or self._is_worker or self._is_refused:
+            return False
+        reports = self._reports
+        return reports is None or (reports.have_ended and not reports.usage_error)
 
     def _judge(self, session: pytest.Session) -> Judgement:
         """Record what ran, judge it, and write our own reports."""

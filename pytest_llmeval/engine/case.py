@@ -92,7 +92,7 @@ class CaseTrials:
     def inherited(self) -> PutOnItem:
         """What was put on the item, for each trial to find: when its protocol began, or so far."""
         if self._inherited is None:
-            return put_on(self.item, without=RUNNER)
+            self._inherited = put_on(self.item, without=RUNNER)
         return self._inherited
 
     def begin_protocol(self) -> None:
@@ -336,7 +336,7 @@ class CaseRunner:
                 self.item.add_report_section(phase, f"{kind} [trial {trial.record.index}]", text)
         own = [entry for trial in self.trials.ended for entry in trial.properties]
         properties = list(self.trials.inherited.properties)
-        properties += [entry for place, entry in enumerate(own) if entry not in own[:place]]
+        properties += {(name, repr(value)): (name, value) for name, value in own}.values()
         for message in (message for trial in self.trials.ended for message in trial.warned):
             warnings._showwarnmsg(message)  # type: ignore[attr-defined]  # as if given here
         counted = ("llm_eval", tally([trial.record for trial in self.trials.ended]))

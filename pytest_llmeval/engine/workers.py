@@ -65,6 +65,11 @@ class ReportHooks:
         errors = (output_of(node).get(_USAGE_ERROR, "") for node in self.nodes)
         return next(filter(None, errors), "")
 
+    @property
+    def have_ended(self) -> bool:
+        """Whether every worker has sent all that it will send."""
+        return all(map(output_of, self.nodes))
+
     def files(self) -> set[Path]:
         """Name the files of the working tree that workers used."""
         return {Path(file) for node in self.nodes for file in output_of(node).get(_FILES, ())}
