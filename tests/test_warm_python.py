@@ -39,6 +39,13 @@ def test_an_error_is_shown_and_ends_it_with_1() -> None:
     assert (status, errors.splitlines()[-1]) == (1, "ValueError: ['-c', 'one']")
 
 
+def test_a_file_is_run_with_its_folder_first(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import sys; print(sys.path[0], sys.argv[1:], __name__)")
+    expected = f"{tmp_path} ['one'] __main__\n"
+    assert run(str(script), "one")[:2] == (0, expected)
+
+
 def test_what_it_does_not_know_is_run_by_python() -> None:
     assert run("-E", "-c", "import sys; print(sys.executable)")[:2] == (0, f"{sys.executable}\n")
 

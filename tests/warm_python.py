@@ -35,7 +35,8 @@ if given[:1] == ["-mpytest"]:
     given[:1] = ["-m", "pytest"]
 environ = {{name.decode(): text.decode() for name, text in posix.environ.items()}}
 known = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
-if given[:1] not in (["-c"], ["-m"]) or any(
+is_known = given and (given[0] in ("-c", "-m") or given[0][0] != "-")
+if not is_known or any(
     name.startswith("PYTHON") and name not in known for name in environ
 ):
     posix.execv({python!r}, [{python!r}, *sys.argv[1:]])
@@ -67,12 +68,19 @@ _FOLDER = tempfile.TemporaryDirectory(prefix="warm-python-")
 
 @functools.cache
 def warm_python() -> str:
-    """Return the path of the script; that of Python itself where processes cannot be awaited."""
+    """Return the path of the script; that of Python itself where processes cannot be awaited.
+
+    Beside it lie the commands ``pytest`` and ``llmeval``.
+    """
     if not hasattr(os, "pidfd_open"):
         return PYTHON
     script, address = Path(_FOLDER.name, "python"), Path(_FOLDER.name, "socket")
     script.write_text(_SCRIPT.format(python=PYTHON, address=str(address)))
     script.chmod(0o755)
+    for command, module in (("pytest", "pytest"), ("llmeval", "pytest_llmeval")):
+        written = script.with_name(command)
+        written.write_text(f'#!/bin/sh\nexec {script} -P -m {module} "$@"\n')
+        written.chmod(0o755)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(address))
         listener.listen(64)
@@ -129,17 +137,21 @@ _Request = tuple[str, list[str], list[str], str, dict[str, str]]
 
 def _be_python(request: _Request) -> None:
     """Be what Python is that was started like that."""
-    script, flags, (kind, code, *arguments), folder, environment = request
-    first = [] if "-P" in flags else ["" if kind == "-c" else folder]
-    begin_anew(Path(folder), environment, first)
+    script, flags, (kind, *arguments), folder, environment = request
+    first = {"-c": "", "-m": folder}.get(kind, str(Path(folder, kind).parent))
+    begin_anew(Path(folder), environment, [] if "-P" in flags else [first])
     sys.executable = script
     sys.dont_write_bytecode = "-B" in flags or "PYTHONDONTWRITEBYTECODE" in environment
     sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(io.FileIO(0)))
-    sys.argv = [kind, *arguments]
     with ended_by_ctrl_c():
         if kind == "-m":
-            runpy.run_module(code, run_name="__main__", alter_sys=True)
-        else:
+            sys.argv = [kind, *arguments[1:]]
+            runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+        elif kind == "-c":
+            sys.argv = [kind, *arguments[1:]]
             main = sys.modules["__main__"] = ModuleType("__main__")
-            exec(code, vars(main))  # noqa: S102 - as Python does
+            exec(arguments[0], vars(main))  # noqa: S102 - as Python does
+        else:
+            sys.argv = [kind, *arguments]
+            runpy.run_path(kind, run_name="__main__")
     raise SystemExit(0)

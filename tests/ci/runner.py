@@ -20,6 +20,7 @@ from typing import Any
 
 from tests.ci.hosts import Job
 from tests.ci.origin import git_environ
+from tests.warm_python import warm_python
 
 PASSED_ON = ("LANG", "TMPDIR", *(name for name in git_environ() if name.startswith("GIT_")))
 
@@ -62,7 +63,8 @@ class Shell:
         pip.write_text(f'#!/bin/sh\necho "$*" >> "{self.folder / "pip.log"}"\n')
         pip.chmod(0o755)
         own = {name: text for name, text in git_environ().items() if name in PASSED_ON}
-        path = f"{tools}:{sysconfig.get_path('scripts')}:/usr/local/bin:/usr/bin:/bin"
+        commands = f"{Path(warm_python()).parent}:{sysconfig.get_path('scripts')}"
+        path = f"{tools}:{commands}:/usr/local/bin:/usr/bin:/bin"
         done = subprocess.run(
             ["bash", "--noprofile", "--norc", *options, "-c", script],
             cwd=folder,

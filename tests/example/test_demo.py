@@ -3,10 +3,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.warm_python import warm_python
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def run_demo(demo: Path, tmp_path: Path):
     def run(*arguments: str | Path, script: Path = demo / "demo.py"):
         environment = {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(temporary)}
         return subprocess.run(
-            [sys.executable, script, *arguments],
+            [warm_python(), script, *arguments],
             cwd=home,
             env=environment,
             capture_output=True,

@@ -7,10 +7,11 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.warm_python import warm_python
 
 NO_SETTINGS = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
 SOMEONE = {
@@ -31,7 +32,7 @@ def type_in(example: Path, tmp_path: Path):
     project = tmp_path / "triage-copy"
     unwanted = shutil.ignore_patterns("__pycache__", ".llmeval", ".pytest_cache")
     shutil.copytree(example, project, ignore=unwanted)
-    commands = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    commands = os.pathsep.join([str(Path(warm_python()).parent), os.environ["PATH"]])
     environment = {"PATH": commands, "HOME": str(tmp_path)} | NO_SETTINGS | SOMEONE
 
     def run(command: str) -> subprocess.CompletedProcess[str]:
