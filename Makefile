@@ -31,7 +31,7 @@ test: $(VENV)/.ready lint
 		$(addprefix --ignore=,$(SIMULATIONS)) $(COVERED)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --include="$(PACKAGES)" --fail-under=100
-	$(BIN)/pytest -q -n 2 --dist worksteal -m "not calibration" \
+	$(BIN)/pytest -q -n 4 --dist worksteal -m "not calibration" \
 		$(addprefix --ignore=,$(filter %.py,$(COVERED))) $(REST)
 
 # What is printed for fixed results, written anew: look at the diff.

@@ -95,13 +95,15 @@ def installed() -> Iterator[None]:
 # Each process that a nested session starts would import all of hypothesis and anyio for these
 # plugins of theirs, which takes half as long as the rest of a session.
 NO_PLUGINS = "-p no:hypothesispytest -p no:anyio"
+# It leaves a socket that listens behind in each session; tests of reruns load it.
+NO_RERUNS = "-p no:rerunfailures"
 
 
 @pytest.fixture
 def pytester(
     imported: None, installed: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> pytest.Pytester:
-    monkeypatch.setenv("PYTEST_ADDOPTS", NO_PLUGINS)
+    monkeypatch.setenv("PYTEST_ADDOPTS", f"{NO_PLUGINS} {NO_RERUNS}")
     # Workers, and sessions of a base, begin with what they need imported.
     monkeypatch.setattr(sys, "executable", warm_python())
     monkeypatch.setenv("WARM_PYTHON", sys.executable)
@@ -112,6 +114,12 @@ def pytester(
 def anyio_plugin(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nested sessions load anyio's plugin."""
     monkeypatch.delenv("PYTEST_ADDOPTS")
+
+
+@pytest.fixture
+def reruns_plugin(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nested sessions load the plugin of ``--reruns``."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", NO_PLUGINS)
 
 
 @pytest.fixture

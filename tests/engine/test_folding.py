@@ -357,6 +357,7 @@ def test_lf_runs_the_failed_case(evals) -> None:
     pytester.runpytest("--lf").assert_outcomes(failed=1)
 
 
+@pytest.mark.usefixtures("reruns_plugin")
 def test_reruns_run_fresh_trials_and_the_last_attempt_counts(evals) -> None:
     body = """
 @llm_eval(repeats=2, min_score=1)

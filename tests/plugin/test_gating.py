@@ -313,6 +313,7 @@ def test_errors_in_every_trial_are_an_error_of_the_case(project: Project) -> Non
     result.stdout.fnmatch_lines(["test_evals.py EEEEE*", "*the provider is down*"])
 
 
+@pytest.mark.usefixtures("reruns_plugin")
 def test_a_rerun_asks_only_for_what_erred(project: Project) -> None:
     project.write(
         model="""
@@ -374,6 +375,7 @@ def test_new_replies_to_the_same_requests_are_put_down_to_what_was_asked_for(
     assert f"but got new replies ({reason})" in str(result.stdout)
 
 
+@pytest.mark.usefixtures("reruns_plugin")
 def test_a_rerun_under_refresh_replays_the_draws_of_this_session(project: Project) -> None:
     project.run()
     project.calls()

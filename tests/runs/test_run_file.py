@@ -19,7 +19,7 @@ from tests.runs.builders import lines_of, make_call, make_run, make_trials, writ
 from tests.runs.strategies import runs
 
 quick = settings(
-    max_examples=60,
+    max_examples=25,
     deadline=None,
     # Each example writes the file anew; nothing of the one before is left.
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -241,7 +241,7 @@ json_values = st.recursive(
 )
 
 
-@settings(quick, max_examples=200)
+@settings(quick, max_examples=80)
 @given(value=json_values, data=st.data())
 def test_a_forged_value_is_refused_or_read_as_a_sound_run(value, data, path, tmp_path):
     run = make_run()
