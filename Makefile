@@ -15,10 +15,11 @@ $(VENV)/.ready: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	touch $@
 
-# The rooms that must be covered branch by branch, then everything else, dealt out in long
-# pieces: what a module sets up once is then set up once. Simulations, which measure rates,
-# would take four times as long while branches are counted.
-COVERED := tests/stats tests/gate tests/cache tests/runs tests/ci/test_which_commit.py
+# The rooms that must be covered branch by branch, with tests/transcripts, which reads the cache,
+# then everything else. Both are dealt out in long pieces: what a module sets up once is then set
+# up once. Tests also wait, so there are more processes than cores. Simulations, which measure
+# rates, would take four times as long while branches are counted.
+COVERED := tests/stats tests/gate tests/cache tests/runs tests/transcripts tests/ci/test_which_commit.py
 SIMULATIONS := tests/stats/test_calibration.py tests/gate/test_calibration.py \
 	tests/gate/test_shards_calibration.py
 PACKAGES := pytest_llmeval/stats/*,pytest_llmeval/gate/*,pytest_llmeval/cache/*,pytest_llmeval/runs/*
@@ -27,8 +28,8 @@ REST := $(SIMULATIONS) $(wildcard tests/test_*.py) $(filter-out $(COVERED) tests
 
 test: $(VENV)/.ready lint
 	$(BIN)/coverage erase
-	COVERAGE_PROCESS_START=pyproject.toml $(BIN)/pytest -q -n 2 -m "not calibration" \
-		$(addprefix --ignore=,$(SIMULATIONS)) $(COVERED)
+	COVERAGE_PROCESS_START=pyproject.toml $(BIN)/pytest -q -n 3 --dist worksteal \
+		-m "not calibration" $(addprefix --ignore=,$(SIMULATIONS)) $(COVERED)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --include="$(PACKAGES)" --fail-under=100
 	$(BIN)/pytest -q -n 4 --dist worksteal -m "not calibration" \

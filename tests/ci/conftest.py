@@ -5,7 +5,6 @@ import os
 import pytest
 
 from tests.ci.origin import git_environ
-from tests.warm_python import warm_python
 
 
 @pytest.fixture(autouse=True)
@@ -16,4 +15,3 @@ def _own_git(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
     for name, value in own.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("WARM_PYTHON", warm_python())

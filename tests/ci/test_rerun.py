@@ -15,6 +15,7 @@ from tests.ci.origin import WORSE, Origin, run_git
 from tests.ci.pull_requests import stacked_pull_request
 from tests.ci.situation import HARMLESS
 from tests.forked import ForkedSession
+from tests.warm_python import warm_python
 
 OPTIONS = ("--llm-baseline=auto", "--llm-on-missing=rerun")
 
@@ -30,7 +31,7 @@ class Ended:
         own = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
         output = path.parent / "output"
         arguments = (f"--llm-report={path.parent / 'report.json'}", *options)
-        environ = own | dict(environ or {})
+        environ = own | {"WARM_PYTHON": warm_python()} | dict(environ or {})
         session = ForkedSession(path, *arguments, output=output, environment=environ)
         self.status = session.wait(60)
         self.output = output.read_text()

@@ -27,6 +27,7 @@ from tests.ci.pull_requests import (
 from tests.ci.situation import Situation, add_feature
 from tests.forked import ForkedSession
 from tests.servers.git_server import GitServer
+from tests.warm_python import warm_python
 
 SITUATIONS = (*PULL_REQUESTS, *PIPELINES, *LAPTOPS)
 
@@ -54,7 +55,7 @@ def run_session(rootdir: Path, *arguments: str, environ: Mapping[str, str] | Non
         rootdir,
         *("-p", "no:cacheprovider", "--llm-repeats=2", f"--llm-report={report}", *arguments),
         output=output,
-        environment=git_environ() | dict(environ or {}),
+        environment=git_environ() | {"WARM_PYTHON": warm_python()} | dict(environ or {}),
     )
     code = session.wait(60)
     return Ended(code, json.loads(report.read_text()), output.read_text())

@@ -94,6 +94,9 @@ def runs(draw):
         ci=draw(maybe(ci_jobs)),
         collected=draw(maybe(st.builds(Collected, cases=counts, sha256=texts))),
         tests=draw(st.dictionaries(texts, texts, max_size=2)),
+        fixtures=draw(
+            st.dictionaries(texts, st.dictionaries(texts, texts, max_size=2), max_size=2)
+        ),
         places=draw(st.dictionaries(texts, texts, max_size=2)),
         made=draw(maybe(st.just("rerun"))),
         compared_with=draw(maybe(st.just("20261121T084100-1a2b3c"))),
