@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import sysconfig
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,13 @@ class Reader:
             self._patch.chdir(self.project.path)
             done = CliRunner().invoke(main, arguments, input="y\n", catch_exceptions=False)
             return done.exit_code
+        if program == "eval":
+            script = subprocess.run(
+                ["bash", "-c", f"{command} && complete -p llmeval"],
+                env={"PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.defpath])},
+                check=False,
+            )
+            return script.returncode
         if program in ("make", "pip"):  # tests/fresh walks the README, packages and all
             dry = [program, *arguments, "--dry-run"] if program == "make" else ["true"]
             return subprocess.run(dry, cwd=ROOT, capture_output=True, check=False).returncode
