@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from pytest_llmeval.gate.results import Verdict
-from pytest_llmeval.reports.formats import counted, figure
+from pytest_llmeval.reports.formats import counted, figure, short
 from pytest_llmeval.reports.markdown.cells import (
     Entry,
     cases_table,
@@ -49,10 +49,17 @@ def is_unchanged(report: Entry) -> bool:
 
 def unchanged_line(report: Entry) -> str:
     """Say in one line that nothing changed."""
-    part = [line for line in report["scope"] if line.startswith("partial")]
-    part += [f"not judged: {one['function']} ({one['why']})" for one in report["not_judged"][:5]]
-    rest = f" · {told('; '.join(part))}" if part else ""
-    return f"**LLM evals: unchanged** · {_counts(report)}{rest}"
+    return f"**LLM evals: unchanged** · {_counts(report)} {_left_out(report)}".rstrip()
+
+
+def _left_out(report: Entry) -> str:
+    """Name what was judged in part, or not at all; "" where that is nothing."""
+    parts = [line for line in report["scope"] if line.startswith("partial")]
+    functions = [short(one["function"]) for one in report["not_judged"]]
+    if functions:
+        more = f" and {len(functions) - _MOST_NOTES} more" * (len(functions) > _MOST_NOTES)
+        parts.append(f"not judged: {', '.join(functions[:_MOST_NOTES])}{more}")
+    return f"Only a part was judged: {told('; '.join(parts))}." if parts else ""
 
 
 def head(report: Entry) -> Iterator[str]:
@@ -65,7 +72,7 @@ def head(report: Entry) -> Iterator[str]:
     if not side["functions"]:
         return
     yield ""
-    yield _counts(side)
+    yield f"{_counts(side)} {_left_out(report)}".rstrip()
     if report["verdict"] == "not_gated":
         yield from (f"\n{told(note)}" for note in report["notes"][:_MOST_NOTES])
     yield ""
