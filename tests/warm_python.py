@@ -41,6 +41,10 @@ if not is_known or any(
 ):
     posix.execv({python!r}, [{python!r}, *sys.argv[1:]])
 warm = _socket.socket(_socket.AF_UNIX)
+passed_on = [_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP]
+_signal.pthread_sigmask(_signal.SIG_BLOCK, passed_on)
+for number in passed_on:
+    _signal.signal(number, lambda number, frame: warm.send(bytes([number])))
 warm.connect({address!r})
 files = b"".join(number.to_bytes(4, sys.byteorder) for number in range(3))
 request = marshal.dumps((sys.argv[0], flags, given, posix.getcwd(), environ))
@@ -48,9 +52,7 @@ warm.sendmsg(
     [len(request).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)]
 )
 warm.sendall(request)
-pid = int.from_bytes(warm.recv(4), "big")
-for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
-    _signal.signal(number, lambda number, frame: posix.kill(pid, number))
+_signal.pthread_sigmask(_signal.SIG_UNBLOCK, passed_on)
 for number in (0, 1, 2):
     posix.close(number)
 status = int.from_bytes(warm.recv(4), "big", signed=True)
@@ -109,10 +111,12 @@ def _serve(listener: socket.socket) -> None:
 
 
 def _attend(client: socket.socket) -> None:
-    """Start what a client asks for, and tell it how that ended; if the client is killed, kill."""
+    """Start what a client asks for, pass its signals on, and tell how it ended.
+
+    Where the client is killed, so is what it asked for.
+    """
     size, files, _, _ = socket.recv_fds(client, 4, 3)
-    with client.makefile("rb") as reader:
-        request = reader.read(int.from_bytes(size, "big"))
+    request = client.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
     process = os.fork()
     if process == 0:
         client.close()
@@ -122,10 +126,10 @@ def _attend(client: socket.socket) -> None:
         _be_python(marshal.loads(request))  # noqa: S302 - of our own script
     for number in files:
         os.close(number)
-    client.sendall(process.to_bytes(4, "big"))
-    ended = os.pidfd_open(process)
-    if client in select.select([ended, client], [], [])[0]:
-        os.kill(process, signal.SIGKILL)
+    ended, number = os.pidfd_open(process), b" "
+    while number and ended not in select.select([ended, client], [], [])[0]:
+        number = client.recv(1)
+        os.kill(process, number[0] if number else signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     with suppress(OSError):
         client.sendall(code.to_bytes(4, "big", signed=True))
