@@ -146,3 +146,8 @@ def test_what_was_not_compared_has_no_bar() -> None:
     refused = replace(compared(None, -0.1), row=3)
     assert scale_of([unchanged, refused], RULES, width=15) is None
     assert Scale(low=-1.0, high=0.0, target=0.1, width=15).bar(refused) == ""
+
+
+def test_a_very_long_text_is_cut_at_once() -> None:
+    assert Page().cut("word " * 1_000_000, 12) == "word word w…"
+    assert Page().cut("e" + "\u0301" * 1_000_000, 4).isprintable()

@@ -15,7 +15,8 @@ _ASCII = {ord(char): plain for char, plain in zip("\N{MIDDLE DOT}━●│┊", 
 # What is typed stands between double blanks, and must come out of a log in one piece.
 _TYPED = re.compile(r"(?<=  )(?:llm_\w+ = |llmeval |pytest |git )\S.*?(?=  |$)")
 _GLUE = "\0"  # stands for a blank at which no line ends; nothing printable holds it
-_LEAST = 12
+_LEAST = 12  # columns of what is cut short
+_MOST_OF_A_COLUMN = 8  # letters: some take none
 _PARTED = " \N{MIDDLE DOT} "
 
 
@@ -43,7 +44,7 @@ class Page:
 
     def cut(self, text: str, room: int) -> str:
         """Write the beginning of a text, where it is too long for so many columns."""
-        text = self.shown(text)
+        text = self.shown(text[: _MOST_OF_A_COLUMN * room])  # it may be a whole page of the web
         if columns(text) <= room:
             return text
         end = _ELLIPSIS if self._has(_ELLIPSIS) else "..."

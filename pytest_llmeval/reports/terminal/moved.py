@@ -130,7 +130,7 @@ def in_a_line(text: str, message: str, page: Page) -> Iterator[Line]:
         yield Line(text)
         return
     room = page.width - columns(page.shown(text)) - 2
-    if room >= min(_LEAST_ROOM, columns(page.shown(message))):
+    if room >= min(_LEAST_ROOM, len(message)):
         yield Line(f"{text}  {page.cut(message, room)}")
         return
     yield Line(text)
