@@ -22,7 +22,7 @@ from pytest_llmeval.cache.transfer import export, merge, read_export
 from pytest_llmeval.cli.arguments import Home, echo, home_option
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.records import Run, Trial
-from pytest_llmeval.reports.terminal import cached
+from pytest_llmeval.reports.terminal.commands import cached
 from pytest_llmeval.runs.lookup.for_commands import (
     draws_of_baselines,
     draws_of_every_run,

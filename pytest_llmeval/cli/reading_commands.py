@@ -14,15 +14,15 @@ from pytest_llmeval.cli.arguments import Home, checked, home_option, ini_words
 from pytest_llmeval.cli.pages import has_colours, page_of_output
 from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.records import OWN_DIRECTIONS, PASS_METRIC, SCORE_METRIC
-from pytest_llmeval.reports.terminal.fitting import Page
-from pytest_llmeval.reports.terminal.layout import Layout, StyledLine
-from pytest_llmeval.reports.terminal.reading import (
+from pytest_llmeval.reports.terminal.commands.layout import Layout, StyledLine
+from pytest_llmeval.reports.terminal.commands.reading import (
     CaseSide,
     alike_in_others,
     case_diff,
     not_here,
     shown_case,
 )
+from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.store import BORROWED, ENDING, RunStore

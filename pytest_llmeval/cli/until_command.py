@@ -13,7 +13,7 @@ from pytest_llmeval import checks
 from pytest_llmeval.cli.arguments import Home, chosen, echo, function_option, home_option, ranged
 from pytest_llmeval.gate.scoring import FunctionScores, scores_of
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.terminal.planning import ending, look_heading, look_lines
+from pytest_llmeval.reports.terminal.commands.planning import ending, look_heading, look_lines
 
 if TYPE_CHECKING:
     from pytest_llmeval.stats.expected import ExpectedMean

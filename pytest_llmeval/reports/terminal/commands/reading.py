@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Case, Run, Trial, bare
 from pytest_llmeval.reports.formats import aligned, columns, counted, hits, number
-from pytest_llmeval.reports.terminal.layout import Layout, StyledLine, Words
+from pytest_llmeval.reports.terminal.commands.layout import Layout, StyledLine, Words
 from pytest_llmeval.transcripts.messages import Asked, Message
 from pytest_llmeval.transcripts.transcript import Parting, Transcript, Utterance
 from pytest_llmeval.transcripts.word_diff import MessageDiff, Piece
