@@ -14,6 +14,7 @@ import pytest
 
 from pytest_llmeval.engine.case import RUNNER, CaseRunner
 from pytest_llmeval.engine.isolation.patches import adopt_caplog
+from pytest_llmeval.engine.reporting.safe_report import safe_failure, safe_output
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.schedule.turns import (
     capturing_throughout,
@@ -196,7 +197,8 @@ class EngineHooks:
         runner = item.stash.get(RUNNER, None)
         if runner is not None and _tells_the_end(runner, call):
             self._in_report = runner.item, self._payload(runner)
-            report.sections = runner.trials.sections(report)
+            report.longrepr = safe_failure(report.longrepr)
+            report.sections = safe_output(runner.trials.sections(report))
             report.duration = sum(trial.record.seconds for trial in runner.trials.ended)
             report.llm_eval = self._in_report[1]  # rides along
         return report
