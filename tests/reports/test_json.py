@@ -138,6 +138,23 @@ def test_the_words_of_a_function_are_in_it() -> None:
     assert function["accepting_line"] == "llm_accept = test_label:pass @ 4f1c20aa4f1c"
 
 
+def test_a_run_file_is_told_as_it_can_be_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judgement = replace(FORMS["regressed"](), path=tmp_path / "gone" / "run.jsonl.gz")
+
+    def told() -> str:
+        return str(document(judgement)["run"]["file"])
+
+    assert told() == f"{tmp_path}/gone/run.jsonl.gz"
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert told() == "gone/run.jsonl.gz"
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert told() == f"{tmp_path}/gone/run.jsonl.gz"
+
+
 def test_a_place_is_told_below_the_top_of_git() -> None:
     judgement = FORMS["regressed"]()
     run = judgement.run
