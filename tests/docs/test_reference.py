@@ -128,3 +128,18 @@ def test_the_glossary_has_each_verdict_and_each_column_of_the_section() -> None:
     titles = {"interval": "90% CI", "test function": "function"}
     for name in columns:
         assert titles.get(name, name) in glossary, name
+
+
+def test_a_default_in_a_sentence_is_that_of_the_option() -> None:
+    defaults = {name: one.default for one in every_option() for name in (one.flag, one.key)}
+    told = [
+        (name, default)
+        for page in PAGES
+        for name, default in re.findall(
+            r"`(--llm-[a-z-]+|llm_[a-z_]+)(?:=[A-Z]+)?`(?: seconds)? \(([\d.]+)\)", text_of(page)
+        )
+    ]
+
+    assert len(told) >= 8
+    for name, default in told:
+        assert defaults[name] == default, name
