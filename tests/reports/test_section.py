@@ -13,6 +13,7 @@ from _pytest._io import TerminalWriter
 from pytest_llmeval.judgement import Judgement, judged
 from pytest_llmeval.reports.formats import RED, columns
 from pytest_llmeval.reports.terminal.fitting import Page
+from pytest_llmeval.reports.terminal.headline import failure_line
 from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.settings import GateRules, Settings
 from tests.goldens import assert_golden
@@ -171,3 +172,17 @@ def test_where_strictness_fails_the_build_that_is_said_in_red() -> None:
     first, *_ = section(judged(replace(judgement, settings=strict), judgement.run), Page(80))
     assert first.text.endswith("(fails the build: --llm-strict)")
     assert first.markup == RED
+
+
+def test_the_last_line_of_pytest_names_the_function_that_fell_most() -> None:
+    judgement = FORMS["regressed"]()
+    comparison = judgement.comparison
+    assert comparison is not None
+    worst, *others = comparison.functions
+    effect = replace(worst.effect, difference=-0.1)
+    milder = replace(worst, function="t.py::test_milder", effect=effect)
+    functions = (milder, worst, *others)
+
+    line = failure_line(replace(judgement, comparison=replace(comparison, functions=functions)))
+    assert line.startswith("llm evals: test_label fell by 0.283 ")
+    assert line.endswith(" (and 1 more)")

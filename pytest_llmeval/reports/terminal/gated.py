@@ -18,23 +18,12 @@ from pytest_llmeval.reports.remarks import (
     scope,
 )
 from pytest_llmeval.reports.terminal.fitting import Page
-from pytest_llmeval.reports.terminal.headline import each
+from pytest_llmeval.reports.terminal.headline import by_severity, each
 from pytest_llmeval.reports.terminal.moved import Told, moved_lines, told_cases
 from pytest_llmeval.reports.terminal.tables import ComparedTable, side_name, style
 from pytest_llmeval.runs.lookup.refs import Baseline
 
-_SEVERITY = list(Verdict)
 _MOST_CASES = 8  # after so many a function has one case, but under -v
-
-
-def by_severity(comparison: Comparison | None) -> list[FunctionComparison]:
-    """Put what fails first, then what is worst, then what fell most."""
-    functions = () if comparison is None else comparison.functions
-
-    def severity(one: FunctionComparison) -> tuple[bool, int, float]:
-        return not one.fails, _SEVERITY.index(one.verdict), one.effect.difference or 0.0
-
-    return sorted(functions, key=severity)
 
 
 def gated_lines(judgement: Judgement, comparison: Comparison, page: Page) -> Iterator[Line]:

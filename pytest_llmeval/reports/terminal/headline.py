@@ -13,6 +13,7 @@ from pytest_llmeval.reports.terminal.tables import STYLES
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules
 
+_SEVERITY = list(Verdict)
 _ACCEPTED = "regressed, accepted"
 _HARMLESS = " (does not fail the build)"
 _STRICT = " (fails the build: --llm-strict)"
@@ -41,6 +42,16 @@ def headlines(judgement: Judgement) -> list[Line]:
     return sorted(lines, key=lambda line: line.markup != RED)
 
 
+def by_severity(comparison: Comparison | None) -> list[FunctionComparison]:
+    """Put what fails first, then what is worst, then what fell most."""
+    functions = () if comparison is None else comparison.functions
+
+    def severity(one: FunctionComparison) -> tuple[bool, int, float]:
+        return not one.fails, _SEVERITY.index(one.verdict), one.effect.difference or 0.0
+
+    return sorted(functions, key=severity)
+
+
 def failure_line(judgement: Judgement) -> str:
     """Say in one plain line why the session fails."""
     if judgement.could_not_judge:
@@ -52,7 +63,7 @@ def failure_line(judgement: Judgement) -> str:
         comparison, against = judgement.anchored, "against the anchor: "
     if comparison is None or (judgement.unsaved and not comparison.fails):
         return f"llm evals: {worded(judgement.unsaved)}"
-    failing = [function for function in comparison.functions if function.fails]
+    failing = [function for function in by_severity(comparison) if function.fails]
     if not failing:
         return f"llm evals: {against}{why_failed(comparison, judgement.settings.gate)}"
     first = sentence(failing[0], judgement.settings.gate)

@@ -26,11 +26,16 @@ from pytest_llmeval.reports.remarks import first_errored
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.gated import (
     anchored_lines,
-    by_severity,
     circumstances,
     gated_lines,
 )
-from pytest_llmeval.reports.terminal.headline import failure_line, headlines, is_described, place
+from pytest_llmeval.reports.terminal.headline import (
+    by_severity,
+    failure_line,
+    headlines,
+    is_described,
+    place,
+)
 from pytest_llmeval.reports.terminal.moved import command, in_a_line
 from pytest_llmeval.reports.terminal.tables import ends_of, table_of_descriptions
 from pytest_llmeval.runs.lookup.best_run import peculiarities
