@@ -79,7 +79,7 @@ def _missing(call: Call) -> Message:
     if call.draw is None:
         why = call.reason or call.failure or "unknown"
         return Message(ASSISTANT, f"no reply: {why}", "missing")
-    return Message(ASSISTANT, f"the reply is not here (draw {call.draw[:12]})", "missing")
+    return Message(ASSISTANT, "the reply is not here", "missing")
 
 
 def _common(known: Sequence[Message], messages: Sequence[Message]) -> int:
@@ -107,11 +107,14 @@ class Parting:
 
 
 def parting(baseline: Sequence[Transcript], current: Sequence[Transcript]) -> Parting | None:
-    """Find where the two sides of a case part, in the first trial that differs; None if nowhere."""
+    """Find where the two sides of a case part, in the first trial that differs; None if nowhere.
+
+    Trials of which a reply is not here tell nothing.
+    """
     others = {one.trial.index: one for one in current}
     for one in baseline:
         other = others.get(one.trial.index)
-        if other is None or one.said == other.said:
+        if other is None or one.said == other.said or not (one.is_here and other.is_here):
             continue
         place = 0
         while one.said[place : place + 1] == other.said[place : place + 1]:

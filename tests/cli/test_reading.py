@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -226,10 +227,33 @@ def test_replies_that_are_not_here_are_said_to_be_so(
     result = invoke("diff", "t2")
 
     assert result.exit_code == 0
-    assert "request of baseline is not here: pruned, or its cache was not" in result.stdout
-    assert "the reply is not here (draw " in result.stdout
-    assert result.stderr.startswith("note: replies that are not here: baseline: 4 trials of 4; ")
+    lines = result.stdout.splitlines()
+    missing = "not in the cache here: pruned, or paid for on another machine"
+    assert f"request, baseline: {missing}" in lines
+    assert [line.split()[1:3] for line in lines if line[:1] == "0"] == [["?", "passed"]]
+    assert not any(line.startswith("reply") for line in lines)
+    assert result.stderr.startswith(
+        "note: replies marked ? are not here: 4 of 4 trials, baseline; 4 of 4 trials, here. "
+    )
+    assert "not here: 4 of 4 trials. " in invoke("show", "last", "t2").stderr
     assert not (recorder.home / "cache").exists()
+
+
+def test_of_a_trial_is_shown_what_is_here(recorder: Recorder, record: Recorded) -> None:
+    asked = [system(OLD)], [system(NEW)]
+    case, trials = recorder.case("a", "p", lambda _: [(one, said("x")) for one in asked])
+    calls = trials[0].calls[0], replace(trials[0].calls[1], draw="e" * 32)
+    record([(case, trials)], [(case, (replace(trials[0], calls=calls),))])
+
+    lines = output_of("diff", "a").splitlines()
+
+    place = lines.index("reply ?  trial 0, here")
+    assert lines[place + 1 :] == [
+        "  assistant x",
+        "  call 2",
+        "  system    Label the question of a customer. Be brief.",
+        "  assistant the reply is not here",
+    ]
 
 
 def test_a_case_of_one_side_alone_is_shown_for_that_side(
@@ -241,7 +265,7 @@ def test_a_case_of_one_side_alone_is_shown_for_that_side(
     lines = output_of("diff", "new").splitlines()
 
     assert lines[1].endswith("has no such case")
-    assert "request of baseline: none was made" in lines
+    assert "request, baseline: none was made" in lines
     assert "  user      Where is my money?" in lines
 
 

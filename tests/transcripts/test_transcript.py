@@ -86,9 +86,9 @@ def test_what_is_not_here_is_told_so(recorder: Recorder) -> None:
     )
 
     assert [[each.message.text for each in one.utterances] for one in found] == [
-        [f"the reply is not here (draw {'e' * 12})"],
+        ["the reply is not here"],
         ["no reply: HTTP 500"],
-        [f"the reply is not here (draw {'d' * 12})", "not here", "no reply: HTTP 500"],
+        ["the reply is not here", "not here", "no reply: HTTP 500"],
         [],
     ]
     assert [one.is_here for one in found] == [False, True, False, True]
@@ -115,3 +115,12 @@ def test_a_side_that_ends_earlier_has_nothing_more(recorder: Recorder) -> None:
     found = parting(read(recorder, long), read(recorder, short))
 
     assert found == Parting(0, Utterance(2, Message("tool", "late", "result")), None)
+
+
+def test_no_side_is_said_to_part_where_a_reply_is_not_here(recorder: Recorder) -> None:
+    _, trials = recorder.case("a", "p", lambda _: agent("late"))
+    _, others = recorder.case("a", "p", lambda _: agent("early"))
+    lost = replace(others[0].calls[0], draw="e" * 32)
+    others = (replace(others[0], calls=(lost, *others[0].calls[1:])),)
+
+    assert parting(read(recorder, trials), read(recorder, others)) is None

@@ -130,11 +130,11 @@ def _first_asked(side: CaseSide) -> Asked | None:
 
 
 def _request(side: CaseSide, asked: Asked | None, layout: Layout) -> Iterator[StyledLine]:
-    of = f" of {side.name}" if side.name else ""
+    of = f", {side.name}" if side.name else ""
     if asked is None:
         calls = sum(len(trial.calls) for trial in side.trials)
-        why = " is not here: pruned, or its cache was not brought along"
-        yield (("request", "bold"), (of + (why if calls else ": none was made"), ""))
+        why = "not in the cache here: pruned, or paid for on another machine"
+        yield (("request", "bold"), (f"{of}: {why if calls else 'none was made'}", ""))
         return
     different = {each.asked.messages for each in side.transcripts if each.asked}
     more = f", that of the first trial; {len(different)} differ" if len(different) > 1 else ""
@@ -193,14 +193,16 @@ def _marked(piece: Piece) -> str:
 
 
 def _letters(sides: Sequence[CaseSide]) -> Letters:
-    """Name each different answer, those of the first side first, the most frequent first."""
+    """Name each different answer, those of the first side first, the most frequent first.
+
+    One that is not here may be anything, so it has no letter.
+    """
     names: dict[tuple[Message, ...], str] = {}
     for side in sides:
-        said = [each.said for each in side.transcripts]
+        said = [each.said for each in side.transcripts if each.is_here and each.said]
         for one in sorted(dict.fromkeys(said), key=lambda one: -said.count(one)):
-            index = len(names)
-            suffix = str(index // len(_LETTERS)) if index >= len(_LETTERS) else ""
-            names.setdefault(one, f"{_LETTERS[index % len(_LETTERS)]}{suffix}")
+            round_, index = divmod(len(names), len(_LETTERS))
+            names.setdefault(one, f"{_LETTERS[index]}{round_ or ''}")
     return names
 
 
@@ -239,8 +241,9 @@ def _cells(one: Transcript, letters: Letters, metric: str) -> Sequence[str]:
     told = f" {number(score)}" if metric != PASS_METRIC and score is not None else ""
     tokens = [sum(filter(None, (getattr(call, name) for call in calls))) for name in _TOKEN_FIELDS]
     seconds = sum(call.seconds or 0 for call in calls)
+    letter = f"{letters.get(one.said, '?')} " if calls else ""
     return (
-        f"{letters[one.said]} {trial.outcome}{told}" if calls else f"{trial.outcome}{told}",
+        f"{letter}{trial.outcome}{told}",
         f"{tokens[0]}+{tokens[1]}" if any(tokens) else "",
         f"{seconds:.1f}" if calls else "",
     )
@@ -278,8 +281,6 @@ def _parting(
 def _replies(sides: Sequence[CaseSide], letters: Letters, layout: Layout) -> Iterator[StyledLine]:
     for said, letter in letters.items():
         alike = [[each for each in side.transcripts if each.said == said] for side in sides]
-        if not said:
-            continue
         counts = ", ".join(
             f"{len(found)} of {len(side.transcripts)}" + (f" {side.name}" if len(sides) > 1 else "")
             for side, found in zip(sides, alike, strict=True)
@@ -289,6 +290,16 @@ def _replies(sides: Sequence[CaseSide], letters: Letters, layout: Layout) -> Ite
         yield ((f"reply {letter}", "bold"), (f"  {counts}", ""))
         utterances = next(each.utterances for found in alike for each in found)
         yield from _utterances(utterances, layout)
+    partly = [
+        (side.name, each)
+        for side in sides
+        for each in side.transcripts
+        if not each.is_here and any(message.kind != "missing" for message in each.said)
+    ]
+    for name, each in partly:
+        yield ()
+        yield (("reply ?", "bold"), (f"  trial {each.trial.index}{name and f', {name}'}", ""))
+        yield from _utterances(each.utterances, layout)
 
 
 def _utterances(utterances: Sequence[Utterance], layout: Layout) -> Iterator[StyledLine]:
@@ -316,13 +327,13 @@ def alike_in_others(count: int, *, of: int, function: str) -> str:
 def not_here(sides: Sequence[CaseSide]) -> str:
     """Say of which sides replies are not here; "" if all are."""
     missing = [
-        f"{side.name}: {counted(count, 'trial')} of {len(side.trials)}"
+        f"{count} of {counted(len(side.trials), 'trial')}{side.name and f', {side.name}'}"
         for side in sides
         if (count := sum(not each.is_here for each in side.transcripts))
     ]
     if not missing:
         return ""
     return (
-        f"replies that are not here: {'; '.join(missing)}. They lie in .llmeval/cache of the "
+        f"replies marked ? are not here: {'; '.join(missing)}. They lie in .llmeval/cache of the "
         "machine that paid for them (llmeval cache export, import), or were pruned"
     )
