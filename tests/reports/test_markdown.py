@@ -115,6 +115,22 @@ def test_the_first_lines_of_a_planted_regression_answer_the_five_questions() -> 
         assert f"| `test_label[chargeback-{number}]` | 5/5 | 0/5 |" in text
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_the_last_case_that_is_named_stands_in_the_first_lines(form: str) -> None:
+    report = report_of(form)
+    functions = [one for one in report["functions"] if one["verdict"] != "unchanged"]
+    report["functions"] += functions * 9
+    report["notes"] = ["not gated: no run of main is here"] * 9
+    lines = render(report).partition("<details>")[0].splitlines()
+    assert max(at for at, line in enumerate(lines) if line) < HEAD + 2
+    assert max([0, *(at for at, line in enumerate(lines) if line.startswith("|"))]) < HEAD
+
+
+def test_a_session_that_went_on_without_a_baseline_says_why() -> None:
+    report = report_of("no_baseline") | {"notes": ["no run of main is here", "a cache was damaged"]}
+    assert "no run of main is here · a cache was damaged" in render(report).splitlines()[:HEAD]
+
+
 def test_at_any_size_there_is_room_in_a_comment_and_what_is_left_out_is_said() -> None:
     report = report_of("regressed")
     first, *others = report["functions"]

@@ -73,8 +73,8 @@ def head(report: Entry) -> Iterator[str]:
         return
     yield ""
     yield f"{_counts(side)} {_left_out(report)}".rstrip()
-    if report["verdict"] == "not_gated":
-        yield from (f"\n{told(note)}" for note in report["notes"][:_MOST_NOTES])
+    if report["verdict"] == "not_gated" and report["notes"]:
+        yield from ("", " · ".join(map(told, report["notes"][:_MOST_NOTES])))
     yield ""
     shown = functions[:_MOST_FUNCTIONS]
     if side["baseline"] is None:
@@ -85,7 +85,7 @@ def head(report: Entry) -> Iterator[str]:
     yield from _cases(side, [one for one in shown if one["verdict"] == shown[0]["verdict"]])
     if len(functions) > len(shown):
         more = counted(len(functions) - len(shown), "more function")
-        yield f"\n{more} below, the worst first."
+        yield from ("", f"{more} below, the worst first.")
 
 
 def moved_functions(side: Entry) -> list[Entry]:
