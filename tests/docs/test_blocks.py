@@ -82,14 +82,26 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
         yield running
 
 
-@pytest.mark.parametrize("block", [one for one in of_pages("python") if one.is_eval], ids=str)
-def test_an_eval_of_the_pages_passes(project: Project, server: OpenAIServer, block: Block) -> None:
-    project.write(model=MODEL, test_evals=block.text)
+def pages_of(found: list[Block]) -> list[str]:
+    return sorted({block.page for block in found})
+
+
+def evals() -> list[Block]:
+    return [block for block in of_pages("python") if block.is_eval]
+
+
+@pytest.mark.parametrize("page", pages_of(evals()))
+def test_the_evals_of_a_page_pass(project: Project, server: OpenAIServer, page: str) -> None:
+    (project.path / "test_evals.py").unlink()
+    texts = [block.text for block in evals() if block.page == page]
+    project.write(model=MODEL, **{f"test_{number}": text for number, text in enumerate(texts)})
 
     result = project.run("-v")
 
     assert result.ret == 0
-    assert "5/5 passed" in str(result.stdout)
+    passed = re.findall(r"(\d)/5 passed", str(result.stdout))
+    assert len(passed) >= len(texts)
+    assert set(passed) == {"5"}
 
 
 def recorded(project: Project) -> None:
@@ -108,13 +120,13 @@ def recorded(project: Project) -> None:
     project.run()
 
 
-@pytest.mark.parametrize("block", blocks(language="ini"), ids=str)
-def test_a_line_of_an_ini_file_is_understood(
-    originals: Path, pytester: pytest.Pytester, block: Block
+@pytest.mark.parametrize("page", pages_of(blocks(language="ini")))
+def test_the_lines_of_ini_files_on_a_page_are_understood(
+    originals: Path, pytester: pytest.Pytester, page: str
 ) -> None:
     project = made_once(originals / "recorded", pytester, recorded)
-    given = block.text.partition("[pytest]\n")[2]
-    project.write(pytest_ini=f"[pytest]\npythonpath = .\n{given}")
+    given = [block.text.partition("[pytest]\n")[2] for block in blocks(page, language="ini")]
+    project.write(pytest_ini=f"[pytest]\npythonpath = .\n{''.join(given)}")
 
     result = project.run(
         "--strict-config", "--llm-model=function/model:answer", "--llm-baseline=last"
@@ -158,7 +170,7 @@ class Reader:
         return 0
 
 
-@pytest.mark.parametrize("page", sorted({block.page for block in of_pages("console")}))
+@pytest.mark.parametrize("page", pages_of(of_pages("console")))
 def test_the_commands_of_a_page_work_one_after_the_other(
     originals: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
