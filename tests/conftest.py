@@ -111,6 +111,13 @@ def pytester(
 
 
 @pytest.fixture
+def sdks(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let other processes of nested sessions begin with the clients of the vendors imported."""
+    monkeypatch.setattr(sys, "executable", warm_python(*LATE))
+    monkeypatch.setenv("WARM_PYTHON", sys.executable)
+
+
+@pytest.fixture
 def anyio_plugin(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nested sessions load anyio's plugin."""
     monkeypatch.delenv("PYTEST_ADDOPTS")

@@ -8,6 +8,8 @@ one, hands its files to it, passes signals on, and ends as it ends.
 from __future__ import annotations
 
 import functools
+import gc
+import importlib
 import io
 import marshal
 import os
@@ -69,14 +71,18 @@ _FOLDER = tempfile.TemporaryDirectory(prefix="warm-python-")
 
 
 @functools.cache
-def warm_python() -> str:
+def warm_python(*more: str) -> str:
     """Return the path of the script; that of Python itself where processes cannot be awaited.
 
     Beside it lie the commands ``pytest`` and ``llmeval``.
+
+    Args:
+        more: names of modules that it has imported too.
     """
     if not hasattr(os, "pidfd_open"):
         return PYTHON
-    script, address = Path(_FOLDER.name, "python"), Path(_FOLDER.name, "socket")
+    folder = Path(tempfile.mkdtemp(dir=_FOLDER.name))
+    script, address = folder / "python", folder / "socket"
     script.write_text(_SCRIPT.format(python=PYTHON, address=str(address)))
     script.chmod(0o755)
     for command, module in (("pytest", "pytest"), ("llmeval", "pytest_llmeval")):
@@ -87,12 +93,15 @@ def warm_python() -> str:
         listener.bind(str(address))
         listener.listen(64)
         start_server()
-        FORKS.Process(target=_serve, args=(listener,), daemon=True).start()
+        FORKS.Process(target=_serve, args=(listener, more), daemon=True).start()
     return str(script)
 
 
-def _serve(listener: socket.socket) -> None:
+def _serve(listener: socket.socket, more: tuple[str, ...]) -> None:
     """Attend to each client in a process, until the process ends that tests run in."""
+    for name in more:
+        importlib.import_module(name)
+    gc.freeze()
     parent = parent_process()
     assert parent is not None
     while True:

@@ -6,7 +6,6 @@ import gzip
 
 import pytest
 
-from tests.forked import run_forked
 from tests.servers.anthropic_server import AnthropicServer
 from tests.servers.ollama_server import OllamaServer
 
@@ -39,6 +38,7 @@ async def test_awaitable(async_anthropic_client, async_ollama_client, async_llm)
 """
 
 
+@pytest.mark.usefixtures("sdks")
 def test_the_clients_of_the_vendors_are_paid_once_and_replayed_without_a_key(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,9 +49,9 @@ def test_the_clients_of_the_vendors_are_paid_once_and_replayed_without_a_key(
         monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
         monkeypatch.setenv("OLLAMA_HOST", ollama.url)
         monkeypatch.setenv("OLLAMA_API_KEY", SECRET)
-        run_forked(pytester, *options).assert_outcomes(passed=2)
+        pytester.runpytest_subprocess(*options).assert_outcomes(passed=2)
         monkeypatch.delenv("ANTHROPIC_API_KEY")
-        result = run_forked(pytester, *options, "--llm-cache=replay")
+        result = pytester.runpytest_subprocess(*options, "--llm-cache=replay")
 
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["*0 calls made, 12 replayed*"])

@@ -17,6 +17,7 @@ from tests.servers.anthropic_server import AnthropicServer
 from tests.servers.ollama_server import OllamaServer
 from tests.servers.openai_server import OpenAIServer
 
+pytestmark = pytest.mark.usefixtures("sdks")
 OPTIONS = ("-p", "no:cacheprovider", "-W", "error")
 
 # The clients of module level are built while tests are collected, before anything of ours is.
@@ -563,9 +564,9 @@ def test_no_draw_vanishes_where_sync_evals_run_an_awaitable_client_of_the_module
         """,
     )
     options = (*OPTIONS, f"--llm-concurrency={concurrency}")
-    run_forked(pytester, *options).assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(*options).assert_outcomes(passed=1)
     paid = calls_of(pytester)
-    result = run_forked(pytester, *options, "--llm-cache=replay")
+    result = pytester.runpytest_subprocess(*options, "--llm-cache=replay")
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*0 calls made, 4 replayed*"])
@@ -619,9 +620,9 @@ def test_what_a_module_asks_as_it_is_imported_is_a_draw_like_any_other(
 ) -> None:
     pytester.makepyfile(app=APP, test_first=ASKS_AT_IMPORT, test_second=ASKS_AT_IMPORT)
     pytester.makeini(INI)
-    first = run_forked(pytester, *OPTIONS)
+    first = pytester.runpytest_subprocess(*OPTIONS)
     # Each worker imports both modules, and finds what was paid for.
-    again = run_forked(pytester, *OPTIONS, "-n", "2", "--llm-cache=replay")
+    again = pytester.runpytest_subprocess(*OPTIONS, "-n", "2", "--llm-cache=replay")
 
     first.assert_outcomes(passed=4)
     again.assert_outcomes(passed=4)
@@ -636,7 +637,7 @@ def test_workers_pay_once_for_what_their_modules_ask(
     pytester.makepyfile(app=LIGHT_APP, test_first=ASKS_AT_IMPORT, test_second=ASKS_AT_IMPORT)
     pytester.makeini(INI)
 
-    run_forked(pytester, *OPTIONS, "-n", "2").assert_outcomes(passed=4)
+    pytester.runpytest_subprocess(*OPTIONS, "-n", "2").assert_outcomes(passed=4)
 
     assert asked(servers) == 5
     assert len({*(pytester.path / "prompts.log").read_text().splitlines()}) == 1
@@ -665,7 +666,7 @@ def test_a_cap_holds_for_what_modules_ask(
     pytester.makepyfile(app=APP, test_first=ASKS_AT_IMPORT)
     pytester.makeini(INI)
 
-    result = run_forked(pytester, *OPTIONS, "--llm-max-calls=1")
+    result = pytester.runpytest_subprocess(*OPTIONS, "--llm-max-calls=1")
 
     assert asked(servers) == 1
     assert result.ret == pytest.ExitCode.INTERRUPTED
