@@ -130,12 +130,12 @@ def files_used(config: pytest.Config) -> list[Path]:
     environments = [path for path in prefixes if path != top and path.is_relative_to(top)]
     by_folder: dict[str, list[str]] = {}
     for name in files_loaded(config) | {str(config.inipath)}:
+        if any(part in name for part in INSTALLED):
+            continue
         written, file = os.path.split(name)
         by_folder.setdefault(written, []).append(file)
     used: list[Path] = []
     for written in filter(os.path.isabs, by_folder):
-        if any(part in written for part in INSTALLED):
-            continue
         folder = Path(os.path.realpath(written))
         if folder.is_relative_to(top) and not any(map(folder.is_relative_to, environments)):
             used += [folder / file for file in by_folder[written]]
