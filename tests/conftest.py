@@ -9,12 +9,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
-# pytester forgets the modules that a nested session was the first to import, and numpy
-# objects to being imported twice.
-import hypothesis  # noqa: F401
-import numpy as np  # noqa: F401
 import pytest
-import scipy.stats  # noqa: F401
 
 import pytest_llmeval
 from tests.project import Project, make_project
@@ -62,9 +57,16 @@ LATE = (
 )  # fmt: skip
 
 
+# pytester forgets the modules that a nested session was the first to import, and numpy objects
+# to being imported twice. Here, for a process that only deals tests out needs none of them.
+ONCE = ("hypothesis", "numpy", "scipy.stats")
+
+
 @pytest.fixture(scope="session")
 def imported() -> None:
     """Import for good what each nested session would import again, which took most of its time."""
+    for name in ONCE:
+        import_module(name)
     for module in pkgutil.walk_packages(pytest_llmeval.__path__, "pytest_llmeval."):
         import_module(module.name)
     for name in LATE:

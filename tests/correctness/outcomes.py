@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.forked import ForkedSession
+from tests.warm_python import warm_python
 
 SUITE = Path(__file__).with_name("suite")
 
@@ -56,7 +57,11 @@ def run_suite(folder: Path, *arguments: str, overlaps: bool) -> Outcomes:
         "--junitxml=junit.xml",
         *arguments,
         output=folder.with_suffix(".txt"),
-        environment=os.environ | {"SUITE_OVERLAPS": "1" if overlaps else ""},
+        environment={
+            **os.environ,
+            "SUITE_OVERLAPS": "1" if overlaps else "",
+            "WARM_PYTHON": warm_python(),
+        },
     )
     output, _ = session.communicate(timeout=120)
     recorded = json.loads((folder / "recorded.json").read_text())

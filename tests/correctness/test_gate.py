@@ -57,7 +57,6 @@ MODES = {
     "overlapping": (),
     "load": ("-n", "2"),
     "loadscope": ("-n", "2", "--dist=loadscope"),
-    "loadgroup": ("-n", "2", "--dist=loadgroup"),
     "worksteal": ("-n", "2", "--dist=worksteal"),
 }
 
