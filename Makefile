@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 # Without byte code every session would compile the whole plugin again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test goldens test-readme test-pytest-versions test-plugins lint docs demo calibrate bench house clean
-.PRECIOUS: .venv-pytest-%/.ready
+.PHONY: test goldens test-readme test-pytest-versions test-clients test-plugins lint docs demo calibrate bench house clean
+.PRECIOUS: .venv-pytest-%/.ready .venv-clients-%/.ready
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -60,6 +60,30 @@ PRIVATE := tests/correctness tests/engine
 test-pytest-%: .venv-pytest-%/.ready
 	$(<D)/bin/python -m pytest -q -n 2 $(PRIVATE)
 
+# The SDKs that people have: the oldest that we take, the last before httpx2, the first on it,
+# the newest. In the first environment there is no httpx2.
+CLIENTS := 2.20 2.54 3.0 newest
+SDKS_2.20 := openai==2.20.* anthropic==0.75.* ollama==0.6.0 genai-prices==0.0.60
+SDKS_2.54 := openai==2.54.* anthropic==0.125.*
+SDKS_3.0 := openai==3.0.* anthropic==1.0.*
+SDKS_newest := openai anthropic ollama
+
+test-clients: $(addprefix test-clients-,$(CLIENTS))
+
+.venv-clients-%/.ready: pyproject.toml Makefile
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(@D)/bin/python -m pip install --quiet --upgrade --editable . --group test $(SDKS_$*)
+	touch $@
+
+# Fixtures, streams and interception: what leans on the SDKs and on what they send through.
+SENDING := $(addprefix tests/models/,http providers test_async.py test_interception.py \
+	test_openai_streams.py test_prices.py test_reply_bound.py test_secrets.py test_vendor_streams.py \
+	test_vendors.py) $(addprefix tests/plugin/test_,clients.py streams.py interception.py)
+
+test-clients-%: .venv-clients-%/.ready
+	$(<D)/bin/python -m pytest -q -n 2 --dist worksteal $(SENDING)
+
 # Beside the plugins that people have installed.
 PLUGINS := .venv-plugins
 
@@ -105,4 +129,4 @@ house: $(VENV)/.ready
 	$(BIN)/python benchmarks/house.py
 
 clean:
-	rm -rf $(VENV) .venv-pytest-* $(PLUGINS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) .venv-pytest-* .venv-clients-* $(PLUGINS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -21,7 +21,6 @@ from urllib.parse import SplitResult, urlsplit
 from weakref import ref
 
 import httpx
-import httpx2
 
 from pytest_llmeval.errors import CallAbandoned, SettingsError
 from pytest_llmeval.models.attribution import CurrentTrial
@@ -35,10 +34,11 @@ from pytest_llmeval.models.http.client_hook import (
 )
 from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http.http_reply import HttpReply
+from pytest_llmeval.models.http.libraries import newest
 from pytest_llmeval.models.http.retries import RetryPolicy
 from pytest_llmeval.models.providers.vendor import Recognition
 
-LIBRARIES = (httpx2, httpx)
+LIBRARIES = (newest, httpx)
 # By this header the SDKs of openai and anthropic tell that they try again themselves.
 RETRYING = "x-stainless-retry-count"
 SEAMS = (("HTTPTransport", "handle_request"), ("AsyncHTTPTransport", "handle_async_request"))
@@ -151,7 +151,7 @@ def intercepting(interception: Interception) -> Iterator[None]:
     """
     check_seams()
     with ExitStack() as undoing:
-        for library in dict.fromkeys(LIBRARIES):  # httpx2 can pose as httpx
+        for library in dict.fromkeys(LIBRARIES):  # they may be one
             for (kind, name), patched in zip(SEAMS, (_blocking, _awaitable), strict=True):
                 owner, plain = _seam(library, kind, name)
                 setattr(owner, name, patched(plain, library, interception))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.cache.locks import fork_safe_lock
@@ -113,7 +112,7 @@ class ModelSession:
         """
         from pytest_llmeval.models.http.exchange import Exchange
         from pytest_llmeval.models.http.transports import AsyncCachingTransport, CachingTransport
-        from pytest_llmeval.models.providers.vendor import vendor_named
+        from pytest_llmeval.models.providers.vendor import vendor_named, without_blank_keys
 
         vendor, line = vendor_named(vendor_name), VENDORS[vendor_name]
         vendor.key()  # an SDK may read it itself, when it is imported: see that it can be sent
@@ -121,10 +120,9 @@ class ModelSession:
         transport = (AsyncCachingTransport if awaits else CachingTransport)(
             self.connections(),
             Exchange(dialect=vendor, calls=self.calls_of(trial), retries=self.retries),
-            library=import_module(vendor.library),
         )
         kind = line.async_client if awaits else line.client
-        return getattr(sdk, kind)(**vendor.client_options(transport))
+        return without_blank_keys(getattr(sdk, kind)(**vendor.client_options(transport)))
 
     def check_settings(self) -> None:
         """Find out, before anything is spent, whether the model of the session can be asked.

@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any
 
 import httpx
-import httpx2
 import pytest
 
 from pytest_llmeval.models.attribution import charging, trial_to_charge
+from pytest_llmeval.models.http.libraries import newest
 from pytest_llmeval.models.interception import Interception, intercepting
 from pytest_llmeval.models.providers.vendor import Recognition
 from tests.models.conftest import CountingTrial, Session
@@ -89,7 +89,7 @@ ROADS: dict[str, Ask] = {
     "ollama": by_ollama,
     **{
         f"{library.__name__}{' async' * is_async}": partial(intercepted, library, is_async=is_async)
-        for library in (httpx, httpx2)
+        for library in dict.fromkeys((httpx, newest))
         for is_async in (False, True)
     },
 }

@@ -21,7 +21,7 @@ from tests.servers.openai_server import OpenAIServer, Scripted
 
 REPLY = {"model": "toy-1", "content": "yes"}
 EVALS = """
-import httpx2
+import httpx
 from pytest_llmeval import llm_eval
 
 ASKED = {"model": "toy-1", "asked": "by hand"}
@@ -36,7 +36,7 @@ def test_all_ways_to_ask(llm, toy_client, base):
     assert llm.ask("Hello").text == "yes"
     assert llm.ask("Hello").raw == {"model": "toy-1", "content": "yes"}
     assert toy_client.post(path(base), json=ASKED).json()["content"] == "yes"
-    with httpx2.Client() as client:
+    with httpx.Client() as client:
         assert client.post(path(base), json=ASKED | {"own": 1}).json()["content"] == "yes"
 
 
@@ -140,4 +140,4 @@ def test_a_session_has_its_fixtures_and_records_its_version(
     assert len(toy_server.requests) == asked == 12
     runs = [*(pytester.path / ".llmeval" / "runs").rglob("*.gz")]
     assert len(runs) == 2
-    assert all(b"httpx2" in gzip.decompress(run.read_bytes()) for run in runs)
+    assert all(b"httpx" in gzip.decompress(run.read_bytes()) for run in runs)

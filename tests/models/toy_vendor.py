@@ -11,7 +11,7 @@ from pytest_llmeval.models.providers.vendor import Vendor, from_environment
 from pytest_llmeval.vendors import VendorLine
 
 # Its SDK is a plain HTTP client.
-LINE = VendorLine("tests.models.toy_vendor", "httpx2", "Client", "AsyncClient", is_free=True)
+LINE = VendorLine("tests.models.toy_vendor", "httpx", "Client", "AsyncClient", is_free=True)
 
 VENDOR = Vendor(
     provider="toy",

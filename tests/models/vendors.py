@@ -13,6 +13,7 @@ import anthropic
 import httpx
 import ollama
 import openai
+from anthropic.resources import Messages
 from pydantic import BaseModel
 
 from tests.models.conftest import SECRET, CountingTrial, Session
@@ -76,7 +77,7 @@ class Vendor:
     server: type[OpenAIServer]
     url_variable: str
     key_variable: str
-    ways: Mapping[str, Way]
+    ways: dict[str, Way]
     errors: Mapping[int, type[Exception]]
     lost: type[Exception]
     late: type[Exception]
@@ -229,11 +230,15 @@ ANTHROPIC = Vendor(
         429: anthropic.RateLimitError,
         500: anthropic.InternalServerError,
         502: anthropic.InternalServerError,
-        529: anthropic.OverloadedError,
+        # SDK 0.75 has two classes for it, and exports none.
+        529: getattr(anthropic, "OverloadedError", anthropic.APIStatusError),
     },
     lost=anthropic.APIConnectionError,
     late=anthropic.APITimeoutError,
 )
+
+if not hasattr(Messages, "parse"):  # SDK 0.75 has it in its beta alone
+    del ANTHROPIC.ways["structured"]
 
 OLLAMA = Vendor(
     name="ollama",

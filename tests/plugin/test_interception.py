@@ -23,11 +23,15 @@ OPTIONS = ("-p", "no:cacheprovider", "-W", "error")
 # The clients of module level are built while tests are collected, before anything of ours is.
 APP = """
 import httpcore  # noqa: F401
-import httpcore2  # noqa: F401 - httpx2 would meet the classes of another copy later
 import httpx
-import httpx2
 import ollama
 import openai
+
+try:
+    import httpcore2  # noqa: F401 - httpx2 would meet the classes of another copy later
+    import httpx2
+except ImportError:  # beside older SDKs
+    httpx2 = httpx
 
 MESSAGES = [{"role": "user", "content": "Hello"}]
 ASKED = {"model": "gpt", "messages": MESSAGES}

@@ -136,9 +136,9 @@ class PlainHttp(KeptConnections):
     def _tls_context(self) -> ssl.SSLContext:
         with self._tls_lock:
             if self._tls is None:
-                import httpx2
+                from pytest_llmeval.models.http.libraries import newest
 
-                self._tls = httpx2.create_ssl_context()  # it trusts whom the SDKs trust
+                self._tls = newest.create_ssl_context()  # it trusts whom the SDKs trust
             return self._tls
 
 

@@ -7,8 +7,6 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-import httpx2
-
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import ReplayMiss
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS, Deadline
@@ -26,6 +24,7 @@ from pytest_llmeval.models.http.exchange import (
     without_connection_headers,
 )
 from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES, HttpReply
+from pytest_llmeval.models.http.libraries import library_of, newest
 from pytest_llmeval.models.http.masking import masked, secrets_of
 from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS, KeptConnections
 
@@ -39,13 +38,11 @@ class _Transport:
     Args:
         connections: send a request.
         exchange: answers the requests of the client that this carries.
-        library: ``httpx`` or ``httpx2``, on which that client is built.
     """
 
-    def __init__(self, connections: Connections, exchange: Exchange, library: Any = httpx2) -> None:
+    def __init__(self, connections: Connections, exchange: Exchange) -> None:
         self._connections = connections
         self._exchange = exchange
-        self._library = library
 
     def _question(self, request: Any) -> Question | None:
         """Look at a request; None if its reply is not kept."""
@@ -54,7 +51,7 @@ class _Transport:
         body = json_object(request.read())
         if body is None:
             return None
-        return Question(self._library, request, body=body, exchange=self._exchange)
+        return Question(library_of(request), request, body=body, exchange=self._exchange)
 
     def _pass_on(self, request: Any) -> Any:
         """Send a request whose reply is not kept; a success is handed over unread."""
@@ -66,21 +63,21 @@ class _Transport:
                 "--llm-cache=auto"
             )
             calls.trial.refuse(miss)
-            return response(self._library, reply_for_sdk(miss))
+            return response(library_of(request), reply_for_sdk(miss))
         with uncached(calls.trial, request) as came:
-            sent = self._connections.pass_through(self._library, request)
+            sent = self._connections.pass_through(request)
             if sent.status_code < HTTPStatus.BAD_REQUEST:
                 return came(sent)
             came(sent, sent.read())
         told = HttpReply(status=sent.status_code, headers=dict(sent.headers), body=sent.content)
         secrets = secrets_of(request.headers.items(), query=request.url.query.decode("ascii"))
-        return response(self._library, without_connection_headers(masked(told, secrets)))
+        return response(library_of(request), without_connection_headers(masked(told, secrets)))
 
 
-class CachingTransport(_Transport, httpx2.BaseTransport):
+class CachingTransport(_Transport, newest.BaseTransport):
     """Answers requests to models from the store; sends those that are not there.
 
-    Clients of httpx take it as well: they ask for no more than its methods.
+    Clients of httpx and httpx2 take it: they ask for no more than its methods.
     """
 
     def handle_request(self, request: Any) -> Any:
@@ -88,10 +85,10 @@ class CachingTransport(_Transport, httpx2.BaseTransport):
         question = self._question(request)
         if question is None:
             return self._pass_on(request)
-        return question.answer(lambda: self._connections.receive(self._library, request))
+        return question.answer(lambda: self._connections.receive(request))
 
 
-class AsyncCachingTransport(_Transport, httpx2.AsyncBaseTransport):
+class AsyncCachingTransport(_Transport, newest.AsyncBaseTransport):
     """Does the same for an async client.
 
     Requests are sent by the blocking connections, in a thread each. So there are none that
@@ -106,9 +103,7 @@ class AsyncCachingTransport(_Transport, httpx2.AsyncBaseTransport):
         if question is None:
             trial = self._exchange.calls.trial
             return await trial.wait_async(lambda: self._read_through(request))
-        return await question.answer_async(
-            lambda: self._connections.receive(self._library, request)
-        )
+        return await question.answer_async(lambda: self._connections.receive(request))
 
     def _read_through(self, request: Any) -> Any:
         """Send a request and read the reply here: its stream belongs to this thread."""
@@ -119,7 +114,7 @@ class AsyncCachingTransport(_Transport, httpx2.AsyncBaseTransport):
             sent.close()
         headers = sent.headers.multi_items()
         kept = [(name, text) for name, text in headers if name not in CONNECTION_HEADERS]
-        return self._library.Response(sent.status_code, headers=kept, content=content)
+        return library_of(request).Response(sent.status_code, headers=kept, content=content)
 
 
 class Connections(KeptConnections):
@@ -136,7 +131,7 @@ class Connections(KeptConnections):
 
     def __init__(self, seconds: float = DEFAULT_SECONDS, *, most: int = MAX_REPLY_BYTES) -> None:
         super().__init__(seconds, most=most)
-        self._tls = httpx2.create_ssl_context()
+        self._tls = newest.create_ssl_context()
         self._passing: dict[Any, Any] = {}  # each by library
         self._opening = fork_safe_lock()
 
@@ -149,16 +144,17 @@ class Connections(KeptConnections):
             NetworkFailed: there was no reply, or it broke off.
             TimeIsUp: it did not come in time.
         """
-        client = self._untouched(httpx2)
+        client = self._untouched(newest)
         request = client.build_request("POST", url, headers=headers, content=content)
-        return deadline.run(lambda: self.receive(httpx2, request))
+        return deadline.run(lambda: self.receive(request))
 
-    def receive(self, library: Any, request: Any) -> HttpReply:
-        """Send a request of a library once and read the whole reply; from any thread.
+    def receive(self, request: Any) -> HttpReply:
+        """Send a request of either library once and read the whole reply; from any thread.
 
         Raises:
             NetworkFailed: there was none, or it broke off.
         """
+        library = library_of(request)
         try:
             client = self._idle[library].pop()
         except IndexError:
@@ -168,9 +164,9 @@ class Connections(KeptConnections):
         finally:
             self._keep(client, self._idle[library])
 
-    def pass_through(self, library: Any, request: Any) -> Any:
+    def pass_through(self, request: Any) -> Any:
         """Send a request that is no question to a model; the reply is handed over unread."""
-        return _send(self._untouched(library), request)
+        return _send(self._untouched(library_of(request)), request)
 
     def close(self) -> None:
         """Close every connection; one that is in use when it comes back."""

@@ -113,7 +113,7 @@ VENDOR = Vendor(
     beta_header="anthropic-beta",
     read_facts=facts_of_usage,
     answers={"/v1/messages": _has_content},
-    requirement="anthropic>=1,<3",
+    requirement="anthropic>=0.75,<3",
     base_url=from_environment("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
     chat_path="/v1/messages",
     key=lambda: _api_key() or _token(),

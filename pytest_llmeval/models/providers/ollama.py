@@ -150,7 +150,6 @@ VENDOR = Vendor(
     body=_body,
     text=_text,
     rebuild=_rebuild,
-    library="httpx",
     client_options=_client_options,
     hosts=("ollama.com",),
     is_marked=_is_marked,

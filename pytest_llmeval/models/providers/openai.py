@@ -138,7 +138,7 @@ VENDOR = Vendor(
         "/responses": _has_output,
         "/embeddings": _has_embeddings,
     },
-    requirement="openai>=3,<4",
+    requirement="openai>=2.20,<4",
     base_url=from_environment("OPENAI_BASE_URL", "https://api.openai.com/v1"),
     chat_path="/chat/completions",
     key=_key,

@@ -43,7 +43,6 @@ class Vendor(Dialect):
         body: words a question: name of the model, messages, parameters of the test.
         text: finds the answer in a reply that is one; "" if it has no text.
         rebuild: makes the SDK's own object of a reply, once the SDK is imported.
-        library: the HTTP library of the SDK.
         client_options: arguments of the SDK's clients, given the transport that sends.
         more_keys: further environment variables from which an application's client takes a key.
         hosts: of the vendor.
@@ -62,7 +61,6 @@ class Vendor(Dialect):
     body: Callable[[str, Sequence[Any], Mapping[str, Any]], JsonObject]
     text: Callable[[Any], str]
     rebuild: Callable[[dict[str, Any]], object]
-    library: str = "httpx2"
     client_options: Callable[[Transport], dict[str, Any]]
     more_keys: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
@@ -104,6 +102,18 @@ def stainless_options(sdk: str, transport: Transport) -> dict[str, Any]:
     kind = "" if hasattr(transport, "handle_request") else "Async"
     http_client = getattr(import_module(sdk), f"Default{kind}HttpxClient")
     return {"http_client": http_client(transport=transport), "max_retries": 0}
+
+
+def without_blank_keys(client: Any) -> Any:
+    """Forget keys that an SDK took from variables that are set and blank, as CI's secrets can be.
+
+    The newer SDKs do so themselves; the older ones build a header of them that cannot be sent.
+    """
+    for name in ("api_key", "auth_token"):
+        key = getattr(client, name, None)
+        if isinstance(key, str) and not key.strip():
+            setattr(client, name, None)
+    return client
 
 
 def facts_of_usage(reply: JsonObject) -> Facts:

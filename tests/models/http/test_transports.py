@@ -23,16 +23,12 @@ def exchange(session: Session) -> Exchange:
 
 
 def blocking(session: Session) -> httpx.Client:
-    transport: Any = CachingTransport(
-        session.models.connections(), exchange(session), library=httpx
-    )
+    transport: Any = CachingTransport(session.models.connections(), exchange(session))
     return httpx.Client(transport=transport)
 
 
 def awaitable(session: Session) -> httpx.AsyncClient:
-    transport: Any = AsyncCachingTransport(
-        session.models.connections(), exchange(session), library=httpx
-    )
+    transport: Any = AsyncCachingTransport(session.models.connections(), exchange(session))
     return httpx.AsyncClient(transport=transport)
 
 

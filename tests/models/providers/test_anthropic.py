@@ -342,7 +342,7 @@ def test_a_missing_sdk_says_what_to_install(
     monkeypatch.setitem(sys.modules, "anthropic", None)
     monkeypatch.setitem(sys.modules, "anthropic.types", None)
 
-    with pytest.raises(ProviderNotInstalled, match='pip install "anthropic>=1,<3"'):
+    with pytest.raises(ProviderNotInstalled, match=r'pip install "anthropic>=0\.75,<3"'):
         client(begin(), CountingTrial(0))
     with pytest.raises(ProviderNotInstalled, match="the anthropic SDK cannot be imported"):
         _ = reply.raw

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-import httpx2
 import openai
 import pytest
 
@@ -264,7 +263,7 @@ def test_a_lost_network_is_the_vendors_own_error(
     with pytest.raises(openai.APIConnectionError) as caught:
         say(session.client(trial))
 
-    assert isinstance(caught.value.__cause__, httpx2.RemoteProtocolError)
+    assert type(caught.value.__cause__).__name__ == "RemoteProtocolError"
     assert len(server.requests) == 3
     (call,) = trial.calls
     assert (call.failure, call.reason) == (
@@ -549,7 +548,7 @@ def test_a_missing_sdk_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
 
-    with pytest.raises(ProviderNotInstalled, match='pip install "openai>=3,<4"'):
+    with pytest.raises(ProviderNotInstalled, match=r'pip install "openai>=2\.20,<4"'):
         session.client(trial)
 
 
@@ -627,7 +626,7 @@ class Trial:
 
 settings = Settings(directory=Path({str(directory)!r}), cache="replay", session="x")
 print(ModelSession(settings).model({NAME!r}, Trial()).ask("Hello").text)
-print(sorted({{"openai", "httpx2", "asyncio"}} & set(sys.modules)))
+print(sorted({{"openai", "httpx", "httpx2", "asyncio"}} & set(sys.modules)))
 """
 
     done = subprocess.run(
