@@ -164,3 +164,9 @@ def pytest_configure() -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out, unless they are named, the tests that install packages from the network."""
+    is_fresh = collection_path == Path(__file__).parent / "fresh"
+    return True if is_fresh and not any("fresh" in typed for typed in config.args) else None
