@@ -28,7 +28,7 @@ from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.store import BORROWED, ENDING, RunStore
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.transcripts.messages import Asked, read_request
-from pytest_llmeval.transcripts.scan import HeaderStore, ScannedRun, scan_run
+from pytest_llmeval.transcripts.scan import HeaderStore, ScannedRun, means_that_moved, scan_run
 from pytest_llmeval.transcripts.stored_texts import StoredTexts
 from pytest_llmeval.transcripts.transcript import parting, transcripts
 from pytest_llmeval.transcripts.word_diff import MessageDiff, edit_of, request_diff
@@ -193,7 +193,7 @@ def _named(text: str, cases: Iterable[str]) -> str:
 
 def _fell_most(before: ScannedRun, after: ScannedRun, renamed: dict[str, str]) -> str | None:
     """Find the case that fell most, else the one that rose most; None if none did either."""
-    old, new = before.means(), after.means()
+    old, new = means_that_moved(before.tally(), after.tally())
     moved: list[tuple[float, str]] = []
     for case in after.header.run.cases:
         then, now = old.get(renamed.get(case.id, ""), {}), new.get(case.id, {})
@@ -248,7 +248,7 @@ def _asked_of(scanned: ScannedRun, cases: Sequence[str], stored: StoredTexts) ->
     """Read the first request of each case, None where it is not here."""
     keys = [
         next((call.key for trial in trials for call in trial.calls), "")
-        for trials in scanned.trials_of(*cases).values()
+        for trials in scanned.trials_of(*cases, most=1).values()
     ]
     parts = map(stored.request, keys)
     return [None if one is None else read_request(one) for one in parts]

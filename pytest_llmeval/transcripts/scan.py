@@ -11,7 +11,7 @@ import json
 import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,8 @@ _BEGINNING = re.compile(
 _SCORED = {outcome.value.encode() for outcome in Outcome if outcome.is_scored}
 _GZIP = 31  # for zlib
 
+Tally = Counter[tuple[bytes, bytes, bytes]]  # case, outcome and scores of trials, as in the file
+
 
 @dataclass(frozen=True, slots=True)
 class ScannedRun:
@@ -44,38 +46,24 @@ class ScannedRun:
     header: RunHeader
     lines: bytes
 
-    def means(self) -> Mapping[str, Mapping[str, float]]:
-        """Average the scores of each case over its scored trials, by metric.
+    def tally(self) -> Tally:
+        """Count the trials that are alike.
 
         Raises:
             BaselineUnreadable: a line is no trial.
         """
         counts = Counter(_BEGINNING.findall(self.lines))
-        if counts.total() != self.header.trials:
-            with faults_explained(self.path):
+        with faults_explained(self.path):
+            if counts.total() != self.header.trials:
                 raise Malformed(f"{counts.total()} trials, not {self.header.trials}")
-        known: dict[bytes, dict[str, float]] = {b"": {}}  # few trials have scores of their own
-        totals: defaultdict[bytes, defaultdict[str, float]]
-        totals = defaultdict(lambda: defaultdict(float))
-        numbers: Counter[tuple[bytes, str]] = Counter()
-        for (case, outcome, scores), count in counts.items():
-            if outcome in _SCORED:
-                if scores not in known:
-                    known[scores] = json.loads(scores)
-                for metric, value in known[scores].items():
-                    totals[case][metric] += value * count
-                    numbers[case, metric] += count
-        ids = json.loads(b"[" + b",".join(totals) + b"]")
-        return {
-            name: {metric: total / numbers[case, metric] for metric, total in of_case.items()}
-            for name, (case, of_case) in zip(ids, totals.items(), strict=True)
-        }
+        return counts
 
-    def trials_of(self, *cases: str) -> dict[str, tuple[Trial, ...]]:
+    def trials_of(self, *cases: str, most: int | None = None) -> dict[str, tuple[Trial, ...]]:
         """Read the trials of a few cases; none of one that the run does not have.
 
         Args:
             cases: that follow one another in the file are found at once.
+            most: how many of a case are read; None for all.
 
         Raises:
             BaselineUnreadable: a line is no trial.
@@ -83,11 +71,11 @@ class ScannedRun:
         functions = {each.id: each.function for each in self.header.run.cases}
         found, place = {}, 0
         for case in cases:
-            found[case], place = self._read(case, functions, begin=place)
+            found[case], place = self._read(case, functions, begin=place, most=most)
         return found
 
     def _read(
-        self, case: str, functions: Mapping[str, str], *, begin: int
+        self, case: str, functions: Mapping[str, str], *, begin: int, most: int | None
     ) -> tuple[tuple[Trial, ...], int]:
         """Read the trials of one case, and tell where they end."""
         beginning = b"\n" + json.dumps({"case": case}, separators=(",", ":")).encode()[:-1] + b","
@@ -95,13 +83,42 @@ class ScannedRun:
         place, end = self.lines.find(beginning, begin), begin
         if place < 0:
             place = self.lines.find(beginning)
-        while place >= 0:
+        while place >= 0 and len(trials) != most:
             end = self.lines.find(b"\n", place + 1)
             with faults_explained(self.path):
                 line = parse_line(self.lines[place + 1 : end + 1])
                 trials.append(read_trial(line, functions=functions))
             place = end if self.lines.startswith(beginning, end) else -1
         return tuple(trials), end
+
+
+def means_that_moved(
+    before: Tally, after: Tally
+) -> tuple[Mapping[str, Mapping[str, float]], Mapping[str, Mapping[str, float]]]:
+    """Average the scores of each case over its scored trials, by metric and on both sides.
+
+    Cases whose trials are the same on both sides are left out.
+    """
+    moved = {case for (case, _, _), _ in before.items() ^ after.items()}
+    return _means(before, moved), _means(after, moved)
+
+
+def _means(tally: Tally, cases: Set[bytes]) -> dict[str, dict[str, float]]:
+    known: dict[bytes, dict[str, float]] = {b"": {}}  # few trials have scores of their own
+    totals: defaultdict[bytes, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    numbers: Counter[tuple[bytes, str]] = Counter()
+    for (case, outcome, scores), count in tally.items():
+        if case in cases and outcome in _SCORED:
+            if scores not in known:
+                known[scores] = json.loads(scores)
+            for metric, value in known[scores].items():
+                totals[case][metric] += value * count
+                numbers[case, metric] += count
+    ids = json.loads(b"[" + b",".join(totals) + b"]")
+    return {
+        name: {metric: total / numbers[case, metric] for metric, total in of_case.items()}
+        for name, (case, of_case) in zip(ids, totals.items(), strict=True)
+    }
 
 
 class HeaderStore(RunStore):

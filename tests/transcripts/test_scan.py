@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import gzip
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,10 @@ from hypothesis import given
 from pytest_llmeval.errors import BaselineUnreadable
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.run_file import read_run, write_run
-from pytest_llmeval.transcripts.scan import HeaderStore, scan_run
+from pytest_llmeval.transcripts.scan import HeaderStore, ScannedRun, means_that_moved, scan_run
 from tests.runs.strategies import runs
 
+NOTHING: Counter[tuple[bytes, bytes, bytes]] = Counter()
 GOLDEN = Path(__file__).parents[1] / "golden" / "run-schema-1.jsonl.gz"
 
 
@@ -26,6 +29,11 @@ def means_of(run: Run) -> dict[str, dict[str, float]]:
         case: {metric: sum(scores) / len(scores) for metric, scores in metrics.items()}
         for case, metrics in values.items()
     }
+
+
+def scanned_means(scanned: ScannedRun) -> object:
+    """Average all scores: all of them moved, beside nothing."""
+    return means_that_moved(NOTHING, scanned.tally())[1]
 
 
 @given(run=runs())
@@ -43,16 +51,17 @@ def test_a_scan_finds_what_a_whole_reading_finds(
         assert scanned.trials_of(*order) == {
             case: tuple(trial for trial in run.trials if trial.case == case) for case in order
         }
-    means, expected = scanned.means(), means_of(run)
-    assert means.keys() == expected.keys()
+    (nothing, means), expected = means_that_moved(NOTHING, scanned.tally()), means_of(run)
+    assert (nothing, means.keys()) == ({}, expected.keys())
     for case in means:
         assert means[case] == pytest.approx(expected[case], rel=1e-9, nan_ok=True)
+    assert means_that_moved(scanned.tally(), scanned.tally()) == ({}, {})
 
 
 def test_a_run_of_an_earlier_version_is_scanned() -> None:
     run, scanned = read_run(GOLDEN), scan_run(GOLDEN)
 
-    assert scanned.means() == means_of(run)
+    assert scanned_means(scanned) == means_of(run)
     assert scanned.trials_of(run.cases[0].id)[run.cases[0].id] == tuple(
         trial for trial in run.trials if trial.case == run.cases[0].id
     )
@@ -83,6 +92,28 @@ def test_a_damaged_file_is_refused(tmp_path: Path, old: bytes, new: bytes) -> No
         scan_run(path)
 
 
+def test_a_line_that_is_no_trial_is_refused(tmp_path: Path) -> None:
+    content = gzip.decompress(GOLDEN.read_bytes())
+    lines = content.replace(b'"trial":0', b'"trial":"0"').splitlines(keepends=True)
+    digest = sha256(b"".join(lines[:-1])).hexdigest().encode()
+    lines[-1] = re.sub(rb"[0-9a-f]{64}", digest, lines[-1])
+    path = tmp_path / "run.jsonl.gz"
+    path.write_bytes(gzip.compress(b"".join(lines)))
+    scanned = scan_run(path)
+
+    with pytest.raises(BaselineUnreadable):
+        scanned.tally()
+    with pytest.raises(BaselineUnreadable):
+        scanned.trials_of(*(case.id for case in scanned.header.run.cases))
+
+
+def test_only_so_many_trials_of_a_case_are_read() -> None:
+    run = read_run(GOLDEN)
+    case = run.trials[0].case
+
+    assert scan_run(GOLDEN).trials_of(case, most=1) == {case: run.trials[:1]}
+
+
 @pytest.mark.parametrize("cut", [0, 1, 20, 200])
 def test_a_file_that_was_cut_is_refused(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "run.jsonl.gz"
@@ -97,4 +128,4 @@ def test_a_file_of_two_pieces_is_read_whole(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl.gz"
     path.write_bytes(gzip.compress(content[:300]) + gzip.compress(content[300:]))
 
-    assert scan_run(path).means() == scan_run(GOLDEN).means()
+    assert scan_run(path).tally() == scan_run(GOLDEN).tally()
