@@ -30,6 +30,7 @@ _FOLLOWED = frozenset(
         "pytest_runtest_call",
         "pytest_runtest_teardown",
         "pytest_runtest_makereport",
+        "pytest_exception_interact",  # pytest-timeout ends its timer, in the main thread alone
         "pytest_fixture_setup",
         "pytest_fixture_post_finalizer",
     )

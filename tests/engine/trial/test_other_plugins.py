@@ -58,6 +58,10 @@ def pytest_fixture_setup(fixturedef, request):
     return (yield)
 
 
+def pytest_exception_interact(node):
+    SEEN.append("failure of " + node.name)
+
+
 def pytest_terminal_summary(terminalreporter):
     for line in SEEN:
         terminalreporter.write_line(f"seen {line}")
@@ -80,6 +84,22 @@ def test_a_plugin_that_follows_items_sees_a_case_once(suite: pytest.Pytester) ->
     phases = ["setup", "reported setup", "reported call", "reported teardown"]
     seen = [line for line in result.outlines if line.startswith("seen ")]
     assert seen == [f"seen {(f'test_it[{n}]', phases)}" for n in "abc"]
+
+
+def test_it_sees_the_failure_of_a_case_and_none_of_a_trial(suite: pytest.Pytester) -> None:
+    body = "    llm.ask(n)\n    assert n == 'a'"
+    suite.makepyfile(
+        follower=FOLLOWER,
+        test_it=EVALS.replace("    llm.ask(n)", body).replace("repeats=3", "repeats=3, min_score=0")
+        + "\n\n@llm_eval(repeats=2, min_score=1)\ndef test_strict(): assert False\n",
+    )
+
+    result = suite.runpytest("-p", "follower")
+
+    result.assert_outcomes(passed=3, failed=1)
+    assert [line for line in result.outlines if "seen failure" in line] == [
+        "seen failure of test_strict"
+    ]
 
 
 def test_it_sees_wider_fixtures_and_none_of_a_trial(suite: pytest.Pytester) -> None:
