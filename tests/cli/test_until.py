@@ -22,6 +22,7 @@ from pytest_llmeval.cli.until_command import _next
 from pytest_llmeval.stats.expected import expect_mean
 from tests.forked import ForkedSession
 from tests.project import Project
+from tests.warm_python import PYTHON
 
 ROOT = Path(__file__).parents[2]
 
@@ -275,7 +276,7 @@ def test_an_interrupted_session_still_records_its_run(project: Project) -> None:
     project.write(model=SLOW)
     arguments = ["until", "--width=0.9", "--", "-q", "--llm-concurrency=1"]
     with subprocess.Popen(
-        [sys.executable, "-m", "pytest_llmeval", *arguments],
+        [PYTHON, "-m", "pytest_llmeval", *arguments],  # a group, of which both get the signal
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
