@@ -13,7 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pytest_llmeval.cli import main
+from pytest_llmeval.cli.reading_commands import _echo
 from pytest_llmeval.records import Run
+from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.runs.store import RunStore
 from tests.docs.pages import blocks
 from tests.transcripts.recorded import Exchange, Recorder, run_of, said, system, user
@@ -342,3 +344,80 @@ def test_other_mistakes_are_one_line(shop: tuple[Run, Run], name: list[str]) -> 
     assert result.exit_code == 4
     assert result.stderr.startswith("ERROR: ")
     assert result.stderr.count("\n") == 1
+
+
+def test_a_case_that_was_renamed_is_held_against_its_old_name(
+    recorder: Recorder, record: Recorded, tmp_path: Path
+) -> None:
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nllm_renamed =\n    evals/test_old.py -> evals/test_shop.py\n"
+    )
+    old = "evals/test_old.py::test_label"
+    before = [recorder.case(name, "pp", asking(OLD, said("x")), function=old) for name in "ab"]
+    after = [recorder.case(name, "mm", asking(NEW, said("y"))) for name in "ab"]
+    record(before, after)
+
+    text = output_of("diff", "a")
+
+    assert text.startswith("evals/test_shop.py::test_label[a]\n")
+    assert "[-If money" in text
+    assert "the same change in 1 other case of test_label looked at" in text
+    assert "reply A  2 of 2 baseline, 0 of 2 here" in text
+
+
+@pytest.mark.parametrize("arguments", [["diff", "a"], ["show", "last", "a"]])
+def test_a_case_of_which_no_trial_ended_is_a_usage_error(
+    recorder: Recorder, record: Recorded, arguments: list[str]
+) -> None:
+    case, _ = recorder.case("a", "p", asking(OLD, said("x")))
+    record([(case, ())], [(case, ())])
+
+    result = invoke(*arguments)
+
+    assert result.exit_code == 4
+    assert "evals/test_shop.py::test_label[a]: no trial of it ended in " in result.stderr
+
+
+def test_what_steers_only_as_a_whole_line_is_spelled_out_too(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _echo([(("#", ""), ("#[error]x", "red"))], Page())
+
+    assert capsys.readouterr().out == "\\x23#[error]x\n"
+
+
+def test_a_trial_without_calls_is_told_without_a_reply(
+    recorder: Recorder, record: Recorded
+) -> None:
+    case = recorder.case("a", "p", lambda _: [])
+    record([case], [case])
+
+    lines = output_of("diff", "a").splitlines()
+
+    assert "request, here: none was made" in lines
+    assert lines[-1].split() == ["0", "passed", "passed"]
+
+
+def test_more_answers_than_letters_have_names_of_their_own(
+    recorder: Recorder, record: Recorded
+) -> None:
+    case = recorder.case("a", "p" * 30, lambda index: [([user("?")], said(f"answer {index}"))])
+    record([case], [case])
+
+    lines = output_of("show", "last", "a").splitlines()
+
+    assert lines[lines.index("reply Z  1 of 30") + 1] == "  answer 25"
+    assert lines[lines.index("reply A1  1 of 30") + 1] == "  answer 26"
+
+
+def test_a_case_of_which_only_one_side_says_more_names_the_end(
+    recorder: Recorder, record: Recorded
+) -> None:
+    asked = [([user("?")], said("a")), ([user("?"), user("!")], said("b"))]
+    case = recorder.case("a", "p", lambda _: asked)
+    record([case], [recorder.case("a", "m", lambda _: asked[:1])])
+
+    lines = output_of("diff").splitlines()
+
+    place = lines.index("the sides part in trial 0 at call 2")
+    assert lines[place + 1 : place + 3] == ["  baseline  user: !", "  here      nothing more"]

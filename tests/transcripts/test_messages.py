@@ -268,3 +268,14 @@ def test_pictures_of_ollama_are_named() -> None:
     message = {"role": "user", "content": "What?", "images": ["AAAA"]}
 
     assert asked({"messages": [message]})[1] == Message("user", "image of 4 characters", "media")
+
+
+@pytest.mark.parametrize("depth", [10, 200, 400, 600, 800, 950, 5000])
+def test_however_deep_a_text_is_nested_it_is_shown(depth: int) -> None:
+    body = b'{"content":' + b"[" * depth + b'"deep"' + b"]" * depth + b"}"
+    nested: Any = "deep"
+    for _ in range(depth):
+        nested = [nested]
+
+    assert "deep" in read_reply(reply_of(body))[0].text
+    assert asked({"messages": nested})[0].text in ("deep", "nested too deeply to be shown")

@@ -83,7 +83,7 @@ def case_diff(
         parting: where the answers part.
         layout: of texts.
     """
-    trial = next(trial for side in sides for trial in side.trials)
+    trial = next(trial for side in reversed(sides) for trial in side.trials)
     yield ((trial.case, "bold"),)
     yield from _headings(sides)
     yield ()
