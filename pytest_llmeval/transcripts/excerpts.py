@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from itertools import zip_longest
 from typing import NamedTuple
 
 from pytest_llmeval.records import Better, Run, Trial
@@ -12,6 +11,8 @@ from pytest_llmeval.transcripts.messages import Message, read_reply
 from pytest_llmeval.transcripts.stored_texts import StoredTexts
 
 LONGEST = 300  # characters
+_LEAD = 60  # of these before the place where the sides part
+_LOOKED_THROUGH = 20_000
 
 Sides = tuple[str | None, str | None]  # of the baseline, and of the current run
 
@@ -67,14 +68,25 @@ def _lines(trial: Trial | None, stored: StoredTexts) -> list[str | None]:
 def one_line(messages: Sequence[Message]) -> str:
     """Write what a reply says first in one line, whatever it holds; a thought only if alone."""
     first = min(messages, key=lambda message: message.kind == "thought")
-    return " ".join(first.text[: LONGEST * 4].split())[:LONGEST]
+    return " ".join(first.text[:_LOOKED_THROUGH].split())
 
 
 def _parting(baseline: Sequence[str | None], current: Sequence[str | None]) -> Sides:
     """Return the first replies that are not the same on both sides, or the last ones."""
-    pairs = list(zip_longest(baseline, current))
-    parting = (pair for pair in pairs if pair[0] != pair[1] and None not in pair)
-    return next(parting, (_last(baseline), _last(current)))
+    for one, other in zip(baseline, current, strict=False):
+        if one is not None and other is not None and one != other:
+            return _cut(one, other)
+    first, second = _last(baseline), _last(current)
+    return first and first[:LONGEST], second and second[:LONGEST]
+
+
+def _cut(one: str, other: str) -> Sides:
+    """Cut two lines to what stands around the place from which they differ."""
+    pairs = enumerate(zip(one, other, strict=False))
+    place = next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+    begin = place - _LEAD if place > 2 * _LEAD else 0
+    first, second = ("..." * (begin > 0) + line[begin:][:LONGEST] for line in (one, other))
+    return first, second
 
 
 def _last(lines: Sequence[str | None]) -> str | None:

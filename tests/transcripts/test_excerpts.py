@@ -78,3 +78,18 @@ def test_a_reply_that_only_calls_a_tool_shows_the_call(recorder: Recorder) -> No
 
 def test_a_case_without_trials_on_a_side_shows_nothing_there(recorder: Recorder) -> None:
     assert sides(recorder, run_of(), answering(recorder, "m", said("wrong"))) == (None, "wrong")
+
+
+def test_of_long_replies_the_words_around_the_difference_are_shown(recorder: Recorder) -> None:
+    same = "Let me think about it. " * 40
+    baseline = answering(recorder, "p", said(f"{same}It is billing. {same}"))
+    current = answering(recorder, "m", said(f"{same}It is an order. {same}"))
+
+    first, second = sides(recorder, baseline, current)
+
+    assert first is not None
+    assert second is not None
+    assert first.startswith("...")
+    assert "It is billing. Let me" in first
+    assert "It is an order. Let me" in second
+    assert len(first) == len(second) == LONGEST + 3

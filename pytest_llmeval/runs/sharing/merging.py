@@ -63,8 +63,7 @@ def merge_runs(shards: Sequence[Run], *, union: bool = False) -> Merged:
     cases = _cases(runs)
     trials = _trials(runs, cases)
     ended = {case.id for case in cases if len(trials[case.id]) == case.repeats}
-    uncounted = sum(suite.cases - len(known) for suite, known in suites.items())
-    expected = len(cases) + uncounted
+    expected = len(cases) + sum(suite.cases - len(known) for suite, known in suites.items())
     whole = len(ended) == expected
     run = replace(
         runs[-1],
