@@ -203,8 +203,8 @@ def _fell_most(before: ScannedRun, after: ScannedRun, renamed: dict[str, str]) -
                 moved.append((sign * (now[metric] - then[metric]), case.id))
     if not moved:
         return None
-    fell = min(moved, key=lambda each: each[0])
-    return fell[1] if fell[0] < 0 else max(moved, key=lambda each: each[0])[1]
+    fell, rose = min(moved), min(moved, key=lambda each: (-each[0], each[1]))
+    return fell[1] if fell[0] < 0 else rose[1]
 
 
 def _side(name: str, scanned: ScannedRun, case: str, stored: StoredTexts) -> CaseSide:

@@ -106,7 +106,7 @@ def test_the_request_is_shown_once_with_the_words_that_changed(shop: tuple[Run, 
     text = " ".join(output_of("diff").split())
 
     assert "[-If money is asked for, answer billing.-] Be brief." in text
-    assert "the same change in 2 other cases of test_label looked at" in text
+    assert "the same words changed in all 2 other cases of test_label looked at" in text
     assert text.count("Label the question") == 1
 
 
@@ -361,7 +361,7 @@ def test_a_case_that_was_renamed_is_held_against_its_old_name(
 
     assert text.startswith("evals/test_shop.py::test_label[a]\n")
     assert "[-If money" in text
-    assert "the same change in 1 other case of test_label looked at" in text
+    assert "the same words changed in the one other case of test_label looked at" in text
     assert "reply A  2 of 2 baseline, 0 of 2 here" in text
 
 
@@ -421,3 +421,27 @@ def test_a_case_of_which_only_one_side_says_more_names_the_end(
 
     place = lines.index("the sides part in trial 0 at call 2")
     assert lines[place + 1 : place + 3] == ["  baseline  user: !", "  here      nothing more"]
+
+
+def test_of_cases_that_moved_alike_the_first_by_name_is_shown(
+    recorder: Recorder, record: Recorded
+) -> None:
+    low = [recorder.case(name, "m", asking(OLD, said("x"))) for name in "ba"]
+    high = [recorder.case(name, "p", asking(NEW, said("y"))) for name in "ba"]
+    old, new = record(high, low)
+
+    assert output_of("diff").startswith("evals/test_shop.py::test_label[a]\n")
+    assert output_of("diff", new.id, old.id).startswith("evals/test_shop.py::test_label[a]\n")
+
+
+def test_changed_lines_and_blanks_are_marked_so_that_they_can_be_seen(
+    recorder: Recorder, record: Recorded
+) -> None:
+    old = recorder.case("a", "p", asking("Labels:\n\nbilling, bug", said("x"), question="a b"))
+    new = recorder.case("a", "m", asking("Labels:\nall", said("x"), question="a b "))
+    record([old], [new])
+
+    lines = [line.strip() for line in output_of("diff").splitlines()]
+
+    place = lines.index("system    Labels:")
+    assert lines[place + 1 : place + 5] == ["", "[-billing, bug-]", "{+all+}", "user      a b{+ +}"]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Case, Run, Trial, bare
 from pytest_llmeval.reports.formats import aligned, columns, counted, hits, number
 from pytest_llmeval.reports.terminal.commands.layout import Layout, StyledLine, Words
+from pytest_llmeval.safe_text import printable
 from pytest_llmeval.transcripts.messages import Asked, Message
 from pytest_llmeval.transcripts.transcript import Parting, Transcript, Utterance
 from pytest_llmeval.transcripts.word_diff import MessageDiff, Piece
@@ -186,10 +187,12 @@ def _context(text: str, *, before: bool, after: bool) -> str:
 
 
 def _marked(piece: Piece) -> str:
-    """Mark what only one side has, with the blanks before it outside the mark."""
+    """Mark what only one side has; the blanks and line ends before it stand outside the mark."""
     begin, end = _MARKS[piece.op]
-    text = piece.text.lstrip(" ")
-    return f"{' ' * (len(piece.text) - len(text))}{begin}{text}{end}"
+    text = piece.text.lstrip()
+    if not text:  # nothing but blanks has changed
+        return f"{begin}{printable(piece.text)}{end}"
+    return f"{piece.text[: -len(text)]}{begin}{text}{end}"
 
 
 def _letters(sides: Sequence[CaseSide]) -> Letters:
@@ -317,11 +320,12 @@ def _utterances(utterances: Sequence[Utterance], layout: Layout) -> Iterator[Sty
 
 
 def alike_in_others(count: int, *, of: int, function: str) -> str:
-    """Say how many other cases of a function were asked the same change, of those looked at."""
+    """Say in how many other cases of a function the same words changed, of those looked at."""
     if not of:
         return ""
-    others = f"{counted(of, 'other case')} of {bare(function)} looked at"
-    return f"the same change in {f'{count} of ' if count < of else ''}{others}"
+    some = f"{count} of {counted(of, 'other case')}"
+    cases = some if count < of else f"all {of} other cases" if of > 1 else "the one other case"
+    return f"the same words changed in {cases} of {bare(function)} looked at"
 
 
 def not_here(sides: Sequence[CaseSide]) -> str:
