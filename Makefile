@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Without byte code every session would compile the whole plugin again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test goldens test-readme test-pytest-versions test-clients test-plugins lint docs demo calibrate bench house clean
+.PHONY: test goldens test-readme test-pytest-versions test-clients resolutions test-plugins lint docs demo calibrate bench house clean
 .PRECIOUS: .venv-pytest-%/.ready .venv-clients-%/.ready
 
 $(VENV)/.ready: pyproject.toml
@@ -61,16 +61,16 @@ test-pytest-%: .venv-pytest-%/.ready
 	$(<D)/bin/python -m pytest -q -n 2 $(PRIVATE)
 
 # The SDKs that people have: the oldest that we take, the last before httpx2, the first on it,
-# the newest. In the first environment there is no httpx2.
+# the newest; with the oldest HTTP libraries that fit. In the first there is no httpx2.
 CLIENTS := 2.20 2.54 3.0 newest
-SDKS_2.20 := openai==2.20.* anthropic==0.75.* ollama==0.6.0 genai-prices==0.0.60
-SDKS_2.54 := openai==2.54.* anthropic==0.125.*
-SDKS_3.0 := openai==3.0.* anthropic==1.0.*
+SDKS_2.20 := openai==2.20.* anthropic==0.75.* ollama==0.6.0 httpx==0.27.* genai-prices==0.0.60
+SDKS_2.54 := openai==2.54.* anthropic==0.125.* httpx2==2.0.*
+SDKS_3.0 := openai==3.0.* anthropic==1.0.* httpx2==2.7.*
 SDKS_newest := openai anthropic ollama
 
 test-clients: $(addprefix test-clients-,$(CLIENTS))
 
-.venv-clients-%/.ready: pyproject.toml Makefile
+.venv-clients-%/.ready: pyproject.toml
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(@D)/bin/python -m pip install --quiet --upgrade --editable . --group test $(SDKS_$*)
@@ -78,11 +78,16 @@ test-clients: $(addprefix test-clients-,$(CLIENTS))
 
 # Fixtures, streams and interception: what leans on the SDKs and on what they send through.
 SENDING := $(addprefix tests/models/,http providers test_async.py test_interception.py \
-	test_openai_streams.py test_prices.py test_reply_bound.py test_secrets.py test_vendor_streams.py \
-	test_vendors.py) $(addprefix tests/plugin/test_,clients.py streams.py interception.py)
+	test_openai_streams.py test_prices.py test_reply_bound.py test_requirements.py test_secrets.py \
+	test_vendor_streams.py test_vendors.py) $(addprefix tests/plugin/test_,clients.py streams.py interception.py)
 
 test-clients-%: .venv-clients-%/.ready
 	$(<D)/bin/python -m pytest -q -n 2 --dist worksteal $(SENDING)
+
+# What of other libraries an installation of ours takes back: docs/decisions/installing.md.
+resolutions: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/python benchmarks/resolutions.py
 
 # Beside the plugins that people have installed.
 PLUGINS := .venv-plugins
