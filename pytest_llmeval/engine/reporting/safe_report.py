@@ -45,7 +45,7 @@ def _spelled_out(value: Any) -> Any:
         return _safe(value)
     if type(value) in (list, tuple):
         return type(value)(map(_spelled_out, value))
-    if is_dataclass(value) and not isinstance(value, type):
+    if is_dataclass(value) and type(value).__module__.startswith("_pytest."):
         for each in fields(value):
             setattr(value, each.name, _spelled_out(getattr(value, each.name)))
     return value
