@@ -67,7 +67,12 @@ posix._exit(status)
 
 
 PYTHON = sys.executable  # the bare one, for tests of what it imports or what a parent does
-_FOLDER = tempfile.TemporaryDirectory(prefix="warm-python-")
+
+
+@functools.cache
+def _scripts() -> tempfile.TemporaryDirectory[str]:
+    """Make the folder of the scripts; processes that are forked need none."""
+    return tempfile.TemporaryDirectory(prefix="warm-python-")
 
 
 @functools.cache
@@ -81,7 +86,7 @@ def warm_python(*more: str) -> str:
     """
     if not hasattr(os, "pidfd_open"):
         return PYTHON
-    folder = Path(tempfile.mkdtemp(dir=_FOLDER.name))
+    folder = Path(tempfile.mkdtemp(dir=_scripts().name))
     script, address = folder / "python", folder / "socket"
     script.write_text(_SCRIPT.format(python=PYTHON, address=str(address)))
     script.chmod(0o755)
