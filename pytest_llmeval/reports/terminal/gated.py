@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
+from pytest_llmeval.gate.results import CaseComparison, Comparison, FunctionComparison, Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import bare
 from pytest_llmeval.reports import sentences
-from pytest_llmeval.reports.formats import YELLOW, Line, counted, factor, label, number
+from pytest_llmeval.reports.formats import YELLOW, Line, factor, label, number
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.remarks import (
     accepting_line,
@@ -18,27 +19,28 @@ from pytest_llmeval.reports.remarks import (
     scope,
 )
 from pytest_llmeval.reports.terminal.fitting import Page
-from pytest_llmeval.reports.terminal.headline import by_severity, each
-from pytest_llmeval.reports.terminal.moved import Told, moved_lines, told_cases
-from pytest_llmeval.reports.terminal.tables import ComparedTable, side_name, style
+from pytest_llmeval.reports.terminal.headline import by_severity
+from pytest_llmeval.reports.terminal.moved import moved_lines, told_cases
+from pytest_llmeval.reports.terminal.tables import compared_table, style
 from pytest_llmeval.runs.lookup.refs import Baseline
 
 _MOST_CASES = 8  # after so many a function has one case, but under -v
 
 
-def gated_lines(judgement: Judgement, comparison: Comparison, page: Page) -> Iterator[Line]:
-    """Word a comparison with the baseline: its table, and each function by itself."""
+def gated_lines(judgement: Judgement, page: Page) -> Iterator[Line]:
+    """Word the comparison with the baseline: its table, and each function by itself."""
     assert judgement.baseline is not None  # noqa: S101 - a comparison has one
-    functions = by_severity(comparison)
-    table = _Folded(judgement, judgement.baseline, functions, page)
-    yield from table.lines
+    functions = by_severity(judgement.comparison)
+    lines, left_out = compared_table(judgement.baseline, functions, judgement.settings.gate, page)
+    yield from lines
     shown, before = 0, None
     for function in functions:
         told = told_cases(function)
         if shown >= _MOST_CASES and function.verdict is not Verdict.NO_SIGNIFICANT_CHANGE:
             told = told if page.verbose else told[:1]
         shown += len(told)
-        about = [*_about(judgement, function, page, table, told=told)]
+        dropped = left_out.get((function.function, function.metric), [])
+        about = [*_about(judgement, function, page, told=told, dropped=dropped)]
         is_one_more = before is function.verdict is Verdict.NEW  # each of these has a line alone
         yield from about[1:] if is_one_more else about
         before = function.verdict
@@ -64,68 +66,35 @@ def anchored_lines(
     judgement: Judgement, anchor: Baseline, comparison: Comparison, page: Page
 ) -> Iterator[Line]:
     """Word the comparison with the anchor: its table, and what fails in it."""
-    functions = by_severity(comparison)
-    yield from _Folded(judgement, anchor, functions, page).lines
+    rules, functions = judgement.settings.gate, by_severity(comparison)
+    yield from compared_table(anchor, functions, rules, page)[0]
+    # the replies at hand are of the baseline
+    against = replace(judgement, baseline=anchor, excerpts={})
     for one in functions:
         if one.fails:
-            text = sentences.sentence(one, judgement.settings.gate)
-            yield Line(f"against the anchor: {text}", style(one))
-            # the replies at hand are of the baseline
-            alone = Judgement(settings=judgement.settings, headlines=judgement.headlines)
-            sides = side_name(anchor), "here"
-            yield from moved_lines(alone, one, page, told=told_cases(one), sides=sides)
-
-
-class _Folded:
-    """The table of a comparison without the functions in which nothing was measured.
-
-    Attributes:
-        lines: of the table, and one for all that are not in it.
-        left_out: what the page has no room for, by function and metric.
-    """
-
-    def __init__(
-        self,
-        judgement: Judgement,
-        found: Baseline,
-        functions: Sequence[FunctionComparison],
-        page: Page,
-    ) -> None:
-        shown = [one for one in functions if page.verbose or one.verdict != Verdict.UNCHANGED]
-        self.lines, self.left_out = list[Line](), dict[tuple[str, str], list[str]]()
-        if not shown:
-            return  # the first line of the section has said it
-        table = ComparedTable(found, shown, judgement.settings.gate, page)
-        self.lines = [Line(), *table.lines]
-        for one, left_out in zip(shown, table.left_out, strict=True):
-            self.left_out[one.function, one.metric] = left_out
-        folded = [one for one in functions if one not in shown]
-        if folded:
-            count = counted(len(folded), each(folded))
-            self.lines.append(Line(f"{count} unchanged, all replayed"))
+            yield Line(f"against the anchor: {sentences.sentence(one, rules)}", style(one))
+            yield from moved_lines(against, one, page, told=told_cases(one))
 
 
 def _about(
     judgement: Judgement,
     function: FunctionComparison,
     page: Page,
-    table: _Folded,
     *,
-    told: Told,
+    told: Sequence[CaseComparison],
+    dropped: Sequence[str],
 ) -> Iterator[Line]:
-    assert judgement.baseline is not None  # noqa: S101 - a comparison has one
     name, text = label(function), sentences.sentence(function, judgement.settings.gate)
     is_told = text not in sentences.VERDICTS.values()  # else the table has said that much
     if is_told:
         yield Line()
         prefix = "" if text.startswith(name) else f"{name}: "
         yield Line(prefix + text, style(function))
-    sides = side_name(judgement.baseline), "here"
-    yield from moved_lines(judgement, function, page, told=told, sides=sides)
+    yield from moved_lines(judgement, function, page, told=told)
     for remark in remarks(judgement, function):
         yield Line(f"  {remark}")
-    if left_out := table.left_out.get((function.function, function.metric)):
-        yield Line(f"{'  ' if is_told else f'{name}: '}{' · '.join(left_out)}")
+    if dropped:
+        yield Line(f"{'  ' if is_told else f'{name}: '}{' · '.join(dropped)}")
     if accepting := accepting_line(judgement, function):
         yield Line(f"  if this drop is meant, say in the ini file  {accepting}")
 

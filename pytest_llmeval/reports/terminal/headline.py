@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, counted, label
+from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, label
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
 from pytest_llmeval.reports.sentences import VERDICTS, sentence
-from pytest_llmeval.reports.terminal.tables import STYLES
+from pytest_llmeval.reports.terminal.tables import STYLES, counted_comparisons
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules
 
@@ -85,20 +85,13 @@ def place(found: Baseline) -> str:
     return found.reference + (f"@{found.run.commit[:7]}" if found.run.commit else "")
 
 
-def each(functions: Sequence[FunctionComparison]) -> str:
-    """Return the noun for them: a function with several metrics is several comparisons."""
-    return (
-        "function" if len({one.function for one in functions}) == len(functions) else "comparison"
-    )
-
-
 def _verdict(comparison: Comparison, against: str, rules: GateRules) -> Iterator[Line]:
     verdict, functions = comparison.verdict, comparison.functions
     having = [one for one in functions if one.verdict is verdict]
     word, markup = VERDICTS.get(verdict, ""), STYLES.get(verdict, BOLD)
     if having and all(one.accepted for one in having):
         word, markup = _ACCEPTED, YELLOW
-    count = counted(len(functions), each(functions))
+    count = counted_comparisons(functions)
     if len(having) < len(functions):
         count = f"{len(having)} of {count}"
     outcome = ""

@@ -10,6 +10,7 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports.formats import Line, columns, counted, short
 from pytest_llmeval.reports.sentences import all_lost, most_moved, moved_case, verb
 from pytest_llmeval.reports.terminal.fitting import Page
+from pytest_llmeval.reports.terminal.tables import side_name
 
 _LISTED_CASES = 3
 _LISTED_MORE = 4  # by name alone
@@ -17,21 +18,19 @@ _LISTED_OTHERS = 1  # that went the other way
 _LISTED_LOST = 20
 _LEAST_ROOM = 20  # in which the beginning of a message still tells something
 _OPEN = (Verdict.REGRESSED, Verdict.NOT_COMPARABLE, Verdict.INCONCLUSIVE)
+_FELL = (*_OPEN, Verdict.NO_SIGNIFICANT_CHANGE)  # or may have
 
 
-Told = Sequence[tuple[bool, CaseComparison]]
-
-
-def told_cases(function: FunctionComparison) -> Told:
-    """Choose the cases that are named, each with whether it improved."""
+def told_cases(function: FunctionComparison) -> list[CaseComparison]:
+    """Choose the cases that are named; each fell or rose."""
     verdict = function.verdict
     if verdict is Verdict.NO_SIGNIFICANT_CHANGE:
-        return [(False, case) for case in all_lost(function)]
+        return all_lost(function)
     if verdict not in (*_OPEN, Verdict.IMPROVED):
         return []
     improved = verdict is Verdict.IMPROVED
     ways = (improved, _LISTED_CASES), (not improved, _LISTED_OTHERS)
-    return [(way, case) for way, most in ways for case in most_moved(function, most, improved=way)]
+    return [case for way, most in ways for case in most_moved(function, most, improved=way)]
 
 
 def moved_lines(
@@ -39,26 +38,27 @@ def moved_lines(
     function: FunctionComparison,
     page: Page,
     *,
-    told: Told,
-    sides: tuple[str, str],
+    told: Sequence[CaseComparison],
 ) -> Iterator[Line]:
     """Name the cases that moved most, with the first failure and a line of both replies.
 
     Args:
-        judgement: with the failures and the replies.
+        judgement: with the baseline, the failures and the replies.
         function: whose cases are told.
         page: on which each takes few lines.
-        told: the cases, each with whether it improved.
-        sides: names of the baseline and of this run.
+        told: the cases.
     """
+    assert judgement.baseline is not None  # noqa: S101 - a comparison has one
+    sides = side_name(judgement.baseline), "here"
     if told and function.verdict is not Verdict.NO_SIGNIFICANT_CHANGE:
         yield from _counts(function, told)
-    rows = [_row(function, case, improved=improved) for improved, case in told]
+    rows = [_row(function, case) for case in told]
     if any(columns(page.shown(row)) > page.width for row in rows):
         # the sentence above has the function's name
-        rows = [_row(function, case, improved=way, is_brief=True) for way, case in told]
+        rows = [_row(function, case, is_brief=True) for case in told]
     others = _others(function, told)
-    for row, (improved, case) in zip(rows, told[:_LISTED_LOST], strict=False):
+    for row, case in zip(rows, told[:_LISTED_LOST], strict=False):
+        improved = case.difference > 0
         if others and improved:
             yield Line(others)
             others = ""
@@ -72,32 +72,28 @@ def moved_lines(
         yield Line(f"  and {more} more that fell from all passed to all missed")
 
 
-def _row(
-    function: FunctionComparison, case: CaseComparison, *, improved: bool, is_brief: bool = False
-) -> str:
+def _row(function: FunctionComparison, case: CaseComparison, *, is_brief: bool = False) -> str:
     """Write how a case moved: ``fell most  test_x[Peru]  10/10 -> 1/5``."""
     moved = moved_case(case, function.metric)
     if is_brief and case.case.startswith(f"{function.function}["):
         moved = moved.removeprefix(short(function.function))
-    return f"  {verb(function, improved=improved)} most  {moved}"
+    return f"  {verb(function, improved=case.difference > 0)} most  {moved}"
 
 
-def _others(function: FunctionComparison, told: Told) -> str:
+def _others(function: FunctionComparison, told: Sequence[CaseComparison]) -> str:
     """Name further cases that fell nearly as far as the first; "" if there is none."""
     fell = most_moved(function, _LISTED_CASES + _LISTED_MORE)
     if function.verdict not in _OPEN or not fell:
         return ""
-    named = [case for _, case in told]
-    far = [case for case in fell if 2 * case.difference <= fell[0].difference]
     others = [
         moved_case(case, function.metric).removeprefix(short(function.function))
-        for case in far
-        if case not in named
+        for case in fell
+        if 2 * case.difference <= fell[0].difference and case not in told
     ]
     return f"  {verb(function, improved=False)} too  {' · '.join(others)}" if others else ""
 
 
-def _counts(function: FunctionComparison, told: Told) -> Iterator[Line]:
+def _counts(function: FunctionComparison, told: Sequence[CaseComparison]) -> Iterator[Line]:
     """Count the cases that fell and those that rose, if not all of them are named."""
     fell = sum(case.difference < 0 for case in function.compared)
     rose = sum(case.difference > 0 for case in function.compared)
@@ -144,13 +140,8 @@ def command(functions: Sequence[FunctionComparison], *, runs: Sequence[str] = ()
         functions: the worst one first.
         runs: names of both runs, none for the baseline and the last one.
     """
-    fell = (
-        case
-        for one in functions
-        for improved, case in told_cases(one)
-        if not improved and one.verdict is not Verdict.IMPROVED
-    )
-    worst = next(fell, None)
+    told = (case for one in functions if one.verdict in _FELL for case in told_cases(one))
+    worst = next((case for case in told if case.difference < 0), None)
     if worst is None:
         return ""
     names = [case.case for one in functions for case in one.compared]

@@ -165,7 +165,7 @@ def _next_command(judgement: Judgement) -> Iterator[Line]:
 def _result(judgement: Judgement, page: Page) -> Iterator[Line]:
     yield from headlines(judgement)
     if judgement.comparison is not None:
-        yield from gated_lines(judgement, judgement.comparison, page)
+        yield from gated_lines(judgement, page)
     elif is_described(judgement):
         yield from _described(judgement, page)
 

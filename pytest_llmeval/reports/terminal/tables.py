@@ -20,6 +20,7 @@ from pytest_llmeval.reports.formats import (
     YELLOW,
     Line,
     columns,
+    counted,
     ends,
     factor,
     figure,
@@ -76,52 +77,64 @@ def side_name(baseline: Baseline) -> str:
     return name if len(name) <= _NAME_WIDTH else "baseline"
 
 
-class ComparedTable:
-    """A table of functions and metrics that were compared.
+def counted_comparisons(functions: Sequence[FunctionComparison]) -> str:
+    """Write ``9 functions``: of one with several metrics each is a comparison."""
+    is_one_each = len({one.function for one in functions}) == len(functions)
+    return counted(len(functions), "function" if is_one_each else "comparison")
 
-    Attributes:
-        lines: its heading, and a row for each.
-        left_out: what had no room, by the place of its row.
+
+def compared_table(
+    baseline: Baseline, compared: Sequence[FunctionComparison], rules: GateRules, page: Page
+) -> tuple[list[Line], dict[tuple[str, str], list[str]]]:
+    """Put a comparison in a table; functions in which nothing was measured are a line below it.
+
+    Args:
+        baseline: whose name is the title of its column where it is short.
+        compared: of which each may be a row.
+        rules: with the target, and the level of the intervals.
+        page: that has room for so many columns; if it is verbose each function is a row.
+
+    Returns:
+        The lines, and what had no room in them, by function and metric.
     """
+    shown = [one for one in compared if page.verbose or one.verdict is not Verdict.UNCHANGED]
+    if not shown:
+        return [], {}  # the first line of the section has said it
+    (heading, *rows), texts, dropped = _filled(baseline, shown, rules, page)
+    lines = [Line(), Line(texts[0], BOLD)]
+    lines += [Line(text, style(one)) for text, one in zip(texts[1:], shown, strict=True)]
+    if len(shown) < len(compared):
+        folded = [one for one in compared if one.verdict is Verdict.UNCHANGED]
+        lines.append(Line(f"{counted_comparisons(folded)} unchanged, all replayed"))
+    left_out = {
+        (one.function, one.metric): [
+            f"{heading[at]} {row[at]}" for at in dropped if row[at] and _COLUMNS[at] != "bar"
+        ]
+        for one, row in zip(shown, rows, strict=True)
+    }
+    return lines, left_out
 
-    def __init__(
-        self,
-        baseline: Baseline,
-        functions: Sequence[FunctionComparison],
-        rules: GateRules,
-        page: Page,
-    ) -> None:
-        """Put a comparison in a table.
 
-        Args:
-            baseline: whose name is the title of its column where it is short.
-            functions: of which each is a row.
-            rules: with the target, and the level of the intervals.
-            page: that has room for so many columns.
-        """
-        own = {"baseline": side_name(baseline), "interval": f"{1 - 2 * rules.alpha:.0%} CI"}
-        order = [
-            tuple(map(_COLUMNS.index, group)) for group in _ORDER if page.verbose or group != ("p",)
-        ]
-        rows = [_cells(function, page) for function in functions]
-        texts, width = list[str](), NARROWEST
-        for _ in range(2):  # what is left over goes to the bars
-            scale = scale_of(functions, rules, width=width)
-            bars = [scale.bar(function) if scale else "" for function in functions]
-            titles = own | {"verdict": "", "bar": scale.heading() if scale else ""}
-            cells = [[titles.get(column, column) for column in _COLUMNS]]
-            for row, bar in zip(rows, bars, strict=True):
-                cells.append([bar if column == "bar" else row[column] for column in _COLUMNS])
-            texts, dropped = page.table(cells, order, left=2, cut=(1,))
-            width = min(WIDEST, width + page.width - max(map(columns, texts)))
-        self.lines = [Line(texts[0], BOLD)]
-        self.lines += [
-            Line(text, style(function)) for text, function in zip(texts[1:], functions, strict=True)
-        ]
-        self.left_out = [
-            [f"{cells[0][at]} {row[at]}" for at in dropped if row[at] and _COLUMNS[at] != "bar"]
-            for row in cells[1:]
-        ]
+def _filled(
+    baseline: Baseline, shown: Sequence[FunctionComparison], rules: GateRules, page: Page
+) -> tuple[list[list[str]], list[str], list[int]]:
+    """Write the cells of a table, its lines, and say which columns had no room."""
+    own = {"baseline": side_name(baseline), "interval": f"{1 - 2 * rules.alpha:.0%} CI"}
+    order = [
+        tuple(map(_COLUMNS.index, group)) for group in _ORDER if page.verbose or group != ("p",)
+    ]
+    rows = [_cells(function, page) for function in shown]
+    cells, texts, dropped, width = list[list[str]](), list[str](), list[int](), NARROWEST
+    for _ in range(2):  # what is left over goes to the bars
+        scale = scale_of(shown, rules, width=width)
+        titles = own | {"verdict": "", "bar": scale.heading() if scale else ""}
+        cells = [[titles.get(column, column) for column in _COLUMNS]]
+        for row, function in zip(rows, shown, strict=True):
+            bar = scale.bar(function) if scale else ""
+            cells.append([bar if column == "bar" else row[column] for column in _COLUMNS])
+        texts, dropped = page.table(cells, order, left=2, cut=(1,))
+        width = min(WIDEST, width + page.width - max(map(columns, texts)))
+    return cells, texts, dropped
 
 
 def _cells(function: FunctionComparison, page: Page) -> dict[str, str]:
