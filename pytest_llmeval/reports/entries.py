@@ -17,6 +17,7 @@ from pytest_llmeval.reports.sentences import most_moved, sentence
 
 MOST = 10  # cases of a function whose replies can be found
 _MOST_OF_ONE_WAY = 7  # of these, where others went the other way
+_SIDES = ("baseline", "here")
 _MOST_REQUESTS = 20  # of one side of a case
 _OF_CASES = ("case", "kind", "difference", "baseline_scores", "scores", "baseline_mean", "mean")
 _OF_UNGATED = (
@@ -25,6 +26,7 @@ _OF_UNGATED = (
 )
 
 Entry = dict[str, Any]
+Trials = dict[str, list[Trial]]  # by case
 
 
 def compared_functions(judgement: Judgement, comparison: Comparison) -> list[Entry]:
@@ -32,9 +34,7 @@ def compared_functions(judgement: Judgement, comparison: Comparison) -> list[Ent
     functions = comparison.functions
     moved = [most_moved_both_ways(one) for one in functions]
     names = {case.case for cases in moved for case in cases}
-    baseline = judgement.baseline
-    before = _trials_of(None if baseline is None else baseline.run, names)
-    after = _trials_of(judgement.run, names)
+    trials = _trials_of_both(judgement, names)
     return [
         {
             **_figures(one),
@@ -43,14 +43,7 @@ def compared_functions(judgement: Judgement, comparison: Comparison) -> list[Ent
             "sentence": sentence(one, judgement.settings.gate),
             "remarks": list(remarks(judgement, one)),
             "accepting_line": accepting_line(judgement, one) or None,
-            "moved": [
-                {
-                    **_case(case),
-                    **place_of(judgement, one.function),
-                    **_failure_and_replies(judgement, case.case, before=before, after=after),
-                }
-                for case in cases
-            ],
+            "moved": _moved(judgement, one.function, map(_case, cases), trials),
             "compared": list(map(_case, one.compared)),
         }
         for one, cases in zip(functions, moved, strict=True)
@@ -61,7 +54,7 @@ def described_functions(judgement: Judgement) -> list[Entry]:
     """Write the descriptions of a run that is compared with nothing."""
     descriptions = judgement.descriptions
     names = {case.case for one in descriptions for case in one.worst[:MOST]}
-    after = _trials_of(judgement.run, names)
+    trials = _trials_of_both(judgement, names)
     return [
         {
             **asdict(one),
@@ -69,14 +62,7 @@ def described_functions(judgement: Judgement) -> list[Entry]:
             "label": name_of(one.function, one.metric),
             "why": unjudgeable(one.why),
             "verdict": "not_gated",
-            "moved": [
-                {
-                    **asdict(case),
-                    **place_of(judgement, one.function),
-                    **_failure_and_replies(judgement, case.case, before={}, after=after),
-                }
-                for case in one.worst[:MOST]
-            ],
+            "moved": _moved(judgement, one.function, map(asdict, one.worst[:MOST]), trials),
         }
         for one in descriptions
     ]
@@ -135,33 +121,36 @@ def _case(case: CaseComparison) -> Entry:
     return {name: getattr(case, name) for name in _OF_CASES} | {"unchanged": case.kind is None}
 
 
-def _trials_of(run: Run | None, cases: Collection[str]) -> dict[str, list[Trial]]:
+def _trials_of_both(judgement: Judgement, cases: Collection[str]) -> tuple[Trials, Trials]:
+    baseline = judgement.baseline
+    return (
+        _trials_of(None if baseline is None else baseline.run, cases),
+        _trials_of(judgement.run, cases),
+    )
+
+
+def _trials_of(run: Run | None, cases: Collection[str]) -> Trials:
     """Look up the trials of some cases, in one pass over a run."""
-    found: dict[str, list[Trial]] = {case: [] for case in cases}
+    found: Trials = {case: [] for case in cases}
     for trial in () if run is None else run.trials:
         if trial.case in found:
             found[trial.case].append(trial)
     return found
 
 
-def _failure_and_replies(
-    judgement: Judgement,
-    case: str,
-    *,
-    before: dict[str, list[Trial]],
-    after: dict[str, list[Trial]],
-) -> Entry:
-    entry: Entry = {
-        "failure": first_failure(judgement, case, after[case]),
-        "replies": {
-            "baseline": _replies(before.get(case, ())),
-            "here": _replies(after[case]),
-        },
-    }
-    if case in judgement.excerpts:
-        baseline, here = judgement.excerpts[case]
-        entry["excerpt"] = {"baseline": baseline, "here": here}
-    return entry
+def _moved(
+    judgement: Judgement, function: str, cases: Iterable[Entry], trials: tuple[Trials, Trials]
+) -> list[Entry]:
+    """Tell of cases where they stand, why they failed and where their replies are found."""
+    entries, place = list[Entry](), place_of(judgement, function)
+    for case in cases:
+        name, found = case["case"], [of_side[case["case"]] for of_side in trials]
+        entry = {**case, **place, "failure": first_failure(judgement, name, found[1])}
+        entry["replies"] = dict(zip(_SIDES, map(_replies, found), strict=True))
+        if name in judgement.excerpts:
+            entry["excerpt"] = dict(zip(_SIDES, judgement.excerpts[name], strict=True))
+        entries.append(entry)
+    return entries
 
 
 def _replies(trials: Iterable[Trial]) -> Entry:

@@ -23,6 +23,8 @@ from pytest_llmeval.reports.remarks import nothing_matched, scope
 from pytest_llmeval.runs.lookup.refs import Baseline
 
 SCHEMA_VERSION = 1
+_OF_RUN = ("id", "created", "commit", "dirty", "ref", "complete")
+_OF_BASELINE = ("reference", "how", "wanted", "substitute", "distance", "differing_files")
 _LONGEST_LINE = 320  # characters, in which a case with ten repeats has room
 _MOST_OF_A_LINE = 30  # entries
 
@@ -131,16 +133,15 @@ def _not_judged(fact: Fact) -> dict[str, Any]:
     return {"function": function, "cases": cases, "why": str(fact.why)}
 
 
+def facts_of_run(run: Run) -> dict[str, Any]:
+    """Tell of a run what its first line says, as all JSON of ours has it."""
+    return {name: getattr(run, name) for name in _OF_RUN} | {"cases": len(run.cases)}
+
+
 def _run(run: Run, prices: Prices, *, path: Path | None) -> dict[str, Any]:
     calls = [call for trial in run.trials for call in trial.calls]
     return {
-        "id": run.id,
-        "created": run.created,
-        "commit": run.commit,
-        "dirty": run.dirty,
-        "ref": run.ref,
-        "complete": run.complete,
-        "cases": len(run.cases),
+        **facts_of_run(run),
         "trials": len(run.trials),
         "models": sorted({call.model for call in calls if call.model is not None}),
         "served": sorted({call.served for call in calls if call.served is not None}),
@@ -188,12 +189,7 @@ def _baseline(
         age = (datetime.fromisoformat(run.created) - created).total_seconds()
     return {
         **_run(baseline.run, prices, path=baseline.path),
-        "reference": baseline.reference,
-        "how": baseline.how,
-        "wanted": baseline.wanted,
-        "substitute": baseline.substitute,
-        "distance": baseline.distance,
-        "differing_files": baseline.differing_files,
+        **{name: getattr(baseline, name) for name in _OF_BASELINE},
         "age": age,
         "notes": list(baseline.notes),
     }

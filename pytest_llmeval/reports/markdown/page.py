@@ -1,14 +1,40 @@
-"""A report as one page of Markdown, for a pull request or the summary of a job."""
+"""A report as one page of Markdown, for a pull request or the summary of a job.
+
+Below the head blocks are folded: what was compared, and each function that moved.
+"""
 
 from __future__ import annotations
 
-from pytest_llmeval.reports.formats import counted
-from pytest_llmeval.reports.markdown.cells import Entry
-from pytest_llmeval.reports.markdown.details import functions, provenance
-from pytest_llmeval.reports.markdown.head import head, is_unchanged, unchanged_line
+import shlex
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from pytest_llmeval.reports.formats import counted, figure
+from pytest_llmeval.reports.markdown.cells import (
+    Entry,
+    cases_table,
+    functions_table,
+    name,
+    reference_of,
+    told,
+    verdict_words,
+)
+from pytest_llmeval.reports.markdown.head import (
+    count_moved,
+    failing_side,
+    head,
+    is_unchanged,
+    means_table,
+    moved_functions,
+    unchanged_line,
+)
+from pytest_llmeval.safe_text import code_span, html_code
 
 MOST = 64_000  # characters; a comment on GitHub has at most 65,536, and begins with more
 _ROOM_FOR_NOTE = 300
+_MOST_LINES = 20  # of one kind
+_OF_TERMINAL = "beside a mean"  # of which these tables have no interval
+_LONGEST_LABEL = 120  # characters
 
 
 def render(document: Entry) -> str:
@@ -22,10 +48,10 @@ def render(document: Entry) -> str:
     """
     if is_unchanged(document):
         return f"{unchanged_line(document)}\n"
-    parts = ["\n".join([*head(document), ""]), *provenance(document)]
+    parts = ["\n".join([*head(document), ""]), *_provenance(document)]
     room = MOST - _ROOM_FOR_NOTE - sum(map(len, parts))
     cut = 0
-    for block in functions(document):
+    for block in _functions(document):
         if len(block) < room:
             parts.append(block)
             room -= len(block) + 1
@@ -35,3 +61,101 @@ def render(document: Entry) -> str:
         blocks = counted(cut, "block of details", "blocks of details")
         parts.append(f"Left out, as there is no more room: {blocks}. The JSON report has all.\n")
     return "\n".join(parts)
+
+
+def _provenance(report: Entry) -> Iterator[str]:
+    """Say what was compared, and for what the figures hold."""
+    facts = [f"- {line}" for line in _facts(report)]
+    if facts:
+        yield _folded("What was compared", facts)
+
+
+def _functions(report: Entry) -> Iterator[str]:
+    """Tell of each function that moved, a block each, worst first; then of the other side."""
+    side = failing_side(report)
+    for one in moved_functions(side):
+        if side["baseline"] is None and not one["moved"]:
+            continue  # the head has all there is
+        yield _folded(*_function(report, side, one))
+    for other in (report, report["anchor"]):
+        if other is not None and other is not side and other["baseline"] is not None:
+            title = f"Against {html_code(other['baseline']['reference'])}"
+            rows = functions_table(report, other, other["functions"][:_MOST_LINES])
+            yield _folded(title, [f"{reference_of(other)}:", "", *rows])
+    moved = [one for one in report["ungated"] if one["changed"]]
+    if moved:
+        yield _folded("Not gated", map(_ungated, moved[:_MOST_LINES]))
+
+
+def _folded(title: str, lines: Iterable[str]) -> str:
+    body = "\n".join(lines)
+    return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>\n"
+
+
+def _function(report: Entry, side: Entry, one: Entry) -> tuple[str, list[str]]:
+    """Return the title and the lines of the block of a function."""
+    label = html_code(one["label"][:_LONGEST_LABEL])
+    place = f"{one['file']}:{one['line']}" if one["line"] else one["file"]
+    where = [f"At {name(place)}."] if place else []
+    cases = [(one, case) for case in one["moved"]]
+    if side["baseline"] is None:
+        rows = [*means_table([one]), "", *cases_table(side, cases)]
+        return f"{label}: {counted(len(one['worst']), 'case')} fell short", [*where, "", *rows]
+    lines = [told(one["sentence"]), "", *functions_table(report, side, [one]), ""]
+    lines += [f"- {told(remark)}" for remark in one["remarks"][:_MOST_LINES]]
+    if one["accepting_line"]:
+        lines.append(f"- If this drop is meant, say in the ini file {name(one['accepting_line'])}")
+    lines += [f"- {each}" for each in [*where, *_command(report, side, one)]]
+    lines += ["", *cases_table(side, cases)] if cases else []
+    moved = count_moved([one]) if one["compared"] else verdict_words(one["verdict"])
+    return f"{label}: {moved}", lines
+
+
+def _command(report: Entry, side: Entry, function: Entry) -> Iterator[str]:
+    """Say what to type to read the case that moved most."""
+    baseline, run = side["baseline"], report["run"]
+    if function["moved"] and baseline and run and baseline["how"] != "table":
+        words = map(shlex.quote, (function["moved"][0]["case"], baseline["id"], run["id"]))
+        yield f"Read a case where its runs are: {code_span(' '.join(['llmeval diff', *words]))}"
+
+
+def _ungated(one: Entry) -> str:
+    before, after, difference = (
+        "none" if value is None else figure(value, one["metric"])
+        for value in (one["baseline_mean"], one["mean"], one["difference"])
+    )
+    return f"- {name(one['function'])} {name(one['metric'])}: {before}, now {after} ({difference})"
+
+
+def _facts(report: Entry) -> Iterator[str]:
+    baseline, run = report["baseline"], report["run"]
+    for side, found in (("Baseline", baseline), ("Here", run)):
+        if found is not None:
+            yield f"{side}: {_run(found)}"
+    if baseline is not None:
+        yield from map(told, baseline["notes"][:_MOST_LINES])
+    for one in islice(report["differences"], _MOST_LINES):
+        of = f" (of {counted(len(one['functions']), 'function')})" if one["functions"] else ""
+        sides = f"{name(one['baseline'])}, now {name(one['here'])}"
+        yield f"Differs from the baseline: {name(one['fact'])} {sides}{of}"
+    for one in islice(report["not_judged"], _MOST_LINES):
+        cases = counted(one["cases"], "case")
+        yield f"Not judged: {name(one['function'])} ({cases}, {one['why']})"
+    held_for = [line for line in report["scope"] if not line.startswith(_OF_TERMINAL)]
+    yield from map(told, held_for[:_MOST_LINES])
+    yield from map(told, report["notes"][:_MOST_LINES])
+
+
+def _run(run: Entry) -> str:
+    """Name a run: its commit, when it was recorded, what it asked, where it is."""
+    parts = [f"run {name(run['id'])} of {name(run['created'][:16].replace('T', ' '))}"]
+    if run["commit"]:
+        parts.append(f"commit {name(run['commit'])}{' with changes' * run['dirty']}")
+    parts += [name(model) for model in run["models"][:_MOST_LINES]]
+    calls, cost = run["calls"], run["cost"]["spent"]
+    parts.append(f"{calls['made']} calls made, {calls['replayed']} replayed")
+    if cost:
+        parts.append(f"${cost:.2g}")
+    if run["ci"] and run["ci"]["url"]:
+        parts.append(f"recorded by {name(run['ci']['url'])}")
+    return ", ".join(parts)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_llmeval.reports.formats import BOLD, Line
+from pytest_llmeval.reports.json import facts_of_run
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.runs.lookup.best_run import peculiarities
 from pytest_llmeval.runs.run_lines import RunHeader
@@ -40,13 +41,7 @@ def run_entry(header: RunHeader) -> dict[str, Any]:
     """Write a recorded run as an entry of ``--json``; docs/report-format.md tells its keys."""
     run = header.run
     return {
-        "id": run.id,
-        "created": run.created,
-        "commit": run.commit,
-        "dirty": run.dirty,
-        "ref": run.ref,
-        "complete": run.complete,
-        "cases": len(run.cases),
+        **facts_of_run(run),
         "trials": header.trials,
         "errored": header.errored,
         "skipped": header.skipped,
