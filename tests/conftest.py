@@ -53,8 +53,9 @@ def _wide_page() -> Iterator[None]:
 # What is imported at the first question. Of two copies of a library one does not know the
 # exceptions of the other.
 LATE = (
-    "anthropic", "concurrent.futures.thread", "httpcore", "httpcore2", "jiter", "ollama",
+    "anthropic", "concurrent.futures.thread", "httpcore", "jiter", "ollama",
     "openai.resources.chat.chat", "openai.resources.chat.completions.completions",
+    *filter(find_spec, ["httpcore2"]),  # not there beside the oldest SDKs
 )  # fmt: skip
 
 
@@ -70,7 +71,7 @@ def imported() -> None:
         import_module(name)
     for module in pkgutil.walk_packages(pytest_llmeval.__path__, "pytest_llmeval."):
         import_module(module.name)
-    for name in filter(find_spec, LATE):  # httpx2 is not there beside the oldest SDKs
+    for name in LATE:
         import_module(name)
 
 
