@@ -6,6 +6,7 @@ Never "equal", "stable" or "safe": no suite can show that.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_llmeval.gate.results import (
@@ -15,7 +16,7 @@ from pytest_llmeval.gate.results import (
     Method,
     Verdict,
 )
-from pytest_llmeval.records import PASS_METRIC
+from pytest_llmeval.records import PASS_METRIC, Better
 from pytest_llmeval.reports.formats import (
     counted,
     ends,
@@ -23,6 +24,7 @@ from pytest_llmeval.reports.formats import (
     hits,
     label,
     mean_with_ends,
+    number,
     p_value,
     short,
 )
@@ -99,7 +101,7 @@ def _of_same_replies(comparison: FunctionComparison, rules: GateRules) -> str:
 def _moved(comparison: FunctionComparison) -> str:
     effect, ratio = comparison.effect, comparison.evidence.ratio
     assert effect.difference is not None  # noqa: S101 - every judged function has one
-    direction = verb(comparison, improved=effect.difference >= 0)
+    direction = verb(comparison.better, improved=effect.difference >= 0)
     if ratio is not None:
         change = f"{effect.baseline_mean:.3g} -> {effect.mean:.3g}"
         return f"{direction} by a factor of {ratio:.3g} ({change})"
@@ -107,11 +109,32 @@ def _moved(comparison: FunctionComparison) -> str:
     return f"{direction} by {abs(effect.difference):.3f} ({change})"
 
 
-def verb(comparison: FunctionComparison, *, improved: bool) -> str:
+def verb(better: Better, *, improved: bool) -> str:
     """Return the word for a move: scores fall and rise, what should be low worsens."""
-    if comparison.better == "higher":
+    if better == "higher":
         return "rose" if improved else "fell"
     return "improved" if improved else "worsened"
+
+
+def count_moved(differences: Sequence[float], better: Better) -> str:
+    """Count the cases that moved: ``of 100 cases 19 fell, 15 rose; the 4 ... make -0.037``.
+
+    Where few of them fell about as far as the worst, these may be all that happened: their share of
+    the difference is told, too.
+
+    Args:
+        differences: of all cases of a function; negative is worse.
+        better: which direction is good.
+    """
+    fell = sorted(each for each in differences if each < 0)
+    rose = sum(each > 0 for each in differences)
+    down, up = (verb(better, improved=way) for way in (False, True))
+    text = f"of {counted(len(differences), 'case')} {len(fell)} {down}, {rose} {up}"
+    far = [each for each in fell if 2 * each <= fell[0]]
+    if not 1 < len(far) <= len(fell) / 2:
+        return text
+    share = number(sum(far) / len(differences), signed=True)
+    return f"{text}; the {len(far)} that {down} furthest make {share} of the difference"
 
 
 def _beyond(rules: GateRules) -> str:

@@ -125,7 +125,7 @@ def test_the_glossary_has_each_verdict_and_each_column_of_the_section() -> None:
     for word in VERDICTS.values():
         assert f"`{word.partition(' (')[0]}`" in glossary
     columns = {name.partition(" [")[0] for name in _COLUMNS} - {"verdict", "bar"}
-    titles = {"interval": "90% CI", "test function": "function"}
+    titles = {"interval": "90% interval", "test function": "function"}
     for name in columns:
         assert titles.get(name, name) in glossary, name
 

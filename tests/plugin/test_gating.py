@@ -74,7 +74,7 @@ def test_a_worse_prompt_fails_the_session(main: Project) -> None:
     result.stdout.fnmatch_lines(
         [
             "REGRESSED: 1 function vs main@???????",
-            "* test function * main * here * difference * 90% CI * 0  changed  could catch",
+            "* test function * main * here * difference * 90% interval * 0  changed  could catch",
             "REGRESSED  test_says_yes  0.???  0.???      -0.??? * 20/20 * 0.???",
             "test_says_yes fell by 0.* chance alone would do this in *",
             "  fell most *",
@@ -135,7 +135,7 @@ def test_a_session_without_baseline_ends_with_its_section_too(project: Project) 
     result.stdout.fnmatch_lines(
         [
             "not gated: no --llm-baseline",
-            "test function * cases * trials * mean * 90% CI * next run",
+            "test function * cases * trials * mean * 90% interval * next run",
             "test_says_yes * 20 * 100 * 0.* [[]0.*, 0.*[]]",
             "worst *",
             "20 cases x 5 repeats * function/model:answer * 100 calls made, 0 replayed *",

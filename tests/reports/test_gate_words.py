@@ -17,6 +17,7 @@ from pytest_llmeval.gate.results import (
 from pytest_llmeval.reports.formats import figure, mean_with_ends
 from pytest_llmeval.reports.remarks import claims, family_words, not_judged
 from pytest_llmeval.reports.sentences import (
+    count_moved,
     detectable_factor,
     difference_interval,
     sentence,
@@ -263,3 +264,13 @@ def test_new_cases_show_their_mean() -> None:
     assert sentence(found, RULES).endswith(
         "with 3 cases only here (mean 0.800 [0.61, 0.91]), 0 only in the baseline: not compared"
     )
+
+
+def test_few_cases_that_fell_far_are_told_apart_from_those_that_chance_moved():
+    noise = [-0.1] * 7 + [0.1] * 6 + [0.0] * 83
+
+    assert count_moved([-1.0, -0.9, -0.9, -1.0, *noise], "higher") == (
+        "of 100 cases 11 fell, 6 rose; the 4 that fell furthest make -0.038 of the difference"
+    )
+    assert count_moved([-1.0, *noise], "higher") == "of 97 cases 8 fell, 6 rose"
+    assert count_moved(noise, "lower") == "of 96 cases 7 worsened, 6 improved"

@@ -19,7 +19,7 @@ from pytest_llmeval.reports.markdown.cells import (
     undetected_drop,
     verdict_words,
 )
-from pytest_llmeval.reports.sentences import VERDICTS, WITHIN_CASES
+from pytest_llmeval.reports.sentences import VERDICTS, WITHIN_CASES, count_moved
 
 _MOST_FUNCTIONS = 4
 _MOST_CASES = 5
@@ -160,11 +160,14 @@ def _missed(side: Entry) -> Iterator[str]:
     ]
     if missed:
         yield ""
-        text = f"**What could have been missed:** {'; '.join(missed)}. "
-        text += "Of smaller drops fewer than 4 of 5 are found."
+        text = f"**What would have been missed:** {'; '.join(missed)}. "
+        text += "Drops of that size are found in 4 of 5 such builds, smaller ones less often."
         unchanged = sum(one["verdict"] == "unchanged" for one in side["functions"])
         if unchanged:
-            text += f" Of the {counted(unchanged, 'unchanged function')} nothing new was measured."
+            text += (
+                f" The {counted(unchanged, 'unchanged function')} asked what "
+                f"{name(side['baseline']['reference'])} had asked, so nothing new was measured."
+            )
         yield text
 
 
@@ -178,16 +181,21 @@ def _cases(side: Entry, functions: Sequence[Entry]) -> Iterator[str]:
     if side["baseline"] is None:
         yield "**Worst cases:**"
     else:
-        yield f"**Which cases:** {count_moved(functions)}. Those that moved most:"
+        yield f"**Which cases:** {_all_moved(functions)}. Those that moved most:"
     yield ""
     yield from cases_table(side, moved[:_MOST_CASES])
 
 
-def count_moved(functions: Sequence[Entry]) -> str:
-    """Count the cases that fell and rose: ``4 of 100 fell, 3 rose``."""
-    differences = [case["difference"] or 0 for one in functions for case in one["compared"]]
-    fell, rose = sum(each < 0 for each in differences), sum(each > 0 for each in differences)
-    return f"{fell} of {len(differences)} fell, {rose} rose"
+def _all_moved(functions: Sequence[Entry]) -> str:
+    if len(functions) == 1:
+        return moved_counts(functions[0])
+    return "; ".join(f"in {name(one['label'])} {moved_counts(one)}" for one in functions)
+
+
+def moved_counts(function: Entry) -> str:
+    """Count the cases of a function that fell and rose."""
+    differences = [case["difference"] or 0 for case in function["compared"]]
+    return told(count_moved(differences, function["better"]))
 
 
 def is_telling(function: Entry, case: Entry) -> bool:

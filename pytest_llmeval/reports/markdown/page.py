@@ -20,11 +20,11 @@ from pytest_llmeval.reports.markdown.cells import (
     verdict_words,
 )
 from pytest_llmeval.reports.markdown.head import (
-    count_moved,
     failing_side,
     head,
     is_unchanged,
     means_table,
+    moved_counts,
     moved_functions,
     unchanged_line,
 )
@@ -107,7 +107,7 @@ def _function(report: Entry, side: Entry, one: Entry) -> tuple[str, list[str]]:
         lines.append(f"- If this drop is meant, say in the ini file {name(one['accepting_line'])}")
     lines += [f"- {each}" for each in [*where, *_command(report, side, one)]]
     lines += ["", *cases_table(side, cases)] if cases else []
-    moved = count_moved([one]) if one["compared"] else verdict_words(one["verdict"])
+    moved = moved_counts(one) if one["compared"] else verdict_words(one["verdict"])
     return f"{label}: {moved}", lines
 
 

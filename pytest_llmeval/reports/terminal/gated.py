@@ -52,7 +52,9 @@ def circumstances(judgement: Judgement, comparison: Comparison, page: Page) -> I
     yield from _ungated(comparison, page)
     scopes = [*scope(comparison, rules)]
     if page.verbose and any(one.effect.mean_interval for one in comparison.functions):
-        scopes.append(f"beside a mean: its own {1 - 2 * rules.alpha:.0%} CI, which tests nothing")
+        scopes.append(
+            f"beside a mean: its own {1 - 2 * rules.alpha:.0%} interval, which tests nothing"
+        )
     if scopes:
         yield Line(" · ".join(scopes))
     yield from (Line(f"note: {worded(note)}", YELLOW) for note in comparison.notes)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from pytest_llmeval.gate.results import CaseComparison, FunctionComparison, Verdict
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.reports.formats import Line, columns, counted, short
-from pytest_llmeval.reports.sentences import all_lost, most_moved, moved_case, verb
+from pytest_llmeval.reports.formats import Line, columns, short
+from pytest_llmeval.reports.sentences import all_lost, count_moved, most_moved, moved_case, verb
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.tables import side_name
 
@@ -77,7 +77,7 @@ def _row(function: FunctionComparison, case: CaseComparison, *, is_brief: bool =
     moved = moved_case(case, function.metric)
     if is_brief and case.case.startswith(f"{function.function}["):
         moved = moved.removeprefix(short(function.function))
-    return f"  {verb(function, improved=case.difference > 0)} most  {moved}"
+    return f"  {verb(function.better, improved=case.difference > 0)} most  {moved}"
 
 
 def _others(function: FunctionComparison, told: Sequence[CaseComparison]) -> str:
@@ -90,16 +90,14 @@ def _others(function: FunctionComparison, told: Sequence[CaseComparison]) -> str
         for case in fell
         if 2 * case.difference <= fell[0].difference and case not in told
     ]
-    return f"  {verb(function, improved=False)} too  {' · '.join(others)}" if others else ""
+    return f"  {verb(function.better, improved=False)} too  {' · '.join(others)}" if others else ""
 
 
 def _counts(function: FunctionComparison, told: Sequence[CaseComparison]) -> Iterator[Line]:
-    """Count the cases that fell and those that rose, if not all of them are named."""
-    fell = sum(case.difference < 0 for case in function.compared)
-    rose = sum(case.difference > 0 for case in function.compared)
-    if fell + rose > len(told):
-        down, up = (verb(function, improved=way) for way in (False, True))
-        yield Line(f"  of {counted(len(function.compared), 'case')} {fell} {down}, {rose} {up}")
+    """Count the cases that moved, if not all of them are named."""
+    differences = [case.difference for case in function.compared]
+    if sum(map(bool, differences)) > len(told):
+        yield Line(f"  {count_moved(differences, function.better)}")
 
 
 def _replies(

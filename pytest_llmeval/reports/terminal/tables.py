@@ -51,6 +51,7 @@ _ORDER = (
     *(("verdict",), ("test function",), ("difference",), ("bar",), ("baseline", "here")),
     *(("interval",), ("changed",), ("could catch",), ("p",)),
 )
+_BELOW = {"could catch": "a drop caught in 4 of 5 builds:"}  # titles of cells without a column
 _NEXT_RUN = 5
 _ORDER_OF_DESCRIBED = ((0,), (3,), (4,), (1,), (6,), (_NEXT_RUN,), (2,))
 _NAME_WIDTH = 12  # of a side
@@ -108,7 +109,9 @@ def compared_table(
         lines.append(Line(f"{counted_comparisons(folded)} unchanged, all replayed"))
     left_out = {
         (one.function, one.metric): [
-            f"{heading[at]} {row[at]}" for at in dropped if row[at] and _COLUMNS[at] != "bar"
+            f"{_BELOW.get(_COLUMNS[at], heading[at])} {row[at]}"
+            for at in dropped
+            if row[at] and _COLUMNS[at] != "bar"
         ]
         for one, row in zip(shown, rows, strict=True)
     }
@@ -119,7 +122,7 @@ def _filled(
     baseline: Baseline, shown: Sequence[FunctionComparison], rules: GateRules, page: Page
 ) -> tuple[list[list[str]], list[str], list[int]]:
     """Write the cells of a table, its lines, and say which columns had no room."""
-    own = {"baseline": side_name(baseline), "interval": f"{1 - 2 * rules.alpha:.0%} CI"}
+    own = {"baseline": side_name(baseline), "interval": f"{1 - 2 * rules.alpha:.0%} interval"}
     order = [
         tuple(map(_COLUMNS.index, group)) for group in _ORDER if page.verbose or group != ("p",)
     ]
@@ -180,13 +183,13 @@ def _could_catch(function: FunctionComparison, *, log: bool) -> str:
 def table_of_descriptions(judgement: Judgement, page: Page) -> Iterator[Line]:
     """Put the descriptions of a run that is compared with nothing in a table."""
     level = 1 - 2 * judgement.settings.gate.alpha
-    rows = [["test function", "cases", "trials", "mean", f"{level:.0%} CI", "next run", ""]]
+    rows = [["test function", "cases", "trials", "mean", f"{level:.0%} interval", "next run", ""]]
     rows += map(_described_row, judgement.descriptions)
     (heading, *texts), left_out = page.table(rows, _ORDER_OF_DESCRIBED)
     yield Line(heading, BOLD)
     yield from map(Line, texts)
     if any(one.prediction for one in judgement.descriptions):
-        legend = f"{level:.0%} CI: the mean of cases like these"
+        legend = f"{level:.0%} interval: the mean of cases like these"
         if _NEXT_RUN not in left_out:
             legend += " · next run: the mean of these very cases, were nothing changed"
         yield Line(legend)

@@ -92,7 +92,7 @@ def case_diff(
         for side in sides:
             yield from _request(side, _first_asked(side), layout)
     elif any(message.edit for message in request):
-        yield (("request", "bold"), (", [-only before-] {+only here+}", ""))
+        yield (("request", "bold"), (", [-only in the baseline-] {+only here+}", ""))
         yield from _request_diff(request, layout)
         if alike:
             yield ((f"  {alike}", "dim"),)
