@@ -36,6 +36,15 @@ def test_a_line_of_parts_is_broken_between_them() -> None:
     ]
 
 
+@pytest.mark.parametrize("width", range(20, 80))
+def test_no_line_begins_as_a_command_to_the_ci_service(width: int) -> None:
+    text = (
+        "fell most  test_a  AssertionError: it says ::error::boom and ::add-mask::a in ##[b] more"
+    )
+
+    assert not [line for line in fitted(text, width) if line.lstrip().startswith("::")]
+
+
 def test_what_is_to_be_typed_is_never_broken() -> None:
     typed = "llm_renamed = evals/test_a.py::test_one -> evals/test_a.py::test_two"
     assert fitted(f"say in the ini file  {typed}  if it was renamed", 40) == [

@@ -132,4 +132,5 @@ class Page:
             break_long_words=False,
             break_on_hyphens=False,
         )
-        return [line.replace(_GLUE, " ").rstrip() for line in broken]
+        # A line that begins in the middle of a text may begin as a command to the CI service does.
+        return [printable(line.replace(_GLUE, " ").rstrip()) for line in broken]
