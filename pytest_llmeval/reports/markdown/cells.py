@@ -17,7 +17,7 @@ _LONGEST_NAME = 120  # characters
 _LONGEST_SENTENCE = 800
 _SHOWN_OF_HASH = 12
 _TYPED = ("llm_", "llmeval ", "pytest", "git ", "add --")
-COLUMNS = ("verdict", "function", "asked anew", "baseline", "here", "difference", "interval", "p")
+COLUMNS = ("verdict", "function", "changed", "baseline", "here", "difference", "interval", "p")
 CASE_COLUMNS = ("case", "baseline", "here", "reply there", "reply here", "first failure here")
 _WORDS = {
     "regressed": "REGRESSED",
@@ -87,11 +87,11 @@ def _cells(function: Entry) -> list[str]:
             interval = difference_interval(function["interval"], function["ratio_interval"])
         direction = "p_improved_adjusted" if function["verdict"] == "improved" else "p_adjusted"
         p = "" if function[direction] is None else p_value(function[direction])
-    anew = function["changed"] - function["changed_kinds"].get("score", 0)
     word = verdict_words(function["verdict"], accepted=function["accepted"])
-    asked = f"{anew} of {counted(function['cases'], 'case')}" if function["cases"] else ""
+    cases, changed = function["cases"], function["changed"]
+    part = f"{changed} of {counted(cases, 'case')}" if cases else ""
     label = name(function["label"])
-    return [f"**{word}**", label, asked, before, after, difference, interval, p]
+    return [f"**{word}**", label, part, before, after, difference, interval, p]
 
 
 def functions_table(report: Entry, side: Entry, functions: Sequence[Entry]) -> list[str]:
