@@ -74,11 +74,6 @@ def html_code(text: str) -> str:
     return f"<code>{_as_entities(printable(text))}</code>"
 
 
-def code_block(text: str) -> str:
-    """Write a text of several lines as lines of Markdown; they fit ``<details>``, too."""
-    return "\n".join(["<pre>", *map(_as_entities, printable_lines(text)), "</pre>"])
-
-
 def _as_entities(text: str) -> str:
     return _MARKUP.sub(lambda found: f"{found[0][:-1]}&#{ord(found[0][-1])};", text)
 

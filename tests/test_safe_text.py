@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import html
 import re
 
 import pytest
@@ -11,7 +10,6 @@ from markdown_it.token import Token
 
 from pytest_llmeval.safe_text import (
     TAB,
-    code_block,
     code_span,
     html_code,
     printable,
@@ -123,26 +121,13 @@ def test_code_in_a_cell_of_a_table_stays_in_its_cell(text: str) -> None:
 
 @given(texts)
 def test_the_source_of_code_holds_nothing_that_a_bot_obeys(text: str) -> None:
-    for source in (code_span(text), html_code(text), code_block(text), prose(text)):
-        inside = re.sub("</?(?:code|pre)>", "", source)
+    for source in (code_span(text), html_code(text), prose(text)):
+        inside = re.sub("</?code>", "", source)
         assert not re.search(r"@\w|<", inside)
         for line in source.split("\n"):
             assert line.isprintable() or BREAK in line
             assert not line.lstrip().startswith(("::", "/"))
             assert not re.search(r"##\w*\[", line)
-
-
-@given(texts)
-def test_a_block_of_code_is_one_piece_of_html_that_ends_itself(text: str) -> None:
-    first, *lines, last = code_block(text).split("\n")
-    tokens = tokens_of(f"<details><summary>s</summary>\n\n{code_block(text)}\n\n</details>\n\nend")
-
-    assert (first, last) == ("<pre>", "</pre>")
-    assert [html.unescape(line) for line in lines] == printable_lines(text)
-    assert [token.type for token in tokens if token.level == 0 and token.type != "text"] == [
-        *("html_block", "html_block", "html_block"),
-        *("paragraph_open", "paragraph_close"),
-    ]
 
 
 @given(texts)
