@@ -8,10 +8,10 @@ from pytest_llmeval.gate.results import FunctionComparison, Interval, Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import GateFailure
 from pytest_llmeval.reports.entries import place_of
-from pytest_llmeval.reports.formats import ends, hits, label, short
+from pytest_llmeval.reports.formats import ends, label
 from pytest_llmeval.reports.reasons import why_failed
 from pytest_llmeval.reports.remarks import accepting_line, remarks
-from pytest_llmeval.reports.sentences import VERDICTS, most_moved, sentence
+from pytest_llmeval.reports.sentences import VERDICTS, most_moved, moved_case, sentence
 from pytest_llmeval.reports.terminal.headline import failure_line
 from pytest_llmeval.safe_text import printable
 
@@ -69,8 +69,7 @@ def _lines(judgement: Judgement, one: FunctionComparison, *, against: str) -> It
         return
     yield from remarks(judgement, one)
     for case in most_moved(one, _LISTED_CASES):
-        before, after = (hits(each, one.metric) for each in (case.baseline_scores, case.scores))
-        yield f"{short(case.case)}  {before} -> {after}"
+        yield moved_case(case, one.metric)
     if accepting := accepting_line(judgement, one):
         yield f"if this drop is meant, say in the ini file  {accepting}"
 

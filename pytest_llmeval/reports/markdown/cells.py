@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_llmeval.records import MEASURED_METRICS
-from pytest_llmeval.reports.formats import counted, factor, hits, number, p_value
+from pytest_llmeval.reports.formats import counted, factor, hits, mean_with_ends, number, p_value
 from pytest_llmeval.reports.sentences import difference_interval
 from pytest_llmeval.safe_text import code_span, prose
 
@@ -17,8 +17,6 @@ _LONGEST_NAME = 120  # characters
 _LONGEST_SENTENCE = 800
 _SHOWN_OF_HASH = 12
 _TYPED = ("llm_", "llmeval ", "pytest", "git ", "add --")
-COLUMNS = ("verdict", "function", "changed", "baseline", "here", "difference", "interval", "p")
-CASE_COLUMNS = ("case", "baseline", "here", "reply there", "reply here", "first failure here")
 _WORDS = {
     "regressed": "REGRESSED",
     "not_comparable": "NOT COMPARABLE",
@@ -73,10 +71,10 @@ def is_tested(function: Entry) -> bool:
 
 
 def _cells(function: Entry) -> list[str]:
-    """Write the row of a compared function, a cell for each of ``COLUMNS``."""
+    """Write the row of a compared function."""
     is_log = function["scale"] == "log" or function["metric"] in MEASURED_METRICS
     means = (function["baseline_mean"], function["mean"])
-    before, after = ("" if mean is None else _figure(mean, is_log=is_log) for mean in means)
+    before, after = (mean_with_ends(mean, None, log=is_log) for mean in means)
     difference = interval = p = ""
     if function["difference"] is not None:
         difference = number(function["difference"], signed=True)
@@ -103,18 +101,17 @@ def functions_table(report: Entry, side: Entry, functions: Sequence[Entry]) -> l
         functions: a row each.
     """
     interval = f"{1 - 2 * report['settings']['alpha']:.0%} interval"
-    titles = {"baseline": _short_reference(side), "interval": interval, "verdict": ""}
-    return markdown_table(
-        [titles.get(column, column) for column in COLUMNS], list(map(_cells, functions))
-    )
+    sides = _short_reference(side), "here"
+    heading = ("", "function", "changed", *sides, "difference", interval, "p")
+    return markdown_table(heading, list(map(_cells, functions)))
 
 
 def cases_table(side: Entry, cases: Sequence[tuple[Entry, Entry]]) -> list[str]:
     """Put cases that moved in a table: pairs of a function, and a case of it."""
     reference = _short_reference(side)
-    titles = {"baseline": reference, "reply there": f"reply on {reference}"}
-    rows = [_case_cells(case, function["metric"]) for function, case in cases]
-    return markdown_table([titles.get(column, column) for column in CASE_COLUMNS], rows)
+    replies = f"reply on {reference}", "reply here"
+    heading = ("case", reference, "here", *replies, "first failure here")
+    return markdown_table(heading, [_case_cells(case, one["metric"]) for one, case in cases])
 
 
 def _short_reference(side: Entry) -> str:
@@ -127,7 +124,7 @@ def undetected_drop(function: Entry) -> str:
     if drop is None:
         return ""
     if function["ratio"] is None:
-        return f"a drop smaller than {_figure(drop, is_log=function['scale'] == 'log')}"
+        return f"a drop smaller than {mean_with_ends(drop, None, log=function['scale'] == 'log')}"
     ratio = math.exp(drop if function["better"] == "lower" else -drop)
     return f"a change for the worse by less than {factor(ratio)}"
 
@@ -144,12 +141,8 @@ def reference_of(side: Entry) -> str:
     return shown
 
 
-def _figure(value: float, *, is_log: bool) -> str:
-    return f"{value:.3g}" if is_log else number(value)
-
-
 def _case_cells(case: Entry, metric: str) -> list[str]:
-    """Write the row of a case that moved, a cell for each of ``CASE_COLUMNS``."""
+    """Write the row of a case that moved."""
     excerpt = case.get("excerpt") or {"baseline": None, "here": None}
     sides = [case.get("baseline_scores", ()), case["scores"]]
     return [

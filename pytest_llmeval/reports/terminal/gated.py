@@ -10,6 +10,7 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import bare
 from pytest_llmeval.reports import sentences
 from pytest_llmeval.reports.formats import YELLOW, Line, factor, label, number
+from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.remarks import (
     accepting_line,
@@ -46,9 +47,13 @@ def gated_lines(judgement: Judgement, page: Page) -> Iterator[Line]:
         before = function.verdict
 
 
-def circumstances(judgement: Judgement, comparison: Comparison, page: Page) -> Iterator[Line]:
-    """Tell what a comparison holds for, and what else differs."""
-    rules = judgement.settings.gate
+def circumstances(judgement: Judgement, page: Page) -> Iterator[Line]:
+    """Tell what else differs from the baseline, and what the comparison with it holds for."""
+    for difference in differences(judgement):
+        yield Line(f"differs from the baseline: {difference}")
+    rules, comparison = judgement.settings.gate, judgement.comparison
+    if comparison is None:
+        return
     yield from _ungated(comparison, page)
     scopes = [*scope(comparison, rules)]
     if page.verbose and any(one.effect.mean_interval for one in comparison.functions):

@@ -8,13 +8,12 @@ from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, label
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
-from pytest_llmeval.reports.sentences import VERDICTS, sentence
+from pytest_llmeval.reports.sentences import VERDICTS, sentence, verdict_word
 from pytest_llmeval.reports.terminal.tables import STYLES, counted_comparisons
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules
 
 _SEVERITY = list(Verdict)
-_ACCEPTED = "regressed, accepted"
 _HARMLESS = " (does not fail the build)"
 _STRICT = " (fails the build: --llm-strict)"
 
@@ -90,7 +89,7 @@ def _verdict(comparison: Comparison, against: str, rules: GateRules) -> Iterator
     having = [one for one in functions if one.verdict is verdict]
     word, markup = VERDICTS.get(verdict, ""), STYLES.get(verdict, BOLD)
     if having and all(one.accepted for one in having):
-        word, markup = _ACCEPTED, YELLOW
+        word, markup = verdict_word(having[0]), YELLOW
     count = counted_comparisons(functions)
     if len(having) < len(functions):
         count = f"{len(having)} of {count}"

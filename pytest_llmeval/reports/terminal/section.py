@@ -20,7 +20,6 @@ from pytest_llmeval.reports.formats import (
     hits,
     short,
 )
-from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.remarks import first_errored
 from pytest_llmeval.reports.terminal.fitting import Page
@@ -132,20 +131,16 @@ def section(judgement: Judgement, page: Page, *, shown_as_m: int = 0) -> Iterato
         page: to which the lines are fitted.
         shown_as_m: for how many cases pytest printed that letter.
     """
-    return page.fitted(_section(judgement, page, shown_as_m=shown_as_m))
-
-
-def _section(judgement: Judgement, page: Page, *, shown_as_m: int) -> Iterator[Line]:
-    result = [*_result(judgement, page)]
+    lines = [*_result(judgement, page)]
     if judgement.anchor is not None and judgement.anchored is not None:
-        result += anchored_lines(judgement, judgement.anchor, judgement.anchored, page)
-    yield from result
-    if result:
-        yield Line()
-    yield from _circumstances(judgement, page)
-    yield from _facts(judgement)
-    yield from _letters(shown_as_m)
-    yield from _next_command(judgement)
+        lines += anchored_lines(judgement, judgement.anchor, judgement.anchored, page)
+    if lines:
+        lines.append(Line())
+    lines += [*circumstances(judgement, page), *_facts(judgement)]
+    if shown_as_m:
+        ways = "-rm shows them, --llm-fail-on-miss fails such a case"
+        lines.append(Line(f"m: {counted(shown_as_m, 'case')} passed with missed trials; {ways}"))
+    return page.fitted([*lines, *_next_command(judgement)])
 
 
 def _next_command(judgement: Judgement) -> Iterator[Line]:
@@ -168,13 +163,6 @@ def _result(judgement: Judgement, page: Page) -> Iterator[Line]:
         yield from gated_lines(judgement, page)
     elif is_described(judgement):
         yield from _described(judgement, page)
-
-
-def _circumstances(judgement: Judgement, page: Page) -> Iterator[Line]:
-    for difference in differences(judgement):
-        yield Line(f"differs from the baseline: {difference}")
-    if judgement.comparison is not None:
-        yield from circumstances(judgement, judgement.comparison, page)
 
 
 def _facts(judgement: Judgement) -> Iterator[Line]:
@@ -205,7 +193,7 @@ def compared_lines(judgement: Judgement, candidate: Baseline, page: Page) -> Ite
         candidate: the run that was judged, and how it was found.
         page: to which the lines are fitted.
     """
-    lines = [*_result(judgement, page), Line(), *_circumstances(judgement, page)]
+    lines = [*_result(judgement, page), Line(), *circumstances(judgement, page)]
     for side, found in (("baseline", judgement.baseline), ("here", candidate)):
         name, *notes = _named(found, side=side)
         lines += [Line(name), *(Line(note, YELLOW) for note in notes)]
@@ -269,13 +257,6 @@ def _account(run: Run, seconds: float, *, cost: str) -> Iterator[str]:
         yield f"{seconds:.1f} s"
     if cost:
         yield cost
-
-
-def _letters(cases: int) -> Iterator[Line]:
-    """Explain ``m``, if it was printed for any case."""
-    if cases:
-        ways = "-rm shows them, --llm-fail-on-miss fails such a case"
-        yield Line(f"m: {counted(cases, 'case')} passed with missed trials; {ways}")
 
 
 def _serial_line(serial: Mapping[str, int]) -> str:

@@ -148,7 +148,8 @@ def _cells(function: FunctionComparison, page: Page) -> dict[str, str]:
     if effect.changed:
         cells["changed"] = f"{effect.changed}/{effect.cases}"
     if effect.difference is not None:
-        cells["difference"] = _value(effect.difference, log=log, signed=True)
+        difference = effect.difference
+        cells["difference"] = f"{difference:.3g}" if log else number(difference, signed=True)
         if log and evidence.ratio is not None:
             cells["difference"] = factor(evidence.ratio)
     if effect.method != "none" and not scored_otherwise(function):  # else chance has no part
@@ -167,17 +168,13 @@ def _cells(function: FunctionComparison, page: Page) -> dict[str, str]:
     return cells | {"test function": name, "verdict": word}
 
 
-def _value(value: float, *, log: bool, signed: bool = False) -> str:
-    return f"{value:.3g}" if log else number(value, signed=signed)
-
-
 def _could_catch(function: FunctionComparison, *, log: bool) -> str:
     drop = function.evidence.smallest_detectable_drop
     if drop is None:
         return "none"
     if log and function.evidence.ratio is not None:
         return detectable_factor(function)
-    return _value(drop, log=log)
+    return mean_with_ends(drop, None, log=log)
 
 
 def table_of_descriptions(judgement: Judgement, page: Page) -> Iterator[Line]:

@@ -15,7 +15,7 @@ from pytest_llmeval.reports.formats import aligned, counted, ends, factor, figur
 if TYPE_CHECKING:
     from pytest_llmeval.stats.expected import ExpectedMean
     from pytest_llmeval.stats.selfcheck import SelfCheck
-    from pytest_llmeval.stats.suite_size import Plan, Point
+    from pytest_llmeval.stats.suite_size import Plan
 
 BAR = 30
 FEWEST_FOR_T = 6
@@ -113,23 +113,23 @@ class PlannedFunction:
         plan, design = self.plan, self.plan.design
         unit = "calls" if self.calls else "trials"
         for heading, points, now in (
-            ("repeats", [(point.repeats, point) for point in plan.by_repeats], design.current),
-            ("cases", [(int(point.cases), point) for point in plan.by_cases], design.cases),
+            ("repeats", plan.by_repeats, design.current),
+            ("cases", plan.by_cases, design.cases),
         ):
             rows = [[heading, unit, "found", f"smallest {self._unit}", ""]]
-            rows += [self._row(number, point, now=now) for number, point in points]
+            for point in points:
+                number, bar = int(getattr(point, heading)), "#" * round(BAR * point.power)
+                rows.append(
+                    [
+                        str(number),
+                        str(round(point.calls * (self.calls or 1))),
+                        _percent(point.power),
+                        "" if point.smallest_drop is None else self._drop(point.smallest_drop),
+                        f"{bar} <- now" if number == now else bar,
+                    ]
+                )
             yield ""
             yield from (f"  {line}" for line in aligned(rows, left=0))
-
-    def _row(self, number: int, point: Point, *, now: float) -> list[str]:
-        bar = "#" * round(BAR * point.power)
-        return [
-            str(number),
-            str(round(point.calls * (self.calls or 1))),
-            _percent(point.power),
-            "" if point.smallest_drop is None else self._drop(point.smallest_drop),
-            f"{bar} <- now" if number == now else bar,
-        ]
 
     @property
     def _unit(self) -> str:
