@@ -11,23 +11,11 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Progress, Run, Slowdown
 from pytest_llmeval.reports.cost import capped_lines, cost_of_run, unknown_lines
-from pytest_llmeval.reports.formats import (
-    BOLD,
-    RED,
-    YELLOW,
-    Line,
-    counted,
-    hits,
-    short,
-)
+from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, counted, hits, short
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.remarks import first_errored
 from pytest_llmeval.reports.terminal.fitting import Page
-from pytest_llmeval.reports.terminal.gated import (
-    anchored_lines,
-    circumstances,
-    gated_lines,
-)
+from pytest_llmeval.reports.terminal.gated import anchored_lines, circumstances, gated_lines
 from pytest_llmeval.reports.terminal.headline import (
     by_severity,
     failure_line,

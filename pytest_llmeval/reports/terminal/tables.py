@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_llmeval.gate.results import (
-    FunctionComparison,
-    FunctionDescription,
-    Interval,
-    Verdict,
-)
+from pytest_llmeval.gate.results import FunctionComparison, FunctionDescription, Interval, Verdict
 from pytest_llmeval.gate.scoring import Counted
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import MEASURED_METRICS
