@@ -81,6 +81,13 @@ class Judgement:
         return any(one.fails for one in judged)
 
     @property
+    def against_anchor(self) -> Judgement | None:
+        """The same run held against the anchor; the replies at hand are of the baseline."""
+        if self.anchor is None or self.anchored is None:
+            return None
+        return replace(self, baseline=self.anchor, comparison=self.anchored, excerpts={})
+
+    @property
     def is_deferred(self) -> bool:
         """Whether the cases without a key, and they alone, are left to the merge queue.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -115,16 +115,15 @@ def _keyless(judgement: Judgement) -> dict[str, Any] | None:
 
 def _anchor(judgement: Judgement, prices: Prices) -> dict[str, Any] | None:
     """Tell of the second comparison what is told of the first."""
-    anchored = judgement.anchored
-    if anchored is None:
+    against = judgement.against_anchor
+    if against is None or against.comparison is None:
         return None
-    against = replace(judgement, baseline=judgement.anchor, comparison=anchored, excerpts={})
     return {
-        "verdict": str(anchored.verdict),
-        "fails": anchored.fails,
-        "why": why_failed(anchored, judgement.settings.gate),
-        "baseline": _baseline(judgement.anchor, judgement.run, prices=prices),
-        "functions": compared_functions(against, anchored),
+        "verdict": str(against.comparison.verdict),
+        "fails": against.comparison.fails,
+        "why": why_failed(against.comparison, judgement.settings.gate),
+        "baseline": _baseline(against.baseline, judgement.run, prices=prices),
+        "functions": compared_functions(against, against.comparison),
     }
 
 

@@ -1,15 +1,26 @@
-"""The lines of a comparison: its table, and what there is to say on each function."""
+"""The lines of a comparison: its table, and what there is to say on each function.
+
+Of the cases that fell or rose most there is a line of both replies, and the command for the rest.
+"""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from pytest_llmeval.gate.results import CaseComparison, Comparison, FunctionComparison, Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import bare
 from pytest_llmeval.reports import sentences
-from pytest_llmeval.reports.formats import YELLOW, Line, factor, label, number
+from pytest_llmeval.reports.formats import (
+    YELLOW,
+    Line,
+    columns,
+    factor,
+    label,
+    number,
+    short,
+)
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.remarks import (
@@ -19,13 +30,19 @@ from pytest_llmeval.reports.remarks import (
     remarks,
     scope,
 )
+from pytest_llmeval.reports.sentences import all_lost, count_moved, most_moved, moved_case, verb
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.headline import by_severity
-from pytest_llmeval.reports.terminal.moved import moved_lines, told_cases
-from pytest_llmeval.reports.terminal.tables import compared_table, style
-from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.reports.terminal.tables import compared_table, side_name, style
 
 _MOST_CASES = 8  # after so many a function has one case, but under -v
+_LISTED_CASES = 3
+_LISTED_MORE = 4  # by name alone
+_LISTED_OTHERS = 1  # that went the other way
+_LISTED_LOST = 20
+_LEAST_ROOM = 20  # in which the beginning of a message still tells something
+_OPEN = (Verdict.REGRESSED, Verdict.NOT_COMPARABLE, Verdict.INCONCLUSIVE)
+_FELL = (*_OPEN, Verdict.NO_SIGNIFICANT_CHANGE)  # or may have
 
 
 def gated_lines(judgement: Judgement, page: Page) -> Iterator[Line]:
@@ -36,7 +53,7 @@ def gated_lines(judgement: Judgement, page: Page) -> Iterator[Line]:
     yield from lines
     shown, before = 0, None
     for function in functions:
-        told = told_cases(function)
+        told = _told_cases(function)
         if shown >= _MOST_CASES and function.verdict is not Verdict.NO_SIGNIFICANT_CHANGE:
             told = told if page.verbose else told[:1]
         shown += len(told)
@@ -69,18 +86,15 @@ def circumstances(judgement: Judgement, page: Page) -> Iterator[Line]:
         yield Line(unmatched, YELLOW)
 
 
-def anchored_lines(
-    judgement: Judgement, anchor: Baseline, comparison: Comparison, page: Page
-) -> Iterator[Line]:
-    """Word the comparison with the anchor: its table, and what fails in it."""
-    rules, functions = judgement.settings.gate, by_severity(comparison)
-    yield from compared_table(anchor, functions, rules, page)[0]
-    # the replies at hand are of the baseline
-    against = replace(judgement, baseline=anchor, excerpts={})
+def anchored_lines(against: Judgement, page: Page) -> Iterator[Line]:
+    """Word the comparison with the anchor, which stands for the baseline: what fails in it."""
+    assert against.baseline is not None  # noqa: S101 - a comparison has one
+    rules, functions = against.settings.gate, by_severity(against.comparison)
+    yield from compared_table(against.baseline, functions, rules, page)[0]
     for one in functions:
         if one.fails:
             yield Line(f"against the anchor: {sentences.sentence(one, rules)}", style(one))
-            yield from moved_lines(against, one, page, told=told_cases(one))
+            yield from _moved_lines(against, one, page, told=_told_cases(one))
 
 
 def _about(
@@ -97,7 +111,7 @@ def _about(
         yield Line()
         prefix = "" if text.startswith(name) else f"{name}: "
         yield Line(prefix + text, style(function))
-    yield from moved_lines(judgement, function, page, told=told)
+    yield from _moved_lines(judgement, function, page, told=told)
     for remark in remarks(judgement, function):
         yield Line(f"  {remark}")
     if dropped:
@@ -130,3 +144,131 @@ def _moved_ungated(one: FunctionComparison) -> str:
     if evidence.interval:
         moved += f" {sentences.difference_interval(evidence.interval, evidence.ratio_interval)}"
     return f"{one.metric} {effect.baseline_mean:.3g} -> {effect.mean:.3g} ({moved})"
+
+
+def _told_cases(function: FunctionComparison) -> list[CaseComparison]:
+    """Choose the cases that are named; each fell or rose."""
+    verdict = function.verdict
+    if verdict is Verdict.NO_SIGNIFICANT_CHANGE:
+        return all_lost(function)
+    if verdict not in (*_OPEN, Verdict.IMPROVED):
+        return []
+    improved = verdict is Verdict.IMPROVED
+    ways = (improved, _LISTED_CASES), (not improved, _LISTED_OTHERS)
+    return [case for way, most in ways for case in most_moved(function, most, improved=way)]
+
+
+def _moved_lines(
+    judgement: Judgement,
+    function: FunctionComparison,
+    page: Page,
+    *,
+    told: Sequence[CaseComparison],
+) -> Iterator[Line]:
+    """Name the cases that moved most, with the first failure and a line of both replies.
+
+    Args:
+        judgement: with the baseline, the failures and the replies.
+        function: whose cases are told.
+        page: on which each takes few lines.
+        told: the cases.
+    """
+    assert judgement.baseline is not None  # noqa: S101 - a comparison has one
+    sides = side_name(judgement.baseline), "here"
+    if told and function.verdict is not Verdict.NO_SIGNIFICANT_CHANGE:
+        yield from _counts(function, told)
+    rows = [_row(function, case) for case in told]
+    if any(columns(page.shown(row)) > page.width for row in rows):
+        # the sentence above has the function's name
+        rows = [_row(function, case, is_brief=True) for case in told]
+    others = _others(function, told)
+    for row, case in zip(rows, told[:_LISTED_LOST], strict=False):
+        improved = case.difference > 0
+        if others and improved:
+            yield Line(others)
+            others = ""
+        headline = "" if improved else judgement.headlines.get(case.case, "")
+        yield from in_a_line(row, headline, page)
+        yield from _replies(judgement.excerpts.get(case.case, (None, None)), page, sides=sides)
+    if others:
+        yield Line(others)
+    if len(told) > _LISTED_LOST:
+        more = len(told) - _LISTED_LOST
+        yield Line(f"  and {more} more that fell from all passed to all missed")
+
+
+def _row(function: FunctionComparison, case: CaseComparison, *, is_brief: bool = False) -> str:
+    """Write how a case moved: ``fell most  test_x[Peru]  10/10 -> 1/5``."""
+    moved = moved_case(case, function.metric)
+    if is_brief and case.case.startswith(f"{function.function}["):
+        moved = moved.removeprefix(short(function.function))
+    return f"  {verb(function.better, improved=case.difference > 0)} most  {moved}"
+
+
+def _others(function: FunctionComparison, told: Sequence[CaseComparison]) -> str:
+    """Name further cases that fell nearly as far as the first; "" if there is none."""
+    fell = most_moved(function, _LISTED_CASES + _LISTED_MORE)
+    if function.verdict not in _OPEN or not fell:
+        return ""
+    others = [
+        moved_case(case, function.metric).removeprefix(short(function.function))
+        for case in fell
+        if 2 * case.difference <= fell[0].difference and case not in told
+    ]
+    return f"  {verb(function.better, improved=False)} too  {' · '.join(others)}" if others else ""
+
+
+def _counts(function: FunctionComparison, told: Sequence[CaseComparison]) -> Iterator[Line]:
+    """Count the cases that moved, if not all of them are named."""
+    differences = [case.difference for case in function.compared]
+    if sum(map(bool, differences)) > len(told):
+        yield Line(f"  {count_moved(differences, function.better)}")
+
+
+def _replies(
+    replies: tuple[str | None, str | None], page: Page, *, sides: tuple[str, str]
+) -> Iterator[Line]:
+    """Put a line of both replies one below the other, from where they part if that is far on."""
+    width = max(map(columns, sides))
+    room = page.width - width - 6
+    old, new = (reply or "" for reply in replies)
+    parting = (at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other)
+    skipped = 0
+    if old and new and max(columns(old), columns(new)) > room:
+        skipped = max(0, next(parting, min(len(old), len(new))) - room // 3)
+    for side, reply in zip(sides, replies, strict=True):
+        if reply is not None:
+            name = side + " " * (width - columns(side))
+            text = f"\N{HORIZONTAL ELLIPSIS}{reply[skipped:]}" if skipped else reply
+            yield Line(page.cut(f"    {name}  {text}", page.width))
+
+
+def in_a_line(text: str, message: str, page: Page) -> Iterator[Line]:
+    """Put a message behind a text, or below it where there is no room."""
+    if not message:
+        yield Line(text)
+        return
+    room = page.width - columns(page.shown(text)) - 2
+    if room >= min(_LEAST_ROOM, len(message)):
+        yield Line(f"{text}  {page.cut(message, room)}")
+        return
+    yield Line(text)
+    yield Line(page.cut(f"    {message}", page.width))
+
+
+def command(functions: Sequence[FunctionComparison], *, runs: Sequence[str] = ()) -> str:
+    """Write what shows both replies of the case that fell most; "" if none is said to have fallen.
+
+    Args:
+        functions: the worst one first.
+        runs: names of both runs, none for the baseline and the last one.
+    """
+    told = (case for one in functions if one.verdict in _FELL for case in _told_cases(one))
+    worst = next((case for case in told if case.difference < 0), None)
+    if worst is None:
+        return ""
+    names = [case.case for one in functions for case in one.compared]
+    name = short(worst.case)
+    if len({other for other in names if name in other}) > 1:
+        name = worst.case
+    return f"read both replies:  llmeval diff {' '.join(map(shlex.quote, (name, *runs)))}"

@@ -15,7 +15,13 @@ from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, counted, hit
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.remarks import first_errored
 from pytest_llmeval.reports.terminal.fitting import Page
-from pytest_llmeval.reports.terminal.gated import anchored_lines, circumstances, gated_lines
+from pytest_llmeval.reports.terminal.gated import (
+    anchored_lines,
+    circumstances,
+    command,
+    gated_lines,
+    in_a_line,
+)
 from pytest_llmeval.reports.terminal.headline import (
     by_severity,
     failure_line,
@@ -23,7 +29,6 @@ from pytest_llmeval.reports.terminal.headline import (
     is_described,
     place,
 )
-from pytest_llmeval.reports.terminal.moved import command, in_a_line
 from pytest_llmeval.reports.terminal.tables import ends_of, table_of_descriptions
 from pytest_llmeval.runs.lookup.best_run import peculiarities
 from pytest_llmeval.runs.lookup.refs import Baseline
@@ -120,8 +125,8 @@ def section(judgement: Judgement, page: Page, *, shown_as_m: int = 0) -> Iterato
         shown_as_m: for how many cases pytest printed that letter.
     """
     lines = [*_result(judgement, page)]
-    if judgement.anchor is not None and judgement.anchored is not None:
-        lines += anchored_lines(judgement, judgement.anchor, judgement.anchored, page)
+    if against := judgement.against_anchor:
+        lines += anchored_lines(against, page)
     if lines:
         lines.append(Line())
     lines += [*circumstances(judgement, page), *_facts(judgement)]
