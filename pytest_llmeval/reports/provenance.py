@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Run, Setting, bare
+from pytest_llmeval.reports.formats import listed_names
 from pytest_llmeval.settings import GateRules
 
 _FACTS = ("model", "served", "fingerprint", "host")
@@ -35,8 +36,13 @@ class Difference:
 
     def __str__(self) -> str:
         """Put it in a line: ``model: openai/a -> openai/b (test_a)``."""
-        where = f" ({_listed(tuple(map(bare, self.functions)))})" if self.functions else ""
-        return f"{self.fact}: {_listed(self.baseline)} -> {_listed(self.here)}{where}"
+        where = (
+            f" ({listed_names(tuple(map(bare, self.functions)), _LISTED)})"
+            if self.functions
+            else ""
+        )
+        old, new = (listed_names(values, _LISTED) for values in (self.baseline, self.here))
+        return f"{self.fact}: {old} -> {new}{where}"
 
 
 def differences(judgement: Judgement) -> list[Difference]:
@@ -142,8 +148,3 @@ def _setting(value: Setting) -> tuple[str, ...]:
     if isinstance(value, tuple):
         return value or ("none",)
     return (f"{value:g}" if isinstance(value, float) else str(value).lower(),)
-
-
-def _listed(values: tuple[str, ...]) -> str:
-    more = f" and {len(values) - _LISTED} more" if len(values) > _LISTED else ""
-    return ", ".join(values[:_LISTED]) + more

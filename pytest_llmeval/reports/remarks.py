@@ -17,7 +17,7 @@ from pytest_llmeval.gate.results import (
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Outcome, bare
 from pytest_llmeval.reports import sentences
-from pytest_llmeval.reports.formats import counted, label, short
+from pytest_llmeval.reports.formats import counted, label, listed_names, short
 from pytest_llmeval.reports.provenance import first_new_call
 from pytest_llmeval.settings import GateRules
 
@@ -92,12 +92,11 @@ def _wordings(metrics: Sequence[FunctionComparison]) -> str:
 
 def not_judged(functions: Sequence[Fact]) -> str:
     """Name the functions of the baseline that did not run."""
-    listed = []
-    for one in functions[:_LISTED_FUNCTIONS]:
+    names = []
+    for one in functions:
         function, cases = one.figures
-        listed.append(f"{bare(str(function))} ({counted(int(cases), 'case')}, {one.why})")
-    more = len(functions) - len(listed)
-    return f"not judged: {', '.join(listed)}" + (f" and {more} more" if more else "")
+        names.append(f"{bare(str(function))} ({counted(int(cases), 'case')}, {one.why})")
+    return f"not judged: {listed_names(names, _LISTED_FUNCTIONS)}"
 
 
 def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
@@ -131,9 +130,8 @@ def _changes_of_test(function: FunctionComparison) -> Iterator[str]:
         several = "s" * (len(function.fixtures_changed) > 1)
         yield f"{name}: its fixture{several} {', '.join(function.fixtures_changed)} changed"
     if changed:
-        listed = ", ".join(map(short, changed[:_LISTED_CASES]))
-        more = f" and {len(changed) - _LISTED_CASES} more" if len(changed) > _LISTED_CASES else ""
-        yield f"{name}: input changed ({counted(len(changed), 'case')}: {listed}{more})"
+        cases = listed_names(list(map(short, changed)), _LISTED_CASES)
+        yield f"{name}: input changed ({counted(len(changed), 'case')}: {cases})"
 
 
 def _kinds_of_change(judgement: Judgement, effect: Effect) -> Iterator[str]:

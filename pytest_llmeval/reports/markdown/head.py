@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from pytest_llmeval.gate.results import Verdict
-from pytest_llmeval.reports.formats import counted, figure, short
+from pytest_llmeval.reports.formats import counted, figure, listed_names, short
 from pytest_llmeval.reports.markdown.cells import (
     Entry,
     cases_table,
@@ -57,8 +57,7 @@ def _left_out(report: Entry) -> str:
     parts = [line for line in report["scope"] if line.startswith("partial")]
     functions = [short(one["function"]) for one in report["not_judged"]]
     if functions:
-        more = f" and {len(functions) - _MOST_NOTES} more" * (len(functions) > _MOST_NOTES)
-        parts.append(f"not judged: {', '.join(functions[:_MOST_NOTES])}{more}")
+        parts.append(f"not judged: {listed_names(functions, _MOST_NOTES)}")
     return f"Only a part was judged: {told('; '.join(parts))}." if parts else ""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pytest_llmeval.gate.results import CaseComparison, Comparison, FunctionComparison, Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import bare
-from pytest_llmeval.reports import sentences
+from pytest_llmeval.reports import remarks, sentences
 from pytest_llmeval.reports.formats import (
     YELLOW,
     Line,
@@ -23,13 +23,6 @@ from pytest_llmeval.reports.formats import (
 )
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import worded
-from pytest_llmeval.reports.remarks import (
-    accepting_line,
-    not_judged,
-    nothing_matched,
-    remarks,
-    scope,
-)
 from pytest_llmeval.reports.sentences import all_lost, count_moved, most_moved, moved_case, verb
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.headline import by_severity
@@ -72,7 +65,7 @@ def circumstances(judgement: Judgement, page: Page) -> Iterator[Line]:
     if comparison is None:
         return
     yield from _ungated(comparison, page)
-    scopes = [*scope(comparison, rules)]
+    scopes = [*remarks.scope(comparison, rules)]
     if page.verbose and any(one.effect.mean_interval for one in comparison.functions):
         scopes.append(
             f"beside a mean: its own {1 - 2 * rules.alpha:.0%} interval, which tests nothing"
@@ -81,8 +74,8 @@ def circumstances(judgement: Judgement, page: Page) -> Iterator[Line]:
         yield Line(" · ".join(scopes))
     yield from (Line(f"note: {worded(note)}", YELLOW) for note in comparison.notes)
     if comparison.not_judged:
-        yield Line(not_judged(comparison.not_judged), YELLOW)
-    if unmatched := nothing_matched(judgement):
+        yield Line(remarks.not_judged(comparison.not_judged), YELLOW)
+    if unmatched := remarks.nothing_matched(judgement):
         yield Line(unmatched, YELLOW)
 
 
@@ -112,11 +105,11 @@ def _about(
         prefix = "" if text.startswith(name) else f"{name}: "
         yield Line(prefix + text, style(function))
     yield from _moved_lines(judgement, function, page, told=told)
-    for remark in remarks(judgement, function):
+    for remark in remarks.remarks(judgement, function):
         yield Line(f"  {remark}")
     if dropped:
         yield Line(f"{'  ' if is_told else f'{name}: '}{' · '.join(dropped)}")
-    if accepting := accepting_line(judgement, function):
+    if accepting := remarks.accepting_line(judgement, function):
         yield Line(f"  if this drop is meant, say in the ini file  {accepting}")
 
 
