@@ -122,11 +122,8 @@ def _case(case: CaseComparison) -> Entry:
 
 
 def _trials_of_both(judgement: Judgement, cases: Collection[str]) -> tuple[Trials, Trials]:
-    baseline = judgement.baseline
-    return (
-        _trials_of(None if baseline is None else baseline.run, cases),
-        _trials_of(judgement.run, cases),
-    )
+    baseline = judgement.baseline.run if judgement.baseline else None
+    return _trials_of(baseline, cases), _trials_of(judgement.run, cases)
 
 
 def _trials_of(run: Run | None, cases: Collection[str]) -> Trials:

@@ -59,7 +59,7 @@ def document(judgement: Judgement) -> dict[str, Any]:
 
 
 def _document(judgement: Judgement) -> dict[str, Any]:
-    comparison, run = judgement.comparison, judgement.run
+    comparison, run, keyless = judgement.comparison, judgement.run, judgement.keyless
     prices = Prices(judgement.settings.prices)
     why = unjudgeable(judgement.could_not_judge)
     functions, lines = described_functions(judgement), list[str]()
@@ -85,7 +85,7 @@ def _document(judgement: Judgement) -> dict[str, Any]:
         "functions": functions,
         "ungated": ungated,
         "not_judged": missing,
-        "keyless": _keyless(judgement),
+        "keyless": keyless and {"cases": keyless.cases, "deferred": judgement.is_deferred},
         "anchor": _anchor(judgement, prices),
         "notes": list(map(worded, notes)),
     }
@@ -103,14 +103,6 @@ def _verdict(judgement: Judgement) -> str:
     if judgement.is_deferred:
         return "deferred"
     return "could_not_judge" if judgement.baseline is None else "not_comparable"
-
-
-def _keyless(judgement: Judgement) -> dict[str, Any] | None:
-    """Tell which cases asked something new without a key."""
-    keyless = judgement.keyless
-    if keyless is None:
-        return None
-    return {"cases": keyless.cases, "deferred": judgement.is_deferred}
 
 
 def _anchor(judgement: Judgement, prices: Prices) -> dict[str, Any] | None:

@@ -75,6 +75,11 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
     return text
 
 
+def with_name(text: str, name: str) -> str:
+    """Put the name of a function before its sentence, if that does not begin with it."""
+    return text if text.startswith(name) else f"{name}: {text}"
+
+
 def verdict_word(comparison: FunctionComparison) -> str:
     """Write the verdict on one function as the table has it."""
     return "regressed, accepted" if comparison.accepted else VERDICTS[comparison.verdict]

@@ -19,7 +19,7 @@ from pytest_llmeval.reports.markdown.cells import (
     undetected_drop,
     verdict_words,
 )
-from pytest_llmeval.reports.sentences import VERDICTS, WITHIN_CASES, count_moved
+from pytest_llmeval.reports.sentences import VERDICTS, WITHIN_CASES, count_moved, with_name
 
 _MOST_FUNCTIONS = 4
 _MOST_CASES = 5
@@ -114,16 +114,11 @@ def _lead(report: Entry, functions: Sequence[Entry]) -> str:
         return f"**{told(report['why'])}.**"
     if report["verdict"] == "not_gated":
         return "**No baseline, so these are the means of this run alone.**"
-    worst = functions[:1]
-    also = [text for one in worst for text in one["remarks"] if text.startswith(WITHIN_CASES)]
-    texts = [*(f"**{told(_sentence(one))}.**" for one in worst), *(f"{told(t)}." for t in also)]
-    return " ".join(texts)
-
-
-def _sentence(function: Entry) -> str:
-    text: str = function.get("sentence", "")
-    is_named = text.startswith(function["label"])
-    return text if is_named else f"{function['label']}: {text}"
+    if not functions:
+        return ""
+    worst = functions[0]
+    also = [f" {told(text)}." for text in worst["remarks"] if text.startswith(WITHIN_CASES)]
+    return f"**{told(with_name(worst.get('sentence', ''), worst['label']))}.**{''.join(also)}"
 
 
 def _consequence(report: Entry) -> str:
@@ -172,7 +167,7 @@ def _missed(side: Entry) -> Iterator[str]:
 
 def _cases(side: Entry, functions: Sequence[Entry]) -> Iterator[str]:
     """Name the cases that moved most, over some functions."""
-    moved = [(one, case) for one in functions for case in one["moved"] if is_telling(one, case)]
+    moved = [(one, case) for one in functions for case in one["moved"] if _is_telling(one, case)]
     moved.sort(key=lambda pair: (-abs(pair[1].get("difference") or 0), pair[1]["mean"] or 0))
     if not moved:
         return
@@ -197,7 +192,7 @@ def moved_counts(function: Entry) -> str:
     return told(count_moved(differences, function["better"]))
 
 
-def is_telling(function: Entry, case: Entry) -> bool:
+def _is_telling(function: Entry, case: Entry) -> bool:
     """Whether a case shows why its function has its verdict."""
     difference = case.get("difference", -1) or 0
     return bool(difference > 0 if function["verdict"] == "improved" else difference < 0)

@@ -102,8 +102,7 @@ def _about(
     is_told = text not in sentences.VERDICTS.values()  # else the table has said that much
     if is_told:
         yield Line()
-        prefix = "" if text.startswith(name) else f"{name}: "
-        yield Line(prefix + text, style(function))
+        yield Line(sentences.with_name(text, name), style(function))
     yield from _moved_lines(judgement, function, page, told=told)
     for remark in remarks.remarks(judgement, function):
         yield Line(f"  {remark}")

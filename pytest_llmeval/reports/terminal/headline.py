@@ -8,7 +8,7 @@ from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, label
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
-from pytest_llmeval.reports.sentences import VERDICTS, sentence, verdict_word
+from pytest_llmeval.reports.sentences import VERDICTS, sentence, verdict_word, with_name
 from pytest_llmeval.reports.terminal.tables import STYLES, counted_comparisons
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules
@@ -65,9 +65,7 @@ def failure_line(judgement: Judgement) -> str:
     failing = [function for function in by_severity(comparison) if function.fails]
     if not failing:
         return f"llm evals: {against}{why_failed(comparison, judgement.settings.gate)}"
-    first = sentence(failing[0], judgement.settings.gate)
-    if failing[0].verdict is not Verdict.REGRESSED:
-        first = f"{label(failing[0])}: {first}"
+    first = with_name(sentence(failing[0], judgement.settings.gate), label(failing[0]))
     more = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
     return f"llm evals: {against}{first}{more}"
 

@@ -15,7 +15,7 @@ from pytest_llmeval.reports.formats import aligned, counted, ends, factor, figur
 if TYPE_CHECKING:
     from pytest_llmeval.stats.expected import ExpectedMean
     from pytest_llmeval.stats.selfcheck import SelfCheck
-    from pytest_llmeval.stats.suite_size import Plan
+    from pytest_llmeval.stats.suite_size import Plan, Point
 
 BAR = 30
 FEWEST_FOR_T = 6
@@ -117,19 +117,19 @@ class PlannedFunction:
             ("cases", plan.by_cases, design.cases),
         ):
             rows = [[heading, unit, "found", f"smallest {self._unit}", ""]]
-            for point in points:
-                number, bar = int(getattr(point, heading)), "#" * round(BAR * point.power)
-                rows.append(
-                    [
-                        str(number),
-                        str(round(point.calls * (self.calls or 1))),
-                        _percent(point.power),
-                        "" if point.smallest_drop is None else self._drop(point.smallest_drop),
-                        f"{bar} <- now" if number == now else bar,
-                    ]
-                )
+            rows += [self._row(point, int(getattr(point, heading)), now=now) for point in points]
             yield ""
             yield from (f"  {line}" for line in aligned(rows, left=0))
+
+    def _row(self, point: Point, number: int, *, now: float) -> list[str]:
+        bar = "#" * round(BAR * point.power)
+        return [
+            str(number),
+            str(round(point.calls * (self.calls or 1))),
+            _percent(point.power),
+            "" if point.smallest_drop is None else self._drop(point.smallest_drop),
+            f"{bar} <- now" if number == now else bar,
+        ]
 
     @property
     def _unit(self) -> str:
