@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_llmeval.records import MEASURED_METRICS
-from pytest_llmeval.reports.formats import counted, factor, hits, mean_with_ends, number, p_value
+from pytest_llmeval.reports.formats import (
+    counted,
+    factor,
+    hits,
+    mean_with_ends,
+    number,
+    p_value,
+    short,
+)
 from pytest_llmeval.reports.sentences import difference_interval
 from pytest_llmeval.safe_text import code_span, prose
 
@@ -59,15 +67,11 @@ def markdown_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> lis
     return [f"| {' | '.join(line)} |" for line in lines] if rows else []
 
 
-def is_scored_otherwise(function: Entry) -> bool:
-    """Whether nothing changed but the scores of the very same replies."""
-    changed = function["changed"]
-    return bool(changed and function["changed_kinds"].get("score") == changed)
-
-
 def is_tested(function: Entry) -> bool:
-    """Whether chance has a part in what is said of a function."""
-    return function["method"] != "none" and not is_scored_otherwise(function)
+    """Whether chance has a part in what is said of a function: none if only scores changed."""
+    changed = function["changed"]
+    is_scored_otherwise = changed and function["changed_kinds"].get("score") == changed
+    return function["method"] != "none" and not is_scored_otherwise
 
 
 def _cells(function: Entry) -> list[str]:
@@ -146,7 +150,7 @@ def _case_cells(case: Entry, metric: str) -> list[str]:
     excerpt = case.get("excerpt") or {"baseline": None, "here": None}
     sides = [case.get("baseline_scores", ()), case["scores"]]
     return [
-        name(case["case"].partition("::")[2] or case["case"]),
+        name(short(case["case"])),
         *(hits(scores, metric) if scores else "" for scores in sides),
         *(name(excerpt[side] or "") for side in ("baseline", "here")),
         name(case["failure"]),
