@@ -350,7 +350,7 @@ class SessionHooks:
         """Tell other reports, and CI, that the gate fails; nobody reads those of a base's run."""
         if not judgement.fails or self._brief is not None:
             return
-        from pytest_llmeval.engine.reporting.gate_reports import report_failures
+        from pytest_llmeval.engine.reporting import report_failures
         from pytest_llmeval.reports.failures import failures, github_annotations
 
         found = failures(judgement)

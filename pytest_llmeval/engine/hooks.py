@@ -14,7 +14,7 @@ import pytest
 
 from pytest_llmeval.engine.case import RUNNER, CaseRunner
 from pytest_llmeval.engine.isolation.patches import adopt_caplog
-from pytest_llmeval.engine.reporting.safe_report import safe_failure, safe_output
+from pytest_llmeval.engine.reporting import safe_failure, safe_output
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
 from pytest_llmeval.engine.schedule.turns import (
     capturing_throughout,

@@ -11,8 +11,12 @@ from typing import Any, cast
 import pytest
 
 from pytest_llmeval.engine.earlier_runs import RETRY_KEY
-from pytest_llmeval.engine.reporting.case_scores import show_scores
-from pytest_llmeval.engine.reporting.display import letter_and_word, print_misses, shown_as_m
+from pytest_llmeval.engine.reporting import (
+    letter_and_word,
+    print_misses,
+    show_scores,
+    shown_as_m,
+)
 from pytest_llmeval.engine.run_header import TYPED_KEY, files_used
 from pytest_llmeval.engine.schedule.overlap import STEALING
 from pytest_llmeval.errors import SettingsError

@@ -82,9 +82,7 @@ def find_baseline(
         BaselineUnlike: the run is of another folder or of other tests.
         SettingsError: a file that git tracks was named, and not by a path.
     """
-    search = Search(
-        store=refs.store, root=root, selection=selection, models=models, excluding=excluding
-    )
+    search = Search(refs.store, root, selection, models, excluding)
     refuse = Refusals(reference, option, refs, search)
     found = _Lookup(reference, option, refs, search, demands, refuse, make).find()
     known = {*found.notes, *search.passed_over}

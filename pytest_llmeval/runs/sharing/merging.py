@@ -66,7 +66,7 @@ def merge_runs(shards: Sequence[Run], *, union: bool = False) -> Merged:
     expected = len(cases) + sum(suite.cases - len(known) for suite, known in suites.items())
     whole = len(ended) == expected
     run = replace(
-        runs[-1],
+        _with_functions(runs),
         id=_id(runs),
         dirty=any(run.dirty for run in runs),
         unseen=tuple(sorted({name for run in runs for name in run.unseen})),
@@ -83,7 +83,6 @@ def merge_runs(shards: Sequence[Run], *, union: bool = False) -> Merged:
         ci=_job(runs),
         collected=collected_cases(ended) if whole else None,
     )
-    run = _with_functions(run, runs)
     return Merged(run=run, found=len(ended), expected=expected, notes=_notes(runs))
 
 
@@ -253,10 +252,10 @@ def _job(runs: Sequence[Run]) -> CiJob | None:
     )
 
 
-def _with_functions(merged: Run, runs: Sequence[Run]) -> Run:
-    """Add what the runs say of each test function."""
+def _with_functions(runs: Sequence[Run]) -> Run:
+    """Return the last run with what all of them say of each test function."""
     return replace(
-        merged,
+        runs[-1],
         tests=_tests(runs),
         fixtures={name: used for run in runs for name, used in run.fixtures.items()},
         places={name: place for run in runs for name, place in run.places.items()},

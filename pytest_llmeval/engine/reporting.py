@@ -1,0 +1,206 @@
+"""Reports of cases and of the gate, as terminals, logs and other plugins read them.
+
+What a test raised and printed mostly holds a reply of a model: it is made safe for all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from html import escape
+from typing import Any, Literal
+
+import pytest
+
+from pytest_llmeval.records import PASS_METRIC, GateFailure, Outcome
+from pytest_llmeval.safe_text import printable_lines
+
+_MISSED = ("passed", "m")  # pytest's category, and the letter
+Status = tuple[str, str, str | tuple[str, dict[str, bool]]]
+_CELL = "</td>"
+_OF_TEST = 1  # the cell that names the test
+# Options of those who read properties; to compute intervals takes libraries that load for 0.3 s.
+_READERS = ("xmlpath", "json_report", "htmlpath")
+_CHOOSE_TESTS = ("lfplugin", "stepwiseplugin")
+_WORD = "llm_gate"
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # pytest's own records of logging have some, too
+
+
+def letter_and_word(report: pytest.TestReport) -> Status | None:
+    """Show a case as ``4/5 passed``, a yellow ``m`` if one fell short, ``E`` if all erred."""
+    payload = getattr(report, "llm_eval", None)
+    if payload is None or hasattr(report, "wasxfail"):
+        return None
+    if payload["outcome"] == "errored" and report.when == "call":
+        return "error", "E", "ERROR"
+    if not report.passed:
+        return None
+    score = payload["score"]
+    if payload["fell_short"]:
+        return *_MISSED, (score, {"yellow": True})
+    return "passed", ".", score
+
+
+def shown_as_m(terminalreporter: pytest.TerminalReporter) -> int:
+    """Count the cases whose letter is ``m``; none where words are printed instead of letters."""
+    if terminalreporter.config.get_verbosity() > 0:
+        return 0
+    return sum(1 for _ in _missed(terminalreporter))
+
+
+def print_misses(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the failures of cases that passed, where -rm asks for them or -rA hides them.
+
+    -rA and -rP print them below PASSES, with --show-capture=all.
+    """
+    config = terminalreporter.config
+    asked: str = config.getoption("reportchars", "") or ""
+    shown: str = config.getoption("showcapture", "all")
+    is_printed = bool({"A", "P"}.intersection(asked)) and shown == "all"
+    if is_printed or not {"A", "m"}.intersection(asked) or config.getoption("tbstyle", "") == "no":
+        return
+    reports = list(_missed(terminalreporter))
+    if reports:
+        terminalreporter.write_sep("=", "MISSES")
+    for report in reports:
+        terminalreporter.write_sep("_", report.head_line or report.nodeid, yellow=True, bold=True)
+        for title, text in report.sections:
+            if title.startswith("Trial ") or shown == "all" or shown in title:
+                terminalreporter.write_sep("-", title)
+                terminalreporter.write_line(text.rstrip("\n"))
+
+
+def _missed(terminalreporter: pytest.TerminalReporter) -> Iterator[Any]:
+    for report in terminalreporter.stats.get("passed", ()):
+        status = letter_and_word(report)
+        if status is not None and status[:2] == _MISSED:
+            yield report
+
+
+class ScoredReports:
+    """Add scores to the reports of cases, in the process that writes files.
+
+    Args:
+        alpha: what may lie beyond each end of an interval, in (0, 0.5).
+    """
+
+    def __init__(self, alpha: float) -> None:
+        self._alpha = alpha
+        self._known: dict[str, list[tuple[str, object]]] = {}  # by node id, till its last report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Put mean and interval of each metric among the properties."""
+        payload = getattr(report, "llm_eval", None)
+        if payload is not None:
+            self._known[report.nodeid] = list(_properties(payload, self._alpha))
+        report.user_properties += self._known.get(report.nodeid, [])
+        if report.when == "teardown":
+            self._known.pop(report.nodeid, None)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_html_results_table_row(self, report: pytest.TestReport, cells: list[Any]) -> None:
+        """Show the score beside the name of the test."""
+        payload = getattr(report, "llm_eval", None)
+        named = cells[_OF_TEST] if len(cells) > _OF_TEST else None
+        if payload is not None and isinstance(named, str) and named.endswith(_CELL):
+            cells[_OF_TEST] = f"{named.removesuffix(_CELL)} · {escape(payload['score'])}{_CELL}"
+
+
+def show_scores(config: pytest.Config, *, alpha: float) -> None:
+    """Add scores to the reports of this session, if a file is made of them here."""
+    if hasattr(config, "workerinput") or not any(config.getoption(one, None) for one in _READERS):
+        return
+    config.pluginmanager.register(ScoredReports(alpha))
+
+
+def _properties(payload: Mapping[str, Any], alpha: float) -> Iterator[tuple[str, object]]:
+    for metric, mean in payload["means"].items():
+        if mean is None:
+            continue
+        yield f"llm_{metric}", f"{mean:.4g}"
+        if metric == PASS_METRIC:
+            yield f"llm_{metric}_interval", _interval(payload, alpha)
+
+
+def _interval(payload: Mapping[str, Any], alpha: float) -> str:
+    from pytest_llmeval.stats.intervals import wilson_interval
+
+    scored = [trial for trial in payload["trials"] if trial.outcome.is_scored]
+    hits = sum(trial.outcome is Outcome.PASSED for trial in scored)
+    low, high = wilson_interval(hits, len(scored), alpha=alpha)
+    return f"[{low:.3f}, {high:.3f}]"
+
+
+class _Words:
+    """Count failures of the gate in pytest's last line by what they are: ``1 regressed``."""
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        word: str | None = getattr(report, _WORD, None)
+        return None if word is None or report.when != "call" else (word, "", "")
+
+
+def report_failures(session: pytest.Session, failures: Sequence[GateFailure]) -> None:
+    """Report each failure of the gate as a test that failed; before JUnit's file is written."""
+    manager = session.config.pluginmanager
+    manager.register(_Words())
+    terminal: pytest.TerminalReporter | None = manager.get_plugin("terminalreporter")
+    if terminal is not None:
+        terminal.stats.setdefault("failed", [])  # the last line is red where there is this key
+    choosing = filter(None, map(manager.get_plugin, _CHOOSE_TESTS))
+    tell = manager.subset_hook_caller("pytest_runtest_logreport", [session, *choosing])
+    for failure in failures:
+        for phase in ("setup", "call", "teardown"):  # reporters begin and end a test by them
+            tell(report=_report(failure, phase))
+
+
+def _report(failure: GateFailure, phase: Literal["setup", "call", "teardown"]) -> pytest.TestReport:
+    _, function = failure.name.split("::", 1)
+    failed = phase == "call"
+    return pytest.TestReport(
+        nodeid=failure.name,
+        location=(function.partition("::")[0], failure.line and failure.line - 1, function),
+        keywords={},
+        outcome="failed" if failed else "passed",
+        longrepr="\n".join(failure.lines) if failed else None,
+        when=phase,
+        user_properties=failure.properties,
+        **{_WORD: failure.word},  # type: ignore[arg-type]
+    )
+
+
+def safe_failure(longrepr: Any) -> Any:
+    """Spell out in pytest's rendering of a failure what would steer a terminal or a CI service.
+
+    Args:
+        longrepr: of a report; changed in place.
+
+    Returns:
+        The same, or its text where a version of pytest allows no change.
+    """
+    try:
+        return _spelled_out(longrepr)
+    except (AttributeError, TypeError):
+        return _safe(str(longrepr))
+
+
+def safe_output(sections: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Do the same with what was printed and logged; it loses its colours."""
+    return [(title, _safe(_COLOUR.sub("", text))) for title, text in sections]
+
+
+def _safe(text: str) -> str:
+    return "\n".join(printable_lines(text))
+
+
+def _spelled_out(value: Any) -> Any:
+    """Spell out all texts of a value; pytest's renderings are dataclasses and lists of them."""
+    if isinstance(value, str):
+        return _safe(value)
+    if type(value) in (list, tuple):
+        return type(value)(map(_spelled_out, value))
+    if is_dataclass(value) and type(value).__module__.startswith("_pytest."):
+        for each in fields(value):
+            setattr(value, each.name, _spelled_out(getattr(value, each.name)))
+    return value
