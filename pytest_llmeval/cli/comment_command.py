@@ -11,7 +11,14 @@ import click
 
 from pytest_llmeval.cli.arguments import echo
 from pytest_llmeval.errors import ReportRefused
-from pytest_llmeval.reports.received import MOST_BYTES, read_report
+from pytest_llmeval.reports.received import (
+    MOST_BYTES,
+    is_worth_a_comment,
+    marker,
+    nobody_to_tell,
+    read_report,
+    written,
+)
 
 if TYPE_CHECKING:
     from pytest_llmeval.github.api import Github
@@ -53,14 +60,8 @@ def comment_command(report: Path | None, artifact: str) -> None:
 
 def _comment_on(run: WorkflowRun, github: Github, path: Path | None, *, name: str) -> str:
     """Comment; return the line that says what was done, or why nothing."""
-    from pytest_llmeval.github.comments import find_comment, write_comment
+    from pytest_llmeval.github.api import find_comment, write_comment
     from pytest_llmeval.github.workflow_run import download_report, open_pull_requests
-    from pytest_llmeval.reports.comment import (
-        is_worth_a_comment,
-        marker,
-        nobody_to_tell,
-        written,
-    )
 
     numbers = open_pull_requests(github, run)
     if len(numbers) != 1:

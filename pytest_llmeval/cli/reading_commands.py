@@ -14,23 +14,20 @@ from pytest_llmeval.cli.arguments import Home, checked, home_option, ini_words
 from pytest_llmeval.cli.pages import has_colours, page_of_output
 from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.records import OWN_DIRECTIONS, PASS_METRIC, SCORE_METRIC
-from pytest_llmeval.reports.terminal.commands.layout import Layout, StyledLine
+from pytest_llmeval.reports.terminal.commands.layout import Layout
 from pytest_llmeval.reports.terminal.commands.reading import (
     CaseSide,
     alike_in_others,
-    case_diff,
+    case_lines,
     not_here,
-    shown_case,
 )
-from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.store import BORROWED, ENDING, RunStore
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.transcripts.messages import Asked, read_request
 from pytest_llmeval.transcripts.scan import HeaderStore, ScannedRun, means_that_moved, scan_run
-from pytest_llmeval.transcripts.stored_texts import StoredTexts
-from pytest_llmeval.transcripts.transcript import parting, transcripts
+from pytest_llmeval.transcripts.transcript import StoredTexts, parting, transcripts
 from pytest_llmeval.transcripts.word_diff import MessageDiff, edit_of, request_diff
 
 AUTO = "auto"
@@ -74,17 +71,13 @@ def diff_command(names: Sequence[str], home: Home, *, full: bool) -> None:
             _side("baseline", before, renamed.get(chosen, chosen), stored),
             _side("here", after, chosen, stored),
         )
-        first = [_first_asked(side) for side in sides]
-        request = None if None in first else request_diff(*first)  # type: ignore[arg-type]
+        old, new = (side.asked for side in sides)
+        request = request_diff(old, new) if old and new else None
         alike = _alike(request, (before, after), chosen, renamed, stored) if request else ""
     if not any(side.trials for side in sides):
         raise click.UsageError(f"{chosen}: no trial of it ended in either run")
     where = parting(sides[0].transcripts, sides[1].transcripts)
-    page = page_of_output()
-    layout = Layout(page.width, is_full=full)
-    lines = case_diff(sides, request=request, alike=alike, parting=where, layout=layout)
-    _echo(layout.fit(lines), page)
-    _warn(not_here(sides))
+    _echo(sides, full=full, request=request, alike=alike, parting=where)
 
 
 def show_case(reference: str, case: str, home: Home, *, full: bool) -> None:
@@ -97,10 +90,7 @@ def show_case(reference: str, case: str, home: Home, *, full: bool) -> None:
         side = _side("", scanned, chosen, stored)
     if not side.trials:
         raise click.UsageError(f"{chosen}: no trial of it ended in run {side.run.id}")
-    page = page_of_output()
-    layout = Layout(page.width, is_full=full)
-    _echo(layout.fit(shown_case(side, layout)), page)
-    _warn(not_here([side]))
+    _echo([side], full=full)
 
 
 class _Pair(NamedTuple):
@@ -214,10 +204,6 @@ def _side(name: str, scanned: ScannedRun, case: str, stored: StoredTexts) -> Cas
     return CaseSide(name=name, run=run, case=known, transcripts=transcripts(trials, stored))
 
 
-def _first_asked(side: CaseSide) -> Asked | None:
-    return next((each.asked for each in side.transcripts if each.asked), None)
-
-
 def _alike(
     request: Sequence[MessageDiff],
     runs: tuple[ScannedRun, ScannedRun],
@@ -254,18 +240,23 @@ def _asked_of(scanned: ScannedRun, cases: Sequence[str], stored: StoredTexts) ->
     return [None if one is None else read_request(one) for one in parts]
 
 
-def _echo(lines: Iterable[StyledLine], page: Page) -> None:
-    """Write lines to standard output, made printable."""
-    is_coloured = has_colours()
-    for line in lines:
+def _echo(sides: Sequence[CaseSide], *, full: bool, **found: Any) -> None:
+    """Write what ``case_lines`` says to standard output, made printable.
+
+    Args:
+        sides: of the case.
+        full: no text is cut.
+        found: what was found out about both sides.
+    """
+    is_coloured, page = has_colours(), page_of_output()
+    layout = Layout(page.width, is_full=full)
+    for line in layout.fit(case_lines(sides, layout, **found)):
         plain = "".join(text for text, _ in line)
         safe = [(page.shown(text), style) for text, style in line]
         if page.shown(plain) != "".join(text for text, _ in safe):
             safe = [(page.shown(plain), "")]  # what no part of it is, the whole would be
         styled = "".join(click.style(text, **_MARKUP[style]) for text, style in safe if text)
         click.echo(styled.rstrip(), color=is_coloured)
-
-
-def _warn(message: str) -> None:
-    if message:
-        click.echo(f"note: {printable(message)}", err=True)
+    missing = not_here(sides)
+    if missing:
+        click.echo(f"note: {printable(missing)}", err=True)

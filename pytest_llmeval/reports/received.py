@@ -1,16 +1,24 @@
-"""A JSON report that somebody else wrote, read strictly: nothing in it is believed or obeyed."""
+"""A JSON report that somebody else wrote, read strictly, and the comment that is made of it.
+
+Nothing in it is believed or obeyed.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.errors import ReportRefused
+from pytest_llmeval.reports.markdown.page import render
+from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.safe_text import printable
+
+if TYPE_CHECKING:
+    from pytest_llmeval.github.workflow_run import WorkflowRun
 
 SCHEMA_FILE = Path(__file__).with_name("report-schema.json")  # docs/ has the same
 MOST_BYTES = 5 * 10**6
@@ -18,7 +26,8 @@ MOST_VALUES = 10**6
 DEEPEST = 20  # objects and lists in each other
 LARGEST = 2**53  # whole numbers beyond it are not kept exactly
 _INSTEAD = "look at the artifact, or report on a part of the suite"
-LONGEST = 100  # characters of what does not fit
+_LONGEST_MISFIT = 100  # characters
+LONGEST = 65_536  # characters that GitHub takes of a comment
 
 
 def read_report(content: bytes) -> Mapping[str, Any]:
@@ -44,10 +53,55 @@ def read_report(content: bytes) -> Mapping[str, Any]:
     why = misfit(report)
     if why:
         raise ReportRefused(
-            f"the report does not fit its schema: {printable(why)[:LONGEST]}: "
+            f"the report does not fit its schema: {printable(why)[:_LONGEST_MISFIT]}: "
             "was it written by another version of the plugin?"
         )
     return dict(report)
+
+
+def marker(name: str) -> str:
+    """Return the first line of a comment, which nobody sees.
+
+    Args:
+        name: of what is compared, as a repository may have several suites.
+    """
+    return f"<!-- llmeval comment: {name} -->"
+
+
+def written(report: Mapping[str, Any], run: WorkflowRun, *, name: str) -> str:
+    """Write the comment on a run: who says so, and what the report says.
+
+    Args:
+        report: as its schema has it; all texts in it are a stranger's.
+        run: as GitHub tells it.
+        name: for the marker.
+
+    Raises:
+        ReportRefused: it fits the schema and contradicts itself, so that it cannot be shown.
+    """
+    try:
+        shown = render(report)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as exc:
+        raise ReportRefused(f"the report contradicts itself: {type(exc).__name__}") from None
+    ended = f"[its run]({run.url}) ended in {run.conclusion}"
+    origin = f"As reported by the pull request's job for {short_hash(run.commit)}; {ended}."
+    text = f"{marker(name)}\n{origin}\n\n{shown}"
+    # Half a line could be what nobody wrote.
+    return text if len(text) <= LONGEST else text[:LONGEST].rpartition("\n")[0]
+
+
+def nobody_to_tell(run: WorkflowRun, repository: str, numbers: Sequence[int]) -> str:
+    """Say why a run is not commented on."""
+    of = f"run {run.id} was for {short_hash(run.commit)} of {run.repository}:{run.branch}"
+    if not numbers:
+        return f"nothing to comment: {of}, and no open pull request of {repository} ends there"
+    several = ", ".join(f"#{number}" for number in numbers)
+    return f"nothing to comment: {of}, which cannot be told apart in {several}"
+
+
+def is_worth_a_comment(report: Mapping[str, Any]) -> bool:
+    """Whether there is anything to say where nothing was said before."""
+    return report["verdict"] != "unchanged" or bool(report["fails"])
 
 
 def misfit(document: object) -> str:

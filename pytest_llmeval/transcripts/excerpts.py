@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pytest_llmeval.records import Better, Run, Trial
 from pytest_llmeval.transcripts.messages import Message, read_reply
-from pytest_llmeval.transcripts.stored_texts import StoredTexts
+from pytest_llmeval.transcripts.transcript import StoredTexts
 
 LONGEST = 300  # characters
 _LEAD = 60  # of these before the place where the sides part

@@ -1,15 +1,66 @@
-"""The transcript of a trial: its requests and replies in order, each message once."""
+"""Transcripts of trials: requests and replies in order, as far as the cache here has them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
 
+from pytest_llmeval.cache.directory import refuse_link
+from pytest_llmeval.cache.queries import RowReader
+from pytest_llmeval.cache.reply import StoredReply, decode_or_none
+from pytest_llmeval.cache.requests import Parts, row_name, unpack_request
+from pytest_llmeval.errors import RowRefused
 from pytest_llmeval.records import Call, Trial
 from pytest_llmeval.transcripts.messages import ASSISTANT, Asked, Message, read_reply, read_request
-from pytest_llmeval.transcripts.stored_texts import StoredTexts
 
+DATABASE = "cache.db"
 _NOT_HERE = (Message("request", "not here", "missing"),)
+
+
+class StoredTexts:
+    """Looks up by key and draw id; what is missing, damaged or foreign is None.
+
+    Args:
+        directory: ``.llmeval``; there may be nothing.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._rows: RowReader | None = None
+        folder = directory / "cache"
+        try:
+            refuse_link(folder)
+            if (folder / DATABASE).is_file():
+                self._rows = RowReader(folder / DATABASE)
+        except OSError:
+            return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._rows is not None:
+            self._rows.close()
+
+    def reply(self, call: Call) -> StoredReply | None:
+        """Find the very draw that a call was given."""
+        if self._rows is None or call.draw is None:
+            return None
+        values = self._rows.below(f"{call.key}/{call.slot}/")
+        replies = filter(None, map(decode_or_none, values))
+        return next((reply for reply in replies if reply.draw == call.draw), None)
+
+    def request(self, key: str) -> Parts | None:
+        """Find the request of a key, in its parts."""
+        value = None if self._rows is None else self._rows.get(row_name(key))
+        if not isinstance(value, bytes):
+            return None
+        try:
+            parts: Parts = unpack_request(value)["request"]
+        except RowRefused:
+            return None
+        return parts
 
 
 @dataclass(frozen=True, slots=True)

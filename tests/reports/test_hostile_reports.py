@@ -15,9 +15,8 @@ from markdown_it import MarkdownIt
 
 from pytest_llmeval.errors import ReportRefused
 from pytest_llmeval.github.workflow_run import WorkflowRun
-from pytest_llmeval.reports import comment
-from pytest_llmeval.reports.comment import LONGEST, marker, written
-from pytest_llmeval.reports.received import MOST_BYTES, misfit
+from pytest_llmeval.reports import received
+from pytest_llmeval.reports.received import LONGEST, MOST_BYTES, marker, misfit, written
 from tests.github.jobs import COMMIT, FORK, RUN, URL, report
 from tests.reports.judgements import FORMS
 from tests.test_safe_text import HOSTILE
@@ -115,7 +114,7 @@ def test_a_report_that_contradicts_itself_is_shown_harmlessly_or_refused(form: s
 def test_a_text_that_github_would_not_take_ends_with_a_whole_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(comment, "render", lambda _: "a whole line\n" * 10**4)
+    monkeypatch.setattr(received, "render", lambda _: "a whole line\n" * 10**4)
     text = comment_on(report())
     assert LONGEST - 100 < len(text) <= LONGEST
     assert text.endswith("a whole line")

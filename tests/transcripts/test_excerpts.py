@@ -7,7 +7,7 @@ import pytest
 
 from pytest_llmeval.records import Run
 from pytest_llmeval.transcripts.excerpts import LONGEST, Moved, Sides, excerpts
-from pytest_llmeval.transcripts.stored_texts import StoredTexts
+from pytest_llmeval.transcripts.transcript import StoredTexts
 from tests.transcripts.recorded import FUNCTION, Exchange, Recorder, run_of, said, user
 
 CASE = f"{FUNCTION}[a]"

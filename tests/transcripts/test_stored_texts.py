@@ -10,7 +10,7 @@ import pytest
 
 from pytest_llmeval.records import Call, Slot
 from pytest_llmeval.transcripts.messages import read_reply, read_request
-from pytest_llmeval.transcripts.stored_texts import StoredTexts
+from pytest_llmeval.transcripts.transcript import StoredTexts
 from tests.transcripts.recorded import Recorder, said, user
 
 

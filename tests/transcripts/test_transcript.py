@@ -8,9 +8,9 @@ import pytest
 
 from pytest_llmeval.records import Trial
 from pytest_llmeval.transcripts.messages import Message
-from pytest_llmeval.transcripts.stored_texts import StoredTexts
 from pytest_llmeval.transcripts.transcript import (
     Parting,
+    StoredTexts,
     Transcript,
     Utterance,
     parting,

@@ -45,6 +45,7 @@ class Demands:
 
 
 ANY = Demands()
+# From a commit; None if no eval of the selection is in it.
 MakeRun = Callable[[str], FoundRun | None]
 
 
@@ -63,8 +64,7 @@ def find_baseline(
     """Find and read the run that a session is to be compared with.
 
     Args:
-        reference: names of commits lead to complete, clean runs alone; a run that is named
-            otherwise may be of any kind, and the notes say of which.
+        reference: of a commit, whose complete, clean runs alone count; or of a run of any kind.
         refs: resolves names, with git as it was at session start.
         option: for which the run is sought; errors name it.
         root: rootpath relative to git's top level, ``.`` for the same.
@@ -72,8 +72,7 @@ def find_baseline(
         models: models that the session is known to ask; preferred among runs of one commit.
         excluding: ids of runs that are found only if they are named themselves.
         demands: on the run that is found by a commit.
-        make: makes the run of a commit that has none; None if no eval of the selection is in that
-            commit. Without it an older run may stand in.
+        make: makes the run of a commit that has none; without it an older run may stand in.
 
     Raises:
         BaselineNotFound: no run that will do.
@@ -82,7 +81,9 @@ def find_baseline(
         BaselineUnlike: the run is of another folder or of other tests.
         SettingsError: a file that git tracks was named, and not by a path.
     """
-    search = Search(refs.store, root, selection, models, excluding)
+    search = Search(
+        store=refs.store, root=root, selection=selection, models=models, excluding=excluding
+    )
     refuse = Refusals(reference, option, refs, search)
     found = _Lookup(reference, option, refs, search, demands, refuse, make).find()
     known = {*found.notes, *search.passed_over}

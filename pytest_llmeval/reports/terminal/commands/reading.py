@@ -46,6 +46,11 @@ class CaseSide:
         return tuple(each.trial for each in self.transcripts)
 
     @property
+    def asked(self) -> Asked | None:
+        """Its first request that is here."""
+        return next((each.asked for each in self.transcripts if each.asked), None)
+
+    @property
     def metric(self) -> str:
         """The metric that is shown besides the outcome."""
         gated = self.case.gate if self.case else ()
@@ -53,36 +58,22 @@ class CaseSide:
         return gated[0] if gated else SCORE_METRIC if is_scored else PASS_METRIC
 
 
-def shown_case(side: CaseSide, layout: Layout) -> Iterator[StyledLine]:
-    """Tell what one run asked and was answered in a case."""
-    yield ((side.trials[0].case, "bold"),)
-    yield from _headings([side])
-    yield ()
-    asked = next((each.asked for each in side.transcripts if each.asked), None)
-    yield from _request(side, asked, layout)
-    yield ()
-    letters = _letters([side])
-    yield from _plain(_table([side], letters, layout))
-    yield from _failures([side])
-    yield from _replies([side], letters, layout)
-
-
-def case_diff(
-    sides: tuple[CaseSide, CaseSide],
-    *,
-    request: tuple[MessageDiff, ...] | None,
-    alike: str,
-    parting: Parting | None,
+def case_lines(
+    sides: Sequence[CaseSide],
     layout: Layout,
+    *,
+    request: Sequence[MessageDiff] | None = None,
+    alike: str = "",
+    parting: Parting | None = None,
 ) -> Iterator[StyledLine]:
-    """Tell what both sides of a case asked and were answered.
+    """Tell what the sides of a case asked and were answered.
 
     Args:
-        sides: the baseline, and the run that is held against it.
-        request: their first requests; None if one of them is not here.
+        sides: the baseline, and the run that is held against it; or one run alone.
+        layout: of texts.
+        request: the first requests of both; None if one of them is not here.
         alike: how many other cases were asked the same change; "" for nothing to say.
         parting: where the answers part.
-        layout: of texts.
     """
     trial = next(trial for side in reversed(sides) for trial in side.trials)
     yield ((trial.case, "bold"),)
@@ -90,7 +81,7 @@ def case_diff(
     yield ()
     if request is None:
         for side in sides:
-            yield from _request(side, _first_asked(side), layout)
+            yield from _request(side, layout)
     elif any(message.edit for message in request):
         yield (("request", "bold"), (", [-only in the baseline-] {+only here+}", ""))
         yield from _request_diff(request, layout)
@@ -98,7 +89,7 @@ def case_diff(
             yield ((f"  {alike}", "dim"),)
     else:
         yield (("request", "bold"), (", the same on both sides", ""))
-        yield from _messages(_first_asked(sides[0]), layout)
+        yield from _messages(sides[0].asked, layout)
     yield ()
     letters = _letters(sides)
     yield from _plain(_table(sides, letters, layout))
@@ -126,13 +117,9 @@ def _headings(sides: Sequence[CaseSide]) -> Iterator[StyledLine]:
     yield from _plain(aligned(rows, left=4))
 
 
-def _first_asked(side: CaseSide) -> Asked | None:
-    return next((each.asked for each in side.transcripts if each.asked), None)
-
-
-def _request(side: CaseSide, asked: Asked | None, layout: Layout) -> Iterator[StyledLine]:
+def _request(side: CaseSide, layout: Layout) -> Iterator[StyledLine]:
     of = f", {side.name}" if side.name else ""
-    if asked is None:
+    if side.asked is None:
         calls = sum(len(trial.calls) for trial in side.trials)
         why = "not in the cache here: pruned, or paid for on another machine"
         yield (("request", "bold"), (f"{of}: {why if calls else 'none was made'}", ""))
@@ -140,7 +127,7 @@ def _request(side: CaseSide, asked: Asked | None, layout: Layout) -> Iterator[St
     different = {each.asked.messages for each in side.transcripts if each.asked}
     more = f", that of the first trial; {len(different)} differ" if len(different) > 1 else ""
     yield (("request", "bold"), (of + more, ""))
-    yield from _messages(asked, layout)
+    yield from _messages(side.asked, layout)
 
 
 def _messages(asked: Asked | None, layout: Layout) -> Iterator[StyledLine]:
@@ -264,9 +251,7 @@ def _failures(sides: Sequence[CaseSide]) -> Iterator[StyledLine]:
             yield ((f"{of}{noun} {' '.join(indices)}: ", ""), (message, "red"))
 
 
-def _parting(
-    parting: Parting, sides: tuple[CaseSide, CaseSide], layout: Layout
-) -> Iterator[StyledLine]:
+def _parting(parting: Parting, sides: Sequence[CaseSide], layout: Layout) -> Iterator[StyledLine]:
     utterances = parting.baseline, parting.current
     if all(utterance is None or utterance.call == 1 for utterance in utterances):
         lengths = {len(one.utterances) for side in sides for one in side.transcripts}
