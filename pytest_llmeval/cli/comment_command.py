@@ -78,8 +78,8 @@ def _comment_on(run: WorkflowRun, github: Github, path: Path | None, *, name: st
     if old is None and not is_worth_a_comment(report):
         return f"nothing to comment: unchanged (#{number})"
     text = written(report, run, name=name)
-    if old is not None and old.body == text:
-        return f"the comment on #{number} says so already: {old.url}"
+    if old is not None and old["body"] == text:
+        return f"the comment on #{number} says so already: {old.get('html_url')}"
     url = write_comment(github, text, pull_request=number, old=old)
     return f"{'commented' if old is None else 'comment updated'} on #{number}: {url}"
 

@@ -14,13 +14,14 @@ from pytest_llmeval.cli.arguments import Home, checked, home_option, ini_words
 from pytest_llmeval.cli.pages import has_colours, page_of_output
 from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.records import OWN_DIRECTIONS, PASS_METRIC, SCORE_METRIC
-from pytest_llmeval.reports.terminal.commands.layout import Layout
+from pytest_llmeval.reports.terminal.commands.layout import Layout, StyledLine
 from pytest_llmeval.reports.terminal.commands.reading import (
     CaseSide,
     alike_in_others,
     case_lines,
     not_here,
 )
+from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.store import BORROWED, ENDING, RunStore
@@ -77,7 +78,7 @@ def diff_command(names: Sequence[str], home: Home, *, full: bool) -> None:
     if not any(side.trials for side in sides):
         raise click.UsageError(f"{chosen}: no trial of it ended in either run")
     where = parting(sides[0].transcripts, sides[1].transcripts)
-    _echo(sides, full=full, request=request, alike=alike, parting=where)
+    _show(sides, full=full, request=request, alike=alike, parting=where)
 
 
 def show_case(reference: str, case: str, home: Home, *, full: bool) -> None:
@@ -90,7 +91,7 @@ def show_case(reference: str, case: str, home: Home, *, full: bool) -> None:
         side = _side("", scanned, chosen, stored)
     if not side.trials:
         raise click.UsageError(f"{chosen}: no trial of it ended in run {side.run.id}")
-    _echo([side], full=full)
+    _show([side], full=full)
 
 
 class _Pair(NamedTuple):
@@ -240,23 +241,29 @@ def _asked_of(scanned: ScannedRun, cases: Sequence[str], stored: StoredTexts) ->
     return [None if one is None else read_request(one) for one in parts]
 
 
-def _echo(sides: Sequence[CaseSide], *, full: bool, **found: Any) -> None:
-    """Write what ``case_lines`` says to standard output, made printable.
+def _show(sides: Sequence[CaseSide], *, full: bool, **found: Any) -> None:
+    """Write what ``case_lines`` says of a case, and of which of its replies are not here.
 
     Args:
         sides: of the case.
         full: no text is cut.
         found: what was found out about both sides.
     """
-    is_coloured, page = has_colours(), page_of_output()
+    page = page_of_output()
     layout = Layout(page.width, is_full=full)
-    for line in layout.fit(case_lines(sides, layout, **found)):
+    _echo(layout.fit(case_lines(sides, layout, **found)), page)
+    missing = not_here(sides)
+    if missing:
+        click.echo(f"note: {printable(missing)}", err=True)
+
+
+def _echo(lines: Iterable[StyledLine], page: Page) -> None:
+    """Write lines to standard output, made printable."""
+    is_coloured = has_colours()
+    for line in lines:
         plain = "".join(text for text, _ in line)
         safe = [(page.shown(text), style) for text, style in line]
         if page.shown(plain) != "".join(text for text, _ in safe):
             safe = [(page.shown(plain), "")]  # what no part of it is, the whole would be
         styled = "".join(click.style(text, **_MARKUP[style]) for text, style in safe if text)
         click.echo(styled.rstrip(), color=is_coloured)
-    missing = not_here(sides)
-    if missing:
-        click.echo(f"note: {printable(missing)}", err=True)

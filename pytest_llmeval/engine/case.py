@@ -11,16 +11,12 @@ import pytest
 from _pytest.skipping import xfailed_key
 
 from pytest_llmeval.engine.marker import Eval
-from pytest_llmeval.engine.trial.misses import (
-    Section,
-    failures_of_trials,
-    sections_by_trial,
-    shows_each,
-)
+from pytest_llmeval.engine.reporting import Section, sections_by_trial, shows_each
 from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks, put_on
 from pytest_llmeval.engine.trial.outcome import (
     WITHOUT_KEY,
     CaseOutcome,
+    DebuggedFailures,
     Fold,
     TrialFailures,
     fold,
@@ -231,8 +227,9 @@ class CaseRunner:
         if result.outcome is CaseOutcome.SKIPPED:
             raise next(filter(None, (trial.exception for trial in self.trials.ended)))
         if result.outcome is not CaseOutcome.PASSED:
-            config = self.item.config
-            raise self._expected_by_xfail() or failures_of_trials(result.reason, config=config)
+            is_debugged = self.item.config.getoption("usepdb", False)
+            failures = DebuggedFailures if is_debugged else TrialFailures
+            raise self._expected_by_xfail() or failures(result.reason)
 
     def teardown(self) -> None:
         """Raise what left the teardown of trials, and let go of what they left."""

@@ -9,14 +9,19 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from html import escape
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
 from pytest_llmeval.records import PASS_METRIC, GateFailure, Outcome
 from pytest_llmeval.safe_text import printable_lines
 
+if TYPE_CHECKING:
+    from pytest_llmeval.engine.trial.trial import Ended
+
 _MISSED = ("passed", "m")  # pytest's category, and the letter
+_OF_TRIAL = re.compile(r"\[trial (\d+)\]")
+Section = tuple[str, str]
 Status = tuple[str, str, str | tuple[str, dict[str, bool]]]
 _CELL = "</td>"
 _OF_TEST = 1  # the cell that names the test
@@ -40,6 +45,37 @@ def letter_and_word(report: pytest.TestReport) -> Status | None:
     if payload["fell_short"]:
         return *_MISSED, (score, {"yellow": True})
     return "passed", ".", score
+
+
+def shows_each(config: pytest.Config) -> bool:
+    """Whether the failure of every trial is to be rendered, and not the first of a case alone."""
+    asked: str = config.getoption("reportchars", "") or ""
+    return bool({"A", "P", "m"}.intersection(asked)) or config.getoption("usepdb", False)
+
+
+def sections_by_trial(
+    sections: Sequence[Section], ended: Sequence[Ended], *, without: object = None
+) -> list[Section]:
+    """Put the failure of each trial before what that trial printed.
+
+    Args:
+        sections: of the report.
+        ended: the trials of the case.
+        without: a failure that the report shows anyway.
+    """
+    failed = [
+        (trial.record.index, (f"Trial {trial.record.index} {trial.record.outcome}", shown))
+        for trial in ended
+        if trial.longrepr is not None and trial.longrepr is not without
+        for shown in ["\n".join(printable_lines(str(trial.longrepr)))]
+    ]
+    printed = [(_trial_of(title), (title, text)) for title, text in sections]
+    return [section for _, section in sorted([*failed, *printed], key=lambda one: one[0])]
+
+
+def _trial_of(title: str) -> int:
+    found = _OF_TRIAL.search(title)
+    return -1 if found is None else int(found[1])
 
 
 def shown_as_m(terminalreporter: pytest.TerminalReporter) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import unittest
+from bdb import BdbQuit
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -128,6 +129,13 @@ class CaseOutcome(StrEnum):
 
 class TrialFailures(AssertionError):
     """Too many trials of a case did not pass."""
+
+
+class DebuggedFailures(TrialFailures, BdbQuit):
+    """Too many trials did not pass, and --pdb has stopped in each of them.
+
+    pytest's debugger takes no interest in a ``BdbQuit``: it would stop again, in this plugin.
+    """
 
 
 @dataclass(frozen=True, slots=True)
