@@ -7,15 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_llmeval.records import MEASURED_METRICS
-from pytest_llmeval.reports.formats import (
-    counted,
-    factor,
-    hits,
-    mean_with_ends,
-    number,
-    p_value,
-    short,
-)
+from pytest_llmeval.reports.formats import counted, factor, hits, mean_with_ends, number, p_value
 from pytest_llmeval.reports.sentences import difference_interval
 from pytest_llmeval.safe_text import code_span, prose
 
@@ -150,7 +142,7 @@ def _case_cells(case: Entry, metric: str) -> list[str]:
     excerpt = case.get("excerpt") or {"baseline": None, "here": None}
     sides = [case.get("baseline_scores", ()), case["scores"]]
     return [
-        name(short(case["case"])),
+        name(case["case"].partition("::")[2] or case["case"]),
         *(hits(scores, metric) if scores else "" for scores in sides),
         *(name(excerpt[side] or "") for side in ("baseline", "here")),
         name(case["failure"]),

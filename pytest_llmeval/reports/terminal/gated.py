@@ -12,15 +12,7 @@ from pytest_llmeval.gate.results import CaseComparison, Comparison, FunctionComp
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import bare
 from pytest_llmeval.reports import remarks, sentences
-from pytest_llmeval.reports.formats import (
-    YELLOW,
-    Line,
-    columns,
-    factor,
-    label,
-    number,
-    short,
-)
+from pytest_llmeval.reports.formats import YELLOW, Line, columns, factor, label, number, short
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.sentences import all_lost, count_moved, most_moved, moved_case, verb
