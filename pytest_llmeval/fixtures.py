@@ -125,7 +125,7 @@ def client_fixtures() -> ModuleType:
     """Make a fixture for each client of each vendor; pytest takes them from a module."""
     module = ModuleType("llmeval_client_fixtures")
     for awaits in (False, True):
-        for vendor in VENDORS:
+        for vendor in (name for name, line in VENDORS.items() if line.sdk):
             name = f"{'async_' * awaits}{vendor}_client"
             setattr(module, name, pytest.fixture(name=name)(_client_of(vendor, awaits=awaits)))
     return module

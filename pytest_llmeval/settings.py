@@ -293,9 +293,7 @@ class Settings(_Frozen):
     )
     intercept_hosts: tuple[str, ...] = Option(
         "llm_intercept_hosts", checks.hosts, (), ini="args"
-    ).says(
-        "hosts, or host:port, of gateways that speak the language of openai, anthropic or ollama"
-    )
+    ).says("hosts, or host:port, of gateways that speak the language of a vendor")
 
 
 def is_to_be_gated(settings: Settings) -> bool:

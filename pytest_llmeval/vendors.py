@@ -14,15 +14,15 @@ class VendorLine(NamedTuple):
 
     Attributes:
         module: makes the ``VENDOR``.
-        sdk: the module of its SDK, and the distribution that brings it.
+        sdk: the module of its SDK, and the distribution that brings it; "" where we use none.
         client: the SDK's class of blocking clients; ``async_client`` of awaitable ones.
         is_free: its models run on the user's own machine.
     """
 
     module: str
-    sdk: str
-    client: str
-    async_client: str
+    sdk: str = ""
+    client: str = ""
+    async_client: str = ""
     is_free: bool = False
 
 
@@ -31,4 +31,5 @@ VENDORS = {
     "openai": VendorLine(f"{_PROVIDERS}.openai", "openai", "OpenAI", "AsyncOpenAI"),
     "anthropic": VendorLine(f"{_PROVIDERS}.anthropic", "anthropic", "Anthropic", "AsyncAnthropic"),
     "ollama": VendorLine(f"{_PROVIDERS}.ollama", "ollama", "Client", "AsyncClient", is_free=True),
+    "gemini": VendorLine(f"{_PROVIDERS}.gemini"),
 }

@@ -273,7 +273,7 @@ def _versions() -> dict[str, str]:
         "pytest": pytest.__version__,
         "pytest-llm-baseline": __version__,
     }
-    for name in (line.sdk for line in VENDORS.values()):
+    for name in (line.sdk for line in VENDORS.values() if line.sdk):
         with suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
     return dict(sorted(versions.items()))

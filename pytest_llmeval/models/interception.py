@@ -106,7 +106,7 @@ class Interception:
         if certainty != "no":
             exchange = Exchange(dialect=vendor, calls=self._calls_of(trial), retries=self._retries)
             return Candidate(exchange=exchange, url=url, is_known=certainty == "known")
-        if url.path.endswith("/chat/completions"):
+        if url.path.endswith(vendor.noted_paths):
             self._tell(
                 url,
                 "was left alone, though it looks like a question to a model. If it is one, "
@@ -120,7 +120,8 @@ class Interception:
         if body is None:
             return None
         if not candidate.is_known:
-            if not isinstance(body.get("model"), str):
+            model_of = candidate.exchange.dialect.model_of
+            if not isinstance(model_of(candidate.url.path, body), str):
                 return None
             self._tell(candidate.url, "was taken for a question to a model, as it names one")
         return Question(

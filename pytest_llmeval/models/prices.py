@@ -156,11 +156,14 @@ COPIES = ("n", "best_of")
 # What stands for more than its own text: a picture, a file, a conversation kept by the vendor.
 POINTERS = frozenset(
     {
-        "conversation", "document", "file", "file_data", "file_id", "image", "image_url", "images",
-        "input_audio", "previous_response_id", "source",
+        "cachedContent", "conversation", "document", "file", "fileData", "file_data", "file_id",
+        "image", "image_url", "images", "inlineData", "input_audio", "previous_response_id",
+        "source",
     }
 )  # fmt: skip
 OWN_TOOLS = (None, "custom", "function")
+# Google names its own tools by the field that configures them.
+GOOGLES_TOOLS = frozenset({"codeExecution", "googleSearch", "googleSearchRetrieval", "urlContext"})
 
 
 def most_input_tokens(body: Mapping[str, Any], *, window: int | None) -> int | None:
@@ -209,7 +212,8 @@ def _points_elsewhere(body: Mapping[str, Any]) -> bool:
     hosted = isinstance(tools, list) and any(
         not isinstance(tool, Mapping) or tool.get("type") not in OWN_TOOLS for tool in tools
     )
-    return hosted or isinstance(body.get("prompt"), Mapping) or not POINTERS.isdisjoint(_keys(body))
+    pointing = POINTERS | GOOGLES_TOOLS
+    return hosted or isinstance(body.get("prompt"), Mapping) or not pointing.isdisjoint(_keys(body))
 
 
 def _keys(value: object) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """Answers read out of replies, with the facts of their calls; in streams and in one piece.
 
 A stream is read to its end before anything is made of it, so that only its bytes count and
-not how they were cut into chunks. Two forms are known: server-sent events (openai, anthropic
-and all who speak like them) and one JSON object a line (ollama).
+not how they were cut into chunks. Three forms are known: server-sent events (openai, anthropic
+and all who speak like them), one JSON object a line (ollama), and one JSON array (Google, unless
+asked for events).
 
 A reply that is no complete answer is turned into the HTTP failure that a vendor would have
 sent, had the failure come before the first chunk. So it is tried again, slows the provider's
@@ -14,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -24,12 +25,13 @@ from pytest_llmeval.models.http.http_reply import OWN_TYPE, HttpReply, status_of
 
 JsonObject = Mapping[str, object]
 AnswerCheck = Callable[[JsonObject], bool]
+AnswerFields = Mapping[str, type | tuple[type, ...]]
 
 STREAM_TYPES = ("text/event-stream", "application/x-ndjson")
 END_TYPES = ("response.completed", "response.incomplete", "message_stop")
 _DONE = b"[DONE]"
-# Fields in which the vendors' replies have their answer, and its type.
-_ANSWERS: Mapping[str, type | tuple[type, ...]] = {
+# Fields in which most vendors' replies have their answer, and its type.
+ANSWER_FIELDS: AnswerFields = {
     "choices": list,
     "content": (list, str),
     "data": list,
@@ -42,6 +44,11 @@ _ANSWERS: Mapping[str, type | tuple[type, ...]] = {
 }
 _EMPTY: tuple[object, ...] = (None, "", [], {})
 _LINE_END = re.compile(rb"\r\n|\r|\n")
+
+
+def no_answer(_: JsonObject) -> bool:
+    """Tell of every reply that it is none, where nothing better is known."""
+    return False
 
 
 class NoAnswer(Exception):
@@ -68,11 +75,15 @@ class Expected:
         is_stream: the request wanted a stream; some servers send one unasked, and some call it
             by another content type.
         answers: tells whether a reply of a model is an answer; None where no model was asked.
+        is_whole: tells of what the chunks make up whether it is whole without an end mark.
+        answer_fields: fields of a reply that have room for an answer, and their types.
     """
 
     read_facts: Callable[[JsonObject], Facts]
     is_stream: bool = False
     answers: AnswerCheck | None = None
+    is_whole: AnswerCheck = no_answer
+    answer_fields: AnswerFields = field(default_factory=lambda: ANSWER_FIELDS)
     _last: tuple[bytes, JsonObject] = b"", {}
 
     def accepts(self, stored: StoredReply) -> bool:
@@ -99,7 +110,10 @@ class Expected:
         """
         content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         is_stream = self.is_stream or content_type in STREAM_TYPES
-        reply = read_stream(body) if is_stream else _read_plain(body)
+        if is_stream:
+            reply = read_stream(body, is_whole=self.is_whole)
+        else:
+            reply = _read_plain(body, self.answer_fields)
         if self.answers is not None and not self.answers(reply):
             raise _own_error(
                 "the reply holds no text, refusal, call of a tool or embedding, and no reason "
@@ -134,8 +148,12 @@ def settled(reply: HttpReply, expected: Expected) -> HttpReply:
     return replace(reply, facts=facts)
 
 
-def read_stream(body: bytes) -> JsonObject:
+def read_stream(body: bytes, *, is_whole: AnswerCheck = no_answer) -> JsonObject:
     """Put the chunks of a complete stream together.
+
+    Args:
+        body: all that came.
+        is_whole: tells of what the chunks make up whether it is whole without an end mark.
 
     Returns:
         One object like a plain reply, with its model, fingerprint and usage.
@@ -154,7 +172,7 @@ def read_stream(body: bytes) -> JsonObject:
             if isinstance(part, dict):
                 _add(summary, part)
         is_complete = is_complete or piece.get("type") in END_TYPES or piece.get("done") is True
-    if not is_complete:
+    if not is_complete and not is_whole(summary):
         raise _own_error(
             "the streamed reply ended without its end mark (data: [DONE], response.completed, "
             'message_stop, or a line with "done": true), so it is not complete and nothing was '
@@ -166,11 +184,24 @@ def read_stream(body: bytes) -> JsonObject:
 
 def stream_pieces(body: bytes) -> Iterator[bytes]:
     """Cut a stream into the JSON texts of its chunks, and ``[DONE]`` if it ends so."""
-    is_json_lines = body.lstrip().startswith(b"{")
+    begin = body.lstrip()[:1]
+    if begin == b"[":
+        return _array_items(body)
     lines = _LINE_END.split(body)
     if not lines[-1]:
         lines.pop()  # what follows the last line end is no line
-    return filter(bytes.strip, lines) if is_json_lines else _event_data(lines)
+    return filter(bytes.strip, lines) if begin == b"{" else _event_data(lines)
+
+
+def _array_items(body: bytes) -> Iterator[bytes]:
+    """Take a stream that is one JSON array apart; one that was cut is no JSON, and stays whole."""
+    try:
+        items = json.loads(body)
+    except (ValueError, RecursionError):
+        yield body
+        return
+    for item in items:
+        yield json.dumps(item).encode()
 
 
 def _event_data(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -203,7 +234,7 @@ def _add(summary: dict[str, object], part: JsonObject) -> None:
     """Add a chunk to the summary; a later value replaces an earlier one unless it is empty."""
     for name, value in part.items():
         known = summary.get(name)
-        if name == "choices" and isinstance(value, list):
+        if name in ("choices", "candidates") and isinstance(value, list):
             summary[name] = _choices(known if isinstance(known, list) else [], value)
         else:
             summary[name] = _later(known, value, depth=1)
@@ -239,8 +270,12 @@ def _refuse_error(piece: JsonObject) -> None:
     raise _vendor_error(error or piece, where="an error that ended the stream")
 
 
-def _read_plain(body: bytes) -> JsonObject:
+def _read_plain(body: bytes, fields: AnswerFields) -> JsonObject:
     """Read a reply in one piece; gateways send their errors with status 200, too.
+
+    Args:
+        body: all that came.
+        fields: that have room for an answer, and their types.
 
     Raises:
         NoAnswer: it is no JSON object, is an error, or has no place for an answer.
@@ -259,22 +294,24 @@ def _read_plain(body: bytes) -> JsonObject:
     error = reply.get("error")
     if (reply.get("object", "response"), reply.get("status")) == ("response", "failed"):
         raise _vendor_error(error or {}, where="the error of a response that failed")
-    if (error or "error" in (reply.get("type"), reply.get("object"))) and not _answers(reply):
+    if (error or "error" in (reply.get("type"), reply.get("object"))) and not _answers(
+        reply, fields
+    ):
         words = error if isinstance(error, dict | str) and error else reply
         raise _vendor_error(words, where="an error in place of a reply")
-    has_room = any(isinstance(reply.get(name), kind) for name, kind in _ANSWERS.items())
+    has_room = any(isinstance(reply.get(name), kind) for name, kind in fields.items())
     if reply.get("choices") == [] or not has_room:
         raise _own_error(
-            f"the reply holds none of {', '.join(_ANSWERS)}, so it answers nothing; "
+            f"the reply holds none of {', '.join(fields)}, so it answers nothing; "
             "nothing was stored",
             code="llmeval_no_answer",
         )
     return cast("JsonObject", reply)
 
 
-def _answers(reply: JsonObject) -> bool:
+def _answers(reply: JsonObject, fields: AnswerFields) -> bool:
     """Return whether a reply of any vendor holds something besides its error."""
-    return any(isinstance(reply.get(name), list | dict) and reply[name] for name in _ANSWERS)
+    return any(isinstance(reply.get(name), list | dict) and reply[name] for name in fields)
 
 
 def _vendor_error(error: object, *, where: str) -> NoAnswer:

@@ -19,7 +19,15 @@ from pytest_llmeval.errors import NO_KEY_REASON, BudgetExceeded, ProviderFailed,
 from pytest_llmeval.models.budget import Bill, OwnLimit, no_own_limit
 from pytest_llmeval.models.calls import CachedCalls, Facts, Request, sampling_parameters
 from pytest_llmeval.models.deadline import Deadline
-from pytest_llmeval.models.http.answers import AnswerCheck, Expected, JsonObject, settled
+from pytest_llmeval.models.http.answers import (
+    ANSWER_FIELDS,
+    AnswerCheck,
+    AnswerFields,
+    Expected,
+    JsonObject,
+    no_answer,
+    settled,
+)
 from pytest_llmeval.models.http.http_reply import OWN_TYPE, HttpReply, own_failure
 from pytest_llmeval.models.http.masking import masked, secrets_of
 from pytest_llmeval.models.http.retries import (
@@ -60,7 +68,12 @@ class Dialect:
         base_variable: that of the base URL, whose host is part of every key; "" for none.
         beta_header: request header that changes what a request means, "" for none.
         read_facts: picks model, fingerprint and tokens out of a reply.
-        sampling_in: field of the body that holds the sampling parameters, "" for the body.
+        model_of: reads the name of the model out of path and body.
+        wants_stream: tells by path and body whether a stream is wanted.
+        is_whole: tells whether what the chunks of a stream make up is whole, where the vendor
+            sends no end mark.
+        answer_fields: fields of a reply that have room for an answer, and their types.
+        sampling: reads the sampling parameters, by our names, out of a body.
         reply_limit: reads the most tokens of a reply from a field that no other vendor has.
         answers: by the end of a path, a check whether the reply of a model is an answer. It is
             given the reply, or the object that the chunks of a stream make up.
@@ -72,7 +85,11 @@ class Dialect:
     beta_header: str
     read_facts: Callable[[JsonObject], Facts]
     base_variable: str = ""
-    sampling_in: str = ""
+    model_of: Callable[[str, JsonObject], object] = lambda _path, body: body.get("model")
+    wants_stream: Callable[[str, JsonObject], bool] = lambda _path, body: bool(body.get("stream"))
+    is_whole: AnswerCheck = no_answer
+    answer_fields: AnswerFields = field(default_factory=lambda: ANSWER_FIELDS)
+    sampling: Callable[[JsonObject], object] = lambda body: body
     reply_limit: OwnLimit = no_own_limit
     answers: Mapping[str, AnswerCheck] = field(default_factory=dict)
 
@@ -92,7 +109,9 @@ class Dialect:
         """Tell what kind of reply a request wants."""
         return Expected(
             read_facts=self.read_facts,
-            is_stream=bool(request.body.get("stream")),
+            is_stream=self.wants_stream(request.path, request.body),
+            is_whole=self.is_whole,
+            answer_fields=self.answer_fields,
             answers=self.answer_check(request.path),
         )
 
@@ -195,11 +214,11 @@ class Exchange:
         """
         dialect, body = self.dialect, request.body
         canonical = dialect.canonical(request, self.calls.aliases)
-        name = body.get("model")
+        name = dialect.model_of(request.path, body)
         model = f"{dialect.provider}/{name}" if isinstance(name, str) else None
-        sampling = body.get(dialect.sampling_in) if dialect.sampling_in else body
+        sampling = dialect.sampling(body)
         # Read here and not where the call is made: the environment may be another trial's there.
-        has_no_key = PLACEHOLDER_KEY in " ".join(request.headers.values())
+        has_no_key = PLACEHOLDER_KEY in " ".join((*request.headers.values(), request.query))
         unset = _unset_variables(dialect) if has_no_key else ()
         return Request(
             key=canonical.key(),

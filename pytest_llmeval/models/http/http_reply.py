@@ -90,7 +90,7 @@ class ReplyError:
 
     Attributes:
         message: the vendor's words, "" if it says nothing. They may quote the prompt.
-        names: code and type, without numbers: those only repeat a status.
+        names: code, type and Google's status, without numbers: those only repeat HTTP's.
         is_flagged: a gateway's moderation refused the request, which it tells beside a bare 403.
         is_object: the body is a JSON object; that of a proxy is HTML.
     """
@@ -167,7 +167,7 @@ def status_of(error: Mapping[str, object]) -> int:
 
 
 def _names(error: Mapping[str, object]) -> tuple[str, ...]:
-    names = (error.get("code"), error.get("type"))
+    names = (error.get("code"), error.get("type"), error.get("status"))  # the last is Google's
     return tuple(name for name in names if isinstance(name, str) and _NAME.fullmatch(name))
 
 

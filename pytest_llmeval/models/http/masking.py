@@ -22,7 +22,11 @@ from pytest_llmeval.vendors import VENDORS
 MASK = "***"
 SHORTEST = 8  # what is shorter is a word (EMPTY, ollama) that a local server is given
 # httpx logs each URL at level INFO, the SDKs do at DEBUG.
-LOGGERS = ("httpx", "httpx2", *(f"{line.sdk}._base_client" for line in VENDORS.values()))
+LOGGERS = (
+    "httpx",
+    "httpx2",
+    *(f"{line.sdk}._base_client" for line in VENDORS.values() if line.sdk),
+)
 _URL = re.compile(r"""\b[a-z][a-z0-9+.-]*://[^\s'"<>]+""", re.IGNORECASE)
 _ENDINGS = ("key", "token", "secret", "authorization", "cookie")
 

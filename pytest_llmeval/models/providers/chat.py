@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,6 +32,7 @@ from pytest_llmeval.models.http.retries import NetworkFailed, RetryPolicy
 from pytest_llmeval.models.llm import Messages, Reply, Usage
 from pytest_llmeval.models.providers.vendor import Vendor
 from pytest_llmeval.safe_text import printable
+from pytest_llmeval.vendors import VENDORS
 
 
 class ChatProvider:
@@ -77,14 +79,16 @@ class ChatProvider:
         """Word the request, and what reads its reply."""
         vendor = self._vendor
         if params.get("stream"):
+            has_client = bool(VENDORS[vendor.provider].client)
+            own = f"{vendor.provider}_client" if has_client else "one that is intercepted"
             raise SettingsError(
                 "stream=True: llm.ask and llm.chat hand over whole replies. Leave it out, or use "
-                f"the vendor's own client: {vendor.provider}_client."
+                f"the vendor's own client: {own}."
             )
         body = vendor.body(model, plain(messages), plain(params))
         # Read here and not where the call is made: there another trial may have the baton,
         # and the environment be its own.
-        url = vendor.chat_url()
+        url = vendor.chat_url(model)
         headers = {**vendor.headers(), "content-type": "application/json"}
         if vendor.needs_key and not vendor.key():
             headers["authorization"] = PLACEHOLDER_KEY
@@ -121,14 +125,9 @@ class ChatProvider:
     def _reply(self, stored: StoredReply, expected: Expected) -> Reply:
         vendor, parsed = self._vendor, expected.plain(stored)
         facts: Mapping[str, Any] = vendor.read_facts(parsed)
-
-        def rebuild() -> object:
-            vendor.import_sdk()
-            return vendor.rebuild(parsed)
-
         return Reply(
             text=vendor.text(parsed),
-            parse=rebuild,
+            parse=partial(vendor.sdk_object, parsed),
             model=facts.get("model"),
             usage=Usage(
                 input_tokens=facts.get("input_tokens"), output_tokens=facts.get("output_tokens")

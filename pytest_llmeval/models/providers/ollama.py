@@ -134,7 +134,7 @@ VENDOR = Vendor(
     key_variable=KEY_VARIABLE,
     beta_header="",
     read_facts=_read_facts,
-    sampling_in="options",
+    sampling=lambda body: body.get("options"),
     reply_limit=_reply_limit,
     answers={
         "/api/chat": _has_message,

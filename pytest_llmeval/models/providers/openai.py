@@ -150,5 +150,6 @@ VENDOR = Vendor(
     more_keys=("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
     hosts=("api.openai.com",),
     domains=(".api.openai.com", ".openai.azure.com"),
+    noted_paths=("/chat/completions",),
     may_be_meant=_may_be_meant,
 )

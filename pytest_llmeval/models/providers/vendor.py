@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Literal, cast
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.errors import ProviderNotInstalled, SettingsError
@@ -27,6 +27,10 @@ def _never(*_: object) -> bool:
     return False
 
 
+def _no_options(_: Transport) -> dict[str, Any]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vendor(Dialect):
     """One vendor: its dialect, how it is asked, its clients, and how its requests are recognized.
@@ -34,25 +38,29 @@ class Vendor(Dialect):
     What reads the environment does so at every call.
 
     Attributes:
-        requirement: what pip is to install for its SDK.
+        requirement: what pip is to install for its SDK; "" where the registry names none.
         base_url: reads where requests go.
-        chat_path: what comes after that in the URL of a question of our own.
+        chat_path: what comes after that in the URL of a question of our own; ``{model}`` stands
+            for the model's name.
         key: reads the key of the API, "" for none.
         needs_key: without one nobody is answered.
         headers: reads those of a question of our own, besides its content type.
         body: words a question: name of the model, messages, parameters of the test.
         text: finds the answer in a reply that is one; "" if it has no text.
-        rebuild: makes the SDK's own object of a reply, once the SDK is imported.
+        rebuild: makes the SDK's own object of a reply, once the SDK is imported; without an SDK
+            the reply stays the object that its JSON is.
         client_options: arguments of the SDK's clients, given the transport that sends.
         more_keys: further environment variables from which an application's client takes a key.
         hosts: of the vendor.
         domains: each with a dot before it, all whose hosts are the vendor's.
+        noted_paths: ends of the paths that few others have: where a request to one of them is
+            left alone, the section names it.
         is_marked: whether headers say by themselves that a request is in this dialect.
         may_be_meant: whether a request to somebody else, by its URL and headers, is in this
             dialect if it names a model.
     """
 
-    requirement: str
+    requirement: str = ""
     base_url: Callable[[], str]
     chat_path: str
     key: Callable[[], str]
@@ -60,17 +68,25 @@ class Vendor(Dialect):
     headers: Callable[[], Headers]
     body: Callable[[str, Sequence[Any], Mapping[str, Any]], JsonObject]
     text: Callable[[Any], str]
-    rebuild: Callable[[dict[str, Any]], object]
-    client_options: Callable[[Transport], dict[str, Any]]
+    rebuild: Callable[[dict[str, Any]], object] = dict
+    client_options: Callable[[Transport], dict[str, Any]] = _no_options
     more_keys: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()
+    noted_paths: tuple[str, ...] = ()
     is_marked: Callable[[Headers], bool] = _never
     may_be_meant: Callable[[SplitResult, Headers], bool] = _never
 
-    def chat_url(self) -> str:
-        """Read where a question of our own goes."""
-        return f"{self.base_url().rstrip('/')}{self.chat_path}"
+    def chat_url(self, model: str) -> str:
+        """Read where a question of our own to a model goes."""
+        path = self.chat_path.replace("{model}", quote(model, safe=""))
+        return f"{self.base_url().rstrip('/')}{path}"
+
+    def sdk_object(self, reply: dict[str, Any]) -> object:
+        """Make the SDK's own object of a reply; raises as ``import_sdk``."""
+        if VENDORS[self.provider].sdk:
+            self.import_sdk()
+        return self.rebuild(reply)
 
     def import_sdk(self) -> ModuleType:
         """Import the vendor's SDK.

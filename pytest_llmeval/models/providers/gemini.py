@@ -1,0 +1,195 @@
+"""Gemini as a vendor: Google's API for developers, asked without an SDK."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from pytest_llmeval.models.calls import Facts, sensible
+from pytest_llmeval.models.http.answers import JsonObject
+from pytest_llmeval.models.http.masking import key_of_environment
+from pytest_llmeval.models.providers.vendor import Headers, Vendor, from_environment, text_of
+
+KEY_VARIABLE = "GEMINI_API_KEY"
+OTHER_KEY_VARIABLE = "GOOGLE_API_KEY"
+_ASK, _STREAM = ":generateContent", ":streamGenerateContent"
+_EMBED, _EMBED_ALL = ":embedContent", ":batchEmbedContents"
+_PATHS = (_ASK, _STREAM, _EMBED, _EMBED_ALL)
+_MODEL = re.compile(r"/models/([^/]+):\w+$")
+# Our names of sampling parameters, and the API's.
+_SAMPLING = {"temperature": "temperature", "seed": "seed", "top_p": "topP"}
+_ROLES = {"assistant": "model"}
+_NO_REASON = (None, "", "FINISH_REASON_UNSPECIFIED")
+
+
+def _model_of(path: str, _body: JsonObject) -> str | None:
+    found = _MODEL.search(path)
+    return unquote(found[1]) if found else None
+
+
+def _read_facts(reply: JsonObject) -> Facts:
+    """Pick out of a reply who answered and what it took; counts of 0 are left out on the wire."""
+    facts: dict[str, Any] = {"model": reply.get("modelVersion")}
+    usage = reply.get("usageMetadata")
+    if isinstance(usage, dict) and "promptTokenCount" in usage:
+        facts["input_tokens"] = _sum(usage, "promptTokenCount", "toolUsePromptTokenCount")
+        facts["output_tokens"] = _sum(usage, "candidatesTokenCount", "thoughtsTokenCount")
+    return sensible(facts)
+
+
+def _sum(usage: Mapping[str, Any], *names: str) -> int | None:
+    counts = [usage.get(name, 0) for name in names]
+    return sum(counts) if all(type(count) is int for count in counts) else None
+
+
+def _has_candidates(reply: JsonObject) -> bool:
+    """Whether a reply is an answer: also the verdict of a filter, which leaves no candidate."""
+    candidates = _candidates(reply)
+    return all(map(_is_candidate, candidates)) if candidates else _is_blocked(reply)
+
+
+def _has_ended(reply: JsonObject) -> bool:
+    """Whether every candidate that a stream told of came to its end."""
+    candidates = _candidates(reply)
+    return all(map(_has_reason, candidates)) if candidates else _is_blocked(reply)
+
+
+def _candidates(reply: JsonObject) -> list[Any]:
+    candidates = reply.get("candidates")
+    return candidates if isinstance(candidates, list) else []
+
+
+def _is_blocked(reply: JsonObject) -> bool:
+    feedback = reply.get("promptFeedback")
+    return isinstance(feedback, dict) and bool(feedback.get("blockReason"))
+
+
+def _is_candidate(candidate: object) -> bool:
+    return _has_reason(candidate) or bool(_parts_of(candidate))
+
+
+def _has_reason(candidate: object) -> bool:
+    return isinstance(candidate, dict) and candidate.get("finishReason") not in _NO_REASON
+
+
+def _parts_of(candidate: object) -> list[Any]:
+    content = candidate.get("content") if isinstance(candidate, dict) else None
+    parts = content.get("parts") if isinstance(content, dict) else None
+    return parts if isinstance(parts, list) else []
+
+
+def _has_embedding(reply: JsonObject) -> bool:
+    return _is_embedding(reply.get("embedding"))
+
+
+def _has_embeddings(reply: JsonObject) -> bool:
+    embeddings = reply.get("embeddings")
+    return isinstance(embeddings, list) and all(map(_is_embedding, embeddings))
+
+
+def _is_embedding(embedding: object) -> bool:
+    return isinstance(embedding, dict) and bool(embedding.get("values"))
+
+
+def _config(body: JsonObject) -> Mapping[str, Any]:
+    config = body.get("generationConfig")
+    return config if isinstance(config, Mapping) else {}
+
+
+def _sampling(body: JsonObject) -> dict[str, Any]:
+    config = _config(body)
+    return {name: config[own] for name, own in _SAMPLING.items() if own in config}
+
+
+def _reply_limit(body: JsonObject) -> object:
+    """Read the most tokens of a reply; each candidate may have so many."""
+    limit, copies = (_config(body).get(name) for name in ("maxOutputTokens", "candidateCount"))
+    return limit * max(copies, 1) if isinstance(limit, int) and isinstance(copies, int) else limit
+
+
+def _key() -> str:
+    return key_of_environment(KEY_VARIABLE) or key_of_environment(OTHER_KEY_VARIABLE)
+
+
+def _headers() -> Headers:
+    return {"x-goog-api-key": _key()}
+
+
+def _body(_model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
+    """Word a question; sampling parameters go into ``generationConfig``.
+
+    The API takes system messages apart from the others, and calls the assistant ``model``.
+    """
+    told = [part for one in messages if one.get("role") == "system" for part in _parts(one)]
+    asked = [
+        {"role": _ROLES.get(one.get("role"), one.get("role")), "parts": _parts(one)}
+        for one in messages
+        if one.get("role") != "system"
+    ]
+    sampling = {own: params[name] for name, own in _SAMPLING.items() if name in params}
+    body = {
+        "contents": asked,
+        **({"systemInstruction": {"parts": told}} if told else {}),
+        **{name: value for name, value in params.items() if name not in _SAMPLING},
+    }
+    if sampling:
+        body["generationConfig"] = {**(params.get("generationConfig") or {}), **sampling}
+    return body
+
+
+def _parts(message: Mapping[str, Any]) -> list[Any]:
+    """Read the parts of a message: its text, or what is in the API's own words already."""
+    content = message.get("parts", message.get("content"))
+    listed = content if isinstance(content, list) else [content]
+    return [{"text": part} if isinstance(part, str) else part for part in listed]
+
+
+def _text(reply: Any) -> str:
+    parts = _parts_of(next(iter(_candidates(reply)), None))
+    said = [part for part in parts if not (isinstance(part, dict) and part.get("thought"))]
+    return text_of(said)
+
+
+def _is_marked(headers: Headers) -> bool:
+    return "google-genai-sdk/" in headers.get("x-goog-api-client", "")
+
+
+VENDOR = Vendor(
+    provider="gemini",
+    paths=_PATHS,
+    key_variable=KEY_VARIABLE,
+    base_variable="GOOGLE_GEMINI_BASE_URL",
+    beta_header="",
+    read_facts=_read_facts,
+    model_of=_model_of,
+    wants_stream=lambda path, _body: path.endswith(_STREAM),
+    is_whole=_has_ended,
+    answer_fields={
+        "candidates": list,
+        "promptFeedback": dict,
+        "embedding": dict,
+        "embeddings": list,
+    },
+    sampling=_sampling,
+    reply_limit=_reply_limit,
+    answers={
+        _ASK: _has_candidates,
+        _STREAM: _has_candidates,
+        _EMBED: _has_embedding,
+        _EMBED_ALL: _has_embeddings,
+    },
+    base_url=from_environment(
+        "GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com"
+    ),
+    chat_path="/v1beta/models/{model}:generateContent",
+    key=_key,
+    headers=_headers,
+    body=_body,
+    text=_text,
+    more_keys=(OTHER_KEY_VARIABLE,),
+    hosts=("generativelanguage.googleapis.com",),
+    noted_paths=_PATHS,
+    is_marked=_is_marked,
+)
