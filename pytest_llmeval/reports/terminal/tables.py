@@ -8,7 +8,6 @@ from pytest_llmeval.gate.results import FunctionComparison, FunctionDescription,
 from pytest_llmeval.gate.scoring import Counted
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import MEASURED_METRICS
-from pytest_llmeval.reports import sentences
 from pytest_llmeval.reports.formats import (
     BOLD,
     GREEN,
@@ -25,6 +24,13 @@ from pytest_llmeval.reports.formats import (
     name_of,
     number,
     p_value,
+)
+from pytest_llmeval.reports.sentences import (
+    adjusted_p,
+    detectable_factor,
+    difference_interval,
+    scored_otherwise,
+    verdict_word,
 )
 from pytest_llmeval.reports.terminal.bars import NARROWEST, WIDEST, scale_of
 from pytest_llmeval.reports.terminal.fitting import Page
@@ -141,24 +147,18 @@ def _cells(function: FunctionComparison, page: Page) -> dict[str, str]:
         cells["difference"] = f"{difference:.3g}" if log else number(difference, signed=True)
         if log and evidence.ratio is not None:
             cells["difference"] = factor(evidence.ratio)
-    if effect.method != "none" and not sentences.scored_otherwise(
-        function
-    ):  # else chance has no part
-        cells["p"] = p_value(sentences.adjusted_p(function))
+    if effect.method != "none" and not scored_otherwise(function):  # else chance has no part
+        cells["p"] = p_value(adjusted_p(function))
         cells["could catch"] = _could_catch(function, log=log)
         if evidence.interval is not None:
-            cells["interval"] = sentences.difference_interval(
-                evidence.interval, evidence.ratio_interval
-            )
+            cells["interval"] = difference_interval(evidence.interval, evidence.ratio_interval)
     sides = {
         "baseline": (effect.baseline_mean, effect.baseline_mean_interval),
         "here": (effect.mean, effect.mean_interval),
     }
     for side, (mean, interval) in sides.items():
         cells[side] = mean_with_ends(mean, interval if page.verbose else None, log=log)
-    word = (
-        "unchanged" if function.verdict is Verdict.UNCHANGED else sentences.verdict_word(function)
-    )
+    word = "unchanged" if function.verdict is Verdict.UNCHANGED else verdict_word(function)
     name = page.cut(label(function), max(_LEAST_NAME, page.width // 3))
     return cells | {"test function": name, "verdict": word}
 
@@ -168,7 +168,7 @@ def _could_catch(function: FunctionComparison, *, log: bool) -> str:
     if drop is None:
         return "none"
     if log and function.evidence.ratio is not None:
-        return sentences.detectable_factor(function)
+        return detectable_factor(function)
     return mean_with_ends(drop, None, log=log)
 
 
