@@ -26,17 +26,24 @@ ASSISTANT, USER, SYSTEM, TOOL = "assistant", "user", "system", "tool"
 _ASKING = {
     "instructions": SYSTEM,
     "system": SYSTEM,
+    "systemInstruction": SYSTEM,
     "messages": USER,
     "prompt": USER,
     "input": USER,
+    "contents": USER,
+    "content": USER,
+    "requests": USER,
 }
 _THOUGHTS = ("thinking", "reasoning_content", "reasoning", "summary")
 _CALLS = ("function_call", "tool_use", "server_tool_use", "custom_tool_call")
 _RESULTS = ("function_call_output", "tool_result", "custom_tool_call_output")
 _MEDIA = ("image", "audio", "file", "document", "video")
 _SAID = ("content", "refusal")
-_ANSWERS = ("text", "choices", "output", "content", "message", "response")
+# Fields that make a message, or a part of one, Google's.
+_GOOGLES = ("parts", "thought", "functionCall", "functionResponse", "inlineData", "fileData")
+_ANSWERS = ("text", "choices", "candidates", "output", "content", "message", "response")
 _EMBEDDINGS = ("embeddings", "embedding")
+_ROLES = {"model": ASSISTANT}  # as Google calls it
 _CUT = re.compile(r"\((\d+) characters, sha256 ")  # see ``cache.requests``
 SHOWN_NUMBERS = 4
 
@@ -77,6 +84,8 @@ def read_request(parts: Parts) -> Asked:
     settings = {name: value for name, value in body.items() if name not in _ASKING}
     if parts["provider"] == "function":
         settings = {"function": parts["path"], **settings}
+    elif "model" not in body:  # Google has it in the path
+        settings = {"path": parts["path"], **settings}
     try:
         found = (_messages(body.get(name), role) for name, role in _ASKING.items())
         return Asked(tuple(chain.from_iterable(found)), dict(flat_fields("", settings)))
@@ -89,6 +98,8 @@ def read_reply(reply: StoredReply) -> tuple[Message, ...]:
     try:
         answer = parse_json(reply.body)
     except ValueError:  # no UTF-8, too
+        answer = None
+    if not isinstance(answer, dict):
         answer = joined_stream(reply.body)
     try:
         messages = tuple(_answers(answer)) if isinstance(answer, dict) else ()
@@ -105,7 +116,10 @@ def _answers(answer: Mapping[str, Any]) -> Iterator[Message]:
     for choice in _listed(answer.get("choices")):
         if isinstance(choice, dict):
             yield from _messages(choice.get("message", choice.get("text")), ASSISTANT)
-    for name in _ANSWERS[2:]:
+    for candidate in _listed(answer.get("candidates")):
+        if isinstance(candidate, dict):
+            yield from _messages(_field(candidate.get("content"), "parts"), ASSISTANT)
+    for name in _ANSWERS[3:]:
         yield from _messages(answer.get(name), ASSISTANT)
     vectors = [one.get("embedding") for one in _listed(answer.get("data")) if isinstance(one, dict)]
     vectors += [vector for name in _EMBEDDINGS for vector in _vectors(answer.get(name))]
@@ -122,7 +136,8 @@ def _messages(value: Any, role: str) -> Iterator[Message]:
         for part in value:
             yield from _messages(part, role)
     elif isinstance(value, dict):
-        yield from _message(value, str(value.get("role") or role))
+        named = str(value.get("role") or role)
+        yield from _message(value, _ROLES.get(named, named))
     elif value is not None:
         yield Message(role, _as_json(value), "other")
 
@@ -141,10 +156,29 @@ def _message(part: Mapping[str, Any], role: str) -> Iterator[Message]:
             yield Message(TOOL, message.text, "result")
     elif medium and not kind.endswith("_call"):
         yield Message(role, _medium(medium, part), "media")
+    elif not part.keys().isdisjoint(_GOOGLES):
+        yield from _googles(part, role)
     elif isinstance(part.get("text"), str):
         yield Message(role, part["text"])
     else:
         yield from _said(part, role)
+
+
+def _googles(part: Mapping[str, Any], role: str) -> Iterator[Message]:
+    """Read a message of Google's, or one of its parts."""
+    call, result = part.get("functionCall"), part.get("functionResponse")
+    medium = part.get("inlineData", part.get("fileData"))
+    if call is not None:
+        yield Message(role, _call(_field(call, "name"), _field(call, "args")), "call")
+    elif result is not None:
+        yield Message(TOOL, _as_json(_field(result, "response")), "result")
+    elif isinstance(medium, dict):
+        kind = str(medium.get("mimeType", "file")).partition("/")[0]
+        yield Message(role, _medium(kind, {**medium, "mimeType": ""}), "media")
+    elif part.get("thought") is True:
+        yield Message(role, str(part.get("text", "")), "thought")
+    else:
+        yield from _messages(part.get("parts"), role)
 
 
 def _said(whole: Mapping[str, Any], role: str) -> Iterator[Message]:
@@ -178,7 +212,11 @@ def _medium(name: str, part: Mapping[str, Any]) -> str:
 
 
 def _vectors(value: object) -> list[Any]:
+    if isinstance(value, dict):  # Google has an object around each
+        return [value.get("values")]
     listed = _listed(value)
+    if listed and isinstance(listed[0], dict):
+        return [_field(one, "values") for one in listed]
     return listed if listed and isinstance(listed[0], list) else [listed or None]
 
 
@@ -192,6 +230,10 @@ def _embedding(vector: object) -> str:
 
 def _listed(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def _field(value: object, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
 
 
 def _as_json(value: object) -> str:

@@ -15,6 +15,7 @@ def joined_stream(body: bytes) -> dict[str, Any] | None:
     """Put the chunks of a stream of any vendor together; None if it has none."""
     blocks: dict[str, dict[str, Any]] = {}
     messages: dict[str, dict[str, Any]] = {}
+    candidates: dict[str, list[dict[str, Any]]] = {}
     responses: list[str] = []
     for chunk in _chunks(body):
         if chunk.get("type") in _FINAL and isinstance(chunk.get("response"), dict):
@@ -22,6 +23,8 @@ def joined_stream(body: bytes) -> dict[str, Any] | None:
             return final
         if "index" in chunk and ("content_block" in chunk or "delta" in chunk):
             _add_block(blocks.setdefault(str(chunk["index"]), {}), chunk)
+        for candidate in _objects(chunk.get("candidates")):
+            _add_parts(candidates.setdefault(str(candidate.get("index")), []), candidate)
         if isinstance(chunk.get("response"), str):
             responses.append(chunk["response"])
         for choice in _pieces_of_messages(chunk):
@@ -33,6 +36,8 @@ def joined_stream(body: bytes) -> dict[str, Any] | None:
         joined["content"] = list(blocks.values())
     if messages:
         joined["choices"] = [{"message": _finished(each)} for each in messages.values()]
+    if candidates:
+        joined["candidates"] = [{"content": {"parts": each}} for each in candidates.values()]
     if responses:
         joined["response"] = "".join(responses)
     return joined or None
@@ -53,8 +58,24 @@ def _chunks(body: bytes) -> Iterator[dict[str, Any]]:
 def _pieces_of_messages(chunk: dict[str, Any]) -> list[dict[str, Any]]:
     choices = chunk.get("choices")
     if isinstance(choices, list):
-        return [choice for choice in choices if isinstance(choice, dict)]
+        return _objects(choices)
     return [chunk] if isinstance(chunk.get("message"), dict) and "type" not in chunk else []
+
+
+def _objects(value: object) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _add_parts(parts: list[dict[str, Any]], candidate: dict[str, Any]) -> None:
+    """Add a chunk of Google's: a text goes on the last one, unless one of them is a thought."""
+    content = candidate.get("content")
+    for part in _objects(content.get("parts") if isinstance(content, dict) else None):
+        last = parts[-1] if parts else {}
+        are_texts = isinstance(part.get("text"), str) and isinstance(last.get("text"), str)
+        if are_texts and part.get("thought") == last.get("thought"):
+            last["text"] += part["text"]
+        elif part.get("text") != "":
+            parts.append(dict(part))
 
 
 def _add_block(block: dict[str, Any], chunk: dict[str, Any]) -> None:

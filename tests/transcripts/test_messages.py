@@ -11,6 +11,7 @@ from pytest_llmeval.cache.key import PARTS
 from pytest_llmeval.cache.reply import Answer, StoredReply
 from pytest_llmeval.transcripts.messages import Message, read_reply, read_request
 from tests.servers.anthropic_server import message_stream
+from tests.servers.gemini_server import array, content, events
 from tests.servers.ollama_server import chat_lines
 from tests.servers.openai_streams import chat_stream, event, response_stream, tool_call_stream
 
@@ -56,6 +57,12 @@ OLLAMA = {
         "tool_calls": [{"function": {"name": "look_up", "arguments": {"q": "Peru"}}}],
     }
 }
+GEMINI_PARTS = [
+    {"text": "Peru...", "thought": True},
+    {"functionCall": {"name": "look_up", "args": {"q": "Peru"}}},
+    {"text": "Lima"},
+]
+GEMINI = {"candidates": [{"content": {"parts": GEMINI_PARTS, "role": "model"}}]}
 CALL = ("call", 'look_up({"q": "Peru"})')
 THOUGHT = ("thought", "Peru...")
 
@@ -72,6 +79,21 @@ THOUGHT = ("thought", "Peru...")
         (RESPONSE, [THOUGHT, CALL, ("text", "Lima")]),
         (CLAUDE, [THOUGHT, CALL, ("text", "Lima")]),
         (OLLAMA, [THOUGHT, ("text", "Lima"), CALL]),
+        (GEMINI, [THOUGHT, CALL, ("text", "Lima")]),
+        ({"candidates": [{"finishReason": "SAFETY"}]}, [("text", "")]),
+        ({"candidates": [7, {"content": 7}]}, [("text", "")]),
+        (
+            {"promptFeedback": {"blockReason": "SAFETY"}},
+            [("other", '{"promptFeedback": {"blockReason": "SAFETY"}}')],
+        ),
+        ({"embedding": {"values": [6]}}, [("other", "an embedding of 1 number: 6")]),
+        (
+            {"embeddings": [{"values": [6]}, {"values": [7]}, 8]},
+            [
+                ("other", "an embedding of 1 number: 6"),
+                ("other", "an embedding of 1 number: 7"),
+            ],
+        ),
         ({"response": "Lima", "done": True}, [("text", "Lima")]),
         (
             {"data": [{"embedding": [0.1, 2, 3, 4, 5]}]},
@@ -279,3 +301,54 @@ def test_however_deep_a_text_is_nested_it_is_shown(depth: int) -> None:
 
     assert "deep" in read_reply(reply_of(body))[0].text
     assert asked({"messages": nested})[0].text in ("deep", "nested too deeply to be shown")
+
+
+GEMINI_CHUNKS = [
+    content([{"text": "Pe", "thought": True}], reason=None),
+    content([{"text": "ru...", "thought": True}], reason=None),
+    content([{"functionCall": {"name": "look_up", "args": {"q": "Peru"}}}], reason=None),
+    content([{"text": "Li"}], reason=None),
+    content([{"text": "ma"}], reason=None),
+    content([{"text": ""}]),
+]
+
+
+@pytest.mark.parametrize("body", [b"".join(events(GEMINI_CHUNKS)), array(GEMINI_CHUNKS)])
+def test_a_stream_of_gemini_is_read_in_both_of_its_forms(body: bytes) -> None:
+    assert said(body) == [THOUGHT, CALL, ("text", "Lima")]
+
+
+def test_a_question_to_gemini_is_read_and_its_path_names_the_model() -> None:
+    picture = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+    result = {"functionResponse": {"name": "look_up", "response": {"a": 1}}}
+    body = {
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+        "contents": [
+            {"role": "user", "parts": [{"text": "Capital?"}, picture]},
+            {"role": "model", "parts": [GEMINI_PARTS[1]]},
+            {"role": "user", "parts": [result]},
+        ],
+        "generationConfig": {"temperature": 0},
+    }
+    path = "/v1beta/models/gemini-2.5-flash:generateContent"
+    read = read_request({**dict.fromkeys(PARTS, ""), "body": body, "path": path})
+
+    assert list(read.messages) == [
+        Message("system", "Be brief."),
+        Message("user", "Capital?"),
+        Message("user", "image of 4 characters", "media"),
+        Message("assistant", 'look_up({"q": "Peru"})', "call"),
+        Message("tool", '{"a": 1}', "result"),
+    ]
+    assert read.settings == {"path": f'"{path}"', "generationConfig.temperature": "0"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"content": {"parts": [{"text": "Peru"}]}},
+        {"requests": [{"content": {"parts": [{"text": "Peru"}]}}]},
+    ],
+)
+def test_what_gemini_is_to_embed_is_read(body: object) -> None:
+    assert asked(body) == [Message("user", "Peru")]
