@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -24,6 +24,7 @@ from pytest_llmeval.reports.terminal.commands.reading import (
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
 from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.runs.reshaping import under_new_names
 from pytest_llmeval.runs.store import BORROWED, ENDING, RunStore
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.transcripts.messages import Asked, read_request
@@ -59,14 +60,10 @@ def diff_command(names: Sequence[str], home: Home, *, full: bool) -> None:
     case, pair = (None, names) if len(names) == 2 else (names[0] if names else None, names[1:])  # noqa: PLR2004
     before, after, renamed = _pair(home, pair)
     known = dict.fromkeys((*renamed, *(each.id for each in after.header.run.cases)))
-    if case is not None:
-        chosen = _named(case, known)
-    else:
-        found = _fell_most(before, after, renamed)
-        if found is None:
-            click.echo("every case scored the same in both; name one: llmeval diff CASE")
-            return
-        chosen = found
+    chosen = _fell_most(before, after, renamed) if case is None else _named(case, known)
+    if chosen is None:
+        click.echo("every case scored the same in both; name one: llmeval diff CASE")
+        return
     with StoredTexts(home.path) as stored:
         sides = (
             _side("baseline", before, renamed.get(chosen, chosen), stored),
@@ -94,16 +91,11 @@ def show_case(reference: str, case: str, home: Home, *, full: bool) -> None:
     _show([side], full=full)
 
 
-class _Pair(NamedTuple):
-    """Two runs, and by the names that cases have here those that they have in the first one."""
-
-    before: ScannedRun
-    after: ScannedRun
-    old_names: dict[str, str]
-
-
-def _pair(home: Home, names: Sequence[str]) -> _Pair:
+def _pair(home: Home, names: Sequence[str]) -> tuple[ScannedRun, ScannedRun, dict[str, str]]:
     """Find two runs by their headers, then scan them.
+
+    Returns:
+        Both, and by the names that cases have here those that they have in the first one.
 
     Raises:
         LLMEvalError: one of them is not here, or cannot be read.
@@ -115,7 +107,7 @@ def _pair(home: Home, names: Sequence[str]) -> _Pair:
     paths = [each.path for each in found]
     with ThreadPoolExecutor(max_workers=2) as pool:  # to unpack a file holds no other up
         before, after = pool.map(scan_run, paths, map(headers.headers.get, paths))
-    return _Pair(before, after, _old_names(found[0]))
+    return before, after, _old_names(found[0])
 
 
 def _found(home: Home, headers: HeaderStore, names: Sequence[str]) -> tuple[Baseline, Baseline]:
@@ -146,15 +138,9 @@ def _file_of(run_id: str | None, store: RunStore) -> Path | None:
 
 def _old_names(baseline: Baseline) -> dict[str, str]:
     """Map the names that cases of the baseline have here to those that they have there."""
-    cases = baseline.run.cases
     lines = ini_words("llm_renamed", by_line=True)
-    if not lines:
-        return {case.id: case.id for case in cases}
-    from pytest_llmeval.runs.reshaping import under_new_names
-
-    renames = checked("llm_renamed", checks.renamed, lines)
-    new = under_new_names(baseline, renames).run.cases
-    return {now.id: then.id for now, then in zip(new, cases, strict=True)}
+    new = under_new_names(baseline, checked("llm_renamed", checks.renamed, lines)).run.cases
+    return {now.id: then.id for now, then in zip(new, baseline.run.cases, strict=True)}
 
 
 def _named(text: str, cases: Iterable[str]) -> str:

@@ -70,10 +70,9 @@ class Page:
 
         Args:
             rows: at least one, equally long; the first is the heading.
-            order: all columns, the most important ones first; several go together.
+            order: groups of columns, the most important first; three of them always have room.
             left: how many columns from the left are set flush left, the others flush right.
-            cut: columns that may be cut short; one of them is among the first three of ``order``,
-                which always have room.
+            cut: columns that may be cut short; one of them is in these three groups.
 
         Returns:
             One line a row, and the columns that had no room; empty ones are in neither.
