@@ -39,11 +39,11 @@ class Layout:
         """
         room = max(self.width - indent, 20)
         lines = _wrapped(self._begun(pieces, room), room)
-        shown = lines[: self._most]
-        for number_, line in enumerate(shown):
-            yield ((f"{'' if number_ else label}".ljust(indent), "bold"), *line)
-        total = sum(len(text) for text, _ in pieces)
-        if len(lines) > len(shown):
+        for line in lines[: self._most]:
+            yield ((label.ljust(indent), "bold"), *line)
+            label = ""
+        if self._most is not None and len(lines) > self._most:
+            total = sum(len(text) for text, _ in pieces)
             more = f"... ({total} characters in all; --full shows them)"
             yield ((" " * indent, ""), (more, "dim"))
 

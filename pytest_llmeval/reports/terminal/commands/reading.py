@@ -18,8 +18,8 @@ _CONTEXT = 12  # words on each side of what changed
 _SETTINGS = 6
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _VERBS = {"call": " calls", "thought": " thinks", "result": " returns"}
-_STYLES = {" ": "", "-": "red", "+": "green"}
-_MARKS = {" ": ("", ""), "-": ("[-", "-]"), "+": ("{+", "+}")}
+_STYLES = {"-": "red", "+": "green"}
+_MARKS = {"-": ("[-", "-]"), "+": ("{+", "+}")}
 
 Letters = Mapping[tuple[Message, ...], str]  # a name for each different answer
 
@@ -150,8 +150,8 @@ def _request_diff(request: Sequence[MessageDiff], layout: Layout) -> Iterator[St
         pieces: list[Words] = []
         for place, piece in enumerate(message.pieces):
             if piece.op == " ":
-                ends = place > 0, place < len(message.pieces) - 1
-                pieces.append((_context(piece.text, before=ends[0], after=ends[1]), ""))
+                is_last = place == len(message.pieces) - 1
+                pieces.append((_context(piece.text, before=place > 0, after=not is_last), ""))
             else:
                 pieces.append((_marked(piece), _STYLES[piece.op]))
         yield from layout.text(pieces, label=f"  {message.role} ", indent=12)
@@ -229,17 +229,15 @@ def _cells(one: Transcript, letters: Letters, metric: str) -> Sequence[str]:
     trial, calls = one.trial, one.trial.calls
     score = trial.scores.get(metric)
     told = f" {number(score)}" if metric != PASS_METRIC and score is not None else ""
-    tokens = [sum(filter(None, (getattr(call, name) for call in calls))) for name in _TOKEN_FIELDS]
+    asked = sum(call.input_tokens or 0 for call in calls)
+    answered = sum(call.output_tokens or 0 for call in calls)
     seconds = sum(call.seconds or 0 for call in calls)
     letter = f"{letters.get(one.said, '?')} " if calls else ""
     return (
         f"{letter}{trial.outcome}{told}",
-        f"{tokens[0]}+{tokens[1]}" if any(tokens) else "",
+        f"{asked}+{answered}" if asked or answered else "",
         f"{seconds:.1f}" if calls else "",
     )
-
-
-_TOKEN_FIELDS = ("input_tokens", "output_tokens")
 
 
 def _failures(sides: Sequence[CaseSide]) -> Iterator[StyledLine]:
