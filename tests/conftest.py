@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 import pytest_llmeval
 from tests.project import Project, make_project
@@ -18,6 +19,8 @@ from tests.warm_python import warm_python
 
 pytest_plugins = ["pytester"]
 
+settings.register_profile("patient", deadline=None)  # other processes may have the cores
+settings.load_profile("patient")
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # It is measured itself; of what it starts, coverage would be one of the modules.

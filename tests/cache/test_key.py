@@ -24,7 +24,7 @@ scalars = st.none() | st.booleans() | st.integers() | st.text() | finite
 json_values = st.recursive(
     scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=12
 )
-quick = settings(max_examples=25, deadline=None)
+quick = settings(max_examples=25)
 
 
 def key(**changes: Any) -> str:

@@ -54,7 +54,7 @@ def test_rows_of_the_first_release_can_be_read() -> None:
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     body=st.binary(),
     status=st.integers(200, 299),

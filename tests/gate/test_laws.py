@@ -17,7 +17,7 @@ from pytest_llmeval.records import Better, Outcome, Run, Trial
 from pytest_llmeval.settings import GateRules
 from tests.gate.builders import CaseAndTrials, a_case, a_run, compared, runs
 
-quick = settings(deadline=None, max_examples=25)
+quick = settings(max_examples=25)
 
 RULES = GateRules(max_gone=1.0)
 ENDS = st.sampled_from("ppppmmces")

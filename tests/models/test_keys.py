@@ -26,7 +26,7 @@ bodies = st.builds(
     st.text(),
     st.dictionaries(st.text(), values, max_size=3),
 )
-quick = settings(max_examples=15, deadline=None)
+quick = settings(max_examples=15)
 
 
 def key(dialect: Dialect, sent: bytes) -> str:

@@ -219,11 +219,11 @@ def test_a_reply_that_is_too_slow_is_the_vendors_own_error(
     vendor: Vendor,
     is_async: bool,
 ) -> None:
-    monkeypatch.setattr(ollama_vendor, "DEFAULT_SECONDS", 0.05)
-    serving.then(*[Scripted(delay=0.3)] * 3)
+    monkeypatch.setattr(ollama_vendor, "DEFAULT_SECONDS", 0.3)
+    serving.then(*[Scripted(delay=1.5)] * 3)
     client = vendor.client(session, trial, is_async=is_async)
     if vendor.name != "ollama":  # its client has no deadline of its own
-        client = client.with_options(timeout=0.05)
+        client = client.with_options(timeout=0.3)
 
     with pytest.raises(vendor.late):
         done(vendor.ways["plain"].ask(client))

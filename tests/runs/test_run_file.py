@@ -20,7 +20,6 @@ from tests.runs.strategies import runs
 
 quick = settings(
     max_examples=25,
-    deadline=None,
     # Each example writes the file anew; nothing of the one before is left.
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

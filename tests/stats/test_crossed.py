@@ -11,7 +11,7 @@ from statsmodels.stats.anova import anova_lm
 
 from pytest_llmeval.stats.t_tests import crossed_test, mean_squares, paired_test
 
-quick = settings(deadline=None, max_examples=60)
+quick = settings(max_examples=60)
 Tables = NDArray[np.float64]
 
 

@@ -22,7 +22,7 @@ from pytest_llmeval.stats.detection import (
 )
 from tests.stats.reference import vector
 
-quick = settings(deadline=None, max_examples=25)
+quick = settings(max_examples=25)
 
 
 def plan(

@@ -19,7 +19,7 @@ from pytest_llmeval.stats.exact import (
 from pytest_llmeval.stats.sample import CaseScores, are_binary
 from tests.stats.reference import vector
 
-quick = settings(deadline=None, max_examples=60)
+quick = settings(max_examples=60)
 
 
 def case(baseline: Sequence[float], current: Sequence[float]) -> CaseScores:

@@ -15,7 +15,7 @@ from pytest_llmeval.stats.expected import (
     repeats_for_width,
 )
 
-quick = settings(deadline=None, max_examples=40)
+quick = settings(max_examples=40)
 
 
 def suite(cases: int = 40, repeats: int = 4, *, seed: int = 0) -> list[list[float]]:

@@ -13,7 +13,7 @@ from pytest_llmeval.stats.intervals import (
     within_share,
 )
 
-quick = settings(deadline=None, max_examples=60)
+quick = settings(max_examples=60)
 
 samples = st.lists(st.integers(0, 10).map(lambda n: n / 10), min_size=2, max_size=20)
 

@@ -14,7 +14,7 @@ from pytest_llmeval.stats.sample import CaseScores, Sample
 from pytest_llmeval.stats.t_tests import paired_test, unit_sums
 from tests.stats.reference import two_sided
 
-quick = settings(deadline=None, max_examples=15)
+quick = settings(max_examples=15)
 
 ONE_DRAW = ("mcnemar", "mcnemar-exact", "mcnemar-mid-p")
 UNPAIRED = ("chi-square", "chi-square-plain", "two-proportion-z")

@@ -10,7 +10,7 @@ from statsmodels.stats.multitest import multipletests
 from pytest_llmeval.stats.multiplicity import benjamini_hochberg, fixed_sequence, holm
 from tests.stats.reference import vector
 
-quick = settings(deadline=None, max_examples=60)
+quick = settings(max_examples=60)
 
 p_values = st.lists(st.floats(0, 1), max_size=8)
 
@@ -55,7 +55,7 @@ def test_benjamini_hochberg_agrees_with_statsmodels(values: list[float], alpha: 
     assert benjamini_hochberg(values) == pytest.approx(list(expected), rel=1e-9)
 
 
-@settings(deadline=None, max_examples=10)  # theirs takes 50 ms
+@settings(max_examples=10)  # theirs takes 50 ms
 @given(p_values.filter(len))
 def test_holm_agrees_with_statsmodels(values: list[float]) -> None:
     assert holm(values) == pytest.approx(list(multipletests(values, method="holm")[1]), rel=1e-9)

@@ -11,7 +11,7 @@ from scipy import stats
 from pytest_llmeval.stats.t_tests import negligible, paired_test, unit_mean
 from tests.stats.reference import vector
 
-quick = settings(deadline=None, max_examples=60)
+quick = settings(max_examples=60)
 
 scores = st.floats(-1, 1, allow_subnormal=False).map(lambda score: round(score, 6))
 differences = st.lists(scores, min_size=3, max_size=20).filter(lambda d: np.std(d) > 1e-3)

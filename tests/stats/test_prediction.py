@@ -8,7 +8,7 @@ from scipy import stats
 
 from pytest_llmeval.stats.expected import expect_mean, pooled_prediction, repeat_prediction
 
-quick = settings(deadline=None, max_examples=60)
+quick = settings(max_examples=60)
 samples = st.lists(st.integers(0, 20).map(lambda n: n / 20), min_size=2, max_size=12)
 
 

@@ -17,7 +17,7 @@ from pytest_llmeval.stats.repeats import (
 from pytest_llmeval.stats.sample import CaseScores
 from pytest_llmeval.stats.t_tests import welch
 
-quick = settings(deadline=None, max_examples=60)
+quick = settings(max_examples=60)
 
 samples = st.lists(st.integers(0, 20).map(lambda n: n / 20), min_size=2, max_size=12)
 spread = samples.filter(lambda sample: len(set(sample)) > 1)

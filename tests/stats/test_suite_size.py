@@ -23,7 +23,7 @@ from pytest_llmeval.stats.suite_size import (
 )
 from tests.stats.ab_post import RATES, SHARES
 
-quick = settings(deadline=None, max_examples=60)
+quick = settings(max_examples=60)
 
 # the mix of cases of the A/B post, each as often as its share says
 MIX = np.repeat(RATES, np.rint(np.array(SHARES) * 20).astype(int))

@@ -17,7 +17,7 @@ from pytest_llmeval.stats.methods import (
 )
 from tests.stats.reference import two_sided
 
-quick = settings(deadline=None, max_examples=60)
+quick = settings(max_examples=60)
 
 
 @st.composite

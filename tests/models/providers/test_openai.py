@@ -275,10 +275,10 @@ def test_a_lost_network_is_the_vendors_own_error(
 def test_a_timeout_is_the_vendors_own_error(
     session: Session, server: OpenAIServer, trial: CountingTrial
 ) -> None:
-    server.then(*[Scripted(delay=0.5)] * 3)
+    server.then(*[Scripted(delay=1.5)] * 3)
 
     with pytest.raises(openai.APITimeoutError):
-        say(session.client(trial).with_options(timeout=0.05))
+        say(session.client(trial).with_options(timeout=0.3))
 
     assert len(server.requests) == 3
     assert trial.calls[0].reason == "network: ReadTimeout"
