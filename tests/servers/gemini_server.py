@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from tests.servers.openai_server import OpenAIServer, Received, Scripted
 
@@ -37,14 +39,21 @@ class GeminiServer(OpenAIServer):
         if path.endswith(":batchEmbedContents"):
             return {"embeddings": [{"values": [0.25, -0.5]} for _ in received.json["requests"]]}
         if path.endswith("enerateContent"):
-            return content([{"text": self._answer(received.json, number)}])
+            return content([_part(received.json, self._answer(received.json, number))])
         return {"models": []}
 
     def _failure(self) -> object:
         return error(500, "INTERNAL", "scripted")
 
 
-def content(parts: list[object], *, reason: str | None = "STOP") -> dict[str, object]:
+def _part(asked: Mapping[str, Any], text: str) -> dict[str, object]:
+    if asked.get("tools"):
+        return {"functionCall": {"name": "locate", "args": {"city": "Lima"}}}
+    is_json = "json" in asked.get("generationConfig", {}).get("responseMimeType", "")
+    return {"text": '{"city": "Lima"}' if is_json else text}
+
+
+def content(parts: Sequence[object], *, reason: str | None = "STOP") -> dict[str, object]:
     """Word a reply of :generateContent."""
     ended = {} if reason is None else {"finishReason": reason}
     return {
