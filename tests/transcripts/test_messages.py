@@ -318,6 +318,13 @@ def test_a_stream_of_gemini_is_read_in_both_of_its_forms(body: bytes) -> None:
     assert said(body) == [THOUGHT, CALL, ("text", "Lima")]
 
 
+def test_a_thought_of_gemini_ends_where_its_answer_begins() -> None:
+    assert said(array([GEMINI_CHUNKS[0], *GEMINI_CHUNKS[3:]])) == [
+        ("thought", "Pe"),
+        ("text", "Lima"),
+    ]
+
+
 def test_a_question_to_gemini_is_read_and_its_path_names_the_model() -> None:
     picture = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
     result = {"functionResponse": {"name": "look_up", "response": {"a": 1}}}

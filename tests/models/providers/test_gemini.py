@@ -153,8 +153,16 @@ def test_a_call_without_a_key_says_which_variable(
 ) -> None:
     monkeypatch.delenv("GEMINI_API_KEY")
 
+    trial = CountingTrial(0)
     with pytest.raises(ProviderFailed, match="GEMINI_API_KEY is not set"):
-        session.model(NAME, CountingTrial(0)).ask("Hello")
+        session.model(NAME, trial).ask("Hello")
+    monkeypatch.delenv("GOOGLE_GEMINI_BASE_URL")  # nothing is sent without a key
+    with pytest.raises(ProviderFailed):
+        session.model(NAME, trial).ask("Hello")
+
+    reasons = [str(call.reason) for call in trial.calls]
+    assert reasons[0].endswith("GEMINI_API_KEY")
+    assert reasons[1].endswith("GEMINI_API_KEY, GOOGLE_GEMINI_BASE_URL")
 
 
 @pytest.mark.usefixtures("server")
@@ -238,6 +246,26 @@ def test_several_embeddings_are_one_draw(place: Place, server: GeminiServer) -> 
 
     assert len(reply.json()["embeddings"]) == 2
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "empty"),
+    [
+        ("embedContent", {"embedding": {"values": []}}),
+        ("embedContent", {"embeddings": [{"values": [1]}]}),
+        ("batchEmbedContents", {"embeddings": [{"values": [1]}, {}]}),
+        ("batchEmbedContents", {"embedding": {"values": [1]}}),
+    ],
+)
+def test_an_empty_embedding_is_asked_for_again(
+    place: Place, server: GeminiServer, method: str, empty: object
+) -> None:
+    server.then(Scripted(body=empty))
+    with place.trial():
+        reply = post(httpx, f"{server.url}{PATH}:{method}", json={"requests": [{}]})
+
+    assert "0.25" in reply.text
+    assert len(server.requests) == 2
 
 
 def test_a_client_and_llm_share_their_draws(
@@ -353,6 +381,10 @@ def test_too_many_calls_are_waited_for(session: Session, server: GeminiServer) -
 
 
 CHUNKS = stream_chunks("Lima")
+ONE_OF_TWO: list[dict[str, object]] = [
+    {"candidates": [{"index": 1, "content": {"parts": [{"text": "Li"}]}}]},
+    {"candidates": [{"index": 0, "finishReason": "STOP"}]},
+]
 IN_THE_STREAM = [*CHUNKS[:2], error(503, "UNAVAILABLE", "The model is overloaded.")]
 
 
@@ -362,6 +394,7 @@ IN_THE_STREAM = [*CHUNKS[:2], error(503, "UNAVAILABLE", "The model is overloaded
         Scripted(chunks=events(CHUNKS[:-1]), headers=EVENTS),
         Scripted(body=array(CHUNKS[:-1])),
         Scripted(body=array(CHUNKS)[:-1]),
+        Scripted(body=array(ONE_OF_TWO)),
         Scripted(body=b"[1]"),
         Scripted(body=b"[]"),
         Scripted(chunks=events(IN_THE_STREAM), headers=EVENTS),

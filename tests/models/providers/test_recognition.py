@@ -10,6 +10,7 @@ from pytest_llmeval.models.providers.vendor import Recognition
 
 JSON = {"content-type": "application/json"}
 CHAT = "/v1/chat/completions"
+GEMINI = "/v1beta/models/gemini-2.5-flash"
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +37,16 @@ def seen(url: str, *, method: str = "POST", **headers: str) -> str:
         ("https://x.openai.azure.com/openai/deployments/d/chat/completions?v=1", "openai: known"),
         ("https://api.anthropic.com/v1/messages", "anthropic: known"),
         ("https://ollama.com/api/chat", "ollama: known"),
+        (f"https://generativelanguage.googleapis.com{GEMINI}:generateContent", "gemini: known"),
+        (f"https://gw.example.com/google{GEMINI}:streamGenerateContent?alt=sse", "gemini: known"),
+        (f"https://gw.example.com{GEMINI}:batchEmbedContents", "gemini: known"),
+        (
+            f"https://generativelanguage.googleapis.com.example.com{GEMINI}:embedContent",
+            "gemini: no",
+        ),
+        (f"http://localhost:8000{GEMINI}:generateContent", "gemini: no"),
+        (f"https://generativelanguage.googleapis.com{GEMINI}:countTokens", ""),
+        (f"https://generativelanguage.googleapis.com{GEMINI}:batchGenerateContent", ""),
         ("https://gpt.example.com:8443/team/embeddings", "openai: known"),
         ("http://box:7000/api/embeddings", "ollama: known"),
         (f"https://gw.example.com{CHAT}", "openai: known"),
@@ -64,6 +75,12 @@ def test_where_a_request_goes(url: str, expected: str) -> None:
     [
         ("/v1/messages", {"anthropic_version": "2023-06-01"}, "anthropic: known"),
         ("/api/generate", {"user_agent": "ollama-python/0.6.3 (x86_64)"}, "ollama: known"),
+        (
+            f"{GEMINI}:generateContent",
+            {"x_goog_api_client": "google-adk/1 google-genai-sdk/3.4.0 gl-python/3.11"},
+            "gemini: known",
+        ),
+        (f"{GEMINI}:generateContent", {"x_goog_api_key": "k"}, "gemini: no"),
         ("/chat/completions", {"x_stainless_lang": "python"}, "openai: if it names a model"),
         ("/v1/messages", {"x_stainless_lang": "python"}, "anthropic: no"),
         ("/chat/completions", {"user_agent": "python-httpx/0.28.1"}, "openai: no"),
