@@ -51,7 +51,8 @@ test-pytest-versions: $(addprefix test-pytest-,$(PYTESTS))
 .venv-pytest-%/.ready: pyproject.toml
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(@D)/bin/python -m pip install --quiet --editable . --group test "pytest==$*.*"
+	$(@D)/bin/python -m pip install --quiet --editable . --group test "pytest==$*.*" \
+		$(if $(filter 8%,$*),pytest-subtests)
 	touch $@
 
 # What leans on private parts of pytest.

@@ -20,6 +20,7 @@ from pytest_llmeval.engine.schedule.turns import (
     capturing_throughout,
     shared_fixtures_in_session,
 )
+from pytest_llmeval.engine.trial import subtests
 from pytest_llmeval.engine.trial.async_plugins import (
     TRIAL_RUNNER,
     find_loop,
@@ -177,6 +178,8 @@ class EngineHooks:
                 trial.thread.check_in()
             if isinstance(value, pytest.LogCaptureFixture) and trial.patches is not None:
                 adopt_caplog(value, trial.patches)
+            if fixturedef.argname == subtests.FIXTURE:
+                subtests.take_over(value, trial)
             return value
         with (
             self._shared.setting_up(fixturedef, trial),

@@ -22,6 +22,7 @@ from pytest_llmeval.engine.trial.outcome import (
     asked_in_vain,
     explain,
     headline,
+    is_skip,
     message,
     outcome,
     shown,
@@ -127,6 +128,7 @@ class RunningTrial:
         self._case = case
         self._raised: dict[str, Failure] = {}  # by phase
         self._longrepr: Any = None
+        self._failed_subtest: tuple[Failure, Any] | None = None  # the first, and as rendered
         self._held_for = ""
         self._started = time.perf_counter()
 
@@ -145,9 +147,22 @@ class RunningTrial:
             explain(failure.value)
             self._raised[phase] = failure
 
+    def note_subtest(self, failure: Failure) -> None:
+        """Keep the first failure of a subtest, after which the body goes on."""
+        if self._failed_subtest is None:
+            explain(failure.value)
+            self._failed_subtest = failure, self.clone.repr_failure(failure)
+
+    def _failure(self) -> tuple[Failure | None, Any]:
+        """Return what failed, and its rendering; the body's own failure before a subtest's."""
+        failure = self._raised.get("setup") or self._raised.get("call")
+        if self._failed_subtest is not None and (failure is None or is_skip(failure.value)):
+            return self._failed_subtest
+        return failure, self._longrepr
+
     def ended(self) -> Ended:
         """Return the result of the trial, which may be forgotten then."""
-        failure = self._raised.get("setup") or self._raised.get("call")
+        failure, longrepr = self._failure()
         teardown = self._raised.get("teardown")
         ended = outcome(failure, self.ledger, in_setup="setup" in self._raised)
         passed = {PASS_METRIC: float(ended is Outcome.PASSED)}
@@ -166,7 +181,7 @@ class RunningTrial:
             in_setup="setup" in self._raised,
             teardown_error=teardown.value if teardown else None,
             headline=headline(failure, self.ledger),
-            longrepr=self._longrepr,
+            longrepr=longrepr,
             sections=tuple(self.clone._report_sections),
             properties=tuple(self.clone.user_properties[len(self._inherited.properties) :]),
             warned=tuple(self.warned),
