@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import warnings
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -107,6 +108,16 @@ def pytest_configure(config: pytest.Config) -> None:
     except (SettingsError, BaselineError) as exc:
         raise _usage_error(config, exc) from None
     config.pluginmanager.register(hooks, "llmeval-session")
+
+
+def _evals(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Pick the evals; nothing of the engine is loaded where no item is marked."""
+    marked = [item for item in items if MARKER in item.keywords]
+    if not marked:
+        return []
+    from pytest_llmeval.engine.marker import is_eval
+
+    return [item for item in marked if is_eval(item)]
 
 
 def _usage_error(config: pytest.Config, error: Exception) -> pytest.UsageError:
@@ -232,14 +243,15 @@ class SessionHooks:
         self, session: pytest.Session, items: list[pytest.Item]
     ) -> Generator[None, object, object]:
         """Turn marked items into cases once all others have chosen among the items."""
-        collected = [item for item in items if MARKER in item.keywords]
+        collected = _evals(items)
         result = yield
         if self._brief is not None:
             items[:] = filter(self._brief.wants, items)
-        marked = {item for item in items if MARKER in item.keywords}
-        if (marked or self._retry) and not self._config.getoption("collectonly", False):
+        if not self._config.getoption("collectonly", False):
             try:
-                self._begin(session, items, collected)
+                self._warn_of_ordinary(items)
+                if self._retry or _evals(items):
+                    self._begin(session, items, collected)
             except SettingsError as exc:
                 if not self._is_worker:
                     self._is_refused = True
@@ -249,6 +261,24 @@ class SessionHooks:
                 send_usage_error(self._config, exc)
                 items.clear()
         return result
+
+    def _warn_of_ordinary(self, items: Sequence[pytest.Item]) -> None:
+        """Say once a session which tests under a mark are none of ours; one worker says it."""
+        worker: dict[str, str] = getattr(self._config, "workerinput", {})
+        if worker.get("workerid", "gw0") != "gw0":
+            return
+        evals = set(_evals(items))
+        ordinary = [one for one in items if MARKER in one.keywords and one not in evals]
+        if not ordinary:
+            return
+        from pytest_llmeval.engine.marker import ordinary_note
+
+        path, line, _ = ordinary[0].location
+        note, kind = ordinary_note(ordinary), pytest.PytestWarning
+        try:
+            warnings.warn_explicit(note, kind, filename=path, lineno=(line or 0) + 1)
+        except pytest.PytestWarning as exc:  # the user turned warnings into errors
+            raise SettingsError(str(exc)) from None
 
     def pytest_report_collectionfinish(self) -> list[str]:
         """Say what the session may cost, before the first paid call."""

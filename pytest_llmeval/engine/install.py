@@ -16,7 +16,7 @@ from pytest_llmeval.engine.case import CaseRunner, CaseTrials
 from pytest_llmeval.engine.compat import SUPPORTED, Abilities, find_abilities, missing_parts
 from pytest_llmeval.engine.earlier_runs import unfinished
 from pytest_llmeval.engine.hooks import EngineHooks
-from pytest_llmeval.engine.marker import Eval, read_marker
+from pytest_llmeval.engine.marker import Eval, is_eval, read_marker
 from pytest_llmeval.engine.run_header import Choice, open_run
 from pytest_llmeval.engine.schedule.overlap import (
     EXCLUSIVE_FIXTURES,
@@ -38,7 +38,7 @@ from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.models.source import SourceFiles
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.retry import Retry
-from pytest_llmeval.settings import MARKER, Settings
+from pytest_llmeval.settings import Settings
 
 NO_ASSERTS = (
     "nothing was asserted: python -O leaves out the asserts of tests under --assert=plain, so "
@@ -65,7 +65,7 @@ def install(
     config = session.config
     models.check_settings()
     _mask_logs(config)
-    evals = [read_marker(item, settings) for item in items if MARKER in item.keywords]
+    evals = [read_marker(item, settings) for item in items if is_eval(item)]
     if any(spec.intercept for spec in evals):
         _check_interception()
     opening = _opening(config, evals, settings=settings, choice=choice)

@@ -90,13 +90,39 @@ class Eval:
     fails_on_miss: bool = False
 
 
+def is_eval(item: pytest.Item) -> bool:
+    """Whether an item is under the marker, and not only because its module or class is.
+
+    What cannot be an eval stays an ordinary test there; a mark of its own is a mistake.
+    """
+    if MARKER not in item.keywords:
+        return False
+    return not _foreign_kind(item) or any(mark.name == MARKER for mark in item.own_markers)
+
+
+def ordinary_note(items: Sequence[pytest.Item]) -> str:
+    """Say which items run as ordinary tests though their module or class is marked.
+
+    Args:
+        items: one or more, of no kind that can be an eval.
+    """
+    first, kind = items[0].nodeid, _foreign_kind(items[0]).partition(".")[0]
+    others = f", and {len(items) - 1} more like it" if len(items) > 1 else ""
+    return (
+        f"{first} is {kind}{others}: under the @{MARKER} of a module or class such a test runs "
+        "once, as an ordinary test"
+    )
+
+
 def read_marker(item: pytest.Item, settings: Settings) -> Eval:
     """Merge and check every ``llm_eval`` mark that applies to an item.
 
     Raises:
         SettingsError: the item cannot be an eval, or an argument is impossible.
     """
-    kind = _unsupported_kind(item)
+    kind = _foreign_kind(item)
+    if not kind and inspect.isasyncgenfunction(cast("pytest.Function", item).obj):
+        kind = "an async generator. Write it without yield."
     if kind:
         raise SettingsError(f"{item.nodeid}: @{MARKER} does not work on {kind}")
     function = cast("pytest.Function", item)
@@ -131,15 +157,14 @@ def has_positional_id(item: pytest.Function) -> bool:
     return any(part in parts and str(value) != part for part, value in made.items())
 
 
-def _unsupported_kind(item: pytest.Item) -> str:
+def _foreign_kind(item: pytest.Item) -> str:
+    """Name the kind of an item that is no plain test function, and what to do; "" if it is."""
     if not isinstance(item, pytest.Function):
         return f"a {type(item).__name__}. Mark a plain test function."
     if item.cls is not None and issubclass(item.cls, unittest.TestCase):
         return "a unittest method. Write it as a plain test function."
     if hasattr(item.obj, "hypothesis"):
         return "a @given function. Give the cases with pytest.mark.parametrize."
-    if inspect.isasyncgenfunction(item.obj):
-        return "an async generator. Write it without yield."
     return ""
 
 

@@ -62,8 +62,8 @@ def test_an_impossible_marker_argument(
     [
         ("@llm_eval(repeats=2)\nasync def test_it(): yield", "an async generator"),
         (
-            "import unittest\n@llm_eval\nclass TestIt(unittest.TestCase):\n"
-            "    def test_it(self): pass",
+            "import unittest\nclass TestIt(unittest.TestCase):\n"
+            "    @llm_eval\n    def test_it(self): pass",
             "a unittest method",
         ),
         (
@@ -81,6 +81,75 @@ def test_what_cannot_be_an_eval(pytester: pytest.Pytester, source: str, expected
 
     assert result.ret == USAGE_ERROR
     assert f"@llm_eval does not work on {expected}" in error_line(result)
+
+
+OTHER_KINDS = '''
+import unittest
+import pytest
+from hypothesis import given, strategies as st
+
+pytestmark = pytest.mark.llm_eval(repeats=2)
+
+
+def answer(messages):
+    """
+    >>> 1
+    1
+    """
+    return "yes"
+
+
+@given(st.integers())
+def test_given(n):
+    assert n == n
+
+
+@pytest.mark.llm_eval(repeats=3)
+class TestOld(unittest.TestCase):
+    def test_method(self):
+        pass
+'''
+PLAIN = """
+
+def test_plain(llm):
+    assert llm.ask("a").text == "yes"
+"""
+WARNS = ("-p", "no:cacheprovider", "-W", "default::pytest.PytestWarning", "--doctest-modules")
+BESIDE = (
+    "*test_kinds.py*PytestWarning: test_kinds.py::test_kinds.answer is a DoctestItem, and 2 more "
+    "like it: under the @llm_eval of a module or class such a test runs once, as an ordinary test"
+)
+
+
+@pytest.mark.parametrize("options", [(), ("-n2",)])
+def test_what_stands_under_the_mark_of_a_module_or_class_stays_an_ordinary_test(
+    pytester: pytest.Pytester, options: tuple[str, ...]
+) -> None:
+    pytester.makepyfile(test_kinds=OTHER_KINDS + PLAIN)
+    pytester.makeini("[pytest]\nllm_model = function/test_kinds:answer\npythonpath = .")
+
+    result = pytester.runpytest(*WARNS, *options)
+
+    result.assert_outcomes(passed=4, warnings=1)
+    result.stdout.fnmatch_lines([BESIDE, "1 case x 2 repeats *2 calls made*"])
+
+
+def test_without_an_eval_beside_them_there_is_no_section(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_kinds=OTHER_KINDS)
+
+    result = pytester.runpytest(*WARNS)
+
+    result.assert_outcomes(passed=3, warnings=1)
+    result.stdout.no_fnmatch_line("*llm evals*")
+
+
+def test_where_warnings_are_errors_it_is_a_line_too(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_kinds=OTHER_KINDS + PLAIN)
+
+    result = pytester.runpytest("-W", "error::pytest.PytestWarning")
+
+    assert result.ret == USAGE_ERROR
+    assert "test_kinds.py::test_given is a @given function, and 1 more" in error_line(result)
 
 
 def test_a_doctest_cannot_be_an_eval(pytester: pytest.Pytester) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.engine.marker import is_eval
 from pytest_llmeval.engine.rerun.installs import installs_from
 from pytest_llmeval.engine.run_header import INSTALLED, files_loaded
 from pytest_llmeval.runs.lookup.best_run import covers
-from pytest_llmeval.settings import MARKER, RERUN
+from pytest_llmeval.settings import RERUN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,7 @@ class Brief:
     def wants(self, item: pytest.Item) -> bool:
         """Tell whether an item is to run: an eval among what the user chose."""
         is_chosen = not self.selection or covers(self.selection, narrow=(item.nodeid,))
-        return is_chosen and MARKER in item.keywords
+        return is_chosen and is_eval(item)
 
     def tell(self, *, run: Path | None, foreign: Collection[str]) -> None:
         """Write what came of the session, for the one that waits for it."""
