@@ -104,7 +104,8 @@ $(PLUGINS)/.ready: pyproject.toml
 	touch $@
 
 test-plugins: $(PLUGINS)/.ready
-	$(PLUGINS)/bin/python -m pytest -q -n 2 -p no:asyncio -p no:randomly tests/compatibility
+	$(PLUGINS)/bin/python -m pytest -q -n 2 -p no:asyncio -p no:randomly -p no:flaky -p no:pytest-retry \
+		tests/compatibility
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -101,7 +101,7 @@ def installed() -> Iterator[None]:
 
 # Each process that a nested session starts would import all of hypothesis and anyio for these
 # plugins of theirs, which takes half as long as the rest of a session.
-NO_PLUGINS = "-p no:hypothesispytest -p no:anyio"
+NO_PLUGINS = "-p no:hypothesispytest -p no:anyio -p no:flaky -p no:pytest-retry"
 # It leaves a socket that listens behind in each session; tests of reruns load it.
 NO_RERUNS = "-p no:rerunfailures"
 

@@ -199,7 +199,7 @@ class EngineHooks:
         report = yield
         runner = item.stash.get(RUNNER, None)
         if runner is not None and _tells_the_end(runner, call):
-            self._in_report = runner.item, self._payload(runner)
+            self._in_report = runner.item, self._with_kept_back(self._payload(runner))
             report.longrepr = safe_failure(report.longrepr)
             report.sections = safe_output(runner.trials.sections(report))
             report.duration = sum(trial.record.seconds for trial in runner.trials.ended)
@@ -234,6 +234,14 @@ class EngineHooks:
             rest = self._rest()
             payloads += [{"id": next(self._ids), **rest}] if any(rest.values()) else []
         return payloads
+
+    def _with_kept_back(self, payload: dict[str, Any]) -> dict[str, Any]:
+        """Add what the last report was to tell, if whoever runs a case again kept it back."""
+        if self._in_report is None:
+            return payload
+        kept = self._in_report[1]
+        told = ("notes", "outside_calls", "attempts", "slowdowns")
+        return payload | {name: kept[name] + payload[name] for name in told}
 
     def _payload(self, runner: CaseRunner) -> dict[str, Any]:
         note = runner.detached_note

@@ -185,3 +185,22 @@ def test_properties_of_collection_and_of_trials_reach_junit(suite: pytest.Pytest
 PROPERTIES = """
     record_property("labels", ["x", n])
 """
+
+
+def test_a_report_that_is_kept_back_loses_no_count(suite: pytest.Pytester) -> None:
+    suite.makeconftest(
+        """
+        from _pytest.runner import runtestprotocol
+
+        def pytest_runtest_protocol(item, nextitem):  # as flaky does
+            for is_last in (False, True):
+                runtestprotocol(item, log=is_last, nextitem=nextitem)
+            return True
+        """
+    )
+
+    result = suite.runpytest("-p", "no:cacheprovider")
+
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["*9 calls made, 0 replayed*"])
+    result.stdout.no_fnmatch_line("*attempts sent*")
