@@ -110,14 +110,19 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(hooks, "llmeval-session")
 
 
-def _evals(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Pick the evals; nothing of the engine is loaded where no item is marked."""
+def _marked(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """Pick the evals, and the ordinary tests of a marked module or class.
+
+    Nothing of the engine is loaded where no item is marked.
+    """
     marked = [item for item in items if MARKER in item.keywords]
     if not marked:
-        return []
+        return [], []
     from pytest_llmeval.engine.marker import is_eval
 
-    return [item for item in marked if is_eval(item)]
+    evals = [item for item in marked if is_eval(item)]
+    known = set(evals)
+    return evals, [item for item in marked if item not in known]
 
 
 def _usage_error(config: pytest.Config, error: Exception) -> pytest.UsageError:
@@ -243,14 +248,15 @@ class SessionHooks:
         self, session: pytest.Session, items: list[pytest.Item]
     ) -> Generator[None, object, object]:
         """Turn marked items into cases once all others have chosen among the items."""
-        collected = _evals(items)
+        collected, _ = _marked(items)
         result = yield
         if self._brief is not None:
             items[:] = filter(self._brief.wants, items)
         if not self._config.getoption("collectonly", False):
             try:
-                self._warn_of_ordinary(items)
-                if self._retry or _evals(items):
+                evals, ordinary = _marked(items)
+                self._warn_of_ordinary(ordinary)
+                if self._retry or evals:
                     self._begin(session, items, collected)
             except SettingsError as exc:
                 if not self._is_worker:
@@ -262,14 +268,10 @@ class SessionHooks:
                 items.clear()
         return result
 
-    def _warn_of_ordinary(self, items: Sequence[pytest.Item]) -> None:
+    def _warn_of_ordinary(self, ordinary: Sequence[pytest.Item]) -> None:
         """Say once a session which tests under a mark are none of ours; one worker says it."""
         worker: dict[str, str] = getattr(self._config, "workerinput", {})
-        if worker.get("workerid", "gw0") != "gw0":
-            return
-        evals = set(_evals(items))
-        ordinary = [one for one in items if MARKER in one.keywords and one not in evals]
-        if not ordinary:
+        if not ordinary or worker.get("workerid", "gw0") != "gw0":
             return
         from pytest_llmeval.engine.marker import ordinary_note
 

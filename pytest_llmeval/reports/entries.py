@@ -35,15 +35,16 @@ def compared_functions(judgement: Judgement, comparison: Comparison) -> list[Ent
     moved = [most_moved_both_ways(one) for one in functions]
     names = {case.case for cases in moved for case in cases}
     trials = _trials_of_both(judgement, names)
+    places = {one.function: place_of(judgement, one.function) for one in functions}
     return [
         {
             **_figures(one),
-            **place_of(judgement, one.function),
+            **places[one.function],
             "label": label(one),
             "sentence": sentence(one, judgement.settings.gate),
             "remarks": list(remarks(judgement, one)),
             "accepting_line": accepting_line(judgement, one) or None,
-            "moved": _moved(judgement, one.function, map(_case, cases), trials),
+            "moved": _moved(judgement, places[one.function], map(_case, cases), trials),
             "compared": list(map(_case, one.compared)),
         }
         for one, cases in zip(functions, moved, strict=True)
@@ -55,14 +56,15 @@ def described_functions(judgement: Judgement) -> list[Entry]:
     descriptions = judgement.descriptions
     names = {case.case for one in descriptions for case in one.worst[:MOST]}
     trials = _trials_of_both(judgement, names)
+    places = {one.function: place_of(judgement, one.function) for one in descriptions}
     return [
         {
             **asdict(one),
-            **place_of(judgement, one.function),
+            **places[one.function],
             "label": name_of(one.function, one.metric),
             "why": unjudgeable(one.why),
             "verdict": "not_gated",
-            "moved": _moved(judgement, one.function, map(asdict, one.worst[:MOST]), trials),
+            "moved": _moved(judgement, places[one.function], map(asdict, one.worst[:MOST]), trials),
         }
         for one in descriptions
     ]
@@ -136,10 +138,10 @@ def _trials_of(run: Run | None, cases: Collection[str]) -> Trials:
 
 
 def _moved(
-    judgement: Judgement, function: str, cases: Iterable[Entry], trials: tuple[Trials, Trials]
+    judgement: Judgement, place: Entry, cases: Iterable[Entry], trials: tuple[Trials, Trials]
 ) -> list[Entry]:
     """Tell of cases where they stand, why they failed and where their replies are found."""
-    entries, place = list[Entry](), place_of(judgement, function)
+    entries = list[Entry]()
     for case in cases:
         name, found = case["case"], [of_side[case["case"]] for of_side in trials]
         entry = {**case, **place, "failure": first_failure(judgement, name, found[1])}
