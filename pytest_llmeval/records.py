@@ -6,7 +6,7 @@ border (a worker process, a file, a report) unharmed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
@@ -340,6 +340,15 @@ class Run:
     places: Mapping[str, str] = field(default_factory=dict)
     made: str | None = None
     compared_with: str | None = None
+
+
+def trials_by_case(run: Run, cases: Collection[str]) -> dict[str, list[Trial]]:
+    """Look up the trials of some cases, in one pass over a run."""
+    found: dict[str, list[Trial]] = {case: [] for case in cases}
+    for trial in run.trials:
+        if trial.case in found:
+            found[trial.case].append(trial)
+    return found
 
 
 def bare_run(run_id: str, *, created: str, commit: str | None = None, root: str = ".") -> Run:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_llmeval.gate.results import CaseComparison, Comparison, FunctionComparison, Verdict
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Outcome, Run, Trial
+from pytest_llmeval.records import Outcome, Trial, trials_by_case
 from pytest_llmeval.reports.formats import label, name_of
 from pytest_llmeval.reports.reasons import unjudgeable, worded
 from pytest_llmeval.reports.remarks import accepting_line, remarks
@@ -124,17 +124,12 @@ def _case(case: CaseComparison) -> Entry:
 
 
 def _trials_of_both(judgement: Judgement, cases: Collection[str]) -> tuple[Trials, Trials]:
-    baseline = judgement.baseline.run if judgement.baseline else None
-    return _trials_of(baseline, cases), _trials_of(judgement.run, cases)
-
-
-def _trials_of(run: Run | None, cases: Collection[str]) -> Trials:
-    """Look up the trials of some cases, in one pass over a run."""
-    found: Trials = {case: [] for case in cases}
-    for trial in () if run is None else run.trials:
-        if trial.case in found:
-            found[trial.case].append(trial)
-    return found
+    none: Trials = {case: [] for case in cases}
+    baseline, run = judgement.baseline, judgement.run
+    return (
+        trials_by_case(baseline.run, cases) if baseline else none,
+        trials_by_case(run, cases) if run else none,
+    )
 
 
 def _moved(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from pytest_llmeval.records import Better, Run, Trial
+from pytest_llmeval.records import Better, Run, Trial, trials_by_case
 from pytest_llmeval.transcripts.messages import Message, read_reply
 from pytest_llmeval.transcripts.transcript import StoredTexts
 
@@ -34,7 +33,8 @@ def excerpts(
     For a case that fell that is the best trial of the baseline and the worst one of the current
     run; for one that rose it is the other way round. A side whose reply is not here is None.
     """
-    before, after = (_trials_of(run, {one.case for one in moved}) for run in (baseline, current))
+    cases = {one.case for one in moved}
+    before, after = (trials_by_case(run, cases) for run in (baseline, current))
     found: dict[str, Sides] = {}
     for case, metric, better, has_fallen in moved:
         if case not in found:
@@ -45,18 +45,11 @@ def excerpts(
     return found
 
 
-def _trials_of(run: Run, cases: Collection[str]) -> Mapping[str, list[Trial]]:
-    found: defaultdict[str, list[Trial]] = defaultdict(list)
-    for trial in run.trials:
-        if trial.case in cases and trial.outcome.is_scored:
-            found[trial.case].append(trial)
-    return found
-
-
 def _extreme(trials: Sequence[Trial], metric: str, *, highest: bool) -> Trial | None:
-    """Return the first trial with the highest, or the lowest, score; None if there is no trial."""
+    """Return the first scored trial with the highest, or the lowest, score; None without any."""
     sign = -1 if highest else 1
-    return min(trials, key=lambda trial: sign * trial.scores.get(metric, 0.0), default=None)
+    scored = (trial for trial in trials if trial.outcome.is_scored)
+    return min(scored, key=lambda trial: sign * trial.scores.get(metric, 0.0), default=None)
 
 
 def _lines(trial: Trial | None, stored: StoredTexts) -> list[str | None]:
