@@ -120,8 +120,8 @@ class Interception:
         if body is None:
             return None
         if not candidate.is_known:
-            model_of = candidate.exchange.dialect.model_of
-            if not isinstance(model_of(candidate.url.path, body), str):
+            asked = candidate.exchange.dialect.read_request(candidate.url.path, body)
+            if not isinstance(asked.model, str):
                 return None
             self._tell(candidate.url, "was taken for a question to a model, as it names one")
         return Question(

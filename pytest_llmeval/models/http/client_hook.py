@@ -95,7 +95,7 @@ class Question:
         return self._handed_on(outcome)
 
     def _call(self, receive: Callable[[], HttpReply], *, awaits: bool = False) -> Request:
-        url, exchange = self._request.url, self._exchange
+        url = self._request.url
         path, _, query = url.raw_path.decode("ascii").partition("?")
         sent = HttpRequest(
             method=self._request.method,
@@ -105,10 +105,10 @@ class Question:
             headers=self._request.headers,
             body=self._body,
         )
-        expected = exchange.dialect.expected(sent)
-        return exchange.call_for(
-            sent, expected, lambda deadline: deadline.run(receive), awaits=awaits
+        call, _ = self._exchange.call_for(
+            sent, lambda deadline: deadline.run(receive), awaits=awaits
         )
+        return call
 
     def _handed_on(self, outcome: StoredReply | Unanswered) -> Any:
         if isinstance(outcome, NetworkFailed) and not self._retries_errors:

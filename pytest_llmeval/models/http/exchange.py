@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_llmeval.cache.key import Canonical, canonical_request
 from pytest_llmeval.cache.replies import Answer, StoredReply
@@ -57,6 +57,25 @@ CONNECTION_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 DROPPED_HEADERS = (*CONNECTION_HEADERS, "location")
 
 
+class Asked(NamedTuple):
+    """The facts that a request tells in its path and its body.
+
+    Attributes:
+        model: the name of the model; no text where it names none.
+        is_stream: a stream is wanted.
+        sampling: an object that has the sampling parameters, by our names, among others.
+    """
+
+    model: object
+    is_stream: bool
+    sampling: object
+
+
+def read_body(_path: str, body: JsonObject) -> Asked:
+    """Read the facts of a request that has them in its body, as most vendors' have."""
+    return Asked(model=body.get("model"), is_stream=bool(body.get("stream")), sampling=body)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     """The language of one vendor: its paths, its headers and its replies.
@@ -68,12 +87,10 @@ class Dialect:
         base_variable: that of the base URL, whose host is part of every key; "" for none.
         beta_header: request header that changes what a request means, "" for none.
         read_facts: picks model, fingerprint and tokens out of a reply.
-        model_of: reads the name of the model out of path and body.
-        wants_stream: tells by path and body whether a stream is wanted.
+        read_request: reads model, stream and sampling parameters out of path and body.
         is_whole: tells whether what the chunks of a stream make up is whole, where the vendor
             sends no end mark.
         answer_fields: fields of a reply that have room for an answer, and their types.
-        sampling: reads the sampling parameters, by our names, out of a body.
         reply_limit: reads the most tokens of a reply from a field that no other vendor has.
         answers: by the end of a path, a check whether the reply of a model is an answer. It is
             given the reply, or the object that the chunks of a stream make up.
@@ -85,11 +102,9 @@ class Dialect:
     beta_header: str
     read_facts: Callable[[JsonObject], Facts]
     base_variable: str = ""
-    model_of: Callable[[str, JsonObject], object] = lambda _path, body: body.get("model")
-    wants_stream: Callable[[str, JsonObject], bool] = lambda _path, body: bool(body.get("stream"))
+    read_request: Callable[[str, JsonObject], Asked] = read_body
     is_whole: AnswerCheck = no_answer
     answer_fields: AnswerFields = field(default_factory=lambda: ANSWER_FIELDS)
-    sampling: Callable[[JsonObject], object] = lambda body: body
     reply_limit: OwnLimit = no_own_limit
     answers: Mapping[str, AnswerCheck] = field(default_factory=dict)
 
@@ -105,14 +120,14 @@ class Dialect:
         is_json = content_type == "application/json"
         return method == "POST" and path.endswith(self.paths) and is_json
 
-    def expected(self, request: HttpRequest) -> Expected:
-        """Tell what kind of reply a request wants."""
+    def expected(self, path: str, asked: Asked) -> Expected:
+        """Tell what kind of reply a request to a path wants."""
         return Expected(
             read_facts=self.read_facts,
-            is_stream=self.wants_stream(request.path, request.body),
+            is_stream=asked.is_stream,
             is_whole=self.is_whole,
             answer_fields=self.answer_fields,
-            answers=self.answer_check(request.path),
+            answers=self.answer_check(path),
         )
 
     def answer_check(self, path: str) -> AnswerCheck | None:
@@ -199,28 +214,28 @@ class Exchange:
     retries: RetryPolicy
 
     def call_for(
-        self, request: HttpRequest, expected: Expected, attempt: Attempt, *, awaits: bool = False
-    ) -> Request:
-        """Describe a request as the cache and the run know it.
+        self, request: HttpRequest, attempt: Attempt, *, awaits: bool = False
+    ) -> tuple[Request, Expected]:
+        """Describe a request as the cache and the run know it, and the reply that it wants.
 
         The call raises ``HttpFailed`` if the reply cannot be used, ``NetworkFailed`` if no
         attempt got one, and ``BudgetExceeded``.
 
         Args:
             request: what is to be sent.
-            expected: the kind of reply that it wants.
             attempt: sends it once.
             awaits: an attempt goes on only while this event loop runs.
         """
         dialect, body = self.dialect, request.body
         canonical = dialect.canonical(request, self.calls.aliases)
-        name = dialect.model_of(request.path, body)
+        asked = dialect.read_request(request.path, body)
+        name, sampling = asked.model, asked.sampling
         model = f"{dialect.provider}/{name}" if isinstance(name, str) else None
-        sampling = dialect.sampling(body)
+        expected = dialect.expected(request.path, asked)
         # Read here and not where the call is made: the environment may be another trial's there.
         has_no_key = PLACEHOLDER_KEY in " ".join((*request.headers.values(), request.query))
         unset = _unset_variables(dialect) if has_no_key else ()
-        return Request(
+        call = Request(
             key=canonical.key(),
             model=model,
             host=request.origin,
@@ -230,6 +245,7 @@ class Exchange:
             perform=lambda _slot: self._perform(request, expected, attempt, model, unset=unset),
             awaits=awaits,
         )
+        return call, expected
 
     def _perform(
         self,

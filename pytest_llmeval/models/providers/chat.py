@@ -107,8 +107,7 @@ class ChatProvider:
             content = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
             return self._post(url, headers, content, deadline)
 
-        expected = vendor.expected(request)
-        return self._exchange.call_for(request, expected, attempt), expected
+        return self._exchange.call_for(request, attempt)
 
     @contextmanager
     def _failures_told(self, model: str) -> Iterator[None]:

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from pytest_llmeval.models.calls import Facts, sensible
 from pytest_llmeval.models.http.answers import JsonObject
+from pytest_llmeval.models.http.exchange import Asked
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.providers.vendor import Headers, Vendor, from_environment, text_of
 
@@ -24,9 +25,14 @@ _ROLES = {"assistant": "model"}
 _NO_REASON = (None, "", "FINISH_REASON_UNSPECIFIED")
 
 
-def _model_of(path: str, _body: JsonObject) -> str | None:
-    found = _MODEL.search(path)
-    return unquote(found[1]) if found else None
+def _read_request(path: str, body: JsonObject) -> Asked:
+    """Read the facts of a request, which has its model and its method in the path."""
+    found, config = _MODEL.search(path), _config(body)
+    return Asked(
+        model=unquote(found[1]) if found else None,
+        is_stream=path.endswith(_STREAM),
+        sampling={name: config[own] for name, own in _SAMPLING.items() if own in config},
+    )
 
 
 def _read_facts(reply: JsonObject) -> Facts:
@@ -98,11 +104,6 @@ def _config(body: JsonObject) -> Mapping[str, Any]:
     return config if isinstance(config, Mapping) else {}
 
 
-def _sampling(body: JsonObject) -> dict[str, Any]:
-    config = _config(body)
-    return {name: config[own] for name, own in _SAMPLING.items() if own in config}
-
-
 def _reply_limit(body: JsonObject) -> object:
     """Read the most tokens of a reply; each candidate may have so many."""
     limit, copies = (_config(body).get(name) for name in ("maxOutputTokens", "candidateCount"))
@@ -163,8 +164,7 @@ VENDOR = Vendor(
     base_variable="GOOGLE_GEMINI_BASE_URL",
     beta_header="",
     read_facts=_read_facts,
-    model_of=_model_of,
-    wants_stream=lambda path, _body: path.endswith(_STREAM),
+    read_request=_read_request,
     is_whole=_has_ended,
     answer_fields={
         "candidates": list,
@@ -172,7 +172,6 @@ VENDOR = Vendor(
         "embedding": dict,
         "embeddings": list,
     },
-    sampling=_sampling,
     reply_limit=_reply_limit,
     answers={
         _ASK: _has_candidates,

@@ -12,6 +12,7 @@ from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.calls import SAMPLING_PARAMETERS, Facts, sensible
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS
 from pytest_llmeval.models.http.answers import JsonObject
+from pytest_llmeval.models.http.exchange import Asked, read_body
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS
 from pytest_llmeval.models.providers.vendor import Headers, Transport, Vendor, text_of
@@ -34,6 +35,10 @@ def _read_facts(reply: JsonObject) -> Facts:
         "output_tokens": reply.get("eval_count"),
     }
     return sensible(facts)
+
+
+def _read_request(path: str, body: JsonObject) -> Asked:
+    return read_body(path, body)._replace(sampling=body.get("options"))
 
 
 def _reply_limit(body: JsonObject) -> object:
@@ -134,7 +139,7 @@ VENDOR = Vendor(
     key_variable=KEY_VARIABLE,
     beta_header="",
     read_facts=_read_facts,
-    sampling=lambda body: body.get("options"),
+    read_request=_read_request,
     reply_limit=_reply_limit,
     answers={
         "/api/chat": _has_message,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -192,9 +193,9 @@ class Recognition:
 
     def __init__(self, hosts: Sequence[str] = ()) -> None:
         self._hosts = frozenset(host.lower() for host in hosts)
-        by_path = [(path, vendor) for vendor in map(vendor_named, VENDORS) for path in vendor.paths]
-        # The longest first: /api/embeddings of one ends as /embeddings of another does.
-        self._by_path = sorted(by_path, key=lambda pair: len(pair[0]), reverse=True)
+        self._by_end = {end: one for one in map(vendor_named, VENDORS) for end in one.paths}
+        # It finds the longest end: /api/embeddings of one ends as /embeddings of another does.
+        self._end = re.compile(f"(?:{'|'.join(map(re.escape, self._by_end))})$")
 
     def recognize(
         self, method: str, url: SplitResult, headers: Headers
@@ -205,7 +206,8 @@ class Recognition:
             None where the request is in no dialect. And whether it goes to, or comes from, somebody
             who speaks that dialect: "if it names a model" where the body has the last word.
         """
-        vendor = next((one for end, one in self._by_path if url.path.endswith(end)), None)
+        end = self._end.search(url.path)
+        vendor = self._by_end[end[0]] if end else None
         if vendor is None or not vendor.keeps(method, url.path, headers):
             return None, "no"
         host, port = url.hostname or "", url.port or DEFAULT_PORTS.get(url.scheme)

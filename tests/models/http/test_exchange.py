@@ -41,8 +41,8 @@ def request(**changes: object) -> HttpRequest:
 
 
 def answer(exchange: Exchange, sent: HttpRequest, attempt: Attempt) -> StoredReply:
-    expected = exchange.dialect.expected(sent)
-    return exchange.calls.call(exchange.call_for(sent, expected, attempt))
+    call, _ = exchange.call_for(sent, attempt)
+    return exchange.calls.call(call)
 
 
 def ask(
