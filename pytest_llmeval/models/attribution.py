@@ -62,6 +62,7 @@ class CurrentTrial(Protocol):
 
 
 _TRIAL: ContextVar[CurrentTrial | None] = ContextVar("llmeval_trial_to_charge", default=None)
+_SENDING: ContextVar[bool] = ContextVar("llmeval_is_sending", default=False)
 
 
 def trial_to_charge() -> CurrentTrial | None:
@@ -77,6 +78,24 @@ def charging(trial: CurrentTrial | None) -> Iterator[None]:
         yield
     finally:
         _TRIAL.reset(token)
+
+
+def is_sending() -> bool:
+    """Return whether what is sent now has gone through an HTTP client that we look at."""
+    return _SENDING.get()
+
+
+@contextmanager
+def sending() -> Iterator[None]:
+    """Send a request that an HTTP client of ours or of the application was seen to make.
+
+    It is looked at once, whatever other client it goes through in here, in this thread or task.
+    """
+    token = _SENDING.set(True)
+    try:
+        yield
+    finally:
+        _SENDING.reset(token)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from weakref import ref
 import httpx
 
 from pytest_llmeval.errors import CallAbandoned, SettingsError
-from pytest_llmeval.models.attribution import CurrentTrial
+from pytest_llmeval.models.attribution import CurrentTrial, is_sending
 from pytest_llmeval.models.calls import CachedCalls, is_on_asyncio
 from pytest_llmeval.models.http.client_hook import (
     Question,
@@ -96,7 +96,7 @@ class Interception:
 
     def candidate(self, request: Any) -> Candidate | None:
         """Look at all but the body of a request; None for one that is to be left alone."""
-        trial = self._trial_to_charge()
+        trial = None if is_sending() else self._trial_to_charge()
         if trial is None or request.method != "POST":
             return None
         url, headers = urlsplit(str(request.url)), request.headers

@@ -22,7 +22,12 @@ import pytest
 from pytest_llmeval.cache.replies import Answer
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models import interception as intercept
-from pytest_llmeval.models.attribution import charging, inherited_by_threads, trial_to_charge
+from pytest_llmeval.models.attribution import (
+    charging,
+    inherited_by_threads,
+    is_sending,
+    trial_to_charge,
+)
 from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.http.libraries import newest
 from pytest_llmeval.models.interception import Interception, intercepting
@@ -220,6 +225,29 @@ def test_what_is_not_sent_as_json_is_no_question(
         send(httpx, f"{server.url}/chat/completions", content=json.dumps(ASKED), headers=plain)
 
     assert trial.calls == []
+
+
+@libraries
+def test_a_request_that_one_client_sends_by_another_is_recorded_once(
+    place: Place, server: OpenAIServer, library: Any
+) -> None:
+    url = f"{server.url}/chat/completions"
+    pool = type(library.AsyncHTTPTransport()._pool)
+    send, seen = pool.handle_async_request, []
+
+    async def by_another_client(own_pool: object, request: Any) -> Any:
+        seen.append(is_sending())
+        if len(seen) == 1:
+            await post_async(httpx, url, json=ASKED)
+        return await send(own_pool, request)
+
+    with pytest.MonkeyPatch.context() as patch, place.trial() as trial:
+        patch.setattr(pool, "handle_async_request", by_another_client)
+        post_awaited(library, url, json=ASKED)
+
+    assert set(seen) == {True}
+    assert not is_sending()
+    assert (len(trial.calls), len(server.requests)) == (1, 2)
 
 
 def test_nothing_is_kept_for_nobody(place: Place, server: OpenAIServer) -> None:

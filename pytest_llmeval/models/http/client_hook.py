@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import Any
 
 from pytest_llmeval.cache.replies import StoredReply
-from pytest_llmeval.models.attribution import CurrentTrial
+from pytest_llmeval.models.attribution import CurrentTrial, sending
 from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import (
@@ -141,7 +141,8 @@ def send_once(library: Any, send: Callable[[Any], Any], request: Any, *, most: i
     """
     reading = Reading(most=most)
     try:
-        response = send(request)
+        with sending():
+            response = send(request)
         try:
             packed = reading.add_all(response.iter_raw())
         finally:
@@ -159,7 +160,8 @@ async def send_once_async(
     """Send a request once and read the whole reply, as ``send_once``, on this event loop."""
     reading = Reading(most=most)
     try:
-        response = await send(request)
+        with sending():
+            response = await send(request)
         try:
             async for chunk in response.aiter_raw():
                 reading.add(chunk)
@@ -205,7 +207,8 @@ def uncached(trial: CurrentTrial | None, request: Any) -> Iterator[Callable[...,
         return response
 
     try:
-        yield came
+        with sending():
+            yield came
     except Exception as exc:
         if trial is not None:
             trial.note_uncached(name, lost=f"{name}: {type(exc).__name__}")
