@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 # Without byte code every session would compile the whole plugin again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test goldens test-readme test-pytest-versions test-clients resolutions test-plugins lint docs demo calibrate bench house clean
-.PRECIOUS: .venv-pytest-%/.ready .venv-clients-%/.ready
+.PHONY: test goldens test-readme test-pytest-versions test-clients test-libraries resolutions test-plugins lint docs demo calibrate bench house clean
+.PRECIOUS: .venv-pytest-%/.ready .venv-clients-%/.ready .venv-library-%/.ready
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -23,7 +23,7 @@ COVERED := tests/stats tests/gate tests/cache tests/runs tests/transcripts tests
 SIMULATIONS := tests/stats/test_calibration.py tests/gate/test_calibration.py \
 	tests/gate/test_shards_calibration.py
 PACKAGES := pytest_llmeval/stats/*,pytest_llmeval/gate/*,pytest_llmeval/cache/*,pytest_llmeval/runs/*
-REST := $(SIMULATIONS) $(wildcard tests/test_*.py) $(filter-out $(COVERED) tests/compatibility tests/fresh, \
+REST := $(SIMULATIONS) $(wildcard tests/test_*.py) $(filter-out $(COVERED) tests/compatibility tests/fresh tests/libraries, \
 	$(patsubst %/__init__.py,%,$(wildcard tests/*/__init__.py)))
 
 test: $(VENV)/.ready lint
@@ -89,6 +89,24 @@ test-clients-google test-clients-google-1: SENDING := tests/compatibility/test_g
 test-clients-%: .venv-clients-%/.ready
 	$(<D)/bin/python -m pytest -q -n 2 --dist worksteal $(SENDING)
 
+# Libraries that applications use, each in an environment, which is kept: the table of
+# docs/clients.md. LIBRARY=litellm tries one; REWRITE_TABLE=1 writes its row.
+LIBRARIES := openai-2 openai-3 anthropic ollama google-genai google-genai-aiohttp instructor \
+	langchain-openai
+PINS_openai-2 := openai==2.*
+PINS_openai-3 := openai==3.*
+PINS_google-genai-aiohttp := google-genai[aiohttp]
+
+# uv takes seconds where pip takes minutes.
+.venv-library-%/.ready: pyproject.toml | $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/python -m uv venv --quiet --clear --python $(BIN)/python $(@D)
+	$(BIN)/python -m uv pip install --quiet --python $(@D)/bin/python --editable . $(or $(PINS_$*),$*)
+	touch $@
+
+test-libraries: $(VENV)/.ready $(patsubst %,.venv-library-%/.ready,$(or $(LIBRARY),$(LIBRARIES)))
+	LIBRARY=$(LIBRARY) $(BIN)/pytest -q tests/libraries
+
 # What of other libraries an installation of ours takes back: docs/decisions/installing.md.
 resolutions: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet uv
@@ -140,4 +158,4 @@ house: $(VENV)/.ready
 	$(BIN)/python benchmarks/house.py
 
 clean:
-	rm -rf $(VENV) .venv-pytest-* .venv-clients-* $(PLUGINS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) .venv-pytest-* .venv-clients-* .venv-library-* $(PLUGINS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

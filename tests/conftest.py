@@ -170,7 +170,12 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Tests that install packages, and tests in environments that `make` installs.
+OUTSIDE = ("fresh", "libraries")
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out, unless they are named, the tests that install packages from the network."""
-    is_fresh = collection_path == Path(__file__).parent / "fresh"
-    return True if is_fresh and not any("fresh" in typed for typed in config.args) else None
+    """Leave out, unless they are named, the tests that need packages from the network."""
+    name = collection_path.name
+    is_outside = name in OUTSIDE and collection_path.parent == Path(__file__).parent
+    return True if is_outside and not any(name in typed for typed in config.args) else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.servers.openai_server import OpenAIServer, Received
 from tests.servers.openai_streams import event
 
@@ -65,6 +67,22 @@ def message_stream(text: str, model: str) -> list[bytes]:
             "delta": {"stop_reason": "end_turn", "stop_sequence": None},
             "usage": {"output_tokens": 2},
         },
+        {"type": "message_stop"},
+    ]
+    return [event(one, name=str(one["type"])) for one in events]
+
+
+def tool_stream(use: dict[str, object], model: str) -> list[bytes]:
+    """Word a call of a tool as a stream."""
+    begin = message([], model) | {"stop_reason": None}
+    delta = {"type": "input_json_delta", "partial_json": json.dumps(use["input"])}
+    ended = {"stop_reason": "tool_use", "stop_sequence": None}
+    events: list[dict[str, object]] = [
+        {"type": "message_start", "message": begin},
+        {"type": "content_block_start", "index": 0, "content_block": use | {"input": {}}},
+        {"type": "content_block_delta", "index": 0, "delta": delta},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": ended, "usage": {"output_tokens": 2}},
         {"type": "message_stop"},
     ]
     return [event(one, name=str(one["type"])) for one in events]

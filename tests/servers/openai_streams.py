@@ -7,6 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 DONE = b"data: [DONE]\n\n"
+RESPONSE_USAGE = {
+    "input_tokens": 7,
+    "input_tokens_details": {"cached_tokens": 0},
+    "output_tokens": 2,
+    "output_tokens_details": {"reasoning_tokens": 0},
+    "total_tokens": 9,
+}
 
 
 def event(data: Mapping[str, Any], *, name: str | None = None) -> bytes:
@@ -72,15 +79,8 @@ def response_stream(text: str, model: str) -> list[bytes]:
     part = {"type": "output_text", "annotations": [], "text": text}
     done = {**item, "status": "completed", "content": [part]}
     place = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
-    usage = {
-        "input_tokens": 7,
-        "input_tokens_details": {"cached_tokens": 0},
-        "output_tokens": 2,
-        "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": 9,
-    }
-    whole = {**_response(model, status="completed", output=[done]), "usage": usage}
-    events: list[dict[str, Any]] = [
+    whole = {**_response(model, status="completed", output=[done]), "usage": RESPONSE_USAGE}
+    return _response_events(
         {"type": "response.created", "response": begun},
         {
             "type": "response.output_item.added",
@@ -93,7 +93,10 @@ def response_stream(text: str, model: str) -> list[bytes]:
         {"type": "response.content_part.done", **place, "part": part},
         {"type": "response.output_item.done", "output_index": 0, "item": done},
         {"type": "response.completed", "response": whole},
-    ]
+    )
+
+
+def _response_events(*events: dict[str, Any]) -> list[bytes]:
     return [
         event({**one, "sequence_number": number}, name=one["type"])
         for number, one in enumerate(events)
@@ -119,3 +122,26 @@ def _response(model: str, *, status: str, output: list[dict[str, Any]]) -> dict[
         "top_p": 1.0,
         "usage": None,
     }
+
+
+def response_tool_stream(name: str, arguments: str, model: str) -> list[bytes]:
+    """Word a call of a tool in /responses to a request with ``stream``."""
+    begun = _response(model, status="in_progress", output=[])
+    item = {"id": "fc_1", "type": "function_call", "call_id": "call_1", "name": name}
+    done = {**item, "status": "completed", "arguments": arguments}
+    place = {"item_id": "fc_1", "output_index": 0}
+    added = {**item, "status": "in_progress", "arguments": ""}
+    whole = {**_response(model, status="completed", output=[done]), "usage": RESPONSE_USAGE}
+    return _response_events(
+        {"type": "response.created", "response": begun},
+        {"type": "response.output_item.added", "output_index": 0, "item": added},
+        {"type": "response.function_call_arguments.delta", **place, "delta": arguments},
+        {
+            "type": "response.function_call_arguments.done",
+            **place,
+            "arguments": arguments,
+            "name": name,
+        },
+        {"type": "response.output_item.done", "output_index": 0, "item": done},
+        {"type": "response.completed", "response": whole},
+    )

@@ -1,0 +1,80 @@
+"""The libraries of the table in docs/clients.md, an environment each: `make test-libraries`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+APPLICATIONS = Path(__file__).with_name("applications")
+ROADS = ("sync", "async", "stream", "async stream")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Library:
+    """A library, and the application that uses it.
+
+    Attributes:
+        name: as the table has it.
+        distribution: whose version is shown.
+        reasons: for each road that does not hold, or is not there, why.
+        switches: what has to be set for it, each with what that switches off; `NAME=value` is
+            set in the environment, the rest the application writes.
+    """
+
+    name: str
+    distribution: str = ""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    switches: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def package(self) -> str:
+        """The name to ask for its version."""
+        return self.distribution or self.name
+
+    @property
+    def application(self) -> Path:
+        """The module whose WAYS says what is asked on each road, by name."""
+        return APPLICATIONS / f"{self.package.replace('-', '_')}_app.py"
+
+    @property
+    def environment(self) -> str:
+        """Its name in the Makefile."""
+        return re.sub(r"[^\w-]+", "-", self.name).strip("-")
+
+    @property
+    def python(self) -> Path:
+        """The interpreter of its environment."""
+        return ROOT / f".venv-library-{self.environment}" / "bin" / "python"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What of the switches is set in the environment."""
+        pairs = (re.fullmatch(r"([A-Z_]+)=(.*)", switch) for switch in self.switches)
+        return {pair[1]: pair[2] for pair in pairs if pair}
+
+
+AIOHTTP = "it sends by aiohttp, which is not seen"
+
+LIBRARIES = (
+    Library(name="openai 2", distribution="openai"),
+    Library(name="openai 3", distribution="openai"),
+    Library(name="anthropic"),
+    Library(name="ollama"),
+    Library(name="google-genai"),
+    Library(
+        name="google-genai[aiohttp]",
+        distribution="google-genai",
+        reasons=dict.fromkeys(("async", "async stream"), AIOHTTP),
+    ),
+    Library(name="instructor"),
+    Library(
+        name="langchain-openai",
+        switches={
+            "OpenAIEmbeddings(check_embedding_ctx_length=False)": "a download by tiktoken, which "
+            "counts tokens",
+        },
+    ),
+)

@@ -1,0 +1,220 @@
+"""The cells of the table in docs/clients.md: three sessions of an application, and what came."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.libraries.libraries import Library
+from tests.servers.gateway_server import GatewayServer
+
+Way = tuple[str, str]  # a road, and what is asked on it
+TRIALS = 2
+
+# The question tells the server which way it came.
+EVALS = """
+import json
+
+import pytest
+from application import WAYS
+from prompt import PROMPT
+from pytest_llmeval import llm_eval
+
+
+def ways(*roads):
+    found = [(road, form) for road in roads for form in WAYS.get(road, {})]
+    return pytest.mark.parametrize(("road", "form"), found)
+
+
+def question(road, form):
+    return f"{PROMPT} ({road}: {form})"
+
+
+def heard(road, form, answer):
+    with open("heard.jsonl", "a") as file:
+        file.write(json.dumps([road, form, answer]) + "\\n")
+
+
+@llm_eval(repeats=%(trials)d, intercept=True)
+@ways("sync", "stream")
+def test_blocking(road, form):
+    heard(road, form, WAYS[road][form](question(road, form)))
+
+
+@llm_eval(repeats=%(trials)d, intercept=True)
+@ways("async", "async stream")
+async def test_awaitable(road, form):
+    heard(road, form, await WAYS[road][form](question(road, form)))
+"""
+
+# Neither a name is resolved nor a connection opened but on this machine.
+NOWHERE_ELSE = """
+import sys
+
+
+def refuse(event, arguments):
+    host = None
+    if event == "socket.getaddrinfo":
+        host = arguments[0]
+    elif event in ("socket.connect", "socket.sendto") and isinstance(arguments[1], tuple):
+        host = arguments[1][0]
+    if isinstance(host, bytes):
+        host = host.decode()
+    if host not in (None, "", "127.0.0.1", "localhost", "::1"):
+        with open("elsewhere.txt", "a") as file:
+            file.write(f"{host}\\n")
+        raise ConnectionRefusedError(f"{host} is not on this machine")
+
+
+sys.addaudithook(refuse)
+"""
+
+INI = """
+[pytest]
+llm_intercept_hosts = {host}
+filterwarnings = default
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """What one session came to.
+
+    Attributes:
+        requests: how many came to the server, for each way; None counts those without one.
+        connections: how many were opened to the server.
+        heard: what the application returned, for each way, sorted.
+        printed: by pytest.
+    """
+
+    requests: Counter[Way | None]
+    connections: int
+    heard: Mapping[Way, list[str]]
+    printed: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """The outcome for one library.
+
+    Attributes:
+        outcomes: of each way; empty where it holds, else what went wrong.
+        elsewhere: hosts beyond this machine that were looked for.
+        sessions: the first, its replay, and a changed prompt under replay alone.
+    """
+
+    version: str
+    outcomes: Mapping[Way, str]
+    elsewhere: list[str]
+    unknown: list[str]
+    sessions: tuple[Session, Session, Session]
+
+
+def tried(library: Library, folder: Path) -> Tried:
+    """Run the application of a library in its environment, three times."""
+    shutil.copy(library.application, folder / "application.py")
+    (folder / "test_application.py").write_text(EVALS % {"trials": TRIALS})
+    (folder / "conftest.py").write_text(NOWHERE_ELSE)
+    with GatewayServer() as server:
+        (folder / "pytest.ini").write_text(INI.format(host=server.origin.removeprefix("http://")))
+        first = _session(library, folder, server, prompt="Name a capital.")
+        second = _session(library, folder, server, prompt="Name a capital.")
+        changed = _session(library, folder, server, "--llm-cache=replay", prompt="Name a river.")
+    elsewhere = folder / "elsewhere.txt"
+    ways = _printed(library, WAYS_OF, folder)
+    return Tried(
+        version=_printed(library, VERSION_OF.format(library.package), folder),
+        outcomes={
+            way: _outcome(way, first, second, changed)
+            for way in ((road, form) for road, forms in json.loads(ways).items() for form in forms)
+        },
+        elsewhere=sorted(set(elsewhere.read_text().split())) if elsewhere.exists() else [],
+        unknown=server.unknown,
+        sessions=(first, second, changed),
+    )
+
+
+WAYS_OF = (
+    "import json, application; print(json.dumps({r: list(f) for r, f in application.WAYS.items()}))"
+)
+VERSION_OF = "from importlib.metadata import version; print(version('{}'))"
+
+
+def _outcome(way: Way, first: Session, second: Session, changed: Session) -> str:
+    """Say what went wrong on a way; nothing where it holds."""
+    answers = first.heard.get(way, [])
+    if len(answers) < TRIALS:
+        return "fails"
+    if not first.requests[way]:
+        return "is never asked"
+    if len(set(answers)) < TRIALS:
+        return "has equal draws"
+    if second.requests[way]:
+        return "is asked again"
+    if second.heard.get(way) != answers:
+        return "is replayed otherwise"
+    return "is asked under replay" if changed.requests[way] or changed.heard.get(way) else ""
+
+
+def _session(
+    library: Library, folder: Path, server: GatewayServer, *options: str, prompt: str
+) -> Session:
+    (folder / "prompt.py").write_text(f"PROMPT = {prompt!r}\n")
+    heard = folder / "heard.jsonl"
+    heard.unlink(missing_ok=True)
+    requests, connections = len(server.requests), server.connections
+    printed = _run(library, folder, server, "-m", "pytest", *PLAIN, *options)
+    answers: dict[Way, list[str]] = {}
+    for line in heard.read_text().splitlines() if heard.exists() else []:
+        road, form, answer = json.loads(line)
+        answers.setdefault((road, form), []).append(json.dumps(answer))
+    return Session(
+        requests=Counter(_way(one.body) for one in server.requests[requests:]),
+        connections=server.connections - connections,
+        heard={way: sorted(several) for way, several in answers.items()},
+        printed=printed,
+    )
+
+
+PLAIN = ("-p", "no:cacheprovider", "-p", "no:randomly", "-ra")
+_TAG = re.compile(rb"\(((?:async )?(?:stream|sync|async)): ([\w ]+)\)")
+
+
+def _way(body: bytes) -> Way | None:
+    found = _TAG.search(body)
+    return None if found is None else (found[1].decode(), found[2].decode())
+
+
+def _printed(library: Library, code: str, folder: Path) -> str:
+    environment = _environment(library, "http://127.0.0.1:9")
+    done = subprocess.run(
+        [library.python, "-c", code],
+        cwd=folder, env=environment, text=True, capture_output=True, check=True,
+    )  # fmt: skip
+    return done.stdout.splitlines()[-1]
+
+
+def _run(library: Library, folder: Path, server: GatewayServer, *arguments: str) -> str:
+    done = subprocess.run(
+        [library.python, *arguments],
+        cwd=folder, env=_environment(library, server.origin), stdin=subprocess.DEVNULL,
+        text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=300,
+    )  # fmt: skip
+    return done.stdout
+
+
+def _environment(library: Library, origin: str) -> dict[str, str]:
+    """Return the variables of a session: none by which a library would be switched elsewhere."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not re.match(r"PYTEST_|COVERAGE_|WARM_|.*_(API_KEY|BASE_URL|HOST|TOKEN)$", name)
+    }
+    return kept | library.variables | {"GATEWAY": origin, "COLUMNS": "200"}
