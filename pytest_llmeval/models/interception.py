@@ -8,22 +8,18 @@ transport, with its proxies and certificates; whatever else it sends is not even
 
 from __future__ import annotations
 
-import asyncio
-from asyncio import AbstractEventLoop
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
-from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
-from weakref import ref
 
 import httpx
 
-from pytest_llmeval.errors import CallAbandoned, SettingsError
-from pytest_llmeval.models.attribution import CurrentTrial, is_sending
+from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.models.attribution import CurrentTrial, is_sending, sending
 from pytest_llmeval.models.calls import CachedCalls, is_on_asyncio
 from pytest_llmeval.models.http.client_hook import (
     Question,
@@ -32,8 +28,8 @@ from pytest_llmeval.models.http.client_hook import (
     send_once_async,
     uncached,
 )
+from pytest_llmeval.models.http.event_loops import EventLoops, this_loop
 from pytest_llmeval.models.http.exchange import Exchange
-from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.libraries import newest
 from pytest_llmeval.models.http.retries import RetryPolicy
 from pytest_llmeval.models.providers.vendor import Recognition
@@ -132,6 +128,19 @@ class Interception:
             retries_errors=RETRYING in request.headers,
         )
 
+    def aiohttp_connector(self) -> Any:
+        """Return aiohttp's ``BaseConnector``; None where aiohttp is not there, or is not known."""
+        try:
+            library = import_module("aiohttp")
+        except ImportError:
+            return None
+        try:
+            _seam(library, "Payload", "as_bytes")  # came with 3.12
+            return _seam(library, "BaseConnector", "connect")[0]
+        except SettingsError as exc:
+            self._note(f"what clients of aiohttp ask is not kept: {exc}")
+            return None
+
     def _tell(self, url: SplitResult, what: str) -> None:
         shown = f"{url.scheme}://{_host(url)}{url.path}"
         if shown not in self._noted:
@@ -157,6 +166,11 @@ def intercepting(interception: Interception) -> Iterator[None]:
                 owner, plain = _seam(library, kind, name)
                 setattr(owner, name, patched(plain, library, interception))
                 undoing.callback(setattr, owner, name, plain)
+        connector = interception.aiohttp_connector()
+        if connector is not None:
+            plain = connector.connect
+            connector.connect = _connecting(plain, interception)
+            undoing.callback(setattr, connector, "connect", plain)
         yield
 
 
@@ -212,7 +226,7 @@ def _awaitable(
     An attempt runs on the loop, where the client's connections are; what waits for it and
     keeps the reply does so in a thread.
     """
-    loops = _Loops()
+    loops = EventLoops()
 
     async def handle_async_request(transport: Any, request: Any) -> Any:
         candidate = interception.candidate(request)
@@ -224,7 +238,7 @@ def _awaitable(
                     request.headers["connection"] = "close"
                 send = partial(plain, transport)
                 attempt = partial(send_once_async, library, send, request, most=interception.most)
-                with _this_loop() as run:
+                with this_loop() as run:
                     return await question.answer_async(lambda: run(attempt), awaits=True)
         with uncached(interception.sdk_trial(request), request) as came:
             return came(await plain(transport, request))
@@ -232,54 +246,33 @@ def _awaitable(
     return handle_async_request
 
 
-class _Loops:
-    """The event loops from which requests came."""
+def _connecting(
+    plain: Callable[..., Awaitable[Any]], interception: Interception
+) -> Callable[..., Awaitable[Any]]:
+    """Make the method by which connectors of aiohttp get a connection for a request."""
+    from pytest_llmeval.models.http.aiohttp_client import (
+        AnsweringConnector,
+        Library,
+        request_of,
+        send_by_connector,
+    )
 
-    def __init__(self) -> None:
-        self._last: Callable[[], AbstractEventLoop | None] = lambda: None
-        self._number = 0
+    async def connect(connector: Any, sent: Any, traces: Any, timeout: Any) -> Any:
+        candidate = interception.candidate(sent)
+        if candidate is not None:
+            request = await request_of(sent)
+            question = interception.question(Library, request, candidate)
+            if question is not None:
+                content, most = request.content, interception.most
+                attempt = partial(send_by_connector, connector, sent, content, timeout, most=most)
+                reply: Any
+                try:
+                    with this_loop() as run:
+                        reply = await question.answer_async(lambda: run(attempt), awaits=True)
+                except TimeoutError as exc:  # aiohttp would take it for one of connecting
+                    reply = exc
+                connector = AnsweringConnector(reply)
+        with sending():
+            return await plain(connector, sent, traces, timeout)
 
-    def may_change(self) -> bool:
-        """Tell whether the next request of a client may come from another loop than this one.
-
-        A connection that was kept belongs to the loop on which it was opened. A request from
-        another loop would be sent on it, and paid for, but its reply could not be read.
-        """
-        loop = asyncio.get_running_loop()
-        is_new = self._last() is not loop
-        if is_new:
-            self._last = ref(loop)
-            self._number += 1
-        return is_new or self._number > 1
-
-
-@contextmanager
-def _this_loop() -> Iterator[Callable[[Callable[[], Awaitable[HttpReply]]], HttpReply]]:
-    """Let other threads run coroutines here, as this one's own, and wait for them.
-
-    After the end nobody here waits any more, so that nothing more is begun.
-    """
-    loop, context = asyncio.get_running_loop(), copy_context()
-    is_over = False
-
-    async def unless_over(function: Callable[[], Awaitable[HttpReply]]) -> HttpReply:
-        if is_over:
-            raise CallAbandoned
-        return await function()
-
-    def run(function: Callable[[], Awaitable[HttpReply]]) -> HttpReply:
-        coroutine = unless_over(function)
-        try:
-            future = context.run(asyncio.run_coroutine_threadsafe, coroutine, loop)
-        except RuntimeError as exc:  # the loop is closed
-            coroutine.close()
-            raise CallAbandoned from exc
-        try:
-            return future.result()
-        except CancelledError as exc:
-            raise CallAbandoned from exc
-
-    try:
-        yield run
-    finally:
-        is_over = True
+    return connect

@@ -1,0 +1,175 @@
+"""The adapter of aiohttp's client sessions to the hook, which takes requests and replies of httpx.
+
+The seam is ``BaseConnector.connect``: every session asks its connector for a connection before
+it sends a request. A question is given a connection from which its reply is read, so that aiohttp
+itself makes the response. This module is imported where aiohttp is there, and not before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from functools import partial
+from http.client import responses
+from typing import Any
+
+import aiohttp
+
+from pytest_llmeval.models.attribution import sending
+from pytest_llmeval.models.http.http_reply import HttpReply, Reading, ReplyTooLarge
+from pytest_llmeval.models.http.libraries import newest
+from pytest_llmeval.models.http.retries import NetworkFailed
+
+# They are made anew of the bytes that are sent, and by what can be unpacked here.
+_MADE_ANEW = ("accept-encoding", "content-encoding", "content-length", "transfer-encoding")
+_AS_THEY_ARE = ("Accept", "Content-Type", "User-Agent")
+
+
+class Library:
+    """The parts of a library that the hook needs; a response is the bytes that a server sends."""
+
+    ByteStream = bytes
+
+    @staticmethod
+    def ReadTimeout(message: str, *, request: object) -> Exception:  # noqa: N802 - as httpx names it
+        """Make the error of a request that took too long."""
+        error: Exception = aiohttp.ServerTimeoutError(message)
+        return error
+
+    @staticmethod
+    def Response(status: int, *, headers: dict[str, str], stream: bytes) -> bytes:  # noqa: N802
+        """Write a response as it is sent by HTTP/1.1."""
+        lines = [
+            f"HTTP/1.1 {status} {responses.get(status, '')}",
+            *(f"{name}: {headers[name]}" for name in headers),
+        ]
+        return _bytes("\r\n".join((*lines, "", ""))) + stream
+
+
+async def request_of(sent: Any) -> Any:
+    """Make a request of httpx of the ``ClientRequest`` that a session sends."""
+    body = sent.body if isinstance(sent.body, bytes) else await sent.body.as_bytes()
+    headers = [(name.encode(), _bytes(text)) for name, text in sent.headers.items()]
+    return newest.Request(sent.method, str(sent.url), headers=headers, content=body)
+
+
+async def send_by_connector(
+    connector: Any, sent: Any, content: bytes, timeout: Any, *, most: int
+) -> HttpReply:
+    """Send a question once by the application's own connector, and read the whole reply.
+
+    Args:
+        connector: has the proxies, certificates and connections of the session.
+        sent: the ``ClientRequest``.
+        content: its body.
+        timeout: of the session, for each attempt.
+        most: so many bytes are read at most.
+
+    Raises:
+        NetworkFailed: there was no reply, or it broke off.
+    """
+    reading = Reading(most=most)
+    headers = [
+        (name, text) for name, text in sent.headers.items() if name.lower() not in _MADE_ANEW
+    ]
+    proxy = sent.proxy
+    if sent.proxy_auth is not None:
+        proxy = proxy.with_user(sent.proxy_auth.login).with_password(sent.proxy_auth.password)
+    if sent.loop is not asyncio.get_running_loop():  # it would be sent, but not be read
+        raise NetworkFailed(RuntimeError("the session of aiohttp belongs to another event loop"))
+    try:
+        with sending():
+            async with (
+                aiohttp.ClientSession(
+                    connector=connector, connector_owner=False, cookie_jar=aiohttp.DummyCookieJar()
+                ) as session,
+                session.post(
+                    sent.url,
+                    data=content,
+                    headers=headers,
+                    skip_auto_headers=_AS_THEY_ARE,
+                    allow_redirects=False,
+                    timeout=timeout,
+                    ssl=sent.ssl,
+                    server_hostname=sent.server_hostname,
+                    proxy=proxy,
+                    proxy_headers=sent.proxy_headers,
+                ) as response,
+            ):
+                async for chunk in response.content.iter_any():
+                    reading.add(chunk)
+    except ReplyTooLarge as exc:
+        return exc.reply
+    except Exception as exc:
+        raise NetworkFailed(exc) from exc
+    return HttpReply(
+        status=response.status,
+        headers={name.lower(): text for name, text in response.headers.items()},
+        body=reading.body,
+        seconds=time.perf_counter() - reading.started,
+        first_chunk_seconds=reading.first,
+    )
+
+
+class AnsweringConnector(aiohttp.BaseConnector):  # type: ignore[misc]
+    """Gives connections from which one reply is read; what is written to them goes nowhere.
+
+    Args:
+        reply: head and body, as a server sends them; or the error of reading it.
+    """
+
+    def __init__(self, reply: bytes | Exception) -> None:
+        super().__init__(force_close=True)
+        self._reply = reply
+
+    async def _create_connection(self, *_args: object, **_options: object) -> Any:
+        protocol, reply = self._factory(), self._reply
+        if isinstance(reply, bytes):
+            protocol.connection_made(_Nowhere(partial(protocol.data_received, reply)))
+        else:
+            protocol.connection_made(_Nowhere(lambda: None))
+            protocol.set_exception(reply)
+        return protocol
+
+
+class _Nowhere(asyncio.Transport):
+    """A transport without a network.
+
+    Args:
+        answer: receives the reply, once a request was written.
+    """
+
+    def __init__(self, answer: Callable[[], None]) -> None:
+        super().__init__()
+        self._answer = answer
+        self._is_closing = self._was_asked = False
+
+    def write(self, _data: object) -> None:
+        if not self._was_asked:
+            self._was_asked = True  # the rest of it comes before the loop goes round
+            asyncio.get_running_loop().call_soon(self._reply)
+
+    def writelines(self, _pieces: object) -> None:
+        self.write(None)
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def close(self) -> None:
+        self._is_closing = True
+
+    abort = close
+
+    def pause_reading(self) -> None:
+        pass
+
+    resume_reading = pause_reading
+
+    def _reply(self) -> None:
+        if not self._is_closing:
+            self._answer()
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")  # as aiohttp does
