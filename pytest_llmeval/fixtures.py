@@ -58,11 +58,9 @@ def _llm_models(pytestconfig: pytest.Config) -> Iterator[ModelSession]:
 @pytest.fixture(scope="session")
 def _llm_interception(pytestconfig: pytest.Config, _llm_models: ModelSession) -> Iterator[None]:
     """Stand between the application's clients and the network; cases that want it ask first."""
-    from pytest_llmeval.models.attribution import inherited_by_threads
-
     engine = pytestconfig.pluginmanager.get_plugin("llmeval-engine")
     assert engine is not None  # noqa: S101 - it is what asked for this fixture
-    with inherited_by_threads(), _llm_models.intercepting(engine.trial_to_charge):
+    with _llm_models.intercepting(engine.trial_to_charge):
         yield
 
 

@@ -48,6 +48,7 @@ class EvalSession:
         self._notes = [*planned.notes]
         self._serial: dict[str, str] = {}
         self._slowdowns: dict[str, Slowdown] = {}
+        self._connections: Counter[tuple[str, str]] = Counter()
         self._outside_calls = 0
         self._attempts = 0
         self._taken_in: set[str] = set()  # ids of payloads
@@ -68,6 +69,8 @@ class EvalSession:
         self._notes += [note for note in payload.get("notes", ()) if note not in self._notes]
         for slowdown in payload["slowdowns"]:
             self._slow_down(slowdown)
+        for host, function, count in payload.get("connections", ()):
+            self._connections[host, function] += count
         self._outside_calls += payload.get("outside_calls", 0)
         self._attempts += payload.get("attempts", 0)
 
@@ -109,6 +112,7 @@ class EvalSession:
             serial=dict(Counter(filter(None, self._serial.values())).most_common()),
             seconds=seconds,
             slowdowns=tuple(self._slowdowns.values()),
+            connections=dict(self._connections),
         )
         run = self._run()
         if run is None:

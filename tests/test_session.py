@@ -50,3 +50,17 @@ def test_the_section_tells_what_a_provider_cost(tmp_path: Path) -> None:
         "openai slowed us down 3 times: down to 8 calls in flight, 41 s waited",
         "anthropic slowed us down 1 time: down to 1 call in flight, 0.4 s waited",
     ]
+
+
+def test_the_section_names_the_five_hosts_most_frequented(tmp_path: Path) -> None:
+    hosts = {(f"host-{count}", "test_a.py::test_x"): count for count in range(1, 8)}
+    judgement = Judgement(
+        settings=Settings(directory=tmp_path, session="s"),
+        connections=hosts | {("host-7", ""): 2, ("host-7", "test_a.py::TestY::test_z"): 1},
+    )
+    notes = [line.text for line in section(judgement, Page(width=120)) if "did not" in line.text]
+    assert notes[:2] == [
+        "note: 10 connections to host-7 that the cache did not see (test_z, test_x)",
+        "note: 6 connections to host-6 that the cache did not see (test_x)",
+    ]
+    assert notes[5:] == ["note: 3 connections to 2 other hosts that the cache did not see"]

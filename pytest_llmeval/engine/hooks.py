@@ -31,7 +31,7 @@ from pytest_llmeval.engine.trial.clone import is_own
 from pytest_llmeval.engine.trial.ledger import IMPORTS, Ledger, SharedCalls
 from pytest_llmeval.engine.trial.trial import TRIAL, RunningTrial
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.models.attribution import CurrentTrial, trial_to_charge
+from pytest_llmeval.models.attribution import CurrentTrial, inherited_by_threads, trial_to_charge
 from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.records import Run
 
@@ -71,16 +71,21 @@ class EngineHooks:
         self._scheduler = scheduler
         self._shared = SharedCalls()
 
-    def trial_to_charge(self) -> CurrentTrial | None:
-        """Return the trial to charge for the current call, or None.
+    def current_trial(self) -> Ledger | None:
+        """Return the trial that this thread or task belongs to; None while a model answers it.
 
         A plugin may run all its coroutines in a context of long ago (anyio does); but a
         trial that such a plugin runs is alone.
         """
         found, alone = trial_to_charge(), self._scheduler.alone
-        if alone is not None and isinstance(found, Ledger) and found.has_ended:
-            return alone.ledger if alone.intercepts else None
-        return found
+        if not isinstance(found, Ledger):
+            return None
+        return alone.ledger if alone is not None and found.has_ended else found
+
+    def trial_to_charge(self) -> CurrentTrial | None:
+        """Return the trial to charge for the current call of the application, or None."""
+        found = self.current_trial()
+        return found if found is not None and found.intercepts else None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Wrapper:
@@ -91,6 +96,8 @@ class EngineHooks:
             capturing_throughout(session.config),
             switch.watching(),
             shared_fixtures_in_session(),
+            inherited_by_threads(),
+            self._models.unseen.watching(self.current_trial),
         ):
             try:
                 return (yield)
@@ -240,7 +247,7 @@ class EngineHooks:
         if self._in_report is None:
             return payload
         kept = self._in_report[1]
-        told = ("notes", "outside_calls", "attempts", "slowdowns")
+        told = ("notes", "outside_calls", "attempts", "slowdowns", "connections")
         return payload | {name: kept[name] + payload[name] for name in told}
 
     def _payload(self, runner: CaseRunner) -> dict[str, Any]:
@@ -265,6 +272,7 @@ class EngineHooks:
             "outside_calls": self._shared.new_calls() + imported,
             "attempts": self._models.retries.budget.take_sent(),
             "slowdowns": self._models.retries.throttle.take_slowdowns(),
+            "connections": self._models.unseen.take(),
         }
 
 

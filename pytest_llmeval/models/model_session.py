@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.cache.locks import fork_safe_lock
@@ -27,6 +27,7 @@ from pytest_llmeval.models.llm import (
 )
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.models.throttle import Clock, Throttle
+from pytest_llmeval.models.unseen import UnseenConnections
 from pytest_llmeval.settings import Settings
 from pytest_llmeval.vendors import VENDORS
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.models.http.plain_http import PlainHttp
     from pytest_llmeval.models.http.transports import Connections
     from pytest_llmeval.models.providers.function import LoadedFunction
+    from pytest_llmeval.models.providers.vendor import Recognition
 
 
 class ModelSession:
@@ -52,6 +54,7 @@ class ModelSession:
         notes: sentences for the section; whoever tells them takes them away.
         replies: that were paid for.
         retries: how failed calls are tried again.
+        unseen: the connections that trials open past the cache.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class ModelSession:
             patience=settings.timeout,
         )
         self.retries = _retry_policy(settings, processes, worker, clock or Clock())
+        self.unseen = UnseenConnections(self._is_refused)
         self._functions: dict[str, LoadedFunction] = {}
         self._connections: Connections | None = None
         self._plain_http: PlainHttp | None = None
@@ -154,17 +158,25 @@ class ModelSession:
             trial_to_charge: returns the trial that asks; None where it is to be left alone.
         """
         from pytest_llmeval.models.interception import Interception, intercepting
-        from pytest_llmeval.models.providers.vendor import Recognition
 
         interception = Interception(
             trial_to_charge,
             calls_of=self.calls_of,
             retries=self.retries,
-            recognition=Recognition(self._settings.intercept_hosts),
+            recognition=self._recognition,
             note=self.notes.append,
         )
         with intercepting(interception):
             yield
+
+    @cached_property
+    def _recognition(self) -> Recognition:
+        from pytest_llmeval.models.providers.vendor import Recognition
+
+        return Recognition(self._settings.intercept_hosts)
+
+    def _is_refused(self, host: str, port: int) -> bool:
+        return self.replies.only_replays and self._recognition.is_model_host(host, port)
 
     def post(
         self, url: str, headers: Mapping[str, str], content: bytes, deadline: Deadline

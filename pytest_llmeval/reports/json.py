@@ -19,7 +19,7 @@ from pytest_llmeval.reports.cost import NO_PRICE, Cost, cost_of_run
 from pytest_llmeval.reports.entries import compared_functions, described_functions, ungated_function
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
-from pytest_llmeval.reports.remarks import nothing_matched, scope
+from pytest_llmeval.reports.remarks import nothing_matched, scope, unseen_connections
 from pytest_llmeval.runs.lookup.refs import Baseline
 
 SCHEMA_VERSION = 1
@@ -65,6 +65,7 @@ def _document(judgement: Judgement) -> dict[str, Any]:
     functions, lines = described_functions(judgement), list[str]()
     ungated, missing = [], []
     notes = [*filter(None, [judgement.not_gated]), *judgement.notes]
+    notes += unseen_connections(judgement)
     if comparison is not None:
         why = why or why_failed(comparison, judgement.settings.gate)
         functions = compared_functions(judgement, comparison)
@@ -87,6 +88,10 @@ def _document(judgement: Judgement) -> dict[str, Any]:
         "not_judged": missing,
         "keyless": keyless and {"cases": keyless.cases, "deferred": judgement.is_deferred},
         "anchor": _anchor(judgement, prices),
+        "connections": [
+            {"host": host, "function": function, "count": count}
+            for (host, function), count in sorted(judgement.connections.items())
+        ],
         "notes": list(map(worded, notes)),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_llmeval.checks import CacheMode
@@ -23,6 +24,7 @@ from pytest_llmeval.settings import GateRules
 
 _LISTED_FUNCTIONS = 5
 _LISTED_CASES = 3
+_LISTED_HOSTS = 5
 _SHOWN_OF_HASH = 12
 _NOT_HERE = "the baseline's cache is not here"
 _WHY_REDRAWN: Mapping[CacheMode, str] = {
@@ -225,3 +227,20 @@ def nothing_matched(judgement: Judgement) -> str:
     if not effects or any(one.changed_kinds.get("request") != one.cases for one in effects):
         return ""
     return "no request matched the baseline's: does the prompt contain a date or a random id?"
+
+
+def unseen_connections(judgement: Judgement) -> Iterator[str]:
+    """Name the hosts to which trials went past the cache, the most frequented first."""
+    counts: Counter[str] = Counter()
+    functions: dict[str, list[str]] = {}
+    for (host, function), count in sorted(judgement.connections.items()):
+        counts[host] += count
+        functions.setdefault(host, []).append(bare(function))
+    listed, rest = counts.most_common()[:_LISTED_HOSTS], counts.most_common()[_LISTED_HOSTS:]
+    for host, count in listed:
+        names = listed_names(list(filter(None, functions[host])), _LISTED_FUNCTIONS)
+        asked_by = f" ({names})" if names else ""
+        yield f"{counted(count, 'connection')} to {host} that the cache did not see{asked_by}"
+    if rest:
+        more = counted(sum(count for _, count in rest), "connection")
+        yield f"{more} to {counted(len(rest), 'other host')} that the cache did not see"

@@ -44,6 +44,8 @@ class Ledger:
 
     Attributes:
         index: of the trial, None for what no single trial asks.
+        function: whose trial it is, or who asked first; "" where nobody is known.
+        intercepts: what the application asks by itself is kept.
         shared: calls of wider fixtures that the trial used.
         refusal: why we did not let it ask something, "" if we let it ask everything.
         has_ended: nothing asks on its behalf any more but what was left behind.
@@ -53,10 +55,14 @@ class Ledger:
         self,
         index: int | None = None,
         *,
+        function: str = "",
+        intercepts: bool = True,
         wait: Callable[..., Any] = _call,
         wait_async: Callable[..., Coroutine[Any, Any, Any]] = _call_elsewhere,
     ) -> None:
         self.index = index
+        self.function = function
+        self.intercepts = intercepts
         self.scores: dict[str, float] = {}
         self.shared: tuple[Call, ...] = ()
         self.refusal = ""
@@ -204,7 +210,7 @@ class SharedCalls:
         if not trial.intercepts:
             yield
             return
-        ledger = self._of_fixtures[fixturedef] = Ledger()
+        ledger = self._of_fixtures[fixturedef] = Ledger(function=trial.ledger.function)
         try:
             with charging(ledger):
                 yield

@@ -107,7 +107,13 @@ class RunningTrial:
         self.index = index
         self.call_output = CallOutput()
         self.thread = TrialThread(self, ready) if overlaps else InlineThread(self)
-        self.ledger = Ledger(index, wait=self._wait, wait_async=self._wait_async)
+        self.ledger = Ledger(
+            index,
+            function=case.spec.case.function,
+            intercepts=self.intercepts,
+            wait=self._wait,
+            wait_async=self._wait_async,
+        )
         self._inherited = case.inherited
         self.clone = clone_item(
             self.item,
@@ -201,7 +207,7 @@ class RunningTrial:
 
     def run(self) -> None:
         """Run the trial, from its first fixture to its last."""
-        with charging(self.ledger if self.intercepts else None):
+        with charging(self.ledger):
             self._started = time.perf_counter()
             if self._passes("setup") and not self.item.config.getoption("setuponly", False):
                 self.left_setup = True

@@ -11,6 +11,7 @@ from contextvars import copy_context
 from weakref import ref
 
 from pytest_llmeval.errors import CallAbandoned
+from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.http.http_reply import HttpReply
 
 
@@ -47,7 +48,8 @@ def this_loop() -> Iterator[Callable[[Callable[[], Awaitable[HttpReply]]], HttpR
     async def unless_over(function: Callable[[], Awaitable[HttpReply]]) -> HttpReply:
         if is_over:
             raise CallAbandoned
-        return await function()
+        with charging(None):  # the cache sees what it opens
+            return await function()
 
     def run(function: Callable[[], Awaitable[HttpReply]]) -> HttpReply:
         coroutine = unless_over(function)

@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import ReplayMiss
+from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS, Deadline
 from pytest_llmeval.models.http.client_hook import (
     Question,
@@ -166,7 +167,8 @@ class Connections(KeptConnections):
 
     def pass_through(self, request: Any) -> Any:
         """Send a request that is no question to a model; the reply is handed over unread."""
-        return _send(self._untouched(library_of(request)), request)
+        with charging(None):  # it is noted as what is not kept
+            return _send(self._untouched(library_of(request)), request)
 
     def close(self) -> None:
         """Close every connection; one that is in use when it comes back."""

@@ -221,13 +221,27 @@ class Recognition:
             return vendor, "known"
         return vendor, "if it names a model" if vendor.may_be_meant(url, headers) else "no"
 
+    def is_model_host(self, host: str, port: int) -> bool:
+        """Tell whether somebody who speaks a dialect is known to be at a host in lower case."""
+        return not self._hosts.isdisjoint((host, f"{host}:{port}")) or any(
+            host in vendor.hosts
+            or host.endswith(vendor.domains)
+            or (host, port) == _base_of(vendor)[1:]
+            for vendor in map(vendor_named, VENDORS)
+        )
+
 
 def _is_below_base_url(url: SplitResult, port: int | None, vendor: Vendor) -> bool:
-    try:
-        base = urlsplit(vendor.base_url())
-        base_port = base.port or DEFAULT_PORTS.get(base.scheme)
-    except (SettingsError, ValueError):  # the client that reads it will say so
-        return False
-    is_same = (base.scheme, base.hostname, base_port) == (url.scheme, url.hostname, port)
+    base, *host_and_port = _base_of(vendor)
+    is_same = (base.scheme, *host_and_port) == (url.scheme, url.hostname, port)
     is_below = url.path.startswith(base.path.rstrip("/") + "/")
     return bool(base.hostname) and is_same and is_below
+
+
+def _base_of(vendor: Vendor) -> tuple[SplitResult, str | None, int | None]:
+    """Read the base URL of a vendor, with its host and port; an empty one if it is none."""
+    try:
+        base = urlsplit(vendor.base_url())
+        return base, base.hostname, base.port or DEFAULT_PORTS.get(base.scheme)
+    except (SettingsError, ValueError):  # the client that reads it will say so
+        return urlsplit(""), None, None

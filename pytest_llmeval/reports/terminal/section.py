@@ -13,7 +13,7 @@ from pytest_llmeval.records import Progress, Run, Slowdown
 from pytest_llmeval.reports.cost import capped_lines, cost_of_run, unknown_lines
 from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, counted, hits, short
 from pytest_llmeval.reports.reasons import worded
-from pytest_llmeval.reports.remarks import first_errored
+from pytest_llmeval.reports.remarks import first_errored, unseen_connections
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.gated import (
     anchored_lines,
@@ -173,7 +173,8 @@ def _facts(judgement: Judgement) -> Iterator[Line]:
     if judgement.serial:
         yield Line(_serial_line(judgement.serial))
     yield from (Line(_slowdown_line(slowdown)) for slowdown in judgement.slowdowns)
-    yield from (Line(f"note: {worded(note)}", YELLOW) for note in judgement.notes)
+    notes = [*map(worded, judgement.notes), *unseen_connections(judgement)]
+    yield from (Line(f"note: {note}", YELLOW) for note in notes)
     if judgement.path is not None and run is not None:
         yield Line(_recorded(run))
 

@@ -1,0 +1,90 @@
+"""Sockets that connect while a trial runs."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from functools import partial
+
+import pytest
+
+from pytest_llmeval.errors import LLMEvalError, ReplayMiss
+from pytest_llmeval.models.unseen import UnseenConnections
+
+
+class Trial:
+    function = "test_a.py::test_x"
+    intercepts = True
+
+    def __init__(self) -> None:
+        self.refusals: list[LLMEvalError] = []
+
+    def refuse(self, refusal: LLMEvalError) -> None:
+        self.refusals.append(refusal)
+
+
+def tried(address: tuple[str, int]) -> socket.socket:
+    """A socket of which Python tells that it connects, though it does not."""
+    opened = socket.socket()
+    sys.audit("socket.connect", opened, address)
+    return opened
+
+
+def everywhere(_host: str, _port: int) -> bool:
+    return True
+
+
+def nowhere(_host: str, _port: int) -> bool:
+    return False
+
+
+def test_a_host_tried_at_addresses_of_both_families_counts_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = [
+        (socket.AF_INET6, 1, 6, "", ("2001:db8::1", 80, 0, 0)),
+        (socket.AF_INET, 1, 6, "", ("192.0.2.1", 80)),
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: found)
+    unseen = UnseenConnections(nowhere)
+    with unseen.watching(Trial):
+        socket.getaddrinfo("Tools.example.com", 80)
+        # a machine need not have this family
+        fake = type("V6", (), {"family": socket.AF_INET6, "type": socket.SOCK_STREAM})
+        sys.audit("socket.connect", fake, ("2001:db8::1", 80, 0, 0))
+        tried(("192.0.2.1", 80)).close()
+        assert unseen.take() == [("Tools.example.com", Trial.function, 1)]
+        tried(("192.0.2.1", 80)).close()
+        assert unseen.take() == [("Tools.example.com", Trial.function, 1)]
+        assert unseen.take() == []
+
+
+def test_a_refused_connection_is_told_to_its_trial_and_closed() -> None:
+    unseen, trial = UnseenConnections(everywhere), Trial()
+    opened = socket.socket()
+    with unseen.watching(lambda: trial), pytest.raises(ReplayMiss, match=r"192\.0\.2\.1:8080 was"):
+        opened.connect(("192.0.2.1", 8080))
+    assert opened.fileno() == -1
+    assert [type(one) for one in trial.refusals] == [ReplayMiss]
+    assert unseen.take() == []
+
+
+def test_nothing_is_watched_where_no_trial_runs_and_after_the_session() -> None:
+    lookup, unseen, trial = socket.getaddrinfo, UnseenConnections(everywhere), Trial()
+    with unseen.watching(lambda: None):
+        tried(("192.0.2.1", 443)).close()
+        with UnseenConnections(nowhere).watching(lambda: trial):  # of a session in this one
+            tried(("192.0.2.1", 443)).close()
+    tried(("192.0.2.1", 443)).close()
+    assert (unseen.take(), trial.refusals, socket.getaddrinfo) == ([], [], lookup)
+
+
+def test_a_lookup_that_another_has_wrapped_is_left_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", socket.getaddrinfo)
+    with UnseenConnections(nowhere).watching(Trial):
+        ours = socket.getaddrinfo
+        theirs = socket.getaddrinfo = partial(ours)
+    assert socket.getaddrinfo is theirs
+    assert theirs("127.0.0.1", 80)
