@@ -1,7 +1,8 @@
 """The registry of vendors, a line each: all that is known of one before its module is imported.
 
 To add a vendor, write a module that makes its ``VENDOR`` (see ``models/providers/vendor.py``) and
-add its line. Fixtures, names of models, recognition, prices and the header of a run follow.
+add its line. Fixtures, names of models, recognition, prices and the header of a run follow. A
+service that speaks the dialect of a vendor is a line of ``SERVICES``.
 """
 
 from __future__ import annotations
@@ -26,6 +27,21 @@ class VendorLine(NamedTuple):
     is_free: bool = False
 
 
+class ServiceLine(NamedTuple):
+    """A service that speaks dialects of vendors.
+
+    Attributes:
+        name: the first half of its models' names, as the tables of prices have it; "" where they
+            are named as the vendor's own are.
+        keys: environment variables from which its clients take a key.
+        hosts: of the service; a name that begins with a dot stands for all hosts below it.
+    """
+
+    name: str
+    keys: tuple[str, ...]
+    hosts: tuple[str, ...]
+
+
 _PROVIDERS = "pytest_llmeval.models.providers"
 VENDORS = {
     "openai": VendorLine(f"{_PROVIDERS}.openai", "openai", "OpenAI", "AsyncOpenAI"),
@@ -33,3 +49,19 @@ VENDORS = {
     "ollama": VendorLine(f"{_PROVIDERS}.ollama", "ollama", "Client", "AsyncClient", is_free=True),
     "gemini": VendorLine(f"{_PROVIDERS}.gemini"),
 }
+
+_AZURES = (".openai.azure.com", ".services.ai.azure.com", ".models.ai.azure.com")
+SERVICES = (
+    # A deployment has whatever name its owner gave it.
+    ServiceLine("", ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"), _AZURES),
+    ServiceLine("mistral", ("MISTRAL_API_KEY",), ("api.mistral.ai", "codestral.mistral.ai")),
+    ServiceLine("openrouter", ("OPENROUTER_API_KEY",), ("openrouter.ai",)),
+    ServiceLine("groq", ("GROQ_API_KEY",), ("api.groq.com",)),
+    ServiceLine("together", ("TOGETHER_API_KEY",), ("api.together.xyz", "api.together.ai")),
+    ServiceLine(
+        "huggingface", ("HF_TOKEN",), ("router.huggingface.co", ".endpoints.huggingface.cloud")
+    ),
+    ServiceLine("deepseek", ("DEEPSEEK_API_KEY",), ("api.deepseek.com",)),
+    ServiceLine("x-ai", ("XAI_API_KEY",), ("api.x.ai",)),
+    ServiceLine("cerebras", ("CEREBRAS_API_KEY",), ("api.cerebras.ai",)),
+)

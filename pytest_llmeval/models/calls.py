@@ -151,14 +151,12 @@ def sampling_parameters(body: Mapping[str, object]) -> dict[str, Parameter]:
     Args:
         body: the parameters of a request by name.
     """
-    picked = {name: body[name] for name in SAMPLING_PARAMETERS if name in body}
-    if not picked:  # as nearly always
-        return {}
-    return {
-        name: value
-        for name, value in picked.items()
-        if value is None or isinstance(value, str | int | float | bool)
-    }
+    picked: dict[str, Parameter] = {}
+    for name in SAMPLING_PARAMETERS:
+        value = body.get(name)
+        if name in body and (value is None or isinstance(value, str | int | float | bool)):
+            picked[name] = value
+    return picked
 
 
 def _answered_call(request: Request, slot: Slot, reply: StoredReply) -> Call:

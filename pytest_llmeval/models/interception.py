@@ -32,11 +32,18 @@ from pytest_llmeval.models.http.event_loops import EventLoops, this_loop
 from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http.libraries import newest
 from pytest_llmeval.models.http.retries import RetryPolicy
-from pytest_llmeval.models.providers.vendor import Recognition
+from pytest_llmeval.models.providers.vendor import Certainty, Recognition
 
 LIBRARIES = (newest, httpx)
 # By this header the SDKs of openai and anthropic tell that they try again themselves.
 RETRYING = "x-stainless-retry-count"
+# Fields in which vendors' requests have what a model is to read.
+ASKING = frozenset(
+    {
+        "content", "contents", "documents", "input", "message", "messages", "prompt", "requests",
+        "texts",
+    }
+)  # fmt: skip
 SEAMS = (("HTTPTransport", "handle_request"), ("AsyncHTTPTransport", "handle_async_request"))
 
 
@@ -47,12 +54,12 @@ class Candidate:
     Attributes:
         exchange: answers it.
         url: where it goes.
-        is_known: any JSON object will do; else it must name a model.
+        certainty: whether its host is known, or the body has the last word.
     """
 
     exchange: Exchange
     url: SplitResult
-    is_known: bool
+    certainty: Certainty
 
 
 class Interception:
@@ -99,27 +106,28 @@ class Interception:
         vendor, certainty = self._recognition.recognize(request.method, url, headers)
         if vendor is None:
             return None
-        if certainty != "no":
-            exchange = Exchange(dialect=vendor, calls=self._calls_of(trial), retries=self._retries)
-            return Candidate(exchange=exchange, url=url, is_known=certainty == "known")
-        if url.path.endswith(vendor.noted_paths):
-            self._tell(
-                url,
-                "was left alone, though it looks like a question to a model. If it is one, "
-                f"name the host in the ini file: llm_intercept_hosts = {_host(url)}",
-            )
-        return None
+        exchange = Exchange(dialect=vendor, calls=self._calls_of(trial), retries=self._retries)
+        return Candidate(exchange=exchange, url=url, certainty=certainty)
 
     def question(self, library: Any, request: Any, candidate: Candidate) -> Question | None:
         """Look at the body of a candidate, which has been read; None as above."""
         body = json_object(request.content)
         if body is None:
             return None
-        if not candidate.is_known:
-            asked = candidate.exchange.dialect.read_request(candidate.url.path, body)
+        if candidate.certainty != "known":
+            url = candidate.url
+            asked = candidate.exchange.dialect.read_request(url.path, body)
             if not isinstance(asked.model, str):
                 return None
-            self._tell(candidate.url, "was taken for a question to a model, as it names one")
+            if candidate.certainty == "no":
+                if not ASKING.isdisjoint(body):
+                    self._tell(
+                        url,
+                        "was left alone, though it looks like a question to a model. If it is one, "
+                        f"name the host in the ini file: llm_intercept_hosts = {_host(url)}",
+                    )
+                return None
+            self._tell(url, "was taken for a question to a model, as it names one")
         return Question(
             library,
             request,
@@ -210,7 +218,7 @@ def _blocking(
             if question is not None:
                 send = partial(plain, transport)
                 return question.answer(
-                    lambda: send_once(library, send, request, most=interception.most)
+                    partial(send_once, library, send, request, most=interception.most)
                 )
         with uncached(interception.sdk_trial(request), request) as came:
             return came(plain(transport, request))

@@ -29,5 +29,5 @@ VENDOR = Vendor(
     text=lambda reply: reply["content"],
     rebuild=dict[str, Any],
     client_options=lambda transport: {"transport": transport},
-    domains=(".toy.example",),
+    hosts=(".toy.example",),
 )

@@ -82,6 +82,7 @@ class Dialect:
 
     Attributes:
         provider: the first half of a model name.
+        speaks_as: the vendor whose dialect this is, which stands in keys; "" for the provider.
         paths: ends of the paths whose replies are kept.
         key_variable: environment variable of the API key.
         base_variable: that of the base URL, whose host is part of every key; "" for none.
@@ -97,6 +98,7 @@ class Dialect:
     """
 
     provider: str
+    speaks_as: str = ""
     paths: tuple[str, ...]
     key_variable: str
     beta_header: str
@@ -145,7 +147,7 @@ class Dialect:
             aliases: pairs of origins; a request to the first has the key of the second.
         """
         return canonical_request(
-            provider=self.provider,
+            provider=self.speaks_as or self.provider,
             method=request.method,
             origin=request.origin,
             path=request.path,

@@ -189,6 +189,5 @@ VENDOR = Vendor(
     text=_text,
     more_keys=(OTHER_KEY_VARIABLE,),
     hosts=("generativelanguage.googleapis.com",),
-    noted_paths=_PATHS,
     is_marked=_is_marked,
 )

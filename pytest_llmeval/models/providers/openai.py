@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import SplitResult
+from urllib.parse import SplitResult, unquote
 
 from pytest_llmeval.models.http.answers import JsonObject
-from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY
+from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, Asked
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.providers.vendor import (
     Headers,
@@ -38,6 +39,9 @@ _ANSWERING = (
 )
 # Reasons why a choice ended that the provider is to blame for. Any other is an answer.
 _FAILED = ("abort", "error", "insufficient_system_resource")
+_DEPLOYMENT = re.compile(r"/openai/deployments/([^/]+)/")
+# By these words in their user agent other SDKs that speak this dialect tell who they are.
+_AGENTS = ("mistral-client-python/", "hf_hub/")
 _ENDS = ("completed", "incomplete")
 
 
@@ -78,6 +82,17 @@ def _is_embedding(item: object) -> bool:
     return isinstance(item, dict) and bool(item.get("embedding", True))
 
 
+def _read_request(path: str, body: JsonObject) -> Asked:
+    """Read the facts of a request; Azure has the model in the path, as the name of a deployment."""
+    model = body.get("model")
+    deployment = None if model else _DEPLOYMENT.search(path)
+    return Asked(
+        model=unquote(deployment[1]) if deployment else model,
+        is_stream=bool(body.get("stream")),
+        sampling=body,
+    )
+
+
 def _key() -> str:
     return key_of_environment(KEY_VARIABLE)
 
@@ -116,6 +131,8 @@ def _client_options(transport: Transport) -> dict[str, Any]:
 def _may_be_meant(url: SplitResult, headers: Headers) -> bool:
     if "x-stainless-lang" in headers:  # of this SDK, and of services that are like it
         return True
+    if any(name in headers.get("user-agent", "") for name in _AGENTS):
+        return True
     return _is_loopback(url.hostname or "") and url.path.endswith(_LOCAL_PATHS)
 
 
@@ -147,9 +164,7 @@ VENDOR = Vendor(
     text=_text,
     rebuild=_rebuild,
     client_options=_client_options,
-    more_keys=("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
-    hosts=("api.openai.com",),
-    domains=(".api.openai.com", ".openai.azure.com"),
-    noted_paths=("/chat/completions",),
+    read_request=_read_request,
+    hosts=("api.openai.com", ".api.openai.com"),
     may_be_meant=_may_be_meant,
 )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 from urllib.parse import SplitResult, quote, urlsplit
 
 from pytest_llmeval.cache.key import DEFAULT_PORTS
@@ -18,7 +18,7 @@ from pytest_llmeval.models.calls import Facts, sensible
 from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, Dialect
 from pytest_llmeval.models.http.masking import key_of_environment
-from pytest_llmeval.vendors import VENDORS
+from pytest_llmeval.vendors import SERVICES, VENDORS, ServiceLine
 
 Headers = Mapping[str, str]
 Transport = Any  # httpx and httpx2 have one each, blocking and awaitable
@@ -52,10 +52,7 @@ class Vendor(Dialect):
             the reply stays the object that its JSON is.
         client_options: arguments of the SDK's clients, given the transport that sends.
         more_keys: further environment variables from which an application's client takes a key.
-        hosts: of the vendor.
-        domains: each with a dot before it, all whose hosts are the vendor's.
-        noted_paths: ends of the paths that few others have: where a request to one of them is
-            left alone, the section names it.
+        hosts: of the vendor; a name that begins with a dot stands for all hosts below it.
         is_marked: whether headers say by themselves that a request is in this dialect.
         may_be_meant: whether a request to somebody else, by its URL and headers, is in this
             dialect if it names a model.
@@ -73,8 +70,6 @@ class Vendor(Dialect):
     client_options: Callable[[Transport], dict[str, Any]] = _no_options
     more_keys: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
-    domains: tuple[str, ...] = ()
-    noted_paths: tuple[str, ...] = ()
     is_marked: Callable[[Headers], bool] = _never
     may_be_meant: Callable[[SplitResult, Headers], bool] = _never
 
@@ -82,6 +77,16 @@ class Vendor(Dialect):
         """Read where a question of our own to a model goes."""
         path = self.chat_path.replace("{model}", quote(model, safe=""))
         return f"{self.base_url().rstrip('/')}{path}"
+
+    def served_by(self, service: ServiceLine) -> Self:
+        """Return the dialect as a service speaks it, under that one's name and with its key."""
+        return replace(
+            self,
+            provider=service.name or self.provider,
+            speaks_as=self.provider,
+            key_variable=service.keys[0],
+            base_variable="",
+        )
 
     def sdk_object(self, reply: dict[str, Any]) -> object:
         """Make the SDK's own object of a reply; raises as ``import_sdk``."""
@@ -135,7 +140,8 @@ def without_blank_keys(client: Any) -> Any:
 
 def facts_of_usage(reply: JsonObject) -> Facts:
     """Pick out of a reply that has a ``usage`` who answered and what it took."""
-    usage = reply.get("usage")
+    groqs = reply.get("x_groq")  # a stream of Groq's has the usage in there
+    usage = reply.get("usage") or (groqs.get("usage") if isinstance(groqs, dict) else None)
     tokens = usage if isinstance(usage, dict) else {}
     facts = {
         "model": reply.get("model"),
@@ -162,8 +168,7 @@ def _text_of_part(part: object) -> str:
 
 def any_key_is_set(environ: Mapping[str, str]) -> bool:
     """Tell whether there is a key of any vendor; secrets that CI keeps from a fork are empty."""
-    vendors = map(vendor_named, VENDORS)
-    names = [name for one in vendors for name in (one.key_variable, *one.more_keys)]
+    names = (name for line in services() for name in line.keys)
     return any(environ.get(name, "").strip() not in ("", PLACEHOLDER_KEY) for name in names)
 
 
@@ -179,9 +184,16 @@ def check_keys() -> None:
     Raises:
         SettingsError: a key cannot be sent; names its variable.
     """
-    for vendor in map(vendor_named, VENDORS):
-        for variable in (vendor.key_variable, *vendor.more_keys):
+    for line in services():
+        for variable in line.keys:
             key_of_environment(variable)
+
+
+def services() -> Iterator[ServiceLine]:
+    """List whom clients of the application may ask: the vendors themselves first."""
+    for vendor in map(vendor_named, VENDORS):
+        yield ServiceLine(vendor.provider, (vendor.key_variable, *vendor.more_keys), vendor.hosts)
+    yield from SERVICES
 
 
 class Recognition:
@@ -192,7 +204,12 @@ class Recognition:
     """
 
     def __init__(self, hosts: Sequence[str] = ()) -> None:
-        self._hosts = frozenset(host.lower() for host in hosts)
+        self._named = frozenset(host.lower() for host in hosts)
+        self._services = {host: line for line in services() for host in line.hosts}
+        whole = (
+            re.escape(host) if host[0] == "." else f"^{re.escape(host)}" for host in self._services
+        )
+        self._host = re.compile(f"(?:{'|'.join(whole)})$")
         self._by_end = {end: one for one in map(vendor_named, VENDORS) for end in one.paths}
         # It finds the longest end: /api/embeddings of one ends as /embeddings of another does.
         self._end = re.compile(f"(?:{'|'.join(map(re.escape, self._by_end))})$")
@@ -211,24 +228,29 @@ class Recognition:
         if vendor is None or not vendor.keeps(method, url.path, headers):
             return None, "no"
         host, port = url.hostname or "", url.port or DEFAULT_PORTS.get(url.scheme)
-        if (
-            not self._hosts.isdisjoint((host, f"{host}:{port}"))
-            or host in vendor.hosts
-            or host.endswith(vendor.domains)
-            or _is_below_base_url(url, port, vendor)
-            or vendor.is_marked(headers)
-        ):
+        is_named = not self._named.isdisjoint((host, f"{host}:{port}"))
+        if is_named or _is_below_base_url(url, port, vendor):
+            return vendor, "known"
+        service = self.service_at(host)
+        if service is not None:
+            is_own = service.name == vendor.provider
+            return vendor if is_own else vendor.served_by(service), "known"
+        if vendor.is_marked(headers):
             return vendor, "known"
         return vendor, "if it names a model" if vendor.may_be_meant(url, headers) else "no"
 
     def is_model_host(self, host: str, port: int) -> bool:
         """Tell whether somebody who speaks a dialect is known to be at a host in lower case."""
-        return not self._hosts.isdisjoint((host, f"{host}:{port}")) or any(
-            host in vendor.hosts
-            or host.endswith(vendor.domains)
-            or (host, port) == _base_of(vendor)[1:]
-            for vendor in map(vendor_named, VENDORS)
+        return (
+            not self._named.isdisjoint((host, f"{host}:{port}"))
+            or self.service_at(host) is not None
+            or any((host, port) == _base_of(vendor)[1:] for vendor in map(vendor_named, VENDORS))
         )
+
+    def service_at(self, host: str) -> ServiceLine | None:
+        """Find the service, or the vendor itself, that has a host; None for any other host."""
+        found = self._host.search(host)
+        return self._services[found[0]] if found else None
 
 
 def _is_below_base_url(url: SplitResult, port: int | None, vendor: Vendor) -> bool:

@@ -6,7 +6,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pytest_llmeval.models.providers.vendor import Recognition
+from pytest_llmeval.models.providers.vendor import Recognition, vendor_named
+from pytest_llmeval.vendors import SERVICES, VENDORS, ServiceLine
 
 JSON = {"content-type": "application/json"}
 CHAT = "/v1/chat/completions"
@@ -26,7 +27,10 @@ def seen(url: str, *, method: str = "POST", **headers: str) -> str:
     named = {name.replace("_", "-"): text for name, text in headers.items()}
     parts, all_headers = urlsplit(url), {**JSON, **named}
     vendor, certainty = recognition.recognize(method, parts, all_headers)
-    return "" if vendor is None else f"{vendor.provider}: {certainty}"
+    if vendor is None:
+        return ""
+    dialect = f" as {vendor.speaks_as}" if vendor.speaks_as else ""
+    return f"{vendor.provider}{dialect}: {certainty}"
 
 
 @pytest.mark.parametrize(
@@ -34,7 +38,28 @@ def seen(url: str, *, method: str = "POST", **headers: str) -> str:
     [
         (f"https://api.openai.com{CHAT}", "openai: known"),
         ("https://eu.api.openai.com/v1/responses", "openai: known"),
-        ("https://x.openai.azure.com/openai/deployments/d/chat/completions?v=1", "openai: known"),
+        (
+            "https://x.openai.azure.com/openai/deployments/d/chat/completions?v=1",
+            "openai as openai: known",
+        ),
+        ("https://x.services.ai.azure.com/models/chat/completions", "openai as openai: known"),
+        ("https://x.services.ai.azure.com/anthropic/v1/messages", "anthropic as anthropic: known"),
+        ("https://openai.azure.com/openai/responses", "openai: no"),
+        (f"https://api.mistral.ai{CHAT}", "mistral as openai: known"),
+        ("https://codestral.mistral.ai/v1/fim/completions", "mistral as openai: known"),
+        (f"https://openrouter.ai/api{CHAT}", "openrouter as openai: known"),
+        ("https://openrouter.ai/api/v1/messages", "openrouter as anthropic: known"),
+        ("https://api.groq.com/openai/v1/responses", "groq as openai: known"),
+        ("https://api.together.xyz/v1/embeddings", "together as openai: known"),
+        (f"https://router.huggingface.co{CHAT}", "huggingface as openai: known"),
+        (f"https://x.us-east-1.endpoints.huggingface.cloud{CHAT}", "huggingface as openai: known"),
+        (f"https://ollama.com{CHAT}", "ollama as openai: known"),
+        (
+            "https://generativelanguage.googleapis.com/v1beta/openai/chat/completions",
+            "gemini as openai: known",
+        ),
+        (f"https://api.groq.com.example.com{CHAT}", "openai: no"),
+        ("https://api.groq.com/openai/v1/models", ""),
         ("https://api.anthropic.com/v1/messages", "anthropic: known"),
         ("https://ollama.com/api/chat", "ollama: known"),
         (f"https://generativelanguage.googleapis.com{GEMINI}:generateContent", "gemini: known"),
@@ -83,6 +108,8 @@ def test_where_a_request_goes(url: str, expected: str) -> None:
         (f"{GEMINI}:generateContent", {"x_goog_api_key": "k"}, "gemini: no"),
         ("/chat/completions", {"x_stainless_lang": "python"}, "openai: if it names a model"),
         ("/v1/messages", {"x_stainless_lang": "python"}, "anthropic: no"),
+        (CHAT, {"user_agent": "mistral-client-python/3.7.0"}, "openai: if it names a model"),
+        (CHAT, {"user_agent": "unknown/None; hf_hub/2.4.0; x"}, "openai: if it names a model"),
         ("/chat/completions", {"user_agent": "python-httpx/0.28.1"}, "openai: no"),
     ],
 )
@@ -103,3 +130,22 @@ def test_without_anything_in_the_environment_ollama_is_where_it_usually_is(
 
     assert seen("http://127.0.0.1:11434/api/chat") == "ollama: known"
     assert seen("https://gpt.example.com:8443/team/embeddings") == "openai: no"
+
+
+def test_a_host_that_the_environment_or_the_ini_file_names_is_the_vendors_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://openrouter.ai/api/v1")
+    groq = "api.groq.com"
+    vendor, _ = Recognition((groq,)).recognize("POST", urlsplit(f"https://{groq}{CHAT}"), JSON)
+
+    assert seen(f"https://openrouter.ai/api{CHAT}") == "openai: known"
+    assert vendor is not None
+    assert (vendor.provider, vendor.speaks_as) == ("openai", "")
+
+
+def test_no_two_services_have_a_host_a_name_or_a_key() -> None:
+    lines = [*SERVICES, *(ServiceLine(name, (), vendor_named(name).hosts) for name in VENDORS)]
+    for column in zip(*lines, strict=True):
+        names = [name for cell in column for name in ([cell] if isinstance(cell, str) else cell)]
+        assert len(names) == len(set(names))
