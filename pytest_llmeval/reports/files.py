@@ -8,8 +8,8 @@ from pathlib import Path
 from pytest_llmeval.checks import MARKDOWN
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.reports.document import Entry
 from pytest_llmeval.reports.json import document, json_text
-from pytest_llmeval.reports.markdown.cells import Entry
 from pytest_llmeval.reports.markdown.page import render
 from pytest_llmeval.settings import STEP_SUMMARY, Settings
 

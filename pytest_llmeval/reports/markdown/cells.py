@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from pytest_llmeval.records import MEASURED_METRICS
-from pytest_llmeval.reports.formats import counted, factor, hits, mean_with_ends, number, p_value
-from pytest_llmeval.reports.sentences import difference_interval
+from pytest_llmeval.reports.document import Entry, figures
+from pytest_llmeval.reports.formats import hits
 from pytest_llmeval.safe_text import code_span, prose
-
-Entry = Mapping[str, Any]
 
 _LONGEST_NAME = 120  # characters
 _LONGEST_SENTENCE = 800
 _SHOWN_OF_HASH = 12
 _TYPED = ("llm_", "llmeval ", "pytest", "git ", "add --")
-_WORDS = {
-    "regressed": "REGRESSED",
-    "not_comparable": "NOT COMPARABLE",
-    "not_gated": "not compared with a baseline",
-    "deferred": "deferred to the merge queue",
-}
-
-
-def verdict_words(verdict: str, *, accepted: bool = False) -> str:
-    """Write a verdict in words."""
-    return f"{verdict}, accepted" if accepted else _WORDS.get(verdict, verdict.replace("_", " "))
 
 
 def cut(text: str, most: int = _LONGEST_NAME) -> str:
@@ -59,33 +43,10 @@ def markdown_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> lis
     return [f"| {' | '.join(line)} |" for line in lines] if rows else []
 
 
-def is_tested(function: Entry) -> bool:
-    """Whether chance has a part in what is said of a function: none if only scores changed."""
-    changed = function["changed"]
-    is_scored_otherwise = changed and function["changed_kinds"].get("score") == changed
-    return function["method"] != "none" and not is_scored_otherwise
-
-
 def _cells(function: Entry) -> list[str]:
     """Write the row of a compared function."""
-    is_log = function["scale"] == "log" or function["metric"] in MEASURED_METRICS
-    means = (function["baseline_mean"], function["mean"])
-    before, after = (mean_with_ends(mean, None, log=is_log) for mean in means)
-    difference = interval = p = ""
-    if function["difference"] is not None:
-        difference = number(function["difference"], signed=True)
-    if function["ratio"] is not None:
-        difference = factor(function["ratio"])
-    if is_tested(function):
-        if function["interval"] is not None:
-            interval = difference_interval(function["interval"], function["ratio_interval"])
-        direction = "p_improved_adjusted" if function["verdict"] == "improved" else "p_adjusted"
-        p = "" if function[direction] is None else p_value(function[direction])
-    word = verdict_words(function["verdict"], accepted=function["accepted"])
-    cases, changed = function["cases"], function["changed"]
-    part = f"{changed} of {counted(cases, 'case')}" if cases else ""
-    label = name(function["label"])
-    return [f"**{word}**", label, part, before, after, difference, interval, p]
+    shown = figures(function)
+    return [f"**{shown.verdict}**", name(function["label"]), *shown[1:]]
 
 
 def functions_table(report: Entry, side: Entry, functions: Sequence[Entry]) -> list[str]:
@@ -112,17 +73,6 @@ def cases_table(side: Entry, cases: Sequence[tuple[Entry, Entry]]) -> list[str]:
 
 def _short_reference(side: Entry) -> str:
     return name(side["baseline"]["reference"]) if side["baseline"] else "baseline"
-
-
-def undetected_drop(function: Entry) -> str:
-    """Write the drop that 4 of 5 builds find; "" where that cannot be told."""
-    drop = function["smallest_detectable_drop"]
-    if drop is None:
-        return ""
-    if function["ratio"] is None:
-        return f"a drop smaller than {mean_with_ends(drop, None, log=function['scale'] == 'log')}"
-    ratio = math.exp(drop if function["better"] == "lower" else -drop)
-    return f"a change for the worse by less than {factor(ratio)}"
 
 
 def reference_of(side: Entry) -> str:

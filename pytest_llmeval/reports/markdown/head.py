@@ -6,45 +6,31 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from pytest_llmeval.gate.results import Verdict
+from pytest_llmeval.reports.document import (
+    Entry,
+    consequence,
+    failing_side,
+    is_tested,
+    lead,
+    moved_functions,
+    undetected_drop,
+    verdict_words,
+    worst_first,
+)
 from pytest_llmeval.reports.formats import counted, figure, listed_names, short
 from pytest_llmeval.reports.markdown.cells import (
-    Entry,
     cases_table,
     functions_table,
-    is_tested,
     markdown_table,
     name,
     reference_of,
     told,
-    undetected_drop,
-    verdict_words,
 )
-from pytest_llmeval.reports.sentences import VERDICTS, WITHIN_CASES, count_moved, with_name
+from pytest_llmeval.reports.sentences import VERDICTS, count_moved
 
 _MOST_FUNCTIONS = 4
 _MOST_CASES = 5
 _MOST_NOTES = 3
-_ORDER = {str(verdict): at for at, verdict in enumerate(Verdict)}
-
-
-def worst_first(functions: Sequence[Entry]) -> list[Entry]:
-    """Order functions: those that fail, then by verdict, then by what they lost."""
-    return sorted(
-        functions,
-        key=lambda one: (
-            not one.get("fails"),
-            _ORDER[one["verdict"]],
-            one.get("difference") or 0.0,
-        ),
-    )
-
-
-def is_unchanged(report: Entry) -> bool:
-    """Whether nothing new was measured, and nothing else is to be said."""
-    sides = [report, *([report["anchor"]] if report["anchor"] else [])]
-    functions = [one for side in sides for one in side["functions"]]
-    verdicts = {report["verdict"], *(one["verdict"] for one in functions)}
-    return not report["fails"] and verdicts == {"unchanged"}
 
 
 def unchanged_line(report: Entry) -> str:
@@ -67,7 +53,7 @@ def head(report: Entry) -> Iterator[str]:
     functions = moved_functions(side)
     yield f"## LLM evals: {_title(report, side)}"
     yield ""
-    yield f"{_lead(report, functions)} {_consequence(report)}"
+    yield f"{_lead(report, functions)} {consequence(report)}"
     if not side["functions"]:
         return
     yield ""
@@ -87,18 +73,6 @@ def head(report: Entry) -> Iterator[str]:
         yield from ("", f"{more} below, the worst first.")
 
 
-def moved_functions(side: Entry) -> list[Entry]:
-    """Return the functions of a comparison of which there is something to say, worst first."""
-    return worst_first([one for one in side["functions"] if one["verdict"] != "unchanged"])
-
-
-def failing_side(report: Entry) -> Entry:
-    """Return the comparison to be shown first: the anchor's where that alone fails."""
-    anchor = report["anchor"]
-    fails = any(one.get("fails") for one in report["functions"]) or report["why"]
-    return anchor if anchor and anchor["fails"] and not fails else report
-
-
 def _title(report: Entry, side: Entry) -> str:
     verdict = side["verdict"]
     accepted = verdict == "regressed" and not side["fails"]
@@ -110,23 +84,8 @@ def _title(report: Entry, side: Entry) -> str:
 
 def _lead(report: Entry, functions: Sequence[Entry]) -> str:
     """Say the worst in a sentence."""
-    if report["why"]:
-        return f"**{told(report['why'])}.**"
-    if report["verdict"] == "not_gated":
-        return "**No baseline, so these are the means of this run alone.**"
-    if not functions:
-        return ""
-    worst = functions[0]
-    also = [f" {told(text)}." for text in worst["remarks"] if text.startswith(WITHIN_CASES)]
-    return f"**{told(with_name(worst.get('sentence', ''), worst['label']))}.**{''.join(also)}"
-
-
-def _consequence(report: Entry) -> str:
-    if report["fails"]:
-        return "This fails the build."
-    if any(one.get("accepted") for one in report["functions"]):
-        return "It does not fail the build: the ini file says that it is meant."
-    return "It does not fail the build."
+    told_first, *more = [*map(told, lead(report, functions)), ""]
+    return f"**{told_first}.**{''.join(f' {each}.' for each in more if each)}" if told_first else ""
 
 
 def _counts(side: Entry) -> str:

@@ -9,23 +9,25 @@ import shlex
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from pytest_llmeval.reports.document import (
+    Entry,
+    failing_side,
+    is_unchanged,
+    moved_functions,
+    verdict_words,
+)
 from pytest_llmeval.reports.formats import counted, figure
 from pytest_llmeval.reports.markdown.cells import (
-    Entry,
     cases_table,
     functions_table,
     name,
     reference_of,
     told,
-    verdict_words,
 )
 from pytest_llmeval.reports.markdown.head import (
-    failing_side,
     head,
-    is_unchanged,
     means_table,
     moved_counts,
-    moved_functions,
     unchanged_line,
 )
 from pytest_llmeval.safe_text import code_span, html_code

@@ -1,0 +1,141 @@
+"""Facts read from the JSON report: which functions and which side come first, verdicts in words.
+
+The pages of ``markdown`` and ``html`` are made of that document, so they share what is here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pytest_llmeval.gate.results import Verdict
+from pytest_llmeval.records import MEASURED_METRICS
+from pytest_llmeval.reports.formats import counted, factor, mean_with_ends, number, p_value
+from pytest_llmeval.reports.sentences import WITHIN_CASES, difference_interval, with_name
+
+Entry = Mapping[str, Any]
+
+_ORDER = {str(verdict): at for at, verdict in enumerate(Verdict)}
+
+_WORDS = {
+    "regressed": "REGRESSED",
+    "not_comparable": "NOT COMPARABLE",
+    "not_gated": "not compared with a baseline",
+    "deferred": "deferred to the merge queue",
+}
+
+
+def verdict_words(verdict: str, *, accepted: bool = False) -> str:
+    """Write a verdict in words."""
+    return f"{verdict}, accepted" if accepted else _WORDS.get(verdict, verdict.replace("_", " "))
+
+
+def worst_first(functions: Sequence[Entry]) -> list[Entry]:
+    """Order functions: those that fail, then by verdict, then by what they lost."""
+    return sorted(
+        functions,
+        key=lambda one: (
+            not one.get("fails"),
+            _ORDER[one["verdict"]],
+            one.get("difference") or 0.0,
+        ),
+    )
+
+
+def moved_functions(side: Entry) -> list[Entry]:
+    """Return the functions of a comparison of which there is something to say, worst first."""
+    return worst_first([one for one in side["functions"] if one["verdict"] != "unchanged"])
+
+
+def failing_side(report: Entry) -> Entry:
+    """Return the comparison to be shown first: the anchor's where that alone fails."""
+    anchor = report["anchor"]
+    fails = any(one.get("fails") for one in report["functions"]) or report["why"]
+    return anchor if anchor and anchor["fails"] and not fails else report
+
+
+def is_unchanged(report: Entry) -> bool:
+    """Whether nothing new was measured, and nothing else is to be said."""
+    sides = [report, *([report["anchor"]] if report["anchor"] else [])]
+    functions = [one for side in sides for one in side["functions"]]
+    verdicts = {report["verdict"], *(one["verdict"] for one in functions)}
+    return not report["fails"] and verdicts == {"unchanged"}
+
+
+def is_tested(function: Entry) -> bool:
+    """Whether chance has a part in what is said of a function: none if only scores changed."""
+    changed = function["changed"]
+    is_scored_otherwise = changed and function["changed_kinds"].get("score") == changed
+    return function["method"] != "none" and not is_scored_otherwise
+
+
+class Figures(NamedTuple):
+    """The figures of a compared function as text; "" for what there is not."""
+
+    verdict: str
+    changed: str
+    before: str
+    after: str
+    difference: str
+    interval: str
+    p: str
+
+
+def figures(function: Entry) -> Figures:
+    """Write the figures of a compared function."""
+    is_log = function["scale"] == "log" or function["metric"] in MEASURED_METRICS
+    means = (function["baseline_mean"], function["mean"])
+    before, after = (mean_with_ends(mean, None, log=is_log) for mean in means)
+    difference = interval = p = ""
+    if function["difference"] is not None:
+        difference = number(function["difference"], signed=True)
+    if function["ratio"] is not None:
+        difference = factor(function["ratio"])
+    if is_tested(function):
+        if function["interval"] is not None:
+            interval = difference_interval(function["interval"], function["ratio_interval"])
+        direction = "p_improved_adjusted" if function["verdict"] == "improved" else "p_adjusted"
+        p = "" if function[direction] is None else p_value(function[direction])
+    word = verdict_words(function["verdict"], accepted=function["accepted"])
+    cases, changed = function["cases"], function["changed"]
+    part = f"{changed} of {counted(cases, 'case')}" if cases else ""
+    return Figures(word, part, before, after, difference, interval, p)
+
+
+def undetected_drop(function: Entry) -> str:
+    """Write the drop that 4 of 5 builds find; "" where that cannot be told."""
+    drop = function["smallest_detectable_drop"]
+    if drop is None:
+        return ""
+    if function["ratio"] is None:
+        return f"a drop smaller than {mean_with_ends(drop, None, log=function['scale'] == 'log')}"
+    ratio = math.exp(drop if function["better"] == "lower" else -drop)
+    return f"a change for the worse by less than {factor(ratio)}"
+
+
+def lead(report: Entry, functions: Sequence[Entry]) -> list[str]:
+    """Say the worst first, in sentences without their full stops; none where nothing moved.
+
+    Args:
+        report: the document.
+        functions: those that moved, worst first.
+    """
+    if report["why"]:
+        return [report["why"]]
+    if report["verdict"] == "not_gated":
+        return ["No baseline, so these are the means of this run alone"]
+    if not functions:
+        return []
+    worst = functions[0]
+    also = [text for text in worst["remarks"] if text.startswith(WITHIN_CASES)]
+    return [with_name(worst.get("sentence", ""), worst["label"]), *also]
+
+
+def consequence(report: Entry) -> str:
+    """Say whether the build fails."""
+    if report["fails"]:
+        return "This fails the build."
+    if any(one.get("accepted") for one in report["functions"]):
+        return "It does not fail the build: the ini file says that it is meant."
+    return "It does not fail the build."
