@@ -152,6 +152,7 @@ bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/store.py
 	$(BIN)/python benchmarks/reports.py
 	$(BIN)/python benchmarks/reading.py
+	$(BIN)/python benchmarks/pages.py
 
 # Counts, not times: the same on every machine.
 house: $(VENV)/.ready

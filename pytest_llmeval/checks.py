@@ -38,8 +38,7 @@ _SHORT_HASH = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
 _STORE = "git+refs://"
 _ADDRESS = re.compile(r"[/\\:]")
 LARGEST_REPLY = 256  # MiB
-MARKDOWN = ".md"
-REPORT_ENDINGS = (".json", MARKDOWN)
+JSON, MARKDOWN, HTML = REPORT_ENDINGS = (".json", ".md", ".html")
 # those that can hold a margin against a spread
 MARGIN_TESTS: tuple[GateTest, ...] = ("paired-t", "log-ratio")
 
@@ -177,7 +176,7 @@ def report_paths(values: Sequence[str]) -> tuple[Path, ...]:
     paths = tuple(map(Path, values))
     for path in paths:
         if path.suffix not in REPORT_ENDINGS:
-            raise ValueError(f"a report ends in {' or '.join(REPORT_ENDINGS)}")
+            raise ValueError(f"a report ends in {', '.join(REPORT_ENDINGS[:-1])} or {HTML}")
     return paths
 
 

@@ -139,11 +139,13 @@ def _report_refusal(config: pytest.Config, message: str) -> list[str]:
     has_summary = STEP_SUMMARY in environ and message != ENDED_BY_PYTEST
     if is_part or not (settings.reports or has_summary):
         return []
-    from pytest_llmeval.reports.files import append_summary, report_of_refusal, write_reports
+    from pytest_llmeval.reports.files import append_summary, refusal, write_reports
+    from pytest_llmeval.reports.json import document
 
-    refused = report_of_refusal(settings, message)
-    return write_reports(refused, settings.reports) + (
-        append_summary(refused, environ) if has_summary else []
+    refused = refusal(settings, message)
+    report = document(refused)
+    return write_reports(report, settings.reports, refused) + (
+        append_summary(report, environ) if has_summary else []
     )
 
 
@@ -420,7 +422,7 @@ class SessionHooks:
         from pytest_llmeval.reports.json import document
 
         report = document(judgement)
-        self._report_problems = write_reports(report, self._settings.reports)
+        self._report_problems = write_reports(report, self._settings.reports, judgement)
         if self._brief is None:
             self._summary_problems = append_summary(report, environ)
 

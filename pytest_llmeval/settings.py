@@ -262,7 +262,10 @@ class Settings(_Frozen):
     )
     reports: tuple[Path, ...] = Option(
         "--llm-report=PATH", checks.report_paths, (), ini="linelist"
-    ).says("write the comparison to a file, PATH.json or PATH.md; repeatable")
+    ).says("write the comparison to a file, PATH.json, PATH.md or PATH.html; repeatable")
+    html_mb: float = Option("llm_html_mb", checks.not_negative, "1.5", ini="float").says(
+        "megabytes of replies that PATH.html holds, worst cases first (default: {default})"
+    )
     show_texts: bool = Option("llm_show_texts", checks.boolean, default=True, ini="bool").says(
         "whether reports quote replies and messages of failed assertions (true)"
     )

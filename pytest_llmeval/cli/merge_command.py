@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -27,7 +26,7 @@ from pytest_llmeval.errors import BaselineError, BaselineNotFound, LLMEvalError,
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement, judged
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.files import append_summary, report_of_refusal, write_reports
+from pytest_llmeval.reports.files import append_summary, refusal, write_reports
 from pytest_llmeval.reports.formats import RED, Line
 from pytest_llmeval.reports.json import document
 from pytest_llmeval.reports.terminal.headline import failure_line
@@ -90,20 +89,21 @@ def merge_command(
     try:
         judgement = _judged(shards, home, asked, union=union)
     except LLMEvalError as exc:
-        _write(report_of_refusal(asked, str(exc)), asked)  # a job may comment on it
+        _write(refusal(asked, str(exc)), asked)  # a job may comment on it
         raise
     page = page_of_output(verbose=verbose)
     echo_lines(section(judgement, page))
     if judgement.fails:
         echo_lines(page.fitted([Line(failure_line(judgement), RED)]))
-    is_written = _write(document(judgement), asked)
+    is_written = _write(judgement, asked)
     if judgement.fails or not is_written:
         raise SystemExit(1)
 
 
-def _write(report: Mapping[str, Any], asked: Settings) -> bool:
+def _write(judgement: Judgement, asked: Settings) -> bool:
     """Write the reports and the summary of a job; tell whether all reports could be written."""
-    problems = write_reports(report, asked.reports)
+    report = document(judgement)
+    problems = write_reports(report, asked.reports, judgement)
     for problem in (*problems, *append_summary(report, os.environ)):
         click.echo(problem, err=True)
     return not problems

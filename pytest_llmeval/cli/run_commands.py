@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from pytest_llmeval import checks
-from pytest_llmeval.checks import AnyTest, FixedTest
+from pytest_llmeval.checks import HTML, JSON, MARKDOWN, AnyTest, FixedTest
 from pytest_llmeval.cli.arguments import (
     Home,
     chosen,
@@ -25,8 +25,8 @@ from pytest_llmeval.cli.reading_commands import full_option, show_case
 from pytest_llmeval.gate.scoring import scores_of
 from pytest_llmeval.judgement import Judgement, judged, pricing
 from pytest_llmeval.records import Better, Run
-from pytest_llmeval.reports.json import document, json_text
-from pytest_llmeval.reports.markdown.page import render
+from pytest_llmeval.reports.files import text_of
+from pytest_llmeval.reports.json import document
 from pytest_llmeval.reports.terminal.commands.listing import listed_runs, run_entry
 from pytest_llmeval.reports.terminal.commands.planning import Checked, selfcheck_lines
 from pytest_llmeval.reports.terminal.section import compared_lines, shown_lines
@@ -96,8 +96,9 @@ def _test(value: object) -> AnyTest:
 @click.command("compare")
 @click.argument("baseline", metavar="A")
 @click.argument("candidate", metavar="B")
-@click.option("--json", "form", flag_value="json", help="Write what --llm-report writes.")
-@click.option("--markdown", "form", flag_value="markdown", help="Write the same as Markdown.")
+@click.option("--json", "form", flag_value=JSON, help="Write what --llm-report writes.")
+@click.option("--markdown", "form", flag_value=MARKDOWN, help="Write the same as Markdown.")
+@click.option("--html", "form", flag_value=HTML, help="Write a page with the replies.")
 @ranged("alpha", checks.alpha, DEFAULTS.alpha, "One-sided level of the test")
 @ranged("margin", checks.not_negative, DEFAULTS.margin, "Fail only on a drop of more than this")
 @ranged("target", checks.positive, DEFAULTS.target, "The drop that must be ruled out or caught")
@@ -138,8 +139,7 @@ def compare_command(
     settings = Settings(directory=home.path, session="", **known)
     judgement = judged(Judgement(settings=settings, baseline=old), new.run)
     if form is not None:
-        write = json_text if form == "json" else render
-        click.echo(write(document(judgement)), nl=False)
+        click.echo(text_of(document(judgement), form, judgement), nl=False)
     else:
         echo_lines(compared_lines(judgement, new, page_of_output(verbose=verbose)))
     if judgement.fails:

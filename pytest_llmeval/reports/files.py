@@ -5,31 +5,42 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pytest_llmeval.checks import MARKDOWN
+from pytest_llmeval.checks import HTML, MARKDOWN
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports.document import Entry
-from pytest_llmeval.reports.json import document, json_text
+from pytest_llmeval.reports.json import json_text
 from pytest_llmeval.reports.markdown.page import render
 from pytest_llmeval.settings import STEP_SUMMARY, Settings
 
 
-def write_reports(report: Entry, paths: Sequence[Path]) -> list[str]:
+def write_reports(report: Entry, paths: Sequence[Path], judgement: Judgement) -> list[str]:
     """Write the files that ``--llm-report`` names; return a sentence for each that cannot be.
 
     Args:
         report: the JSON report, of which all are made.
         paths: each ends in one of ``REPORT_ENDINGS``.
+        judgement: of which the report is made; a page of HTML has replies and earlier runs, too.
     """
     problems = []
     for path in paths:
-        text = render(report) if path.suffix == MARKDOWN else json_text(report)
         try:
+            text = text_of(report, path.suffix, judgement)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         except OSError as exc:
             problems.append(f"--llm-report={path}: not written: {exc}")
     return problems
+
+
+def text_of(report: Entry, ending: str, judgement: Judgement) -> str:
+    """Write a report in the form that an ending of ``REPORT_ENDINGS`` stands for."""
+    if ending == HTML:
+        from pytest_llmeval.history import history_around  # numpy and scipy
+        from pytest_llmeval.reports.html.page import render_page
+
+        return render_page(report, judgement, history_around(judgement))
+    return render(report) if ending == MARKDOWN else json_text(report)
 
 
 def append_summary(report: Entry, environ: Mapping[str, str]) -> list[str]:
@@ -50,7 +61,6 @@ def append_summary(report: Entry, environ: Mapping[str, str]) -> list[str]:
     return []
 
 
-def report_of_refusal(settings: Settings, message: str) -> Entry:
-    """Make the report on a session that was refused before anything ran."""
-    why = Fact(Why.REFUSED, (message,))
-    return document(Judgement(settings=settings, could_not_judge=why))
+def refusal(settings: Settings, message: str) -> Judgement:
+    """Make the judgement on a session that was refused before anything ran."""
+    return Judgement(settings=settings, could_not_judge=Fact(Why.REFUSED, (message,)))

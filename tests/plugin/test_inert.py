@@ -21,7 +21,7 @@ def pytest_sessionfinish():
         json.dump(sorted(sys.modules), file)
 """
 SDKS = {"openai", "anthropic", "ollama", "httpx", "httpx2"}
-HEAVY = {"numpy", "scipy", "asyncio", "diskcache", "genai_prices"} | SDKS
+HEAVY = {"numpy", "scipy", "asyncio", "diskcache", "genai_prices", "jinja2"} | SDKS
 
 
 def modules_of_a_session(folder: Path, *arguments: str, test: str) -> set[str]:

@@ -56,6 +56,27 @@ def test_a_session_writes_markdown_and_appends_it_to_the_summary(
     assert titles(summary) == ["## LLM evals: REGRESSED"] * 2
 
 
+def test_a_session_writes_a_page_with_the_replies(main: Project) -> None:
+    main.write(app=WORSE)
+
+    assert main.run(BASELINE, "--llm-report=out/report.html").ret == 1
+
+    page = (main.path / "out" / "report.html").read_text()
+    assert page.startswith("<!DOCTYPE html>\n")
+    assert '<h1><span class="word">REGRESSED</span></h1>' in page
+    assert "AssertionError: assert &#39;no&#39; == &#39;yes&#39;" in page
+    assert "<del>yes</del>" in page
+    assert "<ins>no</ins>" in page
+
+
+def test_a_refused_session_writes_a_page_that_says_why(project: Project) -> None:
+    assert project.run("--llm-baseline=nowhere", "--llm-report=report.html").ret == 4
+
+    page = (project.path / "report.html").read_text()
+    assert ">could not judge</span></h1>" in page
+    assert "nowhere" in page
+
+
 def test_a_worker_appends_nothing(main: Project, summary: Path) -> None:
     assert main.run("-n1", "-p", "xdist", BASELINE).ret == 0
 

@@ -184,7 +184,7 @@ def test_a_doctest_cannot_be_an_eval(pytester: pytest.Pytester) -> None:
         ("--llm-margin=0.1", "--llm-margin=0.1 must be smaller than --llm-target=0.1"),
         ("--llm-cache=on", "--llm-cache=on: must be one of auto, replay, refresh, off"),
         ("--llm-on-missing=skip", "--llm-on-missing=skip: must be one of error, warn"),
-        ("--llm-report=out.pdf", "--llm-report=out.pdf: a report ends in .json or .md"),
+        ("--llm-report=out.pdf", "--llm-report=out.pdf: a report ends in .json, .md or .html"),
         ("--llm-model= ", "--llm-model= : the value is empty"),
     ],
 )

@@ -1,0 +1,143 @@
+"""Cases of the page: those that were asked anew, errored or fell short, in words and places."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pytest_llmeval.records import PASS_METRIC
+from pytest_llmeval.reports.document import Entry
+from pytest_llmeval.reports.formats import hits, number, short
+from pytest_llmeval.reports.html.plots import CASE_WIDTH, Axis, CasePlot, axis_of, case_plot
+
+Move = Literal["broke", "fixed", "wobbled", "stable", "short", "errored"]
+MOVES: dict[Move, str] = {
+    "broke": "passed in at least half of its trials and does no longer; with a score, every draw "
+    "is worse than every one of the baseline",
+    "fixed": "the reverse",
+    "wobbled": "moved by less",
+    "stable": "was asked anew and scored the same",
+    "short": "fell short",
+    "errored": "has trials that got no reply",
+}
+_MAJORITY = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownCase:
+    """A case of the page.
+
+    Attributes:
+        case: its id; ``name`` is the same without the file.
+        move: how it moved.
+        is_errored: a trial of this run got no reply.
+        values: of its parameters, as far as its id tells them.
+        before: its scores in the baseline as text; "" without any.
+        after: likewise of this run.
+        difference: as text; "" if that cannot be told.
+        lost: by which cases are ordered, the least first.
+        plot: of its draws; None without scores.
+    """
+
+    case: str
+    name: str
+    move: Move
+    is_errored: bool
+    values: tuple[str, ...]
+    before: str = ""
+    after: str = ""
+    difference: str = ""
+    lost: float = 0.0
+    plot: CasePlot | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFunction:
+    """The cases of a function.
+
+    Attributes:
+        entry: of the report.
+        cases: those that moved, worst first, and then those that errored.
+        unchanged: how many were not asked anew.
+        moves: how many cases moved which way.
+    """
+
+    entry: Entry
+    cases: list[ShownCase]
+    unchanged: int = 0
+    moves: dict[Move, int] = field(default_factory=dict)
+
+
+def shown_function(function: Entry, errored: Collection[str]) -> ShownFunction:
+    """Choose the cases of a function that the page has.
+
+    Args:
+        function: its entry in the report.
+        errored: ids of its cases that have errored trials.
+    """
+    compared = function.get("compared", function.get("moved", []))
+    axis = _axis(compared, function["metric"])
+    shown = [
+        _compared(case, function, axis, is_errored=case["case"] in errored)
+        for case in compared
+        if not case.get("unchanged") or case["case"] in errored
+    ]
+    known = {case["case"] for case in compared}
+    shown += [_errored(case) for case in sorted(errored) if case not in known]
+    shown.sort(key=lambda case: (case.lost, case.case))
+    unchanged = sum(bool(case.get("unchanged")) for case in compared)
+    counts = Counter(case.move for case in shown)
+    return ShownFunction(function, shown, unchanged, {m: counts[m] for m in MOVES if counts[m]})
+
+
+def _axis(cases: Sequence[Entry], metric: str) -> Axis:
+    sides = ("baseline_scores", "scores")
+    values = [value for case in cases for side in sides for value in case.get(side, ())]
+    return axis_of(values, around=[0.0, 1.0] if metric == PASS_METRIC else [], width=CASE_WIDTH)
+
+
+def _compared(case: Entry, function: Entry, axis: Axis, *, is_errored: bool) -> ShownCase:
+    metric, before = function["metric"], case.get("baseline_scores", ())
+    difference = case.get("difference")
+    return ShownCase(
+        case=case["case"],
+        name=short(case["case"]),
+        move=_move(case, function),
+        is_errored=is_errored,
+        values=_values(case["case"]),
+        before=hits(before, metric) if before else "",
+        after=hits(case["scores"], metric) if case["scores"] else "",
+        difference="" if difference is None else number(difference, signed=True),
+        lost=case["mean"] if difference is None else difference,
+        plot=case_plot(case, axis) if case["scores"] else None,
+    )
+
+
+def _errored(case: str) -> ShownCase:
+    return ShownCase(
+        case=case, name=short(case), move="errored", is_errored=True, values=_values(case)
+    )
+
+
+def _move(case: Entry, function: Entry) -> Move:
+    before, after = case.get("baseline_scores", ()), case["scores"]
+    if "baseline_scores" not in case:
+        return "short"
+    if not case["difference"]:
+        return "stable"
+    if function["metric"] == PASS_METRIC:
+        was, now = (case[side] >= _MAJORITY for side in ("baseline_mean", "mean"))
+        broke, fixed = was and not now, now and not was
+    else:
+        is_below, is_above = max(after) < min(before), min(after) > max(before)
+        broke, fixed = (is_below, is_above)[:: 1 if function["better"] == "higher" else -1]
+    return "broke" if broke else "fixed" if fixed else "wobbled"
+
+
+def _values(case: str) -> tuple[str, ...]:
+    """Read the values of parameters, which pytest joins by hyphens."""
+    brackets = re.search(r"\[(.*)\]$", case)
+    return tuple(dict.fromkeys(brackets[1].split("-"))) if brackets else ()

@@ -1,0 +1,246 @@
+"""Plots of the page, as places within their SVG: intervals, draws of a case, means over commits."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pytest_llmeval.reports.document import Entry, Figures, figures
+from pytest_llmeval.reports.formats import figure
+
+WIDTH, CASE_WIDTH = 400, 200  # units of plots; the page scales them
+_PADDING = 14
+_MOST_TICKS = 5
+_LARGEST_DOT, _SMALLEST_DOT = 6.0, 2.5
+_ROW = 26  # units between the means of a case on both sides
+
+Interval = Sequence[float] | None
+
+
+class Axis(NamedTuple):
+    """A range of values that fills the width of a plot."""
+
+    low: float
+    high: float
+    width: int = WIDTH
+
+    def at(self, value: float) -> float:
+        """Return the place of a value from the left; one beyond the range stands at its end."""
+        share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
+        return round(_PADDING + share * (self.width - 2 * _PADDING), 1)
+
+    def ticks(self) -> list[float]:
+        """Return round values of the range, ``_MOST_TICKS`` at most."""
+        rough = (self.high - self.low) / _MOST_TICKS
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = next(power * times for times in (1, 2, 5, 10) if power * times >= rough)
+        first = math.ceil(self.low / step - 1e-9)
+        count = int((self.high - first * step) / step + 1e-9) + 1
+        return [float(f"{(first + at) * step:.10g}") for at in range(min(count, _MOST_TICKS + 1))]
+
+
+def axis_of(values: Iterable[float], *, around: Iterable[float] = (), width: int = WIDTH) -> Axis:
+    """Return the axis on which values have room, with those that it has to show in any case."""
+    known = [*values, *around]
+    low, high = min(known, default=0.0), max(known, default=1.0)
+    margin = (high - low) * 0.05 or abs(high) * 0.1 or 1.0
+    return Axis(low - margin, high + margin, width)
+
+
+class Mark(NamedTuple):
+    """A value with its interval, as places of an axis."""
+
+    at: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ForestRow:
+    """A function in the forest plot.
+
+    Attributes:
+        function: its entry in the report.
+        figures: the same as text; None without a baseline.
+        mark: its difference, or its mean without a baseline; None where there is none.
+        anchor: the difference from the anchor.
+    """
+
+    function: Entry
+    figures: Figures | None
+    mark: Mark | None
+    anchor: Mark | None
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """Functions whose differences share an axis.
+
+    Attributes:
+        caption: what the axis shows.
+        ticks: places and labels.
+        lines: places of what a difference is held against, and their names.
+        rows: worst first.
+    """
+
+    caption: str
+    ticks: list[tuple[float, str]]
+    lines: list[tuple[float, str]]
+    rows: list[ForestRow]
+
+
+def forests(report: Entry, functions: Sequence[Entry], anchors: Sequence[Entry]) -> list[Forest]:
+    """Put functions on the axes that they share: shares, ratios, and every other metric.
+
+    Args:
+        report: with the margin and the target.
+        functions: worst first.
+        anchors: entries of the comparison with the anchor.
+    """
+    by_name = {(one["function"], one["metric"]): one for one in anchors}
+    groups: dict[str, list[Entry]] = {}
+    for one in functions:
+        groups.setdefault(_caption(one), []).append(one)
+    return [_forest(report, caption, found, by_name) for caption, found in groups.items()]
+
+
+def _caption(function: Entry) -> str:
+    if "baseline_mean" not in function:
+        return "mean" if _is_share(function["mean"]) else f"mean {function['metric']}"
+    if function["scale"] == "log":
+        return "factor, worse to the left"
+    means = (function["baseline_mean"], function["mean"])
+    of = "" if all(map(_is_share, means)) else f" of {function['metric']}"
+    return f"difference{of}, worse to the left"
+
+
+def _is_share(mean: float | None) -> bool:
+    return mean is None or 0 <= mean <= 1
+
+
+def _forest(
+    report: Entry, caption: str, functions: Sequence[Entry], anchors: dict[tuple[str, str], Entry]
+) -> Forest:
+    is_compared = "baseline_mean" in functions[0]
+    is_log = is_compared and functions[0]["scale"] == "log"
+    against = [anchors.get((one["function"], one["metric"])) for one in functions]
+    lines = _held_against(report["settings"], is_log=is_log) if is_compared else []
+    shown = [*functions, *filter(None, against)]
+    axis = axis_of(
+        [value for one in shown for value in (_value(one), *(one["interval"] or ())) if value],
+        around=[value for value, _ in lines] if is_compared else [0.0, 1.0],
+    )
+    rows = [
+        ForestRow(
+            function=one,
+            figures=figures(one) if is_compared else None,
+            mark=_mark(one, axis),
+            anchor=None if other is None else _mark(other, axis),
+        )
+        for one, other in zip(functions, against, strict=True)
+    ]
+    ticks = [(axis.at(value), _tick(value, is_log=is_log)) for value in axis.ticks()]
+    return Forest(caption, ticks, [(axis.at(value), name) for value, name in lines], rows)
+
+
+def _held_against(settings: Entry, *, is_log: bool) -> list[tuple[float, str]]:
+    drops = {"target": settings["target"], "margin": settings["margin"] or None}
+    found = [(-drop, name) for name, drop in drops.items() if drop is not None]
+    if is_log:
+        found = [(-math.log1p(-drop), name) for drop, name in found]
+    return [*found, (0.0, "zero")]
+
+
+def _value(function: Entry) -> float | None:
+    value = function["difference"] if "difference" in function else function["mean"]
+    return None if value is None else float(value)
+
+
+def _mark(function: Entry, axis: Axis) -> Mark | None:
+    value = _value(function)
+    if value is None:
+        return None
+    low, high = map(axis.at, function["interval"]) if function["interval"] else (None, None)
+    return Mark(axis.at(value), low, high)
+
+
+def _tick(value: float, *, is_log: bool) -> str:
+    if is_log:
+        return f"\N{MULTIPLICATION SIGN}{math.exp(abs(value)):.3g}" if value else "same"
+    return f"{value:g}".replace("-", "\N{MINUS SIGN}")
+
+
+class Dot(NamedTuple):
+    """Draws of one score: their place, and the radius by which their number is told."""
+
+    at: float
+    radius: float
+
+
+@dataclass(frozen=True, slots=True)
+class CasePlot:
+    """The draws of a case, the baseline's above those of this run.
+
+    Attributes:
+        before: draws of the baseline; ``after`` of this run.
+        means: places of both means, None where a side has none.
+        row: units between the two.
+    """
+
+    before: list[Dot]
+    after: list[Dot]
+    means: tuple[float | None, float | None]
+    row: int
+
+
+def case_plot(case: Entry, axis: Axis) -> CasePlot:
+    """Place the draws of a case that was compared, or described."""
+    before = case.get("baseline_scores", ())
+    means = (case["baseline_mean"] if before else None, case["mean"])
+    at = tuple(None if mean is None else axis.at(mean) for mean in means)
+    places = _dots(before, axis), _dots(case["scores"], axis)
+    return CasePlot(*places, (at[0], at[1]), row=_ROW if before else 0)
+
+
+def _dots(scores: Sequence[float], axis: Axis) -> list[Dot]:
+    counts = Counter(map(axis.at, scores))
+    spread = _LARGEST_DOT - _SMALLEST_DOT
+    return [
+        Dot(at, round(_SMALLEST_DOT + spread * math.sqrt(count / len(scores)), 1))
+        for at, count in sorted(counts.items())
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPlot:
+    """Means of a function over commits.
+
+    Attributes:
+        points: from left to right: a place, a height, and the ends of the interval.
+        ticks: heights and labels.
+        height: units of the plot.
+    """
+
+    points: list[tuple[float, float, float, float]]
+    ticks: list[tuple[float, str]]
+    height: int = 120
+
+
+def history_plot(means: Sequence[tuple[float, Interval]], metric: str) -> HistoryPlot:
+    """Place means and their intervals, oldest first."""
+    values = [value for mean, ends in means for value in (mean, *(ends or ()))]
+    axis, height = axis_of(values), HistoryPlot([], []).height
+    across = Axis(-0.5, len(means) - 0.5)
+
+    def up(value: float) -> float:
+        return round(height - axis.at(value) * height / WIDTH, 1)
+
+    points = [
+        (across.at(at), up(mean), *map(up, ends or (mean, mean)))
+        for at, (mean, ends) in enumerate(means)
+    ]
+    ticks = [(up(value), figure(value, metric)) for value in axis.ticks()]
+    return HistoryPlot([(x, y, low, high) for x, y, low, high in points], ticks)

@@ -1,0 +1,235 @@
+"""What a case asked and was answered in both runs, draw by draw, equal ones once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.records import Trial, trials_by_case
+from pytest_llmeval.reports.entries import first_failure
+from pytest_llmeval.reports.formats import number
+from pytest_llmeval.transcripts.messages import Asked, Message
+from pytest_llmeval.transcripts.transcript import StoredTexts, Transcript, transcripts
+from pytest_llmeval.transcripts.word_diff import (
+    MessageDiff,
+    Piece,
+    edit_of,
+    request_diff,
+    word_diff,
+)
+
+_LEAST_SECONDS = 0.05  # that are told
+_LONGEST = 6000  # characters of one text
+_VERBS = {"call": " calls", "thought": " thinks", "result": " returns"}
+
+Edit = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMessage:
+    """A message of a reply.
+
+    Attributes:
+        label: who said or called it.
+        pieces: its text; what the other side has not is marked.
+        parts: it is the first one in which the sides differ.
+    """
+
+    label: str
+    pieces: tuple[Piece, ...]
+    parts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSide:
+    """The trials of one side that were answered alike.
+
+    Attributes:
+        ended: how they ended, with their scores.
+        failures: why they failed; each once.
+        cost: their mean tokens and seconds, "" where there was no call.
+        messages: what was answered, in order.
+    """
+
+    ended: str
+    failures: list[str]
+    cost: str
+    messages: list[ShownMessage]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDraws:
+    """Trials with the same answers on each side.
+
+    Attributes:
+        trials: their indices.
+        before: of the baseline; None where it has no such trial. ``after`` likewise.
+        are_replayed: they are the baseline's very draws.
+    """
+
+    trials: list[int]
+    before: ShownSide | None
+    after: ShownSide | None
+    are_replayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShownReplies:
+    """The replies of a case.
+
+    Attributes:
+        failure: the first line of the first failure.
+        draws: the most frequent ones first.
+        request: what was asked, a message each; what changed in it is marked.
+        edit: the same without what did not change, to be held against other cases.
+    """
+
+    failure: str
+    draws: list[ShownDraws]
+    request: tuple[MessageDiff, ...]
+    edit: Edit
+
+
+def read_replies(judgement: Judgement, cases: Sequence[str], metric: str) -> Iterator[ShownReplies]:
+    """Read what cases asked and were answered, one after the other, from the cache here.
+
+    Args:
+        judgement: with the run, and the baseline if there is one.
+        cases: ids.
+        metric: whose scores are told.
+    """
+    baseline, run = judgement.baseline, judgement.run
+    before, after = (
+        trials_by_case(side, cases) if side else {} for side in (baseline and baseline.run, run)
+    )
+    with StoredTexts(judgement.settings.directory) as stored:
+        for case in cases:
+            old, new = (transcripts(side.get(case, ()), stored) for side in (before, after))
+            request = _request(_asked(old), _asked(new))
+            yield ShownReplies(
+                failure=_failure(judgement, case, after.get(case, ())),
+                draws=_draws(old, new, metric),
+                request=request,
+                edit=edit_of(request),
+            )
+
+
+def _failure(judgement: Judgement, case: str, trials: Sequence[Trial]) -> str:
+    """Say why a case failed first, unless a draw below says the same."""
+    failure = first_failure(judgement, case, trials)
+    return "" if failure in {trial.message for trial in trials} else failure
+
+
+def _asked(side: Iterable[Transcript]) -> Asked | None:
+    return next((one.asked for one in side if one.asked), None)
+
+
+def _request(before: Asked | None, after: Asked | None) -> tuple[MessageDiff, ...]:
+    known = after or before
+    return () if known is None else request_diff(before or known, after or known)
+
+
+def _draws(
+    before: Sequence[Transcript], after: Sequence[Transcript], metric: str
+) -> list[ShownDraws]:
+    """Group the trials of a case by what was answered on both sides."""
+    sides = [{one.trial.index: one for one in side} for side in (before, after)]
+    groups: dict[object, list[int]] = {}
+    for index in sorted({*sides[0], *sides[1]}):
+        pair = [side.get(index) for side in sides]
+        groups.setdefault(tuple(one and (one.said, one.is_here) for one in pair), []).append(index)
+    found = []
+    for indices in sorted(groups.values(), key=len, reverse=True):
+        old, new = ([side[at] for at in indices if at in side] for side in sides)
+        replayed = bool(old and new) and all(
+            any(one.draws) and one.draws == other.draws for one, other in zip(old, new, strict=True)
+        )
+        texts = _messages(old[0] if old else None, new[0] if new else None)
+        found.append(
+            ShownDraws(
+                trials=indices,
+                before=_side(old, texts[0], metric) if old else None,
+                after=_side(new, texts[1], metric) if new else None,
+                are_replayed=replayed,
+            )
+        )
+    return found
+
+
+def _side(found: Sequence[Transcript], messages: list[ShownMessage], metric: str) -> ShownSide:
+    trials = [one.trial for one in found]
+    ended = Counter(_ended(trial, metric) for trial in trials)
+    return ShownSide(
+        ended=", ".join(
+            f"{how} \N{MULTIPLICATION SIGN}{n}" if n > 1 else how for how, n in ended.items()
+        ),
+        failures=list(dict.fromkeys(trial.message for trial in trials if trial.message)),
+        cost=_cost(trials),
+        messages=messages,
+    )
+
+
+def _ended(trial: Trial, metric: str) -> str:
+    score = trial.scores.get(metric)
+    is_told = score is None or metric == "pass"
+    return str(trial.outcome) if is_told else f"{trial.outcome} {number(score or 0.0)}"
+
+
+def _cost(trials: Sequence[Trial]) -> str:
+    calls = [call for trial in trials for call in trial.calls]
+    if not calls:
+        return ""
+    tokens = sum((call.input_tokens or 0) + (call.output_tokens or 0) for call in calls)
+    seconds = sum(call.seconds or 0.0 for call in calls)
+    told = [f"{tokens / len(trials):.0f} tokens"] if tokens else []
+    told += [f"{seconds / len(trials):.1f} s"] if seconds >= _LEAST_SECONDS * len(trials) else []
+    return ", ".join(told)
+
+
+def _messages(
+    before: Transcript | None, after: Transcript | None
+) -> tuple[list[ShownMessage], list[ShownMessage]]:
+    """Mark in the messages of both sides what the other has not."""
+    sides = [
+        [] if one is None else [each.message for each in one.utterances] for one in (before, after)
+    ]
+    if before is None or after is None:
+        plain = [[ShownMessage(_label(each), _same(each.text)) for each in side] for side in sides]
+        return plain[0], plain[1]
+    shown: tuple[list[ShownMessage], list[ShownMessage]] = ([], [])
+    has_parted = False
+    for old, new in zip_longest(*sides):
+        parts = old != new and not has_parted
+        has_parted |= parts
+        is_pair = old and new and _label(old) == _label(new)
+        diff = word_diff(old.text, new.text) if is_pair and old != new else None
+        for place, message, own in ((0, old, "-"), (1, new, "+")):
+            if message is not None:
+                pieces = _same(message.text)
+                if diff is not None:
+                    pieces = _cut([piece for piece in diff if piece.op in (" ", own)])
+                shown[place].append(ShownMessage(_label(message), pieces, parts))
+    return shown
+
+
+def _label(message: Message) -> str:
+    return f"{message.role}{_VERBS.get(message.kind, '')}"
+
+
+def _same(text: str) -> tuple[Piece, ...]:
+    return _cut([Piece(" ", text)])
+
+
+def _cut(pieces: Iterable[Piece]) -> tuple[Piece, ...]:
+    """Cut pieces to ``_LONGEST`` characters, and say how much is left out."""
+    kept, room, left_out = list[Piece](), _LONGEST, 0
+    for piece in pieces:
+        kept.append(Piece(piece.op, piece.text[:room]))
+        left_out += max(0, len(piece.text) - room)
+        room = max(0, room - len(piece.text))
+    if left_out:
+        kept.append(Piece(" ", f" \N{HORIZONTAL ELLIPSIS} ({left_out} more characters)"))
+    return tuple(piece for piece in kept if piece.text)

@@ -1,0 +1,231 @@
+"""The report as a page of HTML: what it holds, and that no text in it does harm."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_llmeval.cli import main
+from pytest_llmeval.history import history_around
+from pytest_llmeval.reports.document import Entry
+from pytest_llmeval.reports.html.cases import shown_function
+from pytest_llmeval.reports.html.plots import WIDTH, axis_of
+from pytest_llmeval.reports.html.trust import doubts
+from pytest_llmeval.reports.json import document
+from tests.reports.judgements import BRANCH, FORMS, LABEL, TICKETS, function_of, judgement_of, suite
+from tests.reports.planted import HOSTILE, MESSAGE, RULE, page_of, recorded
+
+
+class Tags(HTMLParser):
+    """Every element of a page with its attributes, and the text of all but style and script."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if not self.found or self.found[-1][0] not in ("style", "script"):
+            self.text += f" {data}"
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return page_of(recorded(tmp_path_factory.mktemp("planted") / ".llmeval"))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_has_its_verdict_and_a_row_for_each_function(form: str) -> None:
+    judgement = FORMS[form]()
+    report = document(judgement)
+    tags = Tags(page_of(judgement))
+    shown = " ".join(tags.text.split())
+
+    for entry in report["functions"]:
+        assert entry["label"] in shown
+    assert [tag for tag, _ in tags.found].count("h1") == 1
+    if report["why"]:
+        assert f"{report['why']}." in shown
+    assert ("This fails the build." in shown) == report["fails"]
+
+
+def test_the_page_loads_and_runs_nothing_but_its_own(planted: str) -> None:
+    tags = Tags(planted).found
+
+    policy = next(found["content"] for tag, found in tags if "http-equiv" in found)
+    assert policy is not None
+    assert re.fullmatch(
+        "default-src 'none'; style-src 'sha256-[^']+'; script-src 'sha256-[^']+'", policy
+    )
+    assert sum(tag == "script" for tag, _ in tags) == 1
+    for tag, found in tags:
+        assert not {"src", "href", "style"} & found.keys(), (tag, found)
+        assert not any(name.startswith("on") for name in found), (tag, found)
+
+
+def test_texts_of_models_are_text(planted: str) -> None:
+    assert HOSTILE not in planted
+    assert "&lt;script&gt;window.ran = true" in planted
+    assert "img" not in {tag for tag, _ in Tags(planted).found}
+
+
+def test_a_broken_case_shows_both_replies_and_what_changed_in_the_request(planted: str) -> None:
+    assert f"<del> {RULE}</del>" in planted
+    assert "by the same words in 12 of the 12 cases whose replies are below" in planted
+    assert "<del>billing</del>" in planted
+    assert re.search(r"<ins>orders[^<]", planted)
+    assert MESSAGE.replace("'", "&#39;") in planted
+
+
+def test_equal_draws_are_shown_once(planted: str) -> None:
+    assert "draws 1, 2, 3, 4" in planted  # of gift-refund and the one that passed first
+
+
+def test_a_case_with_no_room_says_what_to_type(tmp_path: Path) -> None:
+    page = page_of(recorded(tmp_path / ".llmeval", html_mb=0.0))
+
+    assert "llmeval diff &#39;test_label[late-refund]&#39; 20261121T084150-1a2b3c 2026" in page
+    assert "billing</" not in page
+
+
+def test_without_texts_there_is_no_reply(tmp_path: Path) -> None:
+    page = page_of(recorded(tmp_path / ".llmeval", show_texts=False))
+
+    assert "billing" not in Tags(page).text.replace(MESSAGE, "")
+    assert "llm_show_texts = false" in page
+    assert "Not embedded" not in page
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "metric", "better", "move"),
+    [
+        ((1, 1, 1), (0, 0, 1), "pass", "higher", "broke"),
+        ((0, 0, 1), (1, 1, 1), "pass", "higher", "fixed"),
+        ((1, 1, 1), (1, 1, 0), "pass", "higher", "wobbled"),
+        ((1, 0), (0, 1), "pass", "higher", "stable"),
+        ((0.8, 0.9), (0.6, 0.7), "score", "higher", "broke"),
+        ((0.6, 0.7), (0.8, 0.9), "score", "higher", "fixed"),
+        ((0.6, 0.9), (0.5, 0.7), "score", "higher", "wobbled"),
+        ((0.6, 0.7), (0.8, 0.9), "score", "lower", "broke"),
+    ],
+)
+def test_a_case_is_called_by_how_it_moved(
+    before: tuple[float, ...], after: tuple[float, ...], metric: str, better: str, move: str
+) -> None:
+    means = [sum(side) / len(side) for side in (before, after)]
+    case = {
+        "case": "f.py::test_a[x-y]",
+        "unchanged": False,
+        "baseline_scores": before,
+        "scores": after,
+        "baseline_mean": means[0],
+        "mean": means[1],
+        "difference": (means[1] - means[0]) * (1 if better == "higher" else -1),
+    }
+    function: Entry = {"metric": metric, "better": better, "compared": [case]}
+
+    (shown,) = shown_function(function, ()).cases
+
+    assert shown.move == move
+    assert shown.values == ("x", "y")
+
+
+def test_an_errored_case_is_shown_though_it_was_not_compared() -> None:
+    function: Entry = {"metric": "pass", "better": "higher", "compared": []}
+
+    (shown,) = shown_function(function, {"f.py::test_a[x]"}).cases
+
+    assert (shown.move, shown.is_errored, shown.plot) == ("errored", True, None)
+
+
+@given(
+    st.lists(st.floats(-1e6, 1e6), max_size=20),
+    st.lists(st.floats(-1e3, 1e3), max_size=2),
+)
+def test_whatever_is_plotted_stands_within_the_plot(values: list[float], more: list[float]) -> None:
+    axis = axis_of(values, around=more)
+
+    assert axis.low < axis.high
+    assert all(0 <= axis.at(value) <= WIDTH for value in (*values, *more))
+    ticks = axis.ticks()
+    assert 1 <= len(ticks) <= 6
+    assert ticks == sorted(set(ticks))
+
+
+def test_cases_that_tell_nothing_are_counted(planted: str) -> None:
+    assert "test_label: of 12 cases 8 passed in every trial of both runs and 0 in none" in planted
+
+
+def test_a_baseline_above_what_the_run_before_it_predicts_may_be_lucky(tmp_path: Path) -> None:
+    usual = page_of(recorded(tmp_path / "usual", earlier=["ppppp"]))
+    lucky = page_of(recorded(tmp_path / "lucky", earlier=["mmpmm", "mpmmm"]))
+
+    assert "a lucky baseline" not in usual
+    assert "test_label: the baseline&#39;s mean of 1.000 lies beyond" in lucky
+
+
+def test_a_drift_of_the_repeats_is_told() -> None:
+    drifting = function_of(LABEL, TICKETS, ("pppmm",) * len(TICKETS), prompt="v2")
+    judgement = judgement_of(suite(BRANCH, label=drifting), baseline=suite())
+    history = history_around(judgement)
+
+    found = doubts(document(judgement), history, baseline=None, run=judgement.run)
+
+    assert any(text.startswith("test_label: the repeats drift here") for text in found)
+
+
+def test_means_are_shown_over_the_commits_of_the_baselines_branch(tmp_path: Path) -> None:
+    page = page_of(recorded(tmp_path / ".llmeval", earlier=["ppppm", "pppmm"]))
+
+    rows = re.findall(r"<tr><td>([0-9a-f]{7})</td><td>(\w+)</td>", page)
+    assert rows[:4] == [
+        ("0000000", "main"),
+        ("0101010", "main"),
+        ("5050505", "main"),
+        ("5151515", "shorter"),
+    ]
+    assert page.count('class="history"') == 2  # of test_label and test_tone
+
+
+def test_compare_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judgement = recorded(tmp_path / ".llmeval")
+    monkeypatch.chdir(tmp_path)
+    assert judgement.baseline is not None
+    assert judgement.run is not None
+
+    result = CliRunner().invoke(
+        main, ["compare", judgement.baseline.run.id, judgement.run.id, "--html"]
+    )
+
+    assert result.exit_code == 1, result.output
+    assert result.stdout.startswith("<!DOCTYPE html>")
+    assert f"<del> {RULE}</del>" in result.stdout
+
+
+def test_parameters_that_several_cases_have_can_be_chosen(planted: str) -> None:
+    options = re.findall(r"<option>([^<]*)</option>", planted)
+
+    assert options == ["parcel", "refund"]
+    values = re.search(r'data-move="broke" data-values="([^"]*)"', planted)
+    assert values is not None
+    assert json.loads(values[1].replace("&#34;", '"'))[1] == "refund"
+
+
+def test_a_run_without_a_baseline_shows_one_side() -> None:
+    judgement = FORMS["no_baseline"]()
+    page = page_of(replace(judgement, settings=judgement.settings))
+
+    assert "<h4>here" in page
+    assert "<h4>baseline" not in page
