@@ -65,9 +65,10 @@ _TRIAL: ContextVar[CurrentTrial | None] = ContextVar("llmeval_trial_to_charge", 
 _SENDING: ContextVar[bool] = ContextVar("llmeval_is_sending", default=False)
 
 
-def trial_to_charge() -> CurrentTrial | None:
-    """Return the trial to charge for the current call, or None."""
-    return _TRIAL.get()
+# Returns the trial to charge for the current call, or None.
+trial_to_charge = _TRIAL.get
+# Returns whether what is sent now has gone through an HTTP client that we look at.
+is_sending = _SENDING.get
 
 
 @contextmanager
@@ -78,11 +79,6 @@ def charging(trial: CurrentTrial | None) -> Iterator[None]:
         yield
     finally:
         _TRIAL.reset(token)
-
-
-def is_sending() -> bool:
-    """Return whether what is sent now has gone through an HTTP client that we look at."""
-    return _SENDING.get()
 
 
 @contextmanager
