@@ -48,6 +48,7 @@ VENDORS = {
     "anthropic": VendorLine(f"{_PROVIDERS}.anthropic", "anthropic", "Anthropic", "AsyncAnthropic"),
     "ollama": VendorLine(f"{_PROVIDERS}.ollama", "ollama", "Client", "AsyncClient", is_free=True),
     "gemini": VendorLine(f"{_PROVIDERS}.gemini"),
+    "cohere": VendorLine(f"{_PROVIDERS}.cohere"),
 }
 
 _AZURES = (".openai.azure.com", ".services.ai.azure.com", ".models.ai.azure.com")

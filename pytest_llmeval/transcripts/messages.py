@@ -28,13 +28,16 @@ _ASKING = {
     "system": SYSTEM,
     "systemInstruction": SYSTEM,
     "messages": USER,
+    "message": USER,
     "prompt": USER,
     "input": USER,
     "contents": USER,
     "content": USER,
     "requests": USER,
+    "texts": USER,
+    "query": USER,
 }
-_THOUGHTS = ("thinking", "reasoning_content", "reasoning", "summary")
+_THOUGHTS = ("thinking", "reasoning_content", "reasoning", "summary", "tool_plan")
 _CALLS = ("function_call", "tool_use", "server_tool_use", "custom_tool_call")
 _RESULTS = ("function_call_output", "tool_result", "custom_tool_call_output")
 _MEDIA = ("image", "audio", "file", "document", "video")

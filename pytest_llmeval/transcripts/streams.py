@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_llmeval.cache.key import parse_json
 
-_FINAL = ("response.completed", "response.incomplete")
+_FINAL = ("response.completed", "response.incomplete", "stream-end")
 _TEXTS = ("text", "thinking", "partial_json")  # of a delta of Anthropic's
 
 
@@ -18,10 +18,14 @@ def joined_stream(body: bytes) -> dict[str, Any] | None:
     candidates: dict[str, list[dict[str, Any]]] = {}
     responses: list[str] = []
     for chunk in _chunks(body):
-        if chunk.get("type") in _FINAL and isinstance(chunk.get("response"), dict):
+        kind = chunk.get("type", chunk.get("event_type"))
+        if kind in _FINAL and isinstance(chunk.get("response"), dict):
             final: dict[str, Any] = chunk["response"]
             return final
-        if "index" in chunk and ("content_block" in chunk or "delta" in chunk):
+        said = _said_by_cohere(chunk)
+        if said is not None:
+            _add_message(messages.setdefault("None", {}), said)
+        elif "index" in chunk and ("content_block" in chunk or "delta" in chunk):
             _add_block(blocks.setdefault(str(chunk["index"]), {}), chunk)
         for candidate in _objects(chunk.get("candidates")):
             _add_parts(candidates.setdefault(str(candidate.get("index")), []), candidate)
@@ -60,6 +64,22 @@ def _pieces_of_messages(chunk: dict[str, Any]) -> list[dict[str, Any]]:
     if isinstance(choices, list):
         return _objects(choices)
     return [chunk] if isinstance(chunk.get("message"), dict) and "type" not in chunk else []
+
+
+def _said_by_cohere(chunk: dict[str, Any]) -> dict[str, Any] | None:
+    """Word an event of Cohere's as a chunk of OpenAI's; None if it is none."""
+    delta = chunk.get("delta")
+    message = delta.get("message") if isinstance(delta, dict) else None
+    if not isinstance(message, dict):
+        return None
+    content, call = message.get("content"), message.get("tool_calls")
+    parts = content if isinstance(content, dict) else {}
+    said = {
+        "content": parts.get("text"),
+        "reasoning_content": parts.get("thinking", message.get("tool_plan")),
+        "tool_calls": [{**call, "index": chunk.get("index")}] if isinstance(call, dict) else None,
+    }
+    return {name: value for name, value in said.items() if value}
 
 
 def _objects(value: object) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from pytest_llmeval.cache.key import PARTS
 from pytest_llmeval.cache.reply import Answer, StoredReply
 from pytest_llmeval.transcripts.messages import Message, read_reply, read_request
 from tests.servers.anthropic_server import message_stream
+from tests.servers.cohere_server import chat, chat_1_stream, chat_events, worded
 from tests.servers.gemini_server import array, content, events
 from tests.servers.ollama_server import chat_lines
 from tests.servers.openai_streams import chat_stream, event, response_stream, tool_call_stream
@@ -358,4 +359,38 @@ def test_a_question_to_gemini_is_read_and_its_path_names_the_model() -> None:
     ],
 )
 def test_what_gemini_is_to_embed_is_read(body: object) -> None:
+    assert asked(body) == [Message("user", "Peru")]
+
+
+def test_a_chat_of_cohere_is_read_in_each_of_its_forms() -> None:
+    thinking = {"type": "thinking", "thinking": "Peru"}
+    text = {"type": "text", "text": "Lima"}
+    whole = chat("", message={"role": "assistant", "content": [thinking, text]})
+    streamed = b"".join(worded(chat_events("Lima", thought="Peru")))
+
+    assert said(whole) == said(streamed) == [("thought", "Peru"), ("text", "Lima")]
+    assert said(b"".join(chat_1_stream("Lima"))) == [("text", "Lima")]
+
+
+def test_a_call_of_a_tool_by_cohere_is_read_in_both_of_its_forms() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "look_up", "arguments": '{"q":1}'}}
+    begin = call | {"function": {"name": "look_up", "arguments": ""}}
+    pieces: list[tuple[str, object]] = [
+        ("tool_plan", "I look "),
+        ("tool_plan", "it up."),
+        ("tool_calls", begin),
+        ("tool_calls", {"function": {"arguments": '{"q"'}}),
+        ("tool_calls", {"function": {"arguments": ":1}"}}),
+    ]
+    events = [
+        {"type": "delta", "index": 0, "delta": {"message": {name: piece}}} for name, piece in pieces
+    ]
+    whole = chat("", message={"tool_plan": "I look it up.", "tool_calls": [call]})
+
+    wanted = [("thought", "I look it up."), ("call", 'look_up({"q":1})')]
+    assert said(whole) == said(b"".join(worded(events))) == wanted
+
+
+@pytest.mark.parametrize("body", [{"message": "Peru"}, {"texts": ["Peru"]}, {"query": "Peru"}])
+def test_what_cohere_is_to_read_is_read(body: object) -> None:
     assert asked(body) == [Message("user", "Peru")]

@@ -1,0 +1,118 @@
+"""Cohere as a vendor, asked without an SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pytest_llmeval.models.calls import Facts, sensible
+from pytest_llmeval.models.http.answers import JsonObject
+from pytest_llmeval.models.http.exchange import Asked, read_body
+from pytest_llmeval.models.http.masking import key_of_environment
+from pytest_llmeval.models.providers.vendor import Headers, Vendor, from_environment, text_of
+
+KEY_VARIABLE = "CO_API_KEY"
+OTHER_KEY_VARIABLE = "COHERE_API_KEY"
+BASE_VARIABLE = "CO_API_URL"
+# Reasons why a chat ended that the provider is to blame for.
+_FAILED = ("ERROR", "TIMEOUT")
+_ANSWERING = ("content", "tool_calls", "tool_plan")
+
+
+def _read_request(path: str, body: JsonObject) -> Asked:
+    asked = read_body(path, body)
+    return asked._replace(sampling={**body, "top_p": body["p"]}) if "p" in body else asked
+
+
+def _read_facts(reply: JsonObject) -> Facts:
+    """Pick out of a reply what it took: version 1 has it in ``meta``, a stream in its last event.
+
+    What was billed is counted, as prices are for that.
+    """
+    usage = _object(reply.get("usage") or _told(reply).get("usage") or reply.get("meta"))
+    tokens = _object(usage.get("billed_units") or usage.get("tokens"))
+    counts = {name: tokens.get(name) for name in ("input_tokens", "output_tokens")}
+    return sensible(counts)
+
+
+def _has_message(reply: JsonObject) -> bool:
+    """Whether a chat of version 1 or 2, or what a stream said of it, is an answer."""
+    reason = _reason(reply)
+    if reason in _FAILED:
+        return False
+    message = _object(reply.get("message") or _told(reply).get("message"))
+    return bool(reason or reply.get("text") or any(message.get(name) for name in _ANSWERING))
+
+
+def _has_ended(reply: JsonObject) -> bool:
+    """Whether a stream came to its end, of which its last event tells the reason."""
+    return bool(_reason(reply))
+
+
+def _reason(reply: JsonObject) -> object:
+    return reply.get("finish_reason") or _told(reply).get("finish_reason")
+
+
+def _told(reply: JsonObject) -> Mapping[str, Any]:
+    """Read what the events of a stream told last."""
+    return _object(reply.get("delta"))
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _has_embeddings(reply: JsonObject) -> bool:
+    """Whether there are embeddings: one list, or by their type a list each."""
+    found = reply.get("embeddings")
+    lists = list(found.values()) if isinstance(found, dict) else [found]
+    return bool(lists) and all(isinstance(one, list) and all(one) for one in lists)
+
+
+def _has_results(reply: JsonObject) -> bool:
+    return isinstance(reply.get("results"), list)
+
+
+def _key() -> str:
+    return key_of_environment(KEY_VARIABLE) or key_of_environment(OTHER_KEY_VARIABLE)
+
+
+def _headers() -> Headers:
+    return {"authorization": f"Bearer {_key()}"}
+
+
+def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
+    """Word a question; the API calls ``top_p`` ``p``, and Cohere's client names ``stream``."""
+    own = {"p" if name == "top_p" else name: value for name, value in params.items()}
+    return {"model": model, "messages": messages, "stream": False, **own}
+
+
+def _text(reply: Any) -> str:
+    return text_of(_object(reply.get("message")).get("content"))
+
+
+VENDOR = Vendor(
+    provider="cohere",
+    paths=("/v1/chat", "/v2/chat", "/v1/embed", "/v2/embed", "/v1/rerank", "/v2/rerank"),
+    key_variable=KEY_VARIABLE,
+    base_variable=BASE_VARIABLE,
+    beta_header="",
+    read_facts=_read_facts,
+    read_request=_read_request,
+    is_whole=_has_ended,
+    answer_fields={"message": dict, "text": str, "embeddings": (dict, list), "results": list},
+    answers={
+        "/chat": _has_message,
+        "/embed": _has_embeddings,
+        "/rerank": _has_results,
+    },
+    base_url=from_environment(BASE_VARIABLE, "https://api.cohere.com"),
+    chat_path="/v2/chat",
+    key=_key,
+    headers=_headers,
+    body=_body,
+    text=_text,
+    more_keys=(OTHER_KEY_VARIABLE,),
+    hosts=("api.cohere.com", "api.cohere.ai"),
+    is_marked=lambda headers: headers.get("x-fern-sdk-name") == "cohere",
+)
