@@ -171,7 +171,9 @@ class ReportRefused(LLMEvalError):
     """The JSON report of another job is too large, or is none."""
 
 
-def comes_of(error: BaseException, kinds: type[BaseException] | UnionType) -> bool:
+def comes_of(
+    error: BaseException, kinds: type[BaseException] | UnionType | tuple[type[BaseException], ...]
+) -> bool:
     """Whether an exception is of these kinds, or was raised because of such a one."""
     seen: list[BaseException] = []
     cause: BaseException | None = error

@@ -69,8 +69,13 @@ def _llm_loop() -> Iterator[AbstractEventLoop]:
     """Give async evals an event loop where pytest-asyncio has none for them."""
     import asyncio
 
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        yield runner.get_loop()
+    from pytest_llmeval.engine.trial.other_plugins import unguarded_sockets
+
+    runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+    with unguarded_sockets():
+        loop = runner.get_loop()
+    with runner:
+        yield loop
 
 
 @pytest.fixture

@@ -172,7 +172,7 @@ def _trials_of(
     evals: Sequence[Eval], *, exclusive: Collection[str], serial: str, retry: Retry | None
 ) -> dict[pytest.Item, CaseTrials]:
     standing = {} if retry is None else retry.standing
-    names, following = askable(evals[0].item.session), followers(evals[0].item.config)
+    names, following = askable(evals[0].item.session), followers([one.item for one in evals])
     return {
         spec.item: CaseTrials(
             spec,

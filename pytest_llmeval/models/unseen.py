@@ -52,9 +52,10 @@ class UnseenConnections:
         Args:
             current_trial: returns the trial of this thread or task; None where we send for it.
         """
+        import _socket as lookups  # others put their own lookup into socket, over this one
         import socket
 
-        plain, watchers = socket.getaddrinfo, _watchers()
+        plain, watchers = lookups.getaddrinfo, _watchers()
 
         @wraps(plain)
         def getaddrinfo(host: Any, *args: Any, **kwargs: Any) -> Any:
@@ -70,13 +71,12 @@ class UnseenConnections:
                 self._note(trial, opened, address)
 
         watchers.append(connecting)
-        socket.getaddrinfo = getaddrinfo
+        lookups.getaddrinfo = getaddrinfo
         try:
             yield
         finally:
             watchers.remove(connecting)
-            if socket.getaddrinfo is getaddrinfo:
-                socket.getaddrinfo = plain
+            lookups.getaddrinfo = plain
 
     def take(self) -> list[tuple[str, str, int]]:
         """Return host, test function and number of the connections since the last time.

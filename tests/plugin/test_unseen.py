@@ -17,7 +17,7 @@ OPTIONS = ("-p", "no:cacheprovider", "-W", "error")
 
 # Names of the network that the machine need not know.
 CONFTEST = """
-import socket
+import _socket as socket
 
 plain = socket.getaddrinfo
 

@@ -21,7 +21,7 @@ EXCLUSIVE_FIXTURES = frozenset(
     (
         "capsys", "capfd", "capsysbinary", "capfdbinary", "capteesys", "recwarn",
         "mocker", "class_mocker", "module_mocker", "package_mocker", "session_mocker",
-        "pytester", "testdir", "doctest_namespace",
+        "pytester", "testdir", "doctest_namespace", "socket_disabled", "socket_enabled",
         "db", "transactional_db", "page",
     )
 )  # fmt: skip

@@ -3,12 +3,14 @@
 A reporter (pytest-json-report, allure), a tracer or a timer begins something in its
 ``pytest_runtest_protocol`` and expects it in every phase of that item. A trial is no item: it may
 run in another thread, and before the protocol of its case has begun. So such a plugin sees a case
-as one item with one setup, one call and one teardown, and none of the trials.
+as one item with one setup, one call and one teardown, and none of the trials. So does pytest-socket
+where it keeps cases from the network: the end of one trial would let the others out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import ismodule
 from types import new_class
@@ -17,6 +19,9 @@ from typing import Any
 import pytest
 
 _OWN = ("_pytest.", "pytest_llmeval.")
+_SOCKETS = "pytest_socket"
+_SOCKET_OPTIONS = ("disable_socket", "allow_hosts")
+_SOCKET_MARKS = ("disable_socket", "enable_socket", "allow_hosts")
 _OF_ITEM = frozenset(
     (
         *("setup", "runtest", "teardown", "repr_failure"),  # what the case took over
@@ -37,26 +42,51 @@ _FOLLOWED = frozenset(
 )
 
 
-def followers(config: pytest.Config) -> frozenset[object]:
+def followers(items: Sequence[pytest.Function]) -> frozenset[object]:
     """Find the plugins that follow items: neither pytest's own, nor ours, nor a conftest."""
-    return frozenset(
+    config = items[0].config
+    is_restricted = any(map(_restricts_sockets, items))
+    plugins = config.pluginmanager.get_plugins() if is_restricted else ()
+    guards = [plugin for plugin in plugins if _module_of(plugin) == _SOCKETS]
+    return frozenset(guards).union(
         plugin
         for plugin in _around_protocol(config.hook)
         if not (_module_of(plugin).startswith(_OWN) or _is_conftest(plugin))
     )
 
 
+def _restricts_sockets(item: pytest.Function) -> bool:
+    """Whether pytest-socket is to keep an item from the network, or others but not this one."""
+    options = (item.config.getoption(name, None) for name in _SOCKET_OPTIONS)
+    return any(options) or any(map(item.get_closest_marker, _SOCKET_MARKS))
+
+
+@contextmanager
+def unguarded_sockets() -> Iterator[None]:
+    """Let a loop open the pair of sockets by which it is woken, where a test may open none."""
+    import socket
+
+    guarded: Any = socket.socket
+    plain = next(kind for kind in guarded.__mro__ if kind.__module__ == "socket")
+    socket.socket = plain  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        socket.socket = guarded  # type: ignore[misc]
+
+
 def needs_protocol(item: pytest.Function, following: frozenset[object]) -> bool:
     """Whether no trial of an item may start before the item's own protocol does.
 
     Its fixtures need what was put there: a conftest does something around that protocol, or they
-    are fixtures of a plugin that follows items (``json_metadata``).
+    are fixtures of a plugin that follows items (``json_metadata``). Or pytest-socket begins there.
     """
     modules = set(map(_module_of, following))
     definitions = item._fixtureinfo.name2fixturedefs.values()
     functions = (definition.func for found in definitions for definition in found)
     asks = modules and any(function.__module__ in modules for function in functions)
-    return bool(asks) or any(map(_is_conftest, _around_protocol(item.ihook)))
+    is_guarded = _restricts_sockets(item)
+    return bool(asks) or is_guarded or any(map(_is_conftest, _around_protocol(item.ihook)))
 
 
 def _around_protocol(hooks: Any) -> Iterator[object]:

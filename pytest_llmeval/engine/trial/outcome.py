@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import unittest
 from bdb import BdbQuit
 from collections import Counter
@@ -56,17 +57,24 @@ def is_skip(exception: BaseException) -> bool:
 
 
 def asked_in_vain(error: BaseException, ledger: Ledger) -> bool:
-    """Whether a trial failed for want of a reply or a model, which is no miss.
+    """Whether a trial failed for want of a reply, a model or the network, which is no miss.
 
     A call that the application cancelled may be one that it waited for until its own deadline.
     """
-    if ledger.refusal or ledger.loss or comes_of(error, SettingsError):
+    if ledger.refusal or ledger.loss or comes_of(error, (SettingsError, *_blocked_errors())):
         return True
     if not ledger.cancelled_a_call:
         return False
     from asyncio import CancelledError
 
     return comes_of(error, TimeoutError | CancelledError)
+
+
+def _blocked_errors() -> tuple[type[BaseException], ...]:
+    """Return what pytest-socket raises where it keeps a test from the network."""
+    plugin = sys.modules.get("pytest_socket")
+    names = ("SocketBlockedError", "SocketConnectBlockedError")
+    return tuple(getattr(plugin, name) for name in names if hasattr(plugin, name))
 
 
 def explain(error: BaseException) -> None:
