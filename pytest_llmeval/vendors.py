@@ -55,10 +55,10 @@ _AZURES = (".openai.azure.com", ".services.ai.azure.com", ".models.ai.azure.com"
 SERVICES = (
     # A deployment has whatever name its owner gave it.
     ServiceLine("", ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"), _AZURES),
-    ServiceLine("mistral", ("MISTRAL_API_KEY",), ("api.mistral.ai", "codestral.mistral.ai")),
-    ServiceLine("openrouter", ("OPENROUTER_API_KEY",), ("openrouter.ai",)),
+    ServiceLine("mistral", ("MISTRAL_API_KEY",), (".mistral.ai",)),
+    ServiceLine("openrouter", ("OPENROUTER_API_KEY",), ("openrouter.ai", ".openrouter.ai")),
     ServiceLine("groq", ("GROQ_API_KEY",), ("api.groq.com",)),
-    ServiceLine("together", ("TOGETHER_API_KEY",), ("api.together.xyz", "api.together.ai")),
+    ServiceLine("together", ("TOGETHER_API_KEY",), ("api.together.xyz", ".together.ai")),
     ServiceLine(
         "huggingface", ("HF_TOKEN",), ("router.huggingface.co", ".endpoints.huggingface.cloud")
     ),

@@ -24,13 +24,14 @@ class CohereServer(OpenAIServer):
         return self.origin
 
     def take(self, received: Received) -> Scripted:
+        is_usual = not self._script
         scripted = super().take(received)
-        is_usual = scripted.body in (chat("reply 0"), chat_1("reply 0"))
         if not is_usual or not received.json.get("stream"):
             return scripted
+        text = self._answer(received.json, len(self.requests) - 1)
         if received.path == "/v2/chat":
-            return replace(scripted, body=None, chunks=chat_stream("reply 0"))
-        return replace(scripted, body=None, chunks=chat_1_stream("reply 0"), headers=LINES)
+            return replace(scripted, body=None, chunks=chat_stream(text))
+        return replace(scripted, body=None, chunks=chat_1_stream(text), headers=LINES)
 
     def _usual(self, received: Received, number: int) -> object:
         path = received.path
