@@ -28,6 +28,12 @@ class Point:
     run: Run
     described: FunctionDescription
 
+    @property
+    def mean(self) -> float:
+        """The mean over the cases that have a value."""
+        assert self.described.mean is not None  # noqa: S101 - else it is left out
+        return self.described.mean
+
 
 History = dict[tuple[str, str], list[Point]]  # by function and metric, oldest first
 

@@ -20,6 +20,7 @@ _PLACES = {
     "compare": "run_commands:compare_command",
     "list": "run_commands:list_command",
     "show": "run_commands:show_command",
+    "history": "history_command:history_command",
     "until": "until_command:until_command",
     "plan": "plan_command:plan_command",
     "selfcheck": "run_commands:selfcheck_command",

@@ -71,6 +71,7 @@ class _Wanted:
     "--like", metavar="BRANCH",
     help="A run that changed: its changes act as unlike on cases as those to be found.",
 )  # fmt: skip
+@click.option("--html", "as_html", is_flag=True, help="Write a page with plots instead.")
 @function_option
 @home_option
 def plan_command(
@@ -80,6 +81,7 @@ def plan_command(
     rates: str | None,
     like: str | None,
     name: str | None,
+    as_html: bool,
     **typed: Any,
 ) -> None:
     """Say what a suite finds, and what more cases or more repeats would buy.
@@ -93,22 +95,37 @@ def plan_command(
     if rates is not None:
         if reference is not None or name is not None or like is not None:
             raise click.UsageError("--rates stands for a run: leave RUN, --like and --function out")
-        echo(_assumed(_rates(rates), wanted))
+        _show([_assumed(_rates(rates), wanted)], as_html=as_html)
         return
     run, changed = _runs(reference, like=like, home=home)
     functions = chosen(scores_of(run, cost_of=pricing({})), name, run=run.id)
     if len(functions) == 1 and functions[0].is_pass and functions[0].samples:
         _check_drop(wanted.drop, _mean(functions[0].gains))
-    click.echo(f"run {run.id}")
     acted = None
     if changed is not None:
         from pytest_llmeval.gate.compare import changed_cases
 
         acted = changed_cases(run, changed, cost_of=pricing({}))
-    for function in functions:
-        echo(_recorded(function, wanted, acted))
-    if len(functions) > 1:
-        click.echo(f"each of {len(functions)} functions by itself: Holm over them asks for more")
+    planned = [_recorded(function, wanted, acted) for function in functions]
+    _show(planned, as_html=as_html, heading=f"run {run.id}")
+
+
+def _show(planned: Sequence[PlannedFunction | str], *, as_html: bool, heading: str = "") -> None:
+    """Write plans, or why there is none of a function, as lines or as a page."""
+    more = f"each of {len(planned)} functions by itself: Holm over them asks for more"
+    if not as_html:
+        echo([heading] if heading else [])
+        for one in planned:
+            echo([one] if isinstance(one, str) else one.lines())
+        echo([more] if len(planned) > 1 else [])
+        return
+    from pytest_llmeval.reports.html.charts import plan_charts
+    from pytest_llmeval.reports.html.page import render_charts
+
+    plans = [one for one in planned if isinstance(one, PlannedFunction)]
+    hints = [one for one in planned if isinstance(one, str)] + ([more] if plans[1:] else [])
+    charts = [chart for one in plans for chart in plan_charts(one.name, one.plan)]
+    click.echo(render_charts("What this suite finds", ". ".join(hints), charts), nl=False)
 
 
 def _runs(reference: str | None, *, like: str | None, home: Home) -> tuple[Run, Run | None]:
@@ -125,7 +142,7 @@ def _runs(reference: str | None, *, like: str | None, home: Home) -> tuple[Run, 
     return old.run, new.run
 
 
-def _assumed(rates: list[float], wanted: _Wanted) -> list[str]:
+def _assumed(rates: list[float], wanted: _Wanted) -> PlannedFunction:
     from pytest_llmeval.stats.suite_size import assumed_components, fallen
 
     mean = sum(rates) / len(rates)
@@ -133,19 +150,21 @@ def _assumed(rates: list[float], wanted: _Wanted) -> list[str]:
     components = assumed_components(rates, fallen(rates, wanted.drop))
     repeats = wanted.repeats or REPEATS
     made = wanted.plan(components, drop=wanted.drop, cases=CASES, repeats=repeats)
-    function = PlannedFunction(plan=made, name="assumed rates", mean=mean, calls=0.0, sign=-1)
-    return function.lines()
+    return PlannedFunction(plan=made, name="assumed rates", mean=mean, calls=0.0, sign=-1)
 
 
-def _recorded(function: FunctionScores, wanted: _Wanted, acted: ChangedCases | None) -> list[str]:
+def _recorded(
+    function: FunctionScores, wanted: _Wanted, acted: ChangedCases | None
+) -> PlannedFunction | str:
+    """Plan for a recorded function; return a text that says why, if that is impossible."""
     name, log, cases = named(function), function.compares_ratios, len(function.samples)
     drop = math.log1p(wanted.drop) if log else wanted.drop
     found = _components(function, drop, acted)
     if isinstance(found, str):
-        return [f"{name}: {found}"]
+        return f"{name}: {found}"
     if log and acted is None:  # of a single run: one factor for all cases
         found = replace(found, between=0.0)
-    lines = PlannedFunction(
+    return PlannedFunction(
         plan=wanted.plan(found, drop=drop, cases=cases, repeats=function.repeats),
         name=name,
         mean=math.exp(-_mean(function.gains)) if log else _mean(function.samples),
@@ -153,13 +172,8 @@ def _recorded(function: FunctionScores, wanted: _Wanted, acted: ChangedCases | N
         sign=-1 if function.better == "higher" else 1,
         log=log,
         alike=acted is None,
-    ).lines()
-    if function.independent < cases:
-        lines += [
-            f"  (its {cases} cases are {function.independent} independent ones, "
-            "which find less than this)"
-        ]
-    return lines
+        tied=(cases, function.independent),
+    )
 
 
 def _components(

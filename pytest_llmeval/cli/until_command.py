@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +14,12 @@ from pytest_llmeval import checks
 from pytest_llmeval.cli.arguments import Home, chosen, echo, function_option, home_option, ranged
 from pytest_llmeval.gate.scoring import FunctionScores, scores_of
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.terminal.commands.planning import ending, look_heading, look_lines
+from pytest_llmeval.reports.terminal.commands.planning import (
+    ending,
+    look_heading,
+    look_lines,
+    named,
+)
 
 if TYPE_CHECKING:
     from pytest_llmeval.stats.expected import ExpectedMean
@@ -35,6 +41,10 @@ ANEW = ("off", "refresh")
     help="Stop there, narrow enough or not.",
 )  # fmt: skip
 @ranged("confidence", checks.chance, 0.95, "Of the interval, two-sided")
+@click.option(
+    "--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="PATH",
+    help="Write a page that plots the looks, too.",
+)  # fmt: skip
 @function_option
 @home_option
 @click.argument("arguments", metavar="-- [PYTEST ARGS]...", nargs=-1, type=click.UNPROCESSED)
@@ -45,6 +55,7 @@ def until_command(
     most: int,
     confidence: float,
     name: str | None,
+    page: Path | None,
     arguments: tuple[str, ...],
 ) -> None:
     """Run pytest with 3 repeats, then with more, until the mean is known to --width.
@@ -58,18 +69,35 @@ def until_command(
     _refuse(arguments)
     echo([look_heading(confidence)])
     repeats = FIRST
+    looks: dict[str, list[tuple[int, ExpectedMean]]] = {}
     while True:
         output, run = _look(repeats, arguments, home=home)
         found = list(_expected(run, name=name, confidence=confidence))
         echo(look_lines(repeats, run, found))
+        for function, expected in found:
+            if expected is not None:
+                looks.setdefault(named(function), []).append((repeats, expected))
         wider = [expected for _, expected in found if not _is_narrow(expected, width)]
         if not wider or None in wider or repeats == most:
             break
         repeats = _next(repeats, wider, width=width, most=most)
     click.echo(f"\n{output}")
     echo(ending(repeats, found, width=width, most=most))
+    if page is not None:
+        _write(page, looks, confidence)
     if wider:
         raise SystemExit(1)
+
+
+def _write(
+    page: Path, looks: Mapping[str, Sequence[tuple[int, ExpectedMean]]], confidence: float
+) -> None:
+    from pytest_llmeval.reports.html.charts import look_chart
+    from pytest_llmeval.reports.html.page import render_charts
+
+    hint = f"Lines are where the mean of a later run is expected, {confidence:.0%}."
+    charts = [look_chart(name, of_function) for name, of_function in looks.items()]
+    page.write_text(render_charts("Means by repeats", hint, charts), encoding="utf-8")
 
 
 def _refuse(arguments: Sequence[str]) -> None:

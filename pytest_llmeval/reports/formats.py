@@ -113,6 +113,13 @@ def ends(interval: Interval, form: str = ".3f") -> str:
     return f"[{low:{form}}, {high:{form}}]"
 
 
+def ends_of(interval: Interval | None, metric: str) -> str:
+    """Write the ends of the interval of a mean, if there is one."""
+    if interval is None:
+        return ""
+    return ends(interval, ".4g" if metric in MEASURED_METRICS else ".3f")
+
+
 def mean_with_ends(mean: float | None, interval: Interval | None, *, log: bool) -> str:
     """Write a mean with its own interval: ``0.861 [0.82, 0.89]``."""
     if mean is None:

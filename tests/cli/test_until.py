@@ -105,6 +105,15 @@ def test_too_wide_at_the_most_repeats_exits_1_and_says_how_many_would_do() -> No
     assert re.search(r"wide, not 0.02, at --max-repeats=4. About (\d+) would do", result.stdout)
 
 
+def test_the_looks_are_drawn(project: Project) -> None:
+    result = until("--width=0.2", "--html=looks.html")
+
+    page = (project.path / "looks.html").read_text()
+    assert page.count("<circle") == len(looks(result))
+    for repeats, _ in looks(result):
+        assert f"<td>{repeats}</td>" in page
+
+
 def test_failing_tests_are_no_obstacle(project: Project) -> None:
     project.write(app='PROMPT = "Say yes to {case}. rate=0.05"\n')
     project.write(test_plain="def test_plain(): assert False")

@@ -255,7 +255,7 @@ def test_the_query_of_the_page_counts_calls(
 # what stands for the words of sentences that a reader fills in
 FILLED = {
     "A": "main", "B": "my-branch", "RUN": "last", "NODEID": "test_evals.py::test_tone",
-    "CASE": "test_tone", "FILE.jsonl.gz": "replies.jsonl.gz",
+    "CASE": "test_tone", "FUNCTION": "test_tone", "FILE.jsonl.gz": "replies.jsonl.gz",
 }  # fmt: skip
 # commands that a sentence names without what they need
 _INCOMPLETE = re.compile(

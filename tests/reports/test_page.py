@@ -196,7 +196,7 @@ def test_means_are_shown_over_the_commits_of_the_baselines_branch(tmp_path: Path
         ("5050505", "main"),
         ("5151515", "shorter"),
     ]
-    assert page.count('class="history"') == 2  # of test_label and test_tone
+    assert page.count('class="line"') == 2  # of test_label and test_tone
 
 
 def test_compare_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

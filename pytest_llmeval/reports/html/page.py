@@ -30,9 +30,10 @@ from pytest_llmeval.reports.document import (
     verdict_words,
     worst_first,
 )
-from pytest_llmeval.reports.formats import counted, ends, figure, name_of
+from pytest_llmeval.reports.formats import counted
 from pytest_llmeval.reports.html.cases import MOVES, ShownCase, ShownFunction, shown_function
-from pytest_llmeval.reports.html.plots import CASE_WIDTH, WIDTH, HistoryPlot, forests, history_plot
+from pytest_llmeval.reports.html.charts import Chart, history_charts
+from pytest_llmeval.reports.html.plots import CASE_WIDTH, WIDTH, forests
 from pytest_llmeval.reports.html.replies import Edit, ShownReplies, read_replies
 from pytest_llmeval.reports.html.trust import doubts
 
@@ -108,7 +109,7 @@ def render_page(report: Entry, judgement: Judgement, history: History) -> str:
             baseline=judgement.baseline.run if judgement.baseline else None,
             run=judgement.run,
         ),
-        history=list(_history(history)),
+        charts=history_charts(history),
         provenance=_provenance(report, side),
         width=WIDTH,
         case_width=CASE_WIDTH,
@@ -120,6 +121,29 @@ def _command(run: Entry | None, baseline: Entry | None, case: ShownCase) -> str:
     ids = [found["id"] for found in (baseline, run) if found]
     words = ["diff", case.name, *ids] if baseline else ["show", *ids, case.name]
     return shlex.join(["llmeval", *words])
+
+
+def render_charts(title: str, hint: str, charts: Sequence[Chart]) -> str:
+    """Write charts as a page of their own.
+
+    Args:
+        title: of the page.
+        hint: what the intervals are.
+        charts: in their order.
+    """
+    style = _resource("page.css")
+    return (
+        _environment()
+        .get_template("charts.html")
+        .render(
+            title=title,
+            hint=hint,
+            charts=charts,
+            style=style,
+            policy=_policy(style),
+            width=WIDTH,
+        )
+    )
 
 
 def _errored(judgement: Judgement, function: str) -> set[str]:
@@ -235,24 +259,6 @@ def _values(shown: Sequence[ShownFunction]) -> list[str]:
     return sorted(several)
 
 
-def _history(history: History) -> Iterator[tuple[str, HistoryPlot, list[Facts]]]:
-    """Yield of each function that was run before its name, its plot, and its figures."""
-    for (function, metric), points in history.items():
-        if len(points) > 1:
-            means = [(point.described.mean or 0.0, point.described.interval) for point in points]
-            rows = [
-                [
-                    ("commit", f"{(one.run.commit or 'none')[:7]}{' (dirty)' * one.run.dirty}"),
-                    ("branch", one.run.ref or ""),
-                    ("recorded", one.run.created[:10]),
-                    ("mean", figure(mean, metric)),
-                    ("interval", ends(interval) if interval else ""),
-                ]
-                for one, (mean, interval) in zip(points, means, strict=True)
-            ]
-            yield name_of(function, metric), history_plot(means, metric), rows
-
-
 def _provenance(report: Entry, side: Entry) -> Facts:
     facts: Facts = []
     baseline, run = side["baseline"], report["run"]
@@ -279,9 +285,10 @@ def _provenance(report: Entry, side: Entry) -> Facts:
     return facts
 
 
-def _policy(style: str, script: str) -> str:
-    """Write the policy by which nothing but these two texts is obeyed."""
-    return f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'"
+def _policy(style: str, script: str | None = None) -> str:
+    """Write the policy by which nothing but these texts is obeyed."""
+    scripts = "" if script is None else f"; script-src '{_digest(script)}'"
+    return f"default-src 'none'; style-src '{_digest(style)}'{scripts}"
 
 
 def _digest(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Plots of the page, as places within their SVG: intervals, draws of a case, means over commits."""
+"""Plots of the page, as places within their SVG: intervals of functions, draws of a case."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pytest_llmeval.reports.document import Entry, Figures, figures
-from pytest_llmeval.reports.formats import figure
 
 WIDTH, CASE_WIDTH = 400, 200  # units of plots; the page scales them
 _PADDING = 14
@@ -212,35 +211,3 @@ def _dots(scores: Sequence[float], axis: Axis) -> list[Dot]:
         Dot(at, round(_SMALLEST_DOT + spread * math.sqrt(count / len(scores)), 1))
         for at, count in sorted(counts.items())
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryPlot:
-    """Means of a function over commits.
-
-    Attributes:
-        points: from left to right: a place, a height, and the ends of the interval.
-        ticks: heights and labels.
-        height: units of the plot.
-    """
-
-    points: list[tuple[float, float, float, float]]
-    ticks: list[tuple[float, str]]
-    height: int = 120
-
-
-def history_plot(means: Sequence[tuple[float, Interval]], metric: str) -> HistoryPlot:
-    """Place means and their intervals, oldest first."""
-    values = [value for mean, ends in means for value in (mean, *(ends or ()))]
-    axis, height = axis_of(values), HistoryPlot([], []).height
-    across = Axis(-0.5, len(means) - 0.5)
-
-    def up(value: float) -> float:
-        return round(height - axis.at(value) * height / WIDTH, 1)
-
-    points = [
-        (across.at(at), up(mean), *map(up, ends or (mean, mean)))
-        for at, (mean, ends) in enumerate(means)
-    ]
-    ticks = [(up(value), figure(value, metric)) for value in axis.ticks()]
-    return HistoryPlot([(x, y, low, high) for x, y, low, high in points], ticks)

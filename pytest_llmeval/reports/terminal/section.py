@@ -11,7 +11,7 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Progress, Run, Slowdown
 from pytest_llmeval.reports.cost import capped_lines, cost_of_run, unknown_lines
-from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, counted, hits, short
+from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, counted, ends_of, hits, short
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.remarks import first_errored, unseen_connections
 from pytest_llmeval.reports.terminal.fitting import Page
@@ -29,7 +29,7 @@ from pytest_llmeval.reports.terminal.headline import (
     is_described,
     place,
 )
-from pytest_llmeval.reports.terminal.tables import ends_of, table_of_descriptions
+from pytest_llmeval.reports.terminal.tables import table_of_descriptions
 from pytest_llmeval.runs.lookup.best_run import peculiarities
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.retry import Retry

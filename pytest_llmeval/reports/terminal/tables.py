@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_llmeval.gate.results import FunctionComparison, FunctionDescription, Interval, Verdict
+from pytest_llmeval.gate.results import FunctionComparison, FunctionDescription, Verdict
 from pytest_llmeval.gate.scoring import Counted
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import MEASURED_METRICS
@@ -16,7 +16,7 @@ from pytest_llmeval.reports.formats import (
     Line,
     columns,
     counted,
-    ends,
+    ends_of,
     factor,
     figure,
     label,
@@ -199,10 +199,3 @@ def _described_row(described: FunctionDescription) -> list[str]:
         ends_of(described.prediction, metric),
         ", ".join(f"{counts[outcome]} {outcome}" for outcome in _ODD if counts[outcome]),
     ]
-
-
-def ends_of(interval: Interval | None, metric: str) -> str:
-    """Write the ends of the interval of a mean, if there is one."""
-    if interval is None:
-        return ""
-    return ends(interval, ".4g" if metric in MEASURED_METRICS else ".3f")

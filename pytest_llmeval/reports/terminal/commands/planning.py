@@ -43,6 +43,7 @@ class PlannedFunction:
         sign: -1 if a drop lowers the mean, 1 if it raises it.
         log: the drops are of logarithms, where lower is better: they are told as factors.
         alike: the change is taken to act alike on all cases; else as unlike as one did.
+        tied: how many cases were recorded, and how many of them share no chance.
     """
 
     plan: Plan
@@ -52,10 +53,19 @@ class PlannedFunction:
     sign: int
     log: bool = False
     alike: bool = True
+    tied: tuple[int, int] = (0, 0)
 
     def lines(self) -> list[str]:
         """Word the plan."""
-        return [*self._now(), *self._needed(), *self._curves()]
+        return [*self._now(), *self._needed(), *self._curves(), *self._tied()]
+
+    def _tied(self) -> Iterator[str]:
+        cases, independent = self.tied
+        if independent < cases:
+            yield (
+                f"  (its {cases} cases are {independent} independent ones, "
+                "which find less than this)"
+            )
 
     def _now(self) -> Iterator[str]:
         plan, design = self.plan, self.plan.design

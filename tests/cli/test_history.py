@@ -1,0 +1,108 @@
+"""``llmeval history``, and the plots of ``plan`` and ``until``."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pytest_llmeval.cli import main
+from tests.reports.planted import recorded
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments, env={"COLUMNS": "100", "PY_COLORS": "0"})
+
+
+@pytest.fixture
+def _shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded(tmp_path / ".llmeval", earlier=["ppppm", "pmpmm"])
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("_shop")
+class TestHistory:
+    def test_each_function_has_a_line_a_commit_oldest_first(self) -> None:
+        result = invoke("history")
+
+        assert result.exit_code == 0, result.output
+        blocks = result.stdout.split("\n\n")
+        assert blocks[0].splitlines()[1] == "test_label"
+        assert blocks[1].splitlines()[0] == "test_tone"
+        assert [line.split()[:5] for line in blocks[0].splitlines()[3:]] == [
+            ["0000000", "main", "2026-11-21", "12", "0.933"],
+            ["0101010", "main", "2026-11-21", "12", "0.800"],
+            ["5050505", "main", "2026-11-21", "12", "1.000"],
+            ["5151515", "shorter", "2026-11-21", "12", "0.700"],
+        ]
+        assert blocks[-1] == "interval: 90%, the mean of cases like these\n"
+
+    def test_intervals_of_a_function_are_drawn_on_one_scale(self) -> None:
+        lines = invoke("history", "label").stdout.splitlines()[3:7]
+
+        bars = [re.search(r"[━●]+", line) for line in lines]
+        points = [line.index("●") for line in lines]
+        assert all(bars)
+        assert points[3] < points[1] < points[0] < points[2]
+
+    def test_a_function_and_a_branch_can_be_named(self) -> None:
+        output = invoke("history", "tone", "--branch=main").stdout
+
+        assert "test_label" not in output
+        assert "shorter" not in output
+        assert output.count("main") == 3
+
+    def test_the_newest_commits_count(self) -> None:
+        output = invoke("history", "tone", "--limit=2").stdout
+
+        assert re.findall(r"^[0-9a-f]{7}", output, re.MULTILINE) == ["5050505", "5151515"]
+
+    def test_it_is_written_for_other_programs(self) -> None:
+        label, tone = json.loads(invoke("history", "--json").stdout)
+
+        assert (label["function"], tone["metric"]) == ("evals/test_shop.py::test_label", "pass")
+        first = label["points"][0]
+        assert (first["commit"], first["mean"]) == ("00" * 20, pytest.approx(0.9333, abs=1e-4))
+        assert first["interval"][0] < first["mean"] < first["interval"][1]
+
+    def test_it_is_drawn_for_a_browser(self) -> None:
+        page = invoke("history", "--html").stdout
+
+        assert page.startswith("<!DOCTYPE html>")
+        assert page.count("<polyline") == 2
+        assert "script" not in page
+        assert "default-src &#39;none&#39;" in page
+
+    def test_what_is_not_there_is_said(self) -> None:
+        unknown, branch = invoke("history", "nothing"), invoke("history", "--branch=nowhere")
+
+        assert (unknown.exit_code, branch.exit_code) == (4, 4)
+        assert "nothing: no test function has that in its name" in unknown.stderr
+        assert "no complete run of nowhere is recorded in" in branch.stderr
+
+    def test_a_plan_is_drawn_by_repeats_and_by_cases(self) -> None:
+        page = invoke("plan", "last", "--html").stdout
+
+        assert page.count("<polyline") == 2
+        assert "test_label: chance to find a drop of 0.05, by repeats" in page
+        assert "test_label: chance to find a drop of 0.05, by cases" in page
+        assert "test_tone: planning needs two cases and repeats of them" in page
+
+
+def test_a_plan_from_rates_is_drawn() -> None:
+    page = invoke("plan", "--rates=0.5,0.9", "--html").stdout
+
+    assert page.count("<polyline") == 2
+    assert "assumed rates: chance to find a drop of 0.05, by cases" in page
+
+
+def test_without_runs_there_is_no_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    result = invoke("history")
+
+    assert result.exit_code == 4
+    assert "no complete run is recorded in" in result.stderr
