@@ -146,6 +146,7 @@ bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/replay.py
 	$(BIN)/python benchmarks/idle.py
 	$(BIN)/python benchmarks/concurrency.py
+	$(BIN)/python benchmarks/aiohttp_calls.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/sdk_replay.py
 	$(BIN)/python benchmarks/stats.py

@@ -1,8 +1,9 @@
 """Deadlines: nobody waits for a call any longer, whatever it is made with.
 
 The timeouts of a socket begin anew with every byte, and a function cannot be stopped at all.
-So calls are made in threads of their own, which are left behind when the time is over; but
-for questions of our own, which look at the time before every read and so spare a thread.
+So calls are made in threads of their own, which are left behind when the time is over. A thread
+is spared by questions of our own, which look at the time before every read, and by what runs on
+an event loop.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
@@ -88,6 +90,22 @@ class Deadline:
             raise job.error
         finally:
             job.error = None  # its traceback holds this very frame
+
+    def wait(self, future: Future[T]) -> T:
+        """Wait for what goes on elsewhere, as on an event loop.
+
+        Raises:
+            TimeIsUp: it did not end in what was left of the time; it is left behind.
+        """
+        started = time.perf_counter()
+        try:
+            return future.result(min(max(self.left, 0.0), threading.TIMEOUT_MAX))
+        except TimeoutError as exc:
+            if future.done():  # it is its own
+                raise
+            raise TimeIsUp from exc
+        finally:
+            self.left -= time.perf_counter() - started
 
     def allows(self, pause: float) -> bool:
         """Take a pause off what is left; tell whether anything is left after it."""

@@ -28,7 +28,7 @@ from pytest_llmeval.models.http.client_hook import (
     send_once_async,
     uncached,
 )
-from pytest_llmeval.models.http.event_loops import EventLoops, this_loop
+from pytest_llmeval.models.http.event_loops import EventLoops
 from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http.libraries import newest
 from pytest_llmeval.models.http.retries import RetryPolicy
@@ -246,8 +246,7 @@ def _awaitable(
                     request.headers["connection"] = "close"
                 send = partial(plain, transport)
                 attempt = partial(send_once_async, library, send, request, most=interception.most)
-                with this_loop() as run:
-                    return await question.answer_async(lambda: run(attempt), awaits=True)
+                return await question.answer_on_loop(attempt)
         with uncached(interception.sdk_trial(request), request) as came:
             return came(await plain(transport, request))
 
@@ -275,8 +274,7 @@ def _connecting(
                 attempt = partial(send_by_connector, connector, sent, content, timeout, most=most)
                 reply: Any
                 try:
-                    with this_loop() as run:
-                        reply = await question.answer_async(lambda: run(attempt), awaits=True)
+                    reply = await question.answer_on_loop(attempt)
                 except TimeoutError as exc:  # aiohttp would take it for one of connecting
                     reply = exc
                 connector = AnsweringConnector(reply)

@@ -6,6 +6,7 @@ import contextvars
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 
 import openai
 import pytest
@@ -51,6 +52,23 @@ def test_a_part_that_does_not_end_is_left_behind(never: threading.Event) -> None
         limit.begin().run(lambda: never.wait(LONG))
     assert SHORT * 0.9 <= time.monotonic() - started < LONG / 2
     assert limit.begin().run(lambda: "another") == "another"
+
+
+def test_what_goes_on_elsewhere_gives_what_it_returns_or_raises() -> None:
+    deadline, future, broken = TimeLimit(LONG).begin(), Future[str](), Future[str]()
+    future.set_result("Lima")
+    broken.set_exception(TimeoutError("its own"))
+
+    assert deadline.wait(future) == "Lima"
+    with pytest.raises(TimeoutError, match="its own"):
+        deadline.wait(broken)
+
+
+def test_what_goes_on_elsewhere_is_left_behind_in_time() -> None:
+    deadline = TimeLimit(SHORT).begin()
+    with pytest.raises(TimeIsUp):
+        deadline.wait(Future())
+    assert not deadline.allows(0)
 
 
 def test_the_parts_of_a_call_share_the_limit(never: threading.Event) -> None:

@@ -12,13 +12,12 @@ import time
 from collections.abc import Callable
 from functools import partial
 from http.client import responses
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiohttp
 
 from pytest_llmeval.models.attribution import sending
 from pytest_llmeval.models.http.http_reply import HttpReply, Reading, ReplyTooLarge
-from pytest_llmeval.models.http.libraries import newest
 from pytest_llmeval.models.http.retries import NetworkFailed
 
 # They are made anew of the bytes that are sent, and by what can be unpacked here.
@@ -47,11 +46,34 @@ class Library:
         return _bytes("\r\n".join((*lines, "", ""))) + stream
 
 
-async def request_of(sent: Any) -> Any:
-    """Make a request of httpx of the ``ClientRequest`` that a session sends."""
-    body = sent.body if isinstance(sent.body, bytes) else await sent.body.as_bytes()
-    headers = [(name.encode(), _bytes(text)) for name, text in sent.headers.items()]
-    return newest.Request(sent.method, str(sent.url), headers=headers, content=body)
+class Url(NamedTuple):
+    """The parts of a URL as httpx has them."""
+
+    scheme: str
+    netloc: bytes
+    raw_path: bytes
+
+
+class SentRequest:
+    """The parts of a request as httpx has them.
+
+    Args:
+        sent: the ``ClientRequest`` of a session.
+        content: its body.
+    """
+
+    def __init__(self, sent: Any, content: bytes) -> None:
+        url = sent.url
+        self.method = sent.method
+        self.url = Url(url.scheme, url.host_port_subcomponent.encode(), url.raw_path_qs.encode())
+        self.headers = sent.headers
+        self.content = content
+
+
+async def request_of(sent: Any) -> SentRequest:
+    """Read the body of a ``ClientRequest``, and so all of it."""
+    body = sent.body
+    return SentRequest(sent, body if isinstance(body, bytes) else await body.as_bytes())
 
 
 async def send_by_connector(

@@ -17,6 +17,7 @@ from pytest_llmeval.cache.replies import StoredReply
 from pytest_llmeval.models.attribution import CurrentTrial, sending
 from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.http.answers import JsonObject
+from pytest_llmeval.models.http.event_loops import on_this_loop
 from pytest_llmeval.models.http.exchange import (
     UNANSWERED,
     Exchange,
@@ -30,7 +31,7 @@ from pytest_llmeval.models.http.http_reply import (
     Reading,
     ReplyTooLarge,
 )
-from pytest_llmeval.models.http.retries import NetworkFailed, TimedOut
+from pytest_llmeval.models.http.retries import Attempt, NetworkFailed, TimedOut
 
 # Bytes that are unpacked at a time, as nothing bounds what a library makes of more.
 PIECE = 64
@@ -75,26 +76,33 @@ class Question:
         """
         outcome: StoredReply | Unanswered
         try:
-            outcome = self._exchange.calls.call(self._call(receive))
+            outcome = self._exchange.calls.call(self._call(_in_time(receive)))
         except UNANSWERED as exc:
             outcome = exc
         return self._handed_on(outcome)
 
-    async def answer_async(self, receive: Callable[[], HttpReply], *, awaits: bool = False) -> Any:
+    async def answer_async(self, receive: Callable[[], HttpReply]) -> Any:
+        """Answer it to a coroutine: as ``answer``."""
+        return await self._answer_async(self._call(_in_time(receive)))
+
+    async def answer_on_loop(self, attempt: Callable[[], Awaitable[HttpReply]]) -> Any:
         """Answer it to a coroutine: as ``answer``.
 
         Args:
-            receive: sends it once and reads the whole reply; run in another thread.
-            awaits: that goes on only while this event loop runs.
+            attempt: sends it once and reads the whole reply; run on this event loop.
         """
+        with on_this_loop(attempt) as run:
+            return await self._answer_async(self._call(run, awaits=True))
+
+    async def _answer_async(self, call: Request) -> Any:
         outcome: StoredReply | Unanswered
         try:
-            outcome = await self._exchange.calls.call_async(self._call(receive, awaits=awaits))
+            outcome = await self._exchange.calls.call_async(call)
         except UNANSWERED as exc:
             outcome = exc
         return self._handed_on(outcome)
 
-    def _call(self, receive: Callable[[], HttpReply], *, awaits: bool = False) -> Request:
+    def _call(self, attempt: Attempt, *, awaits: bool = False) -> Request:
         url = self._request.url
         path, _, query = url.raw_path.decode("ascii").partition("?")
         sent = HttpRequest(
@@ -105,9 +113,7 @@ class Question:
             headers=self._request.headers,
             body=self._body,
         )
-        call, _ = self._exchange.call_for(
-            sent, lambda deadline: deadline.run(receive), awaits=awaits
-        )
+        call, _ = self._exchange.call_for(sent, attempt, awaits=awaits)
         return call
 
     def _handed_on(self, outcome: StoredReply | Unanswered) -> Any:
@@ -116,6 +122,10 @@ class Question:
                 raise self._library.ReadTimeout(str(outcome), request=self._request)
             raise outcome.error
         return response(self._library, reply_for_sdk(outcome))
+
+
+def _in_time(receive: Callable[[], HttpReply]) -> Attempt:
+    return lambda deadline: deadline.run(receive)
 
 
 def json_object(content: bytes) -> JsonObject | None:

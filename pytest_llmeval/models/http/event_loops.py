@@ -12,7 +12,9 @@ from weakref import ref
 
 from pytest_llmeval.errors import CallAbandoned
 from pytest_llmeval.models.attribution import charging
+from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.http.http_reply import HttpReply
+from pytest_llmeval.models.http.retries import Attempt
 
 
 class EventLoops:
@@ -37,29 +39,29 @@ class EventLoops:
 
 
 @contextmanager
-def this_loop() -> Iterator[Callable[[Callable[[], Awaitable[HttpReply]]], HttpReply]]:
-    """Let other threads run coroutines here, as this one's own, and wait for them.
+def on_this_loop(function: Callable[[], Awaitable[HttpReply]]) -> Iterator[Attempt]:
+    """Let other threads run a coroutine function here, as this one's own, and wait for it.
 
     After the end nobody here waits any more, so that nothing more is begun.
     """
     loop, context = asyncio.get_running_loop(), copy_context()
     is_over = False
 
-    async def unless_over(function: Callable[[], Awaitable[HttpReply]]) -> HttpReply:
+    async def unless_over() -> HttpReply:
         if is_over:
             raise CallAbandoned
         with charging(None):  # the cache sees what it opens
             return await function()
 
-    def run(function: Callable[[], Awaitable[HttpReply]]) -> HttpReply:
-        coroutine = unless_over(function)
+    def run(deadline: Deadline) -> HttpReply:
+        coroutine = unless_over()
         try:
             future = context.run(asyncio.run_coroutine_threadsafe, coroutine, loop)
         except RuntimeError as exc:  # the loop is closed
             coroutine.close()
             raise CallAbandoned from exc
         try:
-            return future.result()
+            return deadline.wait(future)
         except CancelledError as exc:
             raise CallAbandoned from exc
 
