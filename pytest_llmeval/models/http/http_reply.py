@@ -47,10 +47,12 @@ _UNPAID_NAMES = (
     "budget_exceeded",
     "insufficient_quota",
 )
-# Parts of codes and types that are about an account or its key.
+# Parts of codes and types that are about an account, its key, its limits or its choice of models.
 _ACCOUNT_NAME = re.compile(
     r"access_(denied|terminated)|account|(api|expired)_?key|auth|billing|budget_exceeded|"
-    r"country|insufficient_(balance|credit|fund)|organi[sz]ation|payment|permission|quota|region",
+    r"country|insufficient_(balance|credit|fund)|invalid_model$|"
+    r"model_(decommissioned|not_\w+|terms_required)|organi[sz]ation|payment|permission|quota|"
+    r"rate_limit|region",
     re.IGNORECASE,
 )
 # Beginnings of messages about an account, LiteLLM's own words before an upstream message aside.

@@ -32,6 +32,13 @@ def test_a_bad_request_that_no_model_server_worded_is_a_proxys(body: bytes) -> N
     assert HttpReply(status=413, body=body).failure == "content"
 
 
+def test_a_request_too_large_for_the_rate_of_an_account_is_not_its_contents_fault() -> None:
+    groqs = {"message": "Request too large for model", "type": "tokens"}
+    body = json.dumps({"error": {**groqs, "code": "rate_limit_exceeded"}}).encode()
+
+    assert HttpReply(status=413, body=body).failure == "infrastructure"
+
+
 UNPAID = {
     "type": "invalid_request_error",
     "message": "Your credit balance is too low to access the API. Please go to Plans & Billing.",
@@ -79,6 +86,11 @@ QUOTING = {"type": "invalid_request_error", "message": "Not allowed: 'credit bal
             {"code": "Arrearage", "message": "Access denied, make sure your account is paid."},
             "infrastructure",
         ),
+        ({"code": "model_decommissioned", "message": "m"}, "infrastructure"),
+        ({"code": "model_not_supported", "message": "m"}, "infrastructure"),
+        ({"code": "model_terms_required", "message": "m"}, "infrastructure"),
+        ({"code": "1500", "type": "invalid_model", "message": "m"}, "infrastructure"),
+        ({"code": "invalid_model_output", "message": "m"}, "content"),
         (QUOTING, "content"),
         ({"message": "Not allowed: your account is closed"}, "content"),
         ({"message": "The thinking budget 50000 is invalid."}, "content"),

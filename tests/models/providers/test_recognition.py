@@ -151,6 +151,27 @@ def test_a_host_that_the_environment_or_the_ini_file_names_is_the_vendors_own(
     assert (vendor.provider, vendor.speaks_as) == ("openai", "")
 
 
+@pytest.mark.parametrize(
+    ("host", "port", "is_known"),
+    [
+        ("api.groq.com", 443, True),
+        ("team.openai.azure.com", 443, True),
+        ("api.anthropic.com", 443, True),
+        ("gw.example.com", 80, True),
+        ("other.example.com", 99, True),
+        ("other.example.com", 443, False),
+        ("gpt.example.com", 8443, True),
+        ("box", 7000, True),
+        ("api.groq.com.example.com", 443, False),
+        ("database.example.com", 5432, False),
+    ],
+)
+def test_where_models_are(host: str, port: int, *, is_known: bool) -> None:
+    recognition = Recognition(("gw.example.com", "Other.example.com:99"))
+
+    assert recognition.is_model_host(host, port) is is_known
+
+
 def test_no_two_services_have_a_host_a_name_or_a_key() -> None:
     lines = [*SERVICES, *(ServiceLine(name, (), vendor_named(name).hosts) for name in VENDORS)]
     for column in zip(*lines, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -290,6 +290,42 @@ def test_a_host_that_is_not_known_is_left_alone_and_named(
         f"POST https://gateway.example.com:8443{path.partition('?')[0]} was left"
     )
     assert note.endswith("llm_intercept_hosts = gateway.example.com:8443")
+
+
+@posts
+def test_a_body_that_is_made_while_it_is_sent_arrives_whole(
+    place: Place, monkeypatch: pytest.MonkeyPatch, send: Callable[..., Any]
+) -> None:
+    sent = json.dumps({"model": "m", **ASKED}).encode()
+    arrived = []
+
+    def pieces() -> Iterator[bytes]:
+        yield from (sent[:9], sent[9:])
+
+    async def pieces_async() -> AsyncIterator[bytes]:
+        for piece in pieces():
+            yield piece
+
+    def handle(_transport: object, request: httpx.Request) -> httpx.Response:
+        arrived.append(b"".join(request.stream))
+        return httpx.Response(200)
+
+    async def handle_async(_transport: object, request: httpx.Request) -> httpx.Response:
+        arrived.append(b"".join([piece async for piece in request.stream]))
+        return httpx.Response(200)
+
+    monkeypatch.setattr(httpx.HTTPTransport, "handle_request", handle)
+    monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", handle_async)
+    content = pieces() if send is post else pieces_async()
+    with place.trial():
+        url, json_type = (
+            "https://gateway.example.com/api/chat",
+            {"content-type": "application/json"},
+        )
+        send(httpx, url, content=content, headers=json_type)
+
+    assert arrived == [sent]
+    assert len(place.notes) == 1
 
 
 @pytest.mark.parametrize(
