@@ -5,19 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pytest_llmeval.engine.case_sources import cases_from as cases_from
+    from pytest_llmeval.engine.case_sources import sample_cases as sample_cases
     from pytest_llmeval.engine.marker import llm_eval as llm_eval
-    from pytest_llmeval.engine.sampling import sample_cases as sample_cases
     from pytest_llmeval.engine.trial_thread import waiting as waiting
     from pytest_llmeval.models.llm import AsyncModel as AsyncModel
     from pytest_llmeval.models.llm import Model as Model
     from pytest_llmeval.models.llm import Reply as Reply
 
 __version__ = "0.1.0"
-__all__ = ["AsyncModel", "Model", "Reply", "llm_eval", "sample_cases", "waiting"]
+__all__ = ["AsyncModel", "Model", "Reply", "cases_from", "llm_eval", "sample_cases", "waiting"]
 
 _HOMES = {
     "llm_eval": "pytest_llmeval.engine.marker",
-    "sample_cases": "pytest_llmeval.engine.sampling",
+    "cases_from": "pytest_llmeval.engine.case_sources",
+    "sample_cases": "pytest_llmeval.engine.case_sources",
     "waiting": "pytest_llmeval.engine.trial_thread",
     "AsyncModel": "pytest_llmeval.models.llm",
     "Model": "pytest_llmeval.models.llm",

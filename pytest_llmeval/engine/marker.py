@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 import pytest
 
-from pytest_llmeval.engine.sampling import is_sampled
+from pytest_llmeval.engine.case_sources import is_sampled
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.records import MEASURED_METRICS, OWN_DIRECTIONS, PASS_METRIC, Better, Case
 from pytest_llmeval.runs.run_lines import parameters_digest

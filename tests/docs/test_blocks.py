@@ -95,6 +95,8 @@ def test_the_evals_of_a_page_pass(project: Project, server: OpenAIServer, page: 
     (project.path / "test_evals.py").unlink()
     texts = [block.text for block in evals() if block.page == page]
     project.write(model=MODEL, **{f"test_{number}": text for number, text in enumerate(texts)})
+    for table in blocks(page, language="csv"):
+        (project.path / "capitals.csv").write_text(table.text)
 
     result = project.run("-v")
 
