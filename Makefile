@@ -92,9 +92,12 @@ test-clients-%: .venv-clients-%/.ready
 # Libraries that applications use, each in an environment, which is kept: the table of
 # docs/clients.md. LIBRARY=litellm tries one; REWRITE_TABLE=1 writes its row.
 LIBRARIES := openai-2 openai-3 anthropic ollama google-genai google-genai-aiohttp instructor \
-	langchain-openai
+	langchain-openai mistralai cohere huggingface_hub litellm dspy llama-index pydantic-ai \
+	openai-agents crewai
 PINS_openai-2 := openai==2.*
 PINS_openai-3 := openai==3.*
+# Without mcp LiteLLM takes no tools.
+PINS_litellm := litellm mcp
 PINS_google-genai-aiohttp := google-genai[aiohttp]
 
 # uv takes seconds where pip takes minutes.

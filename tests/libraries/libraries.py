@@ -20,6 +20,7 @@ class Library:
         name: as the table has it.
         distribution: whose version is shown.
         reasons: for each road that does not hold, or is not there, why.
+        besides: paths of what it asks that is no question to a model, each with why.
         switches: what has to be set for it, each with what that switches off; `NAME=value` is
             set in the environment, the rest the application writes.
     """
@@ -27,6 +28,7 @@ class Library:
     name: str
     distribution: str = ""
     reasons: Mapping[str, str] = field(default_factory=dict)
+    besides: Mapping[str, str] = field(default_factory=dict)
     switches: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -56,7 +58,8 @@ class Library:
         return {pair[1]: pair[2] for pair in pairs if pair}
 
 
-AIOHTTP = "it sends by aiohttp, which is not seen"
+OWN_LANGUAGE = "its `feature_extraction` speaks a language of its own"
+LITELLM_SWITCH = {"LITELLM_LOCAL_MODEL_COST_MAP=True": "the download of the map of models"}
 
 LIBRARIES = (
     Library(name="openai 2", distribution="openai"),
@@ -64,17 +67,47 @@ LIBRARIES = (
     Library(name="anthropic"),
     Library(name="ollama"),
     Library(name="google-genai"),
-    Library(
-        name="google-genai[aiohttp]",
-        distribution="google-genai",
-        reasons=dict.fromkeys(("async", "async stream"), AIOHTTP),
-    ),
+    Library(name="google-genai[aiohttp]", distribution="google-genai"),
     Library(name="instructor"),
     Library(
         name="langchain-openai",
         switches={
             "OpenAIEmbeddings(check_embedding_ctx_length=False)": "a download by tiktoken, which "
             "counts tokens",
+        },
+    ),
+    Library(name="mistralai"),
+    Library(name="cohere"),
+    Library(
+        name="huggingface_hub",
+        reasons=dict.fromkeys(("sync", "async"), OWN_LANGUAGE),
+        switches={"HF_HUB_DISABLE_TELEMETRY=1": "telemetry, and a question to its hub for it"},
+    ),
+    Library(
+        name="litellm",
+        switches=LITELLM_SWITCH,
+        besides={"/api/show": "what a model of ollama can do that is not in its map"},
+    ),
+    Library(
+        name="dspy",
+        switches={
+            'dspy.LM(..., engine="litellm")': "sockets of its own, which are not seen",
+            "dspy.LM(..., cache=False)": "its own cache, which gives each repeat the first draw",
+            **LITELLM_SWITCH,
+        },
+    ),
+    Library(name="llama-index"),
+    Library(name="pydantic-ai"),
+    Library(
+        name="openai-agents",
+        reasons={"stream": "it has none"},
+        switches={"OPENAI_AGENTS_DISABLE_TRACING=1": "traces"},
+    ),
+    Library(
+        name="crewai",
+        switches={
+            "CREWAI_DISABLE_TELEMETRY=true": "telemetry",
+            "OTEL_SDK_DISABLED=true": "telemetry of what it stands on",
         },
     ),
 )

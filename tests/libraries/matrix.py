@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from tests.servers.gateway_server import GatewayServer
 
 Way = tuple[str, str]  # a road, and what is asked on it
 TRIALS = 2
+PROMPT, CHANGED = "Name a capital.", "Name a river."
 
 # The question tells the server which way it came.
 EVALS = """
@@ -24,34 +25,34 @@ import json
 
 import pytest
 from application import WAYS
-from prompt import PROMPT
+from prompt import PROMPTS
 from pytest_llmeval import llm_eval
 
 
 def ways(*roads):
-    found = [(road, form) for road in roads for form in WAYS.get(road, {})]
-    return pytest.mark.parametrize(("road", "form"), found)
+    found = [(road, form, p) for road in roads for form in WAYS.get(road, {}) for p in PROMPTS]
+    return pytest.mark.parametrize(("road", "form", "prompt"), found)
 
 
-def question(road, form):
-    return f"{PROMPT} ({road}: {form})"
+def question(road, form, prompt):
+    return f"{prompt} ({road}: {form})"
 
 
-def heard(road, form, answer):
+def heard(road, form, prompt, answer):
     with open("heard.jsonl", "a") as file:
-        file.write(json.dumps([road, form, answer]) + "\\n")
+        file.write(json.dumps([road, form, prompt, answer]) + "\\n")
 
 
 @llm_eval(repeats=%(trials)d, intercept=True)
 @ways("sync", "stream")
-def test_blocking(road, form):
-    heard(road, form, WAYS[road][form](question(road, form)))
+def test_blocking(road, form, prompt):
+    heard(road, form, prompt, WAYS[road][form](question(road, form, prompt)))
 
 
 @llm_eval(repeats=%(trials)d, intercept=True)
 @ways("async", "async stream")
-async def test_awaitable(road, form):
-    heard(road, form, await WAYS[road][form](question(road, form)))
+async def test_awaitable(road, form, prompt):
+    heard(road, form, prompt, await WAYS[road][form](question(road, form, prompt)))
 """
 
 # Neither a name is resolved nor a connection opened but on this machine.
@@ -88,15 +89,17 @@ class Session:
     """What one session came to.
 
     Attributes:
-        requests: how many came to the server, for each way; None counts those without one.
+        requests: how many came to the server, for each way.
+        besides: the paths of those that came no way.
         connections: how many were opened to the server.
-        heard: what the application returned, for each way, sorted.
+        heard: what the application returned, for each way and prompt, sorted.
         printed: by pytest.
     """
 
-    requests: Counter[Way | None]
+    requests: Counter[Way]
+    besides: Counter[str]
     connections: int
-    heard: Mapping[Way, list[str]]
+    heard: Mapping[tuple[Way, str], list[str]]
     printed: str
 
 
@@ -107,7 +110,7 @@ class Tried:
     Attributes:
         outcomes: of each way; empty where it holds, else what went wrong.
         elsewhere: hosts beyond this machine that were looked for.
-        sessions: the first, its replay, and a changed prompt under replay alone.
+        sessions: the first, the second, and one under replay that knows another prompt, too.
     """
 
     version: str
@@ -124,20 +127,20 @@ def tried(library: Library, folder: Path) -> Tried:
     (folder / "conftest.py").write_text(NOWHERE_ELSE)
     with GatewayServer() as server:
         (folder / "pytest.ini").write_text(INI.format(host=server.origin.removeprefix("http://")))
-        first = _session(library, folder, server, prompt="Name a capital.")
-        second = _session(library, folder, server, prompt="Name a capital.")
-        changed = _session(library, folder, server, "--llm-cache=replay", prompt="Name a river.")
+        first = _session(library, folder, server, PROMPT)
+        second = _session(library, folder, server, PROMPT)
+        replay = _session(library, folder, server, PROMPT, CHANGED, options=("--llm-cache=replay",))
     elsewhere = folder / "elsewhere.txt"
     ways = _printed(library, WAYS_OF, folder)
     return Tried(
         version=_printed(library, VERSION_OF.format(library.package), folder),
         outcomes={
-            way: _outcome(way, first, second, changed)
+            way: _outcome(way, first, second, replay)
             for way in ((road, form) for road, forms in json.loads(ways).items() for form in forms)
         },
         elsewhere=sorted(set(elsewhere.read_text().split())) if elsewhere.exists() else [],
         unknown=server.unknown,
-        sessions=(first, second, changed),
+        sessions=(first, second, replay),
     )
 
 
@@ -147,38 +150,43 @@ WAYS_OF = (
 VERSION_OF = "from importlib.metadata import version; print(version('{}'))"
 
 
-def _outcome(way: Way, first: Session, second: Session, changed: Session) -> str:
+def _outcome(way: Way, first: Session, second: Session, replay: Session) -> str:
     """Say what went wrong on a way; nothing where it holds."""
-    answers = first.heard.get(way, [])
-    if len(answers) < TRIALS:
-        return "fails"
-    if not first.requests[way]:
-        return "is never asked"
-    if len(set(answers)) < TRIALS:
-        return "has equal draws"
-    if second.requests[way]:
-        return "is asked again"
-    if second.heard.get(way) != answers:
-        return "is replayed otherwise"
-    return "is asked under replay" if changed.requests[way] or changed.heard.get(way) else ""
+    answers = first.heard.get((way, PROMPT), [])
+    wrong = {
+        "fails": len(answers) < TRIALS,
+        "is never asked": not first.requests[way],
+        "has equal draws": len(set(answers)) < TRIALS,
+        "is asked again": bool(second.requests[way]),
+        "is replayed otherwise": second.heard.get((way, PROMPT)) != answers,
+        "is not answered under replay": replay.heard.get((way, PROMPT)) != answers,
+        "is asked under replay": bool(replay.requests[way]) or (way, CHANGED) in replay.heard,
+    }
+    return next((what for what, is_so in wrong.items() if is_so), "")
 
 
 def _session(
-    library: Library, folder: Path, server: GatewayServer, *options: str, prompt: str
+    library: Library,
+    folder: Path,
+    server: GatewayServer,
+    *prompts: str,
+    options: Sequence[str] = (),
 ) -> Session:
-    (folder / "prompt.py").write_text(f"PROMPT = {prompt!r}\n")
+    (folder / "prompt.py").write_text(f"PROMPTS = {prompts!r}\n")
     heard = folder / "heard.jsonl"
     heard.unlink(missing_ok=True)
     requests, connections = len(server.requests), server.connections
     printed = _run(library, folder, server, "-m", "pytest", *PLAIN, *options)
-    answers: dict[Way, list[str]] = {}
+    answers: dict[tuple[Way, str], list[str]] = {}
     for line in heard.read_text().splitlines() if heard.exists() else []:
-        road, form, answer = json.loads(line)
-        answers.setdefault((road, form), []).append(json.dumps(answer))
+        road, form, prompt, answer = json.loads(line)
+        answers.setdefault(((road, form), prompt), []).append(json.dumps(answer))
+    ways = [(_way(one.body), one.path) for one in server.requests[requests:]]
     return Session(
-        requests=Counter(_way(one.body) for one in server.requests[requests:]),
+        requests=Counter(way for way, _ in ways if way),
+        besides=Counter(path for way, path in ways if not way),
         connections=server.connections - connections,
-        heard={way: sorted(several) for way, several in answers.items()},
+        heard={asked: sorted(several) for asked, several in answers.items()},
         printed=printed,
     )
 
@@ -193,7 +201,7 @@ def _way(body: bytes) -> Way | None:
 
 
 def _printed(library: Library, code: str, folder: Path) -> str:
-    environment = _environment(library, "http://127.0.0.1:9")
+    environment = _environment(library, folder, "http://127.0.0.1:9")
     done = subprocess.run(
         [library.python, "-c", code],
         cwd=folder, env=environment, text=True, capture_output=True, check=True,
@@ -204,17 +212,18 @@ def _printed(library: Library, code: str, folder: Path) -> str:
 def _run(library: Library, folder: Path, server: GatewayServer, *arguments: str) -> str:
     done = subprocess.run(
         [library.python, *arguments],
-        cwd=folder, env=_environment(library, server.origin), stdin=subprocess.DEVNULL,
+        cwd=folder, env=_environment(library, folder, server.origin), stdin=subprocess.DEVNULL,
         text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=300,
     )  # fmt: skip
     return done.stdout
 
 
-def _environment(library: Library, origin: str) -> dict[str, str]:
+def _environment(library: Library, folder: Path, origin: str) -> dict[str, str]:
     """Return the variables of a session: none by which a library would be switched elsewhere."""
     kept = {
         name: value
         for name, value in os.environ.items()
         if not re.match(r"PYTEST_|COVERAGE_|WARM_|.*_(API_KEY|BASE_URL|HOST|TOKEN)$", name)
     }
-    return kept | library.variables | {"GATEWAY": origin, "COLUMNS": "200"}
+    own = {"HOME": str(folder), "GATEWAY": origin, "COLUMNS": "200"}
+    return kept | library.variables | own

@@ -17,10 +17,17 @@ def row(library: Library, version: str, outcomes: Mapping[tuple[str, str], str])
     """Word the outcomes of one library."""
     cells = []
     for road in ROADS:
-        held = [not outcome for (on, _), outcome in outcomes.items() if on == road]
-        cells.append(("yes" if all(held) else "no") if held else "-")
+        of_road = {form: outcome for (on, form), outcome in outcomes.items() if on == road}
+        cells.append(_cell(of_road) if of_road else "-")
     asked = dict.fromkeys(form for _, form in outcomes)
     return [library.name, version, *cells, ", ".join(asked)]
+
+
+def _cell(outcomes: Mapping[str, str]) -> str:
+    failed = [form for form, outcome in outcomes.items() if outcome]
+    if len(failed) == len(outcomes):
+        return "no"
+    return f"all but {', '.join(failed)}" if failed else "yes"
 
 
 def rows() -> dict[str, list[str]]:

@@ -38,7 +38,7 @@ class Asked:
 
     @property
     def text(self) -> str:
-        return f"reply {self.number}" if self.filled is None else self.json
+        return self.json if self.filled is not None else _in_fields(self.body, self.number)
 
     @property
     def vector(self) -> list[float]:
@@ -52,6 +52,14 @@ def asked_of(received: Received, number: int) -> Asked:
     name, schema = _chosen(tools, body) if tools else (None, _schema(body))
     filled = None if schema is None else _fill(schema, schema, number)
     return Asked(body=body, number=number, tool=name, filled=filled)
+
+
+def _in_fields(body: Mapping[str, Any], number: int) -> str:
+    """Word a free text, in the fields that dspy asks for, if it does."""
+    names = dict.fromkeys(_FIELD.findall(str((body.get("messages") or [""])[-1])))
+    names.pop("question", None)
+    replies = [f"[[ ## {name} ## ]]\nreply {number}" for name in names if name != "completed"]
+    return "\n\n".join([*replies, "[[ ## completed ## ]]"]) if names else f"reply {number}"
 
 
 def _has_result(body: Mapping[str, Any]) -> bool:

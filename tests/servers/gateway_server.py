@@ -200,6 +200,10 @@ def _cohere_embed(asked: Asked) -> Scripted:
     return Scripted(body=body | {"response_type": "embeddings_by_type", "meta": meta})
 
 
+def _ollama_show(_asked: Asked) -> Scripted:
+    return Scripted(body={"model_info": {}, "template": "", "capabilities": ["completion"]})
+
+
 def _features(asked: Asked) -> Scripted:
     return Scripted(body=[asked.vector])
 
@@ -217,6 +221,7 @@ DIALECTS: tuple[tuple[str, Callable[[Asked], Scripted]], ...] = (
     ("/api/chat", _ollama_chat),
     ("/api/generate", _ollama_generate),
     ("/api/embed", _ollama_embed),
+    ("/api/show", _ollama_show),
     ("/v2/chat", _cohere_chat),
     ("/v2/embed", _cohere_embed),
     ("/feature-extraction", _features),

@@ -51,6 +51,8 @@ MISS_CODE = "llmeval_replay_miss"
 CAP_CODE = "llmeval_cap"
 UNREACHABLE_CODE = "llmeval_no_reply"
 
+# Types of a body that may be JSON: LiteLLM names none to ollama, and aiohttp puts in its own.
+MAYBE_JSON = ("application/json", "", "application/octet-stream")
 # They describe bytes that were decoded, or a connection that is not the SDK's.
 CONNECTION_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 # A redirected request would be another request, which a replay could not find.
@@ -119,8 +121,7 @@ class Dialect:
             headers: by lower-case name.
         """
         content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-        is_json = content_type == "application/json"
-        return method == "POST" and path.endswith(self.paths) and is_json
+        return method == "POST" and path.endswith(self.paths) and content_type in MAYBE_JSON
 
     def expected(self, path: str, asked: Asked) -> Expected:
         """Tell what kind of reply a request to a path wants."""

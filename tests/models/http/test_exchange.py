@@ -83,6 +83,11 @@ def test_posts_of_json_to_known_paths_are_cached(path: str) -> None:
     assert VENDOR.keeps("POST", path, {"content-type": "Application/JSON; charset=utf-8"})
 
 
+@pytest.mark.parametrize("headers", [{}, {"content-type": "application/octet-stream"}])
+def test_a_body_whose_kind_nobody_names_may_be_json(headers: dict[str, str]) -> None:
+    assert VENDOR.keeps("POST", "/v1/responses", headers)
+
+
 @pytest.mark.parametrize(
     ("method", "path", "content_type"),
     [
@@ -90,7 +95,7 @@ def test_posts_of_json_to_known_paths_are_cached(path: str) -> None:
         ("POST", "/v1/batches", "application/json"),
         ("POST", "/v1/responses/resp_1/cancel", "application/json"),
         ("POST", "/v1/responses", "multipart/form-data"),
-        ("POST", "/v1/responses", ""),
+        ("POST", "/v1/responses", "text/plain"),
     ],
 )
 def test_other_requests_are_not_cached(method: str, path: str, content_type: str) -> None:
