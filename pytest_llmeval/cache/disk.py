@@ -178,7 +178,8 @@ class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
 
 def _columns(rows: Iterable[NewRow]) -> Iterator[tuple[object, ...]]:
     now = time.time()
-    return ((name, now, now, value) for name, value in rows)
+    for name, value in rows:
+        yield name, now, now, value
 
 
 def open_cache(directory: Path) -> SharedCache:

@@ -299,8 +299,8 @@ def _read_plain(body: bytes, fields: AnswerFields) -> JsonObject:
     ):
         words = error if isinstance(error, dict | str) and error else reply
         raise _vendor_error(words, where="an error in place of a reply")
-    has_room = any(isinstance(reply.get(name), kind) for name, kind in fields.items())
-    if reply.get("choices") == [] or not has_room:
+    rooms = [name for name, kind in fields.items() if isinstance(reply.get(name), kind)]
+    if reply.get("choices") == [] or not rooms:
         raise _own_error(
             f"the reply holds none of {', '.join(fields)}, so it answers nothing; "
             "nothing was stored",
