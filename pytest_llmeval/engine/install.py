@@ -67,7 +67,9 @@ def install(
     _mask_logs(config)
     evals = [read_marker(item, settings) for item in items if is_eval(item)]
     if any(spec.intercept for spec in evals):
-        _check_interception()
+        from pytest_llmeval.models.providers.vendor import check_keys
+
+        check_keys()
     opening = _opening(config, evals, settings=settings, choice=choice)
     if choice.retry is not None:
         evals = unfinished(config, items, evals, retry=choice.retry)
@@ -149,14 +151,6 @@ def _mask_logs(config: pytest.Config) -> None:
     masking = ExitStack()
     masking.enter_context(masked_logs())
     config.add_cleanup(masking.close)
-
-
-def _check_interception() -> None:
-    from pytest_llmeval.models.interception import check_seams
-    from pytest_llmeval.models.providers.vendor import check_keys
-
-    check_seams()
-    check_keys()
 
 
 def _require_parts(session: pytest.Session, item: pytest.Function) -> None:

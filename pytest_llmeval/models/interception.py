@@ -13,12 +13,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from inspect import signature
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 import httpx
 
-from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.attribution import CurrentTrial, is_sending, sending
 from pytest_llmeval.models.calls import CachedCalls, is_on_asyncio
 from pytest_llmeval.models.http.client_hook import (
@@ -30,7 +30,7 @@ from pytest_llmeval.models.http.client_hook import (
 )
 from pytest_llmeval.models.http.event_loops import EventLoops
 from pytest_llmeval.models.http.exchange import Exchange
-from pytest_llmeval.models.http.libraries import newest
+from pytest_llmeval.models.http.libraries import is_stubbed, newest
 from pytest_llmeval.models.http.retries import RetryPolicy
 from pytest_llmeval.models.providers.vendor import Certainty, Recognition
 
@@ -136,24 +136,44 @@ class Interception:
             retries_errors=RETRYING in request.headers,
         )
 
+    def seam(self, library: Any, kind: str, name: str, *, arguments: int) -> Any:
+        """Find the class of a library that has a method; None, with a note, if it has it no more.
+
+        Args:
+            library: a module.
+            kind: the class.
+            name: the method.
+            arguments: how many it is to take.
+        """
+        owner = getattr(library, kind, None)
+        try:
+            signature(vars(owner)[name]).bind(*range(arguments))
+        except (KeyError, TypeError, ValueError):
+            self._note_once(
+                library.__name__,
+                f"what clients of {library.__name__} {getattr(library, '__version__', '?')} ask is "
+                f"not kept, as {kind}.{name} is not as expected: install another version of it",
+            )
+            return None
+        return owner
+
     def aiohttp_connector(self) -> Any:
         """Return aiohttp's ``BaseConnector``; None where aiohttp is not there, or is not known."""
         try:
             library = import_module("aiohttp")
         except ImportError:
             return None
-        try:
-            _seam(library, "Payload", "as_bytes")  # came with 3.12
-            return _seam(library, "BaseConnector", "connect")[0]
-        except SettingsError as exc:
-            self._note(f"what clients of aiohttp ask is not kept: {exc}")
-            return None
+        known = self.seam(library, "Payload", "as_bytes", arguments=1)  # came with 3.12
+        return known and self.seam(library, "BaseConnector", "connect", arguments=4)
 
     def _tell(self, url: SplitResult, what: str) -> None:
         shown = f"{url.scheme}://{_host(url)}{url.path}"
-        if shown not in self._noted:
-            self._noted.add(shown)
-            self._note(f"POST {shown} {what}")
+        self._note_once(shown, f"POST {shown} {what}")
+
+    def _note_once(self, subject: str, sentence: str) -> None:
+        if subject not in self._noted:
+            self._noted.add(subject)
+            self._note(sentence)
 
 
 def _host(url: SplitResult) -> str:
@@ -162,18 +182,15 @@ def _host(url: SplitResult) -> str:
 
 @contextmanager
 def intercepting(interception: Interception) -> Iterator[None]:
-    """Stand between all clients of httpx and httpx2 and the network.
-
-    Raises:
-        SettingsError: one of these libraries is not as expected.
-    """
-    check_seams()
+    """Stand between all clients of httpx, httpx2 and aiohttp and the network."""
     with ExitStack() as undoing:
         for library in dict.fromkeys(LIBRARIES):  # they may be one
             for (kind, name), patched in zip(SEAMS, (_blocking, _awaitable), strict=True):
-                owner, plain = _seam(library, kind, name)
-                setattr(owner, name, patched(plain, library, interception))
-                undoing.callback(setattr, owner, name, plain)
+                owner = interception.seam(library, kind, name, arguments=2)
+                if owner is not None:
+                    plain = getattr(owner, name)
+                    setattr(owner, name, patched(plain, library, interception))
+                    undoing.callback(setattr, owner, name, plain)
         connector = interception.aiohttp_connector()
         if connector is not None:
             plain = connector.connect
@@ -182,35 +199,14 @@ def intercepting(interception: Interception) -> Iterator[None]:
         yield
 
 
-def check_seams() -> None:
-    """Find out, before anything is spent, whether clients can be intercepted.
-
-    Raises:
-        SettingsError: one of the libraries is not as expected.
-    """
-    for library in LIBRARIES:
-        for kind, name in SEAMS:
-            _seam(library, kind, name)
-
-
-def _seam(library: Any, kind: str, name: str) -> tuple[type, Callable[..., Any]]:
-    owner = getattr(library, kind, None)
-    plain = vars(owner).get(name) if isinstance(owner, type) else None
-    if not isinstance(owner, type) or not callable(plain):
-        version = getattr(library, "__version__", "?")
-        raise SettingsError(
-            f"interception does not know this {library.__name__} ({version}): "
-            f"{kind}.{name} is not there. Install another version of it, or leave intercept off"
-        )
-    return owner, plain
-
-
 def _blocking(
     plain: Callable[[Any, Any], Any], library: Any, interception: Interception
 ) -> Callable[[Any, Any], Any]:
     """Make the method by which blocking clients send."""
 
     def handle_request(transport: Any, request: Any) -> Any:
+        if is_stubbed(library, awaits=False):
+            return plain(transport, request)
         candidate = interception.candidate(request)
         if candidate is not None:
             request.read()
@@ -237,6 +233,8 @@ def _awaitable(
     loops = EventLoops()
 
     async def handle_async_request(transport: Any, request: Any) -> Any:
+        if is_stubbed(library, awaits=True):
+            return await plain(transport, request)
         candidate = interception.candidate(request)
         if candidate is not None and is_on_asyncio():
             await request.aread()

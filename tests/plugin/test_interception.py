@@ -476,21 +476,39 @@ def test_a_mistake_is_one_line_before_anything_is_run(
     result.stderr.fnmatch_lines([f"ERROR: {complaint}"])
 
 
-def test_a_library_that_moved_is_one_line_before_anything_is_run(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+def test_a_library_that_moved_is_named_and_its_calls_count_as_unseen(
+    pytester: pytest.Pytester, servers: list[OpenAIServer]
 ) -> None:
-    monkeypatch.delattr(httpx.AsyncHTTPTransport, "handle_async_request")
     pytester.makepyfile(
-        """
-        from pytest_llmeval import llm_eval
-        @llm_eval(intercept=True)
-        def test_it(): pass
-        """
-    )
-    result = pytester.runpytest(*OPTIONS)
+        app=APP,
+        conftest="""
+        import httpx
 
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: interception does not know this httpx *"])
+        plain = httpx.AsyncHTTPTransport.handle_async_request
+        del httpx.AsyncHTTPTransport.handle_async_request
+        httpx.AsyncBaseTransport.handle_async_request = plain
+        """,
+        test_it="""
+        import app
+        from pytest_llmeval import llm_eval
+
+        @llm_eval(repeats=2, intercept=True)
+        async def test_it():
+            app.by_httpx()
+            await app.by_async_httpx()
+        """,
+    )
+    result = run_forked(pytester, *OPTIONS)
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*2 calls made, *",
+            "note: what clients of httpx * ask is not kept, as AsyncHTTPTransport.handle_async_*",
+            "note: 2 connections to 127.0.0.1:* that the cache did not see (test_it)",
+        ],
+        consecutive=False,
+    )
 
 
 def test_all_is_put_back_when_the_session_ends(

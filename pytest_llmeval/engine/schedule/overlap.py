@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ EXCLUSIVE_FIXTURES = frozenset(
 )  # fmt: skip
 # Plugins that keep a "current test" for each thread, and by which packages a test tells them of it.
 _TELLS_OF_TEST = {"allure_listener": ("allure", "allure_commons")}
+_STUBS = "respx"  # for the whole process
 _NODES: dict[str, Any] = {"class": pytest.Class, "module": pytest.Module, "package": pytest.Package}
 
 
@@ -54,7 +56,7 @@ def serial_case(spec: Eval, exclusive: Collection[str]) -> str:
     """
     if spec.is_serial:
         return 'concurrency="serial"'
-    reason = own_loop(spec.item) or _told_of_test(spec.item)
+    reason = own_loop(spec.item) or _told_of_test(spec.item) or _stubbed_by(spec.item)
     return reason or next((name for name in spec.item.fixturenames if name in exclusive), "")
 
 
@@ -62,14 +64,25 @@ def _told_of_test(item: pytest.Function) -> str:
     """Name the package by which a test tells a plugin of itself; "" if none."""
     manager = item.config.pluginmanager
     for plugin, packages in _TELLS_OF_TEST.items():
-        if manager.has_plugin(plugin):
-            used = getattr(inspect.unwrap(item.obj), "__globals__", {}).values()
-            homes = {
-                getattr(one, "__module__", None) or getattr(one, "__name__", "") for one in used
-            }
-            if not {str(home).partition(".")[0] for home in homes}.isdisjoint(packages):
-                return packages[0]
+        if manager.has_plugin(plugin) and _uses(item.obj, packages):
+            return packages[0]
     return ""
+
+
+def _stubbed_by(item: pytest.Function) -> str:
+    """Name the package whose stubs, in a test or its fixtures, answer whoever asks; "" if none."""
+    if _STUBS not in sys.modules:
+        return ""
+    definitions = item._fixtureinfo.name2fixturedefs.values()
+    fixtures = (definition.func for found in definitions for definition in found)
+    return _STUBS if any(_uses(one, [_STUBS]) for one in (item.obj, *fixtures)) else ""
+
+
+def _uses(function: Callable[..., object], packages: Collection[str]) -> bool:
+    """Whether something of a package stands in the module of a function."""
+    used = getattr(inspect.unwrap(function), "__globals__", {}).values()
+    homes = {getattr(one, "__module__", None) or getattr(one, "__name__", "") for one in used}
+    return not {str(home).partition(".")[0] for home in homes}.isdisjoint(packages)
 
 
 def askable(session: pytest.Session) -> tuple[str, ...]:

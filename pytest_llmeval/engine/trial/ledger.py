@@ -280,8 +280,5 @@ def intercept_imports(
     config: pytest.Config, models: Callable[[pytest.Config], ModelSession]
 ) -> None:
     """Keep what modules ask while they are imported: only the ini file can tell so early."""
-    from pytest_llmeval.models.interception import check_seams
-
-    check_seams()
     hooks = ImportHooks(lambda charged: models(config).intercepting(charged))
     config.pluginmanager.register(hooks, IMPORTS)

@@ -14,7 +14,10 @@ try:
 except ImportError:
     import httpx as newest  # type: ignore[no-redef]
 
-__all__ = ["library_of", "newest"]
+__all__ = ["is_stubbed", "library_of", "newest"]
+
+# The packages whose pools of connections they send through.
+_CORES = {"httpx": "httpcore", "httpx2": "httpcore2"}
 
 
 def library_of(request: Any) -> Any:
@@ -28,3 +31,15 @@ def _library_under(kind: Any) -> Any:
     """Find the library of a class of requests, which may be derived from the library's own."""
     packages = (base.__module__.partition(".")[0] for base in kind.__mro__)
     return sys.modules[next(name for name in packages if name in ("httpx", "httpx2"))]
+
+
+def is_stubbed(library: Any, *, awaits: bool) -> bool:
+    """Whether respx answers what a library sends: its replies are no draws of a model.
+
+    It puts functions of its own into the pools of connections, below the transports.
+    """
+    core = sys.modules.get(_CORES[library.__name__])
+    kind, name = ("Async", "_async") if awaits else ("", "")
+    pool = getattr(core, f"{kind}ConnectionPool", None)
+    method = getattr(pool, f"handle{name}_request", None)
+    return str(getattr(method, "__module__", "")).startswith("respx.")
