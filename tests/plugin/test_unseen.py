@@ -65,6 +65,14 @@ async def await_get(host="api.example.com"):
     await writer.wait_closed()
 
 
+async def await_aiohttp(host="api.example.com"):
+    import aiohttp
+
+    async with aiohttp.ClientSession() as session:
+        async with session.get(f"http://{host}:{PORT}/v1/models") as reply:
+            assert reply.status == 200
+
+
 def by_number():
     with socket.create_connection(("127.0.0.1", PORT)) as opened:
         opened.sendall(REQUEST)
@@ -88,7 +96,7 @@ def test_x(): assert app.get() == 200
 
 
 @llm_eval(repeats=2)
-async def test_awaiting(): await asyncio.gather(app.await_get(), app.await_get())
+async def test_awaiting(): await asyncio.gather(app.await_get(), app.await_aiohttp())
 
 
 @llm_eval(repeats=1)
@@ -160,6 +168,7 @@ def test_connections_past_the_cache_are_counted_and_named(
 
 
 SEEN = """
+import aiohttp
 import app
 import anthropic
 import httpx
@@ -193,8 +202,11 @@ def test_clients_of_the_application():
 @llm_eval(repeats=2, intercept=True)
 async def test_awaitable_clients_of_the_application():
     async with openai.AsyncOpenAI() as client, anthropic.AsyncAnthropic() as other:
+        url = str(client.base_url) + "chat/completions"
         await client.chat.completions.create(**app.CREATED)
         await other.messages.create(**app.CREATED, max_tokens=9)
+    async with aiohttp.ClientSession() as session, session.post(url, json=app.CREATED) as reply:
+        assert reply.status == 200
 """
 
 
@@ -237,6 +249,10 @@ def test_of_the_ini_file(): app.get("gateway.example.com")
 async def test_awaiting(): await app.await_get("gateway.example.com")
 
 
+@llm_eval(repeats=2, intercept=True)
+async def test_aiohttp(): await app.await_aiohttp("gateway.example.com")
+
+
 @llm_eval(repeats=2)
 def test_swallowing():
     try:
@@ -258,12 +274,12 @@ def test_in_a_replay_no_connection_to_a_model_is_opened(
     with OpenAIServer() as tools:
         evals = REPLAYED.replace("{port}", port_of(tools))
         pytester.makepyfile(conftest=CONFTEST, app=APP, test_evals=evals)
-        run_forked(pytester, *options).assert_outcomes(passed=6)
+        run_forked(pytester, *options).assert_outcomes(passed=7)
         sent = len(server.requests)
 
         result = run_forked(pytester, *options, "--llm-cache=replay")
 
-    result.assert_outcomes(passed=1, errors=5)
+    result.assert_outcomes(passed=1, errors=6)
     assert (len(server.requests), len(tools.requests)) == (sent, 4)
     port = port_of(server)
     refused = "*ReplayMiss: a connection to {} was refused: the cache does not see*"
