@@ -21,6 +21,7 @@ from pytest_llmeval.gate.scoring import (
     FunctionScores,
     Scored,
     gated_metrics,
+    pass_hat,
     scores_of,
     sides_of,
 )
@@ -35,8 +36,6 @@ from pytest_llmeval.stats.intervals import (
 )
 from pytest_llmeval.stats.multiplicity import holm
 from pytest_llmeval.stats.repeats import DRIFT_LEVEL
-
-MOST_WORST = 5
 
 
 def describe(
@@ -92,6 +91,7 @@ def _describe(scores: FunctionScores, *, alpha: float) -> FunctionDescription:
         prediction_level=1 - 2 * alpha if later and later.interval else None,
         drift_p=later.drift_p if later else None,
         why=never_recorded([scores.side], scores.metric),
+        pass_hat=pass_hat(scores.samples) if scores.is_pass else None,
     )
 
 
@@ -101,7 +101,7 @@ def _worst(scores: FunctionScores, *, alpha: float) -> tuple[CaseDescription, ..
     best = 1.0 if scores.is_pass else max((sign * mean for mean in means.values()), default=0.0)
     short = [case for case in means if sign * means[case] < best]
     found = []
-    for case in sorted(short, key=lambda case: sign * means[case])[:MOST_WORST]:
+    for case in sorted(short, key=lambda case: sign * means[case]):
         values = scores.of_case[case].values
         ends = wilson_interval(sum(values), len(values), alpha=alpha) if scores.is_pass else None
         found.append(CaseDescription(case=case, mean=means[case], scores=values, interval=ends))

@@ -10,8 +10,8 @@ from typing import Literal
 
 from pytest_llmeval.checks import AnyTest
 from pytest_llmeval.gate.changes import ChangeKind
-from pytest_llmeval.gate.scoring import NO_TRIALS, Scale, Scored, TrialCounts
-from pytest_llmeval.records import Better
+from pytest_llmeval.gate.scoring import NO_TRIALS, PassHat, Scale, Scored, TrialCounts, pass_hat
+from pytest_llmeval.records import PASS_METRIC, Better
 
 Interval = tuple[float, float]
 Method = Literal[AnyTest, "crossed", "same-shift", "whole-repeats", "none"]
@@ -261,6 +261,14 @@ class FunctionComparison:
     inputs_changed: tuple[str, ...] = ()
     compared: tuple[CaseComparison, ...] = ()
 
+    @property
+    def pass_hat(self) -> PassHat | None:
+        """The chance that all trials of a case pass, on both sides; None of other metrics."""
+        if self.metric != PASS_METRIC:
+            return None
+        scored = [case for case in self.compared if case.every_baseline and case.every_current]
+        return pass_hat([case.scores for case in scored], [case.baseline_scores for case in scored])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
@@ -337,6 +345,7 @@ class FunctionDescription:
         why: the reason where the gate could never judge the metric, else None.
         worst: the scored cases that fell short, worst first: for ``pass`` those that did
             not pass every time, for other scores those worse than the best one.
+        pass_hat: the chance that all trials of a case pass; None of other metrics.
     """
 
     function: str
@@ -356,6 +365,7 @@ class FunctionDescription:
     drift_p: float | None = None
     drifts: bool = False
     why: Fact | None = None
+    pass_hat: PassHat | None = None
 
 
 def off_scale(value: float, scale: Scale) -> float:

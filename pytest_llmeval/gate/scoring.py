@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from pytest_llmeval.gate.changes import chained, draws_of
 from pytest_llmeval.records import (
@@ -228,6 +228,47 @@ class FunctionScores:
             "skipped": ended[Outcome.SKIPPED],
             "without_value": scored - sum(len(self.of_case[name]) for name in names),
         }
+
+
+class PassHat(NamedTuple):
+    """The chance that all of ``k`` trials of a case pass, over cases: pass^k.
+
+    Attributes:
+        k: as many as every case has, at least 2.
+        baseline: None for a run that is compared with nothing.
+        here: of the run that is judged.
+    """
+
+    k: int
+    baseline: float | None
+    here: float
+
+
+def pass_hat(
+    here: Sequence[Sequence[float]], baseline: Sequence[Sequence[float]] = ()
+) -> PassHat | None:
+    """Estimate pass^k without bias.
+
+    Of all sets of k trials that can be chosen from n, of which c passed, C(c, k) / C(n, k) have
+    passed throughout; that is averaged over cases. The k-th power of the pass rate of a case would
+    be too high on average.
+
+    Args:
+        here: pass scores of each case, by trial.
+        baseline: likewise; empty where there is none.
+
+    Returns:
+        None without cases, or where one of them has a single trial.
+    """
+    k = min(map(len, (*here, *baseline)), default=0)
+    if k < 2 or not here:  # noqa: PLR2004 - all of one trial is the mean
+        return None
+    return PassHat(k, _pass_hat(baseline, k) if baseline else None, _pass_hat(here, k))
+
+
+def _pass_hat(samples: Sequence[Sequence[float]], k: int) -> float:
+    chances = [math.comb(round(sum(one)), k) / math.comb(len(one), k) for one in samples]
+    return math.fsum(chances) / len(chances)
 
 
 def sides_of(run: Run) -> Mapping[str, Side]:

@@ -44,6 +44,7 @@ def compared_functions(judgement: Judgement, comparison: Comparison) -> list[Ent
             "sentence": sentence(one, judgement.settings.gate),
             "remarks": list(remarks(judgement, one)),
             "accepting_line": accepting_line(judgement, one) or None,
+            "pass_hat": one.pass_hat and one.pass_hat._asdict(),
             "moved": _moved(judgement, places[one.function], map(_case, cases), trials),
             "compared": list(map(_case, one.compared)),
         }
@@ -64,6 +65,7 @@ def described_functions(judgement: Judgement) -> list[Entry]:
             "label": name_of(one.function, one.metric),
             "why": unjudgeable(one.why),
             "verdict": "not_gated",
+            "pass_hat": one.pass_hat and one.pass_hat._asdict(),
             "moved": _moved(judgement, places[one.function], map(asdict, one.worst[:MOST]), trials),
         }
         for one in descriptions

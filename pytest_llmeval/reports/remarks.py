@@ -107,6 +107,9 @@ def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]
     yield from _changes_of_test(function)
     if 0 < effect.changed < effect.cases:
         yield _changed_part(function)
+    hat = function.pass_hat
+    if hat is not None and hat.baseline is not None and hat.baseline != hat.here:
+        yield f"pass^{hat.k}, all of {hat.k} trials pass: {hat.baseline:.3f} -> {hat.here:.3f}"
     if 0 < effect.units < effect.changed:
         yield f"{effect.changed} changed cases, {effect.units} independent"
     yield from _kinds_of_change(judgement, effect)

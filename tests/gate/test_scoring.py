@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_llmeval.gate.compare import compare
 from pytest_llmeval.gate.describe import describe, oddities
-from pytest_llmeval.gate.scoring import FunctionScores, sides_of
+from pytest_llmeval.gate.scoring import FunctionScores, pass_hat, sides_of
 from pytest_llmeval.records import Better
 from pytest_llmeval.reports.reasons import unjudgeable, worded
 from pytest_llmeval.settings import GateRules
@@ -278,3 +281,22 @@ def test_a_score_that_is_recorded_no_longer_leaves_nothing_in_common() -> None:
         "score is gated in the baseline and no trial recorded it here: record it, or give it up "
         "by  llm_accept_gone = test_suite.py::test_f:score  in the ini file"
     )
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=2, max_size=6), min_size=1, max_size=5))
+def test_pass_hat_is_the_share_of_all_sets_of_trials_that_pass_throughout(
+    samples: list[list[bool]],
+) -> None:
+    found = pass_hat(samples)
+
+    assert found is not None
+    k = min(map(len, samples))
+    shares = [[all(some) for some in combinations(one, k)] for one in samples]
+    expected = sum(sum(each) / len(each) for each in shares) / len(samples)
+    assert found == (k, None, pytest.approx(expected))
+
+
+def test_pass_hat_has_one_k_for_both_sides() -> None:
+    assert pass_hat([[1, 1, 0]], [[1, 1, 1, 1, 0]]) == (3, pytest.approx(0.4), 0.0)
+    assert pass_hat([[1, 1]], [[1]]) is None
+    assert pass_hat([]) is None

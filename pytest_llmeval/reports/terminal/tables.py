@@ -47,8 +47,8 @@ _ORDER = (
     *(("interval",), ("changed",), ("could catch",), ("p",)),
 )
 _BELOW = {"could catch": "a drop caught in 4 of 5 builds:"}  # titles of cells without a column
-_NEXT_RUN = 5
-_ORDER_OF_DESCRIBED = ((0,), (3,), (4,), (1,), (6,), (_NEXT_RUN,), (2,))
+_NEXT_RUN, _PASS_HAT = 5, 6
+_ORDER_OF_DESCRIBED = ((0,), (3,), (4,), (1,), (7,), (_NEXT_RUN,), (_PASS_HAT,), (2,))
 _NAME_WIDTH = 12  # of a side
 _LEAST_NAME = 16  # of a function
 _ODD: tuple[Counted, ...] = ("crashed", "errored", "skipped")
@@ -175,7 +175,18 @@ def _could_catch(function: FunctionComparison, *, log: bool) -> str:
 def table_of_descriptions(judgement: Judgement, page: Page) -> Iterator[Line]:
     """Put the descriptions of a run that is compared with nothing in a table."""
     level = 1 - 2 * judgement.settings.gate.alpha
-    rows = [["test function", "cases", "trials", "mean", f"{level:.0%} interval", "next run", ""]]
+    rows = [
+        [
+            "test function",
+            "cases",
+            "trials",
+            "mean",
+            f"{level:.0%} interval",
+            "next run",
+            "pass^k",
+            "",
+        ]
+    ]
     rows += map(_described_row, judgement.descriptions)
     (heading, *texts), left_out = page.table(rows, _ORDER_OF_DESCRIBED)
     yield Line(heading, BOLD)
@@ -184,11 +195,13 @@ def table_of_descriptions(judgement: Judgement, page: Page) -> Iterator[Line]:
         legend = f"{level:.0%} interval: the mean of cases like these"
         if _NEXT_RUN not in left_out:
             legend += " · next run: the mean of these very cases, were nothing changed"
+        if _PASS_HAT not in left_out and any(one.pass_hat for one in judgement.descriptions):
+            legend += " · pass^k: all of k trials of a case pass"
         yield Line(legend)
 
 
 def _described_row(described: FunctionDescription) -> list[str]:
-    counts, metric = described.trials, described.metric
+    counts, metric, hat = described.trials, described.metric, described.pass_hat
     are_all = described.scored_cases == described.cases  # the mean is that of the scored ones
     return [
         name_of(described.function, metric),
@@ -197,5 +210,6 @@ def _described_row(described: FunctionDescription) -> list[str]:
         "" if described.mean is None else figure(described.mean, metric),
         ends_of(described.interval, metric),
         ends_of(described.prediction, metric),
+        "" if hat is None else f"{hat.here:.3f} (k {hat.k})",
         ", ".join(f"{counts[outcome]} {outcome}" for outcome in _ODD if counts[outcome]),
     ]
