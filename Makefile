@@ -65,8 +65,8 @@ test-pytest-%: .venv-pytest-%/.ready
 # the newest; with the oldest HTTP libraries that fit. In the first there is no httpx2.
 CLIENTS := 2.20 2.54 3.0 newest google-1 google
 SDKS_2.20 := openai==2.20.* anthropic==0.75.* ollama==0.6.0 httpx==0.27.* genai-prices==0.0.60
-SDKS_2.54 := openai==2.54.* anthropic==0.125.* httpx2==2.0.*
-SDKS_3.0 := openai==3.0.* anthropic==1.0.* httpx2==2.7.*
+SDKS_2.54 := openai==2.54.* anthropic==0.125.* httpx2==2.0.* aiohttp==3.10.*
+SDKS_3.0 := openai==3.0.* anthropic==1.0.* httpx2==2.7.* aiohttp==3.12.*
 SDKS_newest := openai anthropic ollama
 SDKS_google-1 := google-genai==1.*
 SDKS_google := google-genai
@@ -80,7 +80,7 @@ test-clients: $(addprefix test-clients-,$(CLIENTS))
 	touch $@
 
 # Fixtures, streams and interception: what leans on the SDKs and on what they send through.
-SENDING := $(addprefix tests/models/,http providers test_async.py test_interception.py \
+SENDING := $(addprefix tests/models/,http providers test_aiohttp.py test_async.py test_interception.py \
 	test_openai_streams.py test_prices.py test_reply_bound.py test_requirements.py test_secrets.py \
 	test_vendor_streams.py test_vendors.py) $(addprefix tests/plugin/test_,clients.py streams.py interception.py)
 

@@ -12,14 +12,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
+from importlib.util import find_spec
 from inspect import signature
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 import httpx
 
-from pytest_llmeval.models.attribution import CurrentTrial, is_sending, sending
+from pytest_llmeval.models.attribution import CurrentTrial, is_sending
 from pytest_llmeval.models.calls import CachedCalls, is_on_asyncio
 from pytest_llmeval.models.http.client_hook import (
     Question,
@@ -149,22 +149,18 @@ class Interception:
         try:
             signature(vars(owner)[name]).bind(*range(arguments))
         except (KeyError, TypeError, ValueError):
-            self._note_once(
-                library.__name__,
-                f"what clients of {library.__name__} {getattr(library, '__version__', '?')} ask is "
-                f"not kept, as {kind}.{name} is not as expected: install another version of it",
-            )
+            self.note_unknown(library, f"{kind}.{name} is not as expected")
             return None
         return owner
 
-    def aiohttp_connector(self) -> Any:
-        """Return aiohttp's ``BaseConnector``; None where aiohttp is not there, or is not known."""
-        try:
-            library = import_module("aiohttp")
-        except ImportError:
-            return None
-        known = self.seam(library, "Payload", "as_bytes", arguments=1)  # came with 3.12
-        return known and self.seam(library, "BaseConnector", "connect", arguments=4)
+    def note_unknown(self, library: Any, why: object) -> None:
+        """Note that the clients of a library are left alone."""
+        name = library.__name__
+        self._note_once(
+            name,
+            f"what clients of {name} {getattr(library, '__version__', '?')} ask is not kept, as "
+            f"{why}: install another version of it",
+        )
 
     def _tell(self, url: SplitResult, what: str) -> None:
         shown = f"{url.scheme}://{_host(url)}{url.path}"
@@ -191,11 +187,10 @@ def intercepting(interception: Interception) -> Iterator[None]:
                     plain = getattr(owner, name)
                     setattr(owner, name, patched(plain, library, interception))
                     undoing.callback(setattr, owner, name, plain)
-        connector = interception.aiohttp_connector()
-        if connector is not None:
-            plain = connector.connect
-            connector.connect = _connecting(plain, interception)
-            undoing.callback(setattr, connector, "connect", plain)
+        if find_spec("aiohttp") is not None:
+            from pytest_llmeval.models.http.aiohttp_client import intercepting_aiohttp
+
+            undoing.enter_context(intercepting_aiohttp(interception))
         yield
 
 
@@ -249,34 +244,3 @@ def _awaitable(
             return came(await plain(transport, request))
 
     return handle_async_request
-
-
-def _connecting(
-    plain: Callable[..., Awaitable[Any]], interception: Interception
-) -> Callable[..., Awaitable[Any]]:
-    """Make the method by which connectors of aiohttp get a connection for a request."""
-    from pytest_llmeval.models.http.aiohttp_client import (
-        AnsweringConnector,
-        Library,
-        request_of,
-        send_by_connector,
-    )
-
-    async def connect(connector: Any, sent: Any, traces: Any, timeout: Any) -> Any:
-        candidate = interception.candidate(sent)
-        if candidate is not None:
-            request = await request_of(sent)
-            question = interception.question(Library, request, candidate)
-            if question is not None:
-                content, most = request.content, interception.most
-                attempt = partial(send_by_connector, connector, sent, content, timeout, most=most)
-                reply: Any
-                try:
-                    reply = await question.answer_on_loop(attempt)
-                except TimeoutError as exc:  # aiohttp would take it for one of connecting
-                    reply = exc
-                connector = AnsweringConnector(reply)
-        with sending():
-            return await plain(connector, sent, traces, timeout)
-
-    return connect

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.client import responses
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiohttp
 
@@ -20,9 +21,56 @@ from pytest_llmeval.models.attribution import sending
 from pytest_llmeval.models.http.http_reply import HttpReply, Reading, ReplyTooLarge
 from pytest_llmeval.models.http.retries import NetworkFailed
 
+if TYPE_CHECKING:
+    from pytest_llmeval.models.interception import Interception
+
 # They are made anew of the bytes that are sent, and by what can be unpacked here.
 _MADE_ANEW = ("accept-encoding", "content-encoding", "content-length", "transfer-encoding")
 _AS_THEY_ARE = ("Accept", "Content-Type", "User-Agent")
+
+
+@contextmanager
+def intercepting_aiohttp(interception: Interception) -> Iterator[None]:
+    """Stand between all client sessions and the network."""
+    connector = interception.seam(aiohttp, "BaseConnector", "connect", arguments=4)
+    if connector is None:
+        yield
+        return
+    plain = connector.connect
+    connector.connect = _connecting(plain, interception)
+    try:
+        yield
+    finally:
+        connector.connect = plain
+
+
+def _connecting(
+    plain: Callable[..., Awaitable[Any]], interception: Interception
+) -> Callable[..., Awaitable[Any]]:
+    """Make the method by which connectors get a connection for a request."""
+
+    async def connect(connector: Any, sent: Any, traces: Any, timeout: Any) -> Any:
+        candidate = interception.candidate(sent)
+        if candidate is not None:
+            try:
+                request = await request_of(sent)
+            except AttributeError as exc:
+                interception.note_unknown(aiohttp, exc)
+                return await plain(connector, sent, traces, timeout)
+            question = interception.question(Library, request, candidate)
+            if question is not None:
+                most = interception.most
+                attempt = partial(send_by_connector, connector, request, timeout, most=most)
+                reply: Any
+                try:
+                    reply = await question.answer_on_loop(attempt)
+                except TimeoutError as exc:  # aiohttp would take it for one of connecting
+                    reply = exc
+                connector = AnsweringConnector(reply)
+        with sending():
+            return await plain(connector, sent, traces, timeout)
+
+    return connect
 
 
 class Library:
@@ -55,36 +103,50 @@ class Url(NamedTuple):
 
 
 class SentRequest:
-    """The parts of a request as httpx has them.
+    """The parts of a request: as httpx has them, and how else it is sent.
 
     Args:
         sent: the ``ClientRequest`` of a session.
         content: its body.
+
+    Raises:
+        AttributeError: this aiohttp is not known.
     """
 
     def __init__(self, sent: Any, content: bytes) -> None:
-        url = sent.url
+        url, proxy, auth = sent.url, sent.proxy, getattr(sent, "proxy_auth", None)
         self.method = sent.method
         self.url = Url(url.scheme, url.host_port_subcomponent.encode(), url.raw_path_qs.encode())
         self.headers = sent.headers
         self.content = content
+        self.loop = sent.loop
+        self.options = {
+            "url": url,
+            "ssl": sent.ssl,
+            "server_hostname": sent.server_hostname,
+            "proxy": proxy
+            if auth is None
+            else proxy.with_user(auth.login).with_password(auth.password),
+            "proxy_headers": sent.proxy_headers,
+        }
 
 
 async def request_of(sent: Any) -> SentRequest:
-    """Read the body of a ``ClientRequest``, and so all of it."""
-    body = sent.body
-    return SentRequest(sent, body if isinstance(body, bytes) else await body.as_bytes())
+    """Read the body of a ``ClientRequest``, and so all of it; raises as ``SentRequest``."""
+    content = getattr(sent.body, "_value", sent.body)
+    if not isinstance(content, bytes) and hasattr(sent.body, "as_bytes"):  # from 3.12 on
+        content = await sent.body.as_bytes()
+    return SentRequest(sent, content if isinstance(content, bytes) else b"")
 
 
 async def send_by_connector(
-    connector: Any, sent: Any, content: bytes, timeout: Any, *, most: int
+    connector: Any, request: SentRequest, timeout: Any, *, most: int
 ) -> HttpReply:
     """Send a question once by the application's own connector, and read the whole reply.
 
     Args:
-        connector: has the proxies, certificates and connections of the session.
-        sent: the ``ClientRequest``.
-        content: its body.
+        connector: has the certificates and connections of the session.
+        request: to be sent.
         timeout: of the session, for each attempt.
         most: so many bytes are read at most.
 
@@ -92,14 +154,9 @@ async def send_by_connector(
         NetworkFailed: there was no reply, or it broke off.
     """
     reading = Reading(most=most)
-    headers = [
-        (name, text) for name, text in sent.headers.items() if name.lower() not in _MADE_ANEW
-    ]
-    proxy = sent.proxy
-    if sent.proxy_auth is not None:
-        proxy = proxy.with_user(sent.proxy_auth.login).with_password(sent.proxy_auth.password)
-    if sent.loop is not asyncio.get_running_loop():  # it would be sent, but not be read
+    if request.loop is not asyncio.get_running_loop():  # it would be sent, but not be read
         raise NetworkFailed(RuntimeError("the session of aiohttp belongs to another event loop"))
+    sent = request.headers.items()
     try:
         with sending():
             async with (
@@ -107,16 +164,12 @@ async def send_by_connector(
                     connector=connector, connector_owner=False, cookie_jar=aiohttp.DummyCookieJar()
                 ) as session,
                 session.post(
-                    sent.url,
-                    data=content,
-                    headers=headers,
+                    **request.options,
+                    data=request.content,
+                    headers=[(name, text) for name, text in sent if name.lower() not in _MADE_ANEW],
                     skip_auto_headers=_AS_THEY_ARE,
                     allow_redirects=False,
                     timeout=timeout,
-                    ssl=sent.ssl,
-                    server_hostname=sent.server_hostname,
-                    proxy=proxy,
-                    proxy_headers=sent.proxy_headers,
                 ) as response,
             ):
                 async for chunk in response.content.iter_any():
