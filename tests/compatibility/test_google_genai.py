@@ -74,11 +74,17 @@ async def astream():
     return "".join([chunk.text or "" async for chunk in stream])
 
 
-# Over httpx, as aiohttp is not installed.
 @llm_eval(repeats=3, min_score=1, intercept=True)
 @pytest.mark.parametrize("ask", [aplain, astream])
 async def test_awaitable(ask):
     assert (await ask()).startswith("reply")
+"""
+
+# Without aiohttp it sends by httpx.
+ROAD = """
+from google.genai import _api_client
+assert _api_client.has_aiohttp
+_api_client.has_aiohttp = {}
 """
 
 
@@ -90,10 +96,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[GeminiServer]:
         yield running
 
 
+@pytest.mark.parametrize("has_aiohttp", [True, False])
 def test_what_it_asks_is_paid_once_and_replayed(
-    pytester: pytest.Pytester, server: GeminiServer
+    pytester: pytest.Pytester, server: GeminiServer, has_aiohttp: bool
 ) -> None:
-    pytester.makepyfile(EVALS)
+    pytester.makepyfile(f"{EVALS}\n{ROAD.format(has_aiohttp)}")
     pytester.runpytest_subprocess(*PLAIN, timeout=120).assert_outcomes(passed=8)
     paid = len(server.requests)
     result = pytester.runpytest_subprocess(*PLAIN, "--llm-cache=replay", timeout=120)
