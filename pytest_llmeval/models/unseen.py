@@ -67,7 +67,10 @@ class UnseenConnections:
         def connecting(opened: Any, address: Any) -> None:
             is_internet = opened.family in (socket.AF_INET, socket.AF_INET6)
             trial = current_trial()
-            if trial is not None and is_internet and opened.type == socket.SOCK_STREAM:
+            if trial is None or not is_internet or opened.type != socket.SOCK_STREAM:
+                return
+            # Windows has no other pair of sockets, and each event loop needs one.
+            if not sys._getframe(2).f_code.co_name.endswith("socketpair"):
                 self._note(trial, opened, address)
 
         watchers.append(connecting)
@@ -84,6 +87,8 @@ class UnseenConnections:
         A host is often tried at an address of either family, one after the other. So the family
         counts of which there were more.
         """
+        if self._opened.empty():
+            return []
         while not self._opened.empty():
             self._counts[self._opened.get()] += 1
         most: Counter[tuple[str, str]] = Counter()
@@ -94,15 +99,20 @@ class UnseenConnections:
         return [(host, function, count) for (host, function), count in news.items()]
 
     def _note(self, trial: WatchedTrial, opened: Any, address: Any) -> None:
-        host, port = self._names.get(address[0], address[0]), address[1]
+        number, port = _text(address[0]), address[1]
+        host = self._names.get(number, number)
         bare = f"[{host}]" if ":" in host else host
         shown = bare if port in _PORTS else f"{bare}:{port}"
-        if any(self._is_refused(one, port) for one in (host.lower(), address[0])):
+        if any(self._is_refused(one, port) for one in (host.lower().rstrip("."), number)):
             refusal = ReplayMiss(_refused(shown, intercepts=trial.intercepts))
             trial.refuse(refusal)
             opened.close()  # most libraries do so at an OSError alone, which many would try again
             raise refusal
         self._opened.put((shown, trial.function, int(opened.family)))
+
+
+def _text(host: str | bytes) -> str:
+    return host if isinstance(host, str) else bytes(host).decode("ascii", "replace")
 
 
 def _refused(host: str, *, intercepts: bool) -> str:
@@ -119,8 +129,9 @@ def _watchers() -> list[Callable[[Any, Any], None]]:
     watchers: list[Callable[[Any, Any], None]] = []
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
-        if event == "socket.connect" and watchers:
-            watchers[-1](*args)
+        if event == "socket.connect":
+            for watch in watchers[-1:]:  # of another thread, a session may end meanwhile
+                watch(*args)
 
     sys.addaudithook(hook)
     return watchers

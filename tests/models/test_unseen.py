@@ -30,6 +30,12 @@ def tried(address: tuple[str, int]) -> socket.socket:
     return opened
 
 
+def socketpair() -> None:
+    """Do as the function of that name does on Windows."""
+    with socket.socket() as opened:
+        sys.audit("socket.connect", opened, ("127.0.0.1", 49152))
+
+
 def everywhere(_host: str, _port: int) -> bool:
     return True
 
@@ -49,6 +55,7 @@ def test_a_host_tried_at_addresses_of_both_families_counts_once(
     unseen = UnseenConnections(nowhere)
     with unseen.watching(Trial):
         socket.getaddrinfo("Tools.example.com", 80)
+        assert unseen.take() == []
         # a machine need not have this family
         fake = type("V6", (), {"family": socket.AF_INET6, "type": socket.SOCK_STREAM})
         sys.audit("socket.connect", fake, ("2001:db8::1", 80, 0, 0))
@@ -77,3 +84,20 @@ def test_nothing_is_watched_where_no_trial_runs_and_after_the_session() -> None:
             tried(("192.0.2.1", 443)).close()
     tried(("192.0.2.1", 443)).close()
     assert (unseen.take(), trial.refusals, _socket.getaddrinfo) == ([], [], lookup)
+
+
+def test_the_pair_of_sockets_of_an_event_loop_is_no_connection() -> None:
+    unseen = UnseenConnections(everywhere)
+    with unseen.watching(Trial):
+        socketpair()
+    assert unseen.take() == []
+
+
+@pytest.mark.parametrize("host", ["API.example.com.", b"api.example.com", bytearray(b"192.0.2.1")])
+def test_a_host_may_be_written_in_any_way(host: object) -> None:
+    asked = []
+    unseen = UnseenConnections(lambda *address: bool(asked.append(address)))
+    with unseen.watching(Trial), socket.socket() as opened:
+        sys.audit("socket.connect", opened, (host, 443))
+    assert asked[0] in [("api.example.com", 443), ("192.0.2.1", 443)]
+    assert len(unseen.take()) == 1
