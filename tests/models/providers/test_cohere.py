@@ -223,6 +223,17 @@ def test_an_answer_is_kept(
     assert len(server.requests) == 1
 
 
+def test_a_text_of_version_1_is_an_answer_though_no_reason_is_told(
+    place: Place, server: CohereServer
+) -> None:
+    server.then(Scripted(body={"text": "Lima"}))
+    with place.trial() as trial:
+        post(httpx, f"{server.url}/v1/chat", json=ASKED_1)
+
+    assert len(server.requests) == 1
+    assert trial.calls[0].failure is None
+
+
 @pytest.mark.parametrize(
     "reply",
     [
