@@ -56,7 +56,7 @@ def test_the_section_names_the_five_hosts_most_frequented(tmp_path: Path) -> Non
     hosts = {(f"host-{count}", "test_a.py::test_x"): count for count in range(1, 8)}
     judgement = Judgement(
         settings=Settings(directory=tmp_path, session="s"),
-        connections=hosts | {("host-7", ""): 2, ("host-7", "test_a.py::TestY::test_z"): 1},
+        connections=hosts | {("host-7", "test_a.py::TestY::test_z"): 3},
     )
     notes = [line.text for line in section(judgement, Page(width=120)) if "did not" in line.text]
     assert notes[:2] == [

@@ -21,7 +21,12 @@ _PORTS = (80, 443)  # that go without saying
 
 
 class WatchedTrial(Protocol):
-    """The trial that opens a connection; see ``CurrentTrial``."""
+    """The trial that opens a connection; see ``CurrentTrial``.
+
+    Attributes:
+        function: whose trial it is; "" for what hooks do around trials.
+        intercepts: clients of the application are intercepted.
+    """
 
     function: str
     intercepts: bool
@@ -108,7 +113,8 @@ class UnseenConnections:
             trial.refuse(refusal)
             opened.close()  # most libraries do so at an OSError alone, which many would try again
             raise refusal
-        self._opened.put((shown, trial.function, int(opened.family)))
+        if trial.function:
+            self._opened.put((shown, trial.function, int(opened.family)))
 
 
 def _text(host: str | bytes) -> str:

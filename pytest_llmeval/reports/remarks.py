@@ -241,9 +241,8 @@ def unseen_connections(judgement: Judgement) -> Iterator[str]:
         functions.setdefault(host, []).append(bare(function))
     listed, rest = counts.most_common()[:_LISTED_HOSTS], counts.most_common()[_LISTED_HOSTS:]
     for host, count in listed:
-        names = listed_names(list(filter(None, functions[host])), _LISTED_FUNCTIONS)
-        asked_by = f" ({names})" if names else ""
-        yield f"{counted(count, 'connection')} to {host} that the cache did not see{asked_by}"
+        names = listed_names(functions[host], _LISTED_FUNCTIONS)
+        yield f"{counted(count, 'connection')} to {host} that the cache did not see ({names})"
     if rest:
         more = counted(sum(count for _, count in rest), "connection")
         yield f"{more} to {counted(len(rest), 'other host')} that the cache did not see"

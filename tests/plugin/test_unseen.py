@@ -28,6 +28,13 @@ def getaddrinfo(host, *args, **kwargs):
 socket.getaddrinfo = getaddrinfo
 """
 
+# What a reporter, say, does around the trials.
+HOOK = """
+def pytest_runtest_logstart():
+    import app
+    app.get("reports.example.com")
+"""
+
 APP = """
 import asyncio
 import os
@@ -143,7 +150,7 @@ def connections(pytester: pytest.Pytester) -> dict[tuple[str, str], int]:
 def test_connections_past_the_cache_are_counted_and_named(
     pytester: pytest.Pytester, server: OpenAIServer, arguments: tuple[str, ...]
 ) -> None:
-    pytester.makepyfile(conftest=CONFTEST, app=APP, test_evals=EVALS)
+    pytester.makepyfile(conftest=CONFTEST + HOOK, app=APP, test_evals=EVALS)
 
     result = run_forked(pytester, *OPTIONS, *arguments, "--llm-report=report.json")
 
