@@ -17,6 +17,7 @@ from pytest_llmeval.safe_text import printable
 USAGE_ERROR = 4  # as pytest exits
 # Each command and where it stands: a command of its own needs not the imports of all.
 _PLACES = {
+    "init": "init_command:init_command",
     "compare": "run_commands:compare_command",
     "list": "run_commands:list_command",
     "show": "run_commands:show_command",

@@ -184,8 +184,8 @@ def _split(reference: str) -> tuple[str, Selection | None]:
 
 
 def _session_home() -> Path:
-    rootpath, ini = _root(Path.cwd())
-    named = ((ini and _settings_of(ini)) or {}).get("llm_dir")
+    rootpath, ini = root_and_ini(Path.cwd())
+    named = ((ini and settings_of(ini)) or {}).get("llm_dir")
     if named:
         return (rootpath / str(named)).absolute()
     home = default_directory(rootpath, has_ini=ini is not None)
@@ -203,8 +203,8 @@ def ini_words(name: str, *, by_line: bool = False) -> tuple[str, ...]:
     Returns:
         Nothing where the key, or the file, is not there.
     """
-    _, ini = _root(Path.cwd())
-    value = ((ini and _settings_of(ini)) or {}).get(name)
+    _, ini = root_and_ini(Path.cwd())
+    value = ((ini and settings_of(ini)) or {}).get(name)
     if isinstance(value, list):
         return tuple(map(str, value))
     text = "" if value is None else str(value)
@@ -236,7 +236,7 @@ def checked(source: str, check: Callable[[Any], Any], value: object) -> Any:
         raise SettingsError(f"{source}={value}: {exc}") from None
 
 
-def _root(start: Path) -> tuple[Path, Path | None]:
+def root_and_ini(start: Path) -> tuple[Path, Path | None]:
     """Find rootdir and ini file as a pytest session without arguments does."""
     folders = (start, *start.parents)
     files = [folder / name for folder in folders for name in INI_FILES]
@@ -249,10 +249,10 @@ def _root(start: Path) -> tuple[Path, Path | None]:
 
 
 def _is_ini(file: Path) -> bool:
-    return not INI_FILES[file.name] or _settings_of(file) is not None
+    return not INI_FILES[file.name] or settings_of(file) is not None
 
 
-def _settings_of(file: Path) -> Mapping[str, object] | None:
+def settings_of(file: Path) -> Mapping[str, object] | None:
     """Read pytest's part of an ini file; None if it has none, or cannot be read."""
     keys = INI_FILES[file.name] or ("pytest",)
     try:

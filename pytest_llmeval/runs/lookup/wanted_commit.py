@@ -112,10 +112,11 @@ def name_meant(reference: str, *, git: GitState, ci: CiFacts) -> str:
     if reference != AUTO or git.top is None:
         return reference
     # Few checkouts of CI have an origin/HEAD.
-    return ci.target or _default_of_origin(git.top) or ci.default_branch or ""
+    return ci.target or default_of_origin(git.top) or ci.default_branch or ""
 
 
-def _default_of_origin(top: Path) -> str | None:
+def default_of_origin(top: Path) -> str | None:
+    """Return the name of the default branch of origin, as far as this clone knows it."""
     found = ask(top, "symbolic-ref", "--quiet", f"{_ORIGIN}HEAD")
     return None if found is None else found.removeprefix(_ORIGIN)
 
@@ -183,7 +184,7 @@ def _note_of_lost_branch(branch: str, *, top: Path) -> tuple[str, ...]:
     """Note that the branch of origin which a local one follows is gone, as after a renaming."""
     if ask(top, "for-each-ref", "--format=%(upstream:track)", f"{_HEADS}{branch}") != "[gone]":
         return ()
-    default = _default_of_origin(top)
+    default = default_of_origin(top)
     now = f"; the default branch there is {default}" if default else ""
     return (f"the local branch {branch} is stale: origin has no such branch any more{now}",)
 

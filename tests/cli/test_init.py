@@ -1,0 +1,128 @@
+"""``llmeval init``: what it writes works, and overwrites nothing."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pytest_llmeval.cli import main
+from tests.ci.test_recipes import GITHUB, GITLAB, blocks
+from tests.project import Project, make_project
+
+EXAMPLE = ("evals/test_team.py", "evals/example_model.py")
+
+
+def init() -> Result:
+    return CliRunner().invoke(main, ["init"])
+
+
+def recipe(path: str) -> str:
+    """The first file of this path that the pages show."""
+    return next(block.text for block in blocks() if block.path == path)
+
+
+@pytest.fixture
+def repository(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A repository with nothing of ours in it, whose origin is at GitHub."""
+    project = make_project(pytester)
+    for path in (*project.path.glob("*.py"), project.path / "pytest.ini"):
+        path.unlink()
+    project.git("remote", "add", "origin", "https://github.com/somebody/something.git")
+    monkeypatch.chdir(project.path)
+    return project
+
+
+def test_the_example_goes_from_green_to_red(repository: Project) -> None:
+    result = init()
+    assert result.exit_code == 0, result.output
+    repository.commit("evals")
+
+    assert repository.run("evals").ret == 0
+    example = repository.path / EXAMPLE[0]
+    lines = example.read_text().splitlines(keepends=True)
+    example.write_text("".join(line for line in lines if not line.startswith("A refund")))
+    ended = repository.run("evals", "--llm-baseline=main")
+
+    assert ended.ret == 1
+    ended.stdout.fnmatch_lines(["REGRESSED: 1 function vs main@*"])
+    assert "pytest evals --llm-baseline=main" in result.output
+
+
+def test_the_workflows_are_those_of_the_pages(repository: Project) -> None:
+    (repository.path / "pyproject.toml").write_text("[project]\nname = 'app'\n")
+    init()
+    assert (repository.path / GITHUB).read_text() == recipe(GITHUB)
+
+    repository.git("remote", "set-url", "origin", "git@gitlab.com:somebody/something.git")
+    (repository.path / GITHUB).unlink()
+    (repository.path / ".github" / "workflows").rmdir()
+    (repository.path / ".github").rmdir()
+    init()
+    assert (repository.path / GITLAB).read_text() == recipe(GITLAB)
+
+
+def test_the_workflow_knows_the_default_branch_and_what_to_install(repository: Project) -> None:
+    repository.git("update-ref", "refs/remotes/origin/trunk", "HEAD")
+    repository.git("symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/trunk")
+    (repository.path / "requirements.txt").write_text("")
+
+    assert "--llm-baseline=trunk" in init().output
+
+    workflow = (repository.path / GITHUB).read_text()
+    assert "branches: [trunk]" in workflow
+    assert "pip install -r requirements.txt pytest-llm-baseline }" in workflow
+
+
+def test_nothing_is_overwritten(repository: Project) -> None:
+    init()
+    for path in (*EXAMPLE, "pytest.ini", GITHUB):
+        (repository.path / path).write_text("[pytest]\nllm_model = mine\n")
+
+    result = init()
+
+    assert result.exit_code == 0
+    assert "wrote" not in result.output
+    for path in (*EXAMPLE, "pytest.ini", GITHUB):
+        assert (repository.path / path).read_text() == "[pytest]\nllm_model = mine\n"
+
+
+def test_an_ini_file_that_is_there_is_left_alone(repository: Project) -> None:
+    (repository.path / "tox.ini").write_text("[pytest]\naddopts = -q\n")
+
+    output = init().output
+
+    assert "add to tox.ini:\n  pythonpath = evals\n  llm_model = function/exam" in output
+    assert not (repository.path / "pytest.ini").exists()
+
+
+def test_a_pyproject_gets_a_table_at_its_end(repository: Project) -> None:
+    (repository.path / "pyproject.toml").write_text("[project]\nname = 'app'")
+
+    init()
+
+    written = tomllib.loads((repository.path / "pyproject.toml").read_text())
+    assert written["project"] == {"name": "app"}
+    assert written["tool"]["pytest"]["ini_options"]["llm_model"] == "function/example_model:answer"
+    assert "end of pyproject.toml" not in init().output
+
+
+def test_without_a_host_there_is_no_workflow(repository: Project) -> None:
+    repository.git("remote", "remove", "origin")
+
+    assert "no workflow: no remote is GitHub's or GitLab's" in init().output
+    assert not (repository.path / ".github").exists()
+
+
+def test_without_a_repository_it_says_what_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    result = init()
+
+    assert result.exit_code == 4
+    assert result.output.strip().endswith("runs are recorded for commits:  git init")
+    assert not list(tmp_path.iterdir())
