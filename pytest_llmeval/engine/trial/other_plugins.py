@@ -67,7 +67,8 @@ def unguarded_sockets() -> Iterator[None]:
     import socket
 
     guarded: Any = socket.socket
-    plain = next(kind for kind in guarded.__mro__ if kind.__module__ == "socket")
+    kinds = getattr(guarded, "__mro__", ())
+    plain = next((kind for kind in kinds if kind.__module__ == "socket"), guarded)
     socket.socket = plain  # type: ignore[misc]
     try:
         yield

@@ -6,6 +6,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.forked import run_forked
+
 EVALS = """
 import time
 import pytest
@@ -204,3 +206,71 @@ def test_a_report_that_is_kept_back_loses_no_count(suite: pytest.Pytester) -> No
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["*9 calls made, 0 replayed*"])
     result.stdout.no_fnmatch_line("*attempts sent*")
+
+
+# As pytest-socket does: a guard that goes up and down with each test.
+GUARD = """
+import socket
+
+plain = socket.socket
+
+
+class SocketBlockedError(RuntimeError):
+    pass
+
+
+class Guarded(socket.socket):
+    def __new__(cls, *args, **kwargs):
+        raise SocketBlockedError("blocked")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--disable-socket", action="store_true")
+
+
+def pytest_runtest_setup(item):
+    if item.config.option.disable_socket:
+        socket.socket = Guarded
+
+
+def pytest_runtest_teardown():
+    socket.socket = plain
+"""
+GUARDED = """
+import socket
+import time
+from pytest_llmeval import llm_eval
+
+
+def answer(messages):
+    time.sleep(0.01)
+    return "yes"
+
+
+@llm_eval(repeats=3)
+async def test_awaiting(async_llm):
+    await async_llm.ask("Hello")
+
+
+@llm_eval(repeats=3)
+def test_blocked(llm):
+    llm.ask("Is it there?")
+    socket.socket().close()
+
+
+@llm_eval(repeats=3)
+def test_not_blocked(llm):
+    llm.ask("Bye")
+"""
+
+
+def test_a_guard_of_sockets_is_up_for_all_trials_of_a_case(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(pytest_socket=GUARD, test_it=GUARDED)
+    pytester.makeini("[pytest]\nllm_model = function/test_it:answer\npythonpath = .")
+    options = ("-p", "pytest_socket", "-p", "no:cacheprovider", "-W", "error")
+
+    run_forked(pytester, *options).assert_outcomes(passed=3)
+    result = run_forked(pytester, *options, "--disable-socket", "--llm-cache=refresh")
+
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["trial 0, 1, 2: pytest_socket.SocketBlockedError: blocked"])
