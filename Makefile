@@ -134,9 +134,10 @@ lint: $(VENV)/.ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The page of options, from their rows; a test says when it is old.
+# The page of options, from their rows, which a test holds to be new; then the site, in build/site.
 docs: $(VENV)/.ready
 	$(BIN)/python docs/make_options.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 calibrate: $(VENV)/.ready
 	$(BIN)/pytest -q -n 2 -rP -m calibration
@@ -163,4 +164,4 @@ house: $(VENV)/.ready
 	$(BIN)/python benchmarks/house.py
 
 clean:
-	rm -rf $(VENV) .venv-pytest-* .venv-clients-* .venv-library-* $(PLUGINS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) .venv-pytest-* .venv-clients-* .venv-library-* $(PLUGINS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build/site

@@ -1,0 +1,96 @@
+"""The site of the pages: it builds, reads as the pages do on GitHub, and loads nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from tests.docs.pages import ROOT
+
+BESIDE = {
+    "README.md": "index.html",
+    "CHANGELOG.md": "changelog.html",
+    "SECURITY.md": "security.html",
+    "CONTRIBUTING.md": "contributing.html",
+    "example_project/README.md": "example.html",
+}
+IN_DOCS = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
+PAGES = BESIDE | {
+    f"docs/{name}": name.replace("README.md", "index.md").replace(".md", ".html")
+    for name in sorted(IN_DOCS)
+}
+COUNTED = {"a", "blockquote", "code", "em", "h1", "h2", "h3", "img", "li", "ol", "pre", "strong"}
+COUNTED |= {"table", "td", "ul"}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the site; a warning of mkdocs is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", folder],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    return folder
+
+
+class Elements(HTMLParser):
+    """What a page of HTML is made of, counted, and what it loads."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+        self.loaded: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag in COUNTED and given.get("class") != "headerlink":
+            self.counts[tag] += 1
+        if tag != "a":
+            self.loaded += [given[name] or "" for name in ("src", "href") if name in given]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_of_the_site_reads_as_it_does_on_github(site: Path, page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    built = (site / PAGES[page]).read_text(encoding="utf-8")
+    article = re.search(r"<article.*?</article>", built, re.DOTALL)
+    assert article is not None
+
+    on_github = Elements(MarkdownIt().enable("table").render(text)).counts
+
+    assert Elements(article[0]).counts == on_github
+
+
+def test_a_page_of_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
+    styles = "".join(path.read_text(encoding="utf-8") for path in site.rglob("*.css"))
+    loaded = re.findall(r"(?:url\(|@import)\s*['\"]?([^'\")]+)", styles)
+    for path in site.rglob("*.html"):
+        loaded += Elements(path.read_text(encoding="utf-8")).loaded
+
+    assert len(loaded) > len(PAGES)
+    assert {address for address in loaded if re.match(r"(https?:)?//", address)} == set()
+
+
+def test_every_page_can_be_reached_from_the_navigation(site: Path) -> None:
+    home = (site / "index.html").read_text(encoding="utf-8")
+    navigation = re.search(
+        r"<nav class=\"md-nav md-nav--primary.*?</nav>\s*</div>", home, re.DOTALL
+    )
+    assert navigation is not None
+
+    assert set(PAGES.values()) <= set(re.findall(r'href="([^"#]+)"', navigation[0]))
