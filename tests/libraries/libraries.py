@@ -101,13 +101,12 @@ LIBRARIES = (
     Library(
         name="openai-agents",
         reasons={"stream": "it has none"},
-        switches={"OPENAI_AGENTS_DISABLE_TRACING=1": "traces"},
+        switches={"OPENAI_AGENTS_DISABLE_TRACING=1": "traces, which go to OpenAI"},
     ),
     Library(
         name="crewai",
         switches={
             "CREWAI_DISABLE_TELEMETRY=true": "telemetry",
-            "OTEL_SDK_DISABLED=true": "telemetry of what it stands on",
         },
     ),
 )

@@ -219,11 +219,11 @@ def _run(library: Library, folder: Path, server: GatewayServer, *arguments: str)
 
 
 def _environment(library: Library, folder: Path, origin: str) -> dict[str, str]:
-    """Return the variables of a session: none by which a library would be switched elsewhere."""
+    """Return the variables of a session: a key as people have one, and no host."""
     kept = {
         name: value
         for name, value in os.environ.items()
         if not re.match(r"PYTEST_|COVERAGE_|WARM_|.*_(API_KEY|BASE_URL|HOST|TOKEN)$", name)
     }
-    own = {"HOME": str(folder), "GATEWAY": origin, "COLUMNS": "200"}
+    own = {"HOME": str(folder), "OPENAI_API_KEY": "sk-test", "GATEWAY": origin, "COLUMNS": "200"}
     return kept | library.variables | own

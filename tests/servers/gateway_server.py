@@ -63,7 +63,9 @@ def _chat(asked: Asked) -> Scripted:
         begin = {"index": 0, "id": "call00001", "type": "function"}
         first = {**begin, "function": {"name": asked.tool, "arguments": ""}}
         rest = [{"index": 0, "function": {"arguments": one}} for one in _pieces(asked.json)]
-        deltas = [{"tool_calls": [one]} for one in (first, *rest)]
+        whole = {**begin, "function": _function(asked)}  # Mistral cuts no call up
+        cut = (whole,) if model.startswith("mistral") else (first, *rest)
+        deltas = [{"tool_calls": [one]} for one in cut]
     finish = "stop" if asked.tool is None else "tool_calls"
     chunks = openai_streams.chat_chunks(deltas, model, finish=finish, with_usage=True)
     return Scripted(chunks=chunks)
@@ -120,14 +122,19 @@ def _messages(asked: Asked) -> Scripted:
 
 
 def _contents(asked: Asked) -> Scripted:
-    part: dict[str, object] = {"text": asked.text}
-    if asked.tool is not None:
-        part = {"functionCall": {"name": asked.tool, "args": asked.filled}}
-    return Scripted(body=gemini_server.content([part]))
+    return Scripted(body=gemini_server.content([_gemini_part(asked)]))
+
+
+def _gemini_part(asked: Asked) -> dict[str, object]:
+    if asked.tool is None:
+        return {"text": asked.text}
+    return {"functionCall": {"name": asked.tool, "args": asked.filled}}
 
 
 def _content_stream(asked: Asked) -> Scripted:
     chunks = gemini_server.stream_chunks(asked.text)
+    if asked.tool is not None:
+        chunks = [gemini_server.content([_gemini_part(asked)])]
     return Scripted(chunks=gemini_server.events(chunks), headers=SSE)
 
 
@@ -142,10 +149,13 @@ def _ollama_chat(asked: Asked) -> Scripted:
     if asked.tool is not None:
         call = {"function": {"name": asked.tool, "arguments": asked.filled}}
         message = {"content": "", "tool_calls": [call]}
-    # Without `stream` the server streams, as ollama does.
-    if asked.body.get("stream", True) and asked.tool is None:
-        return Scripted(chunks=ollama_server.chat_lines(asked.text), headers=NDJSON)
-    return Scripted(body=ollama_server.chat_reply(message))
+    if not asked.body.get("stream", True):  # without `stream` ollama streams
+        return Scripted(body=ollama_server.chat_reply(message))
+    lines = ollama_server.chat_lines("" if asked.tool else asked.text)
+    if asked.tool is not None:
+        first = {**ollama_server.chat_reply(message), "done": False}
+        lines = [json.dumps(first).encode() + b"\n", *lines]
+    return Scripted(chunks=lines, headers=NDJSON)
 
 
 def _ollama_generate(asked: Asked) -> Scripted:
@@ -171,26 +181,34 @@ def _cohere_chat(asked: Asked) -> Scripted:
         reply = {"id": "c1", "message": message, "finish_reason": finish, "usage": usage}
         return Scripted(body=reply)
     begin = {"role": "assistant", "content": [], "tool_plan": "", "tool_calls": []}
-    place = {"index": 0}
-    events: list[dict[str, Any]] = [
+    events = [
         {"type": "message-start", "id": "c1", "delta": {"message": begin}},
-        {
-            "type": "content-start",
-            **place,
-            "delta": {"message": {"content": {"type": "text", "text": ""}}},
-        },
-        *(
-            {
-                "type": "content-delta",
-                **place,
-                "delta": {"message": {"content": {"text": piece}}},
-            }
-            for piece in _pieces(asked.text)
-        ),
-        {"type": "content-end", **place},
+        *(_cohere_text(asked) if asked.tool is None else _cohere_call(asked)),
         {"type": "message-end", "delta": {"finish_reason": finish, "usage": usage}},
     ]
-    return Scripted(chunks=[openai_streams.event(one, name=one["type"]) for one in events])
+    return Scripted(chunks=[openai_streams.event(one, name=str(one["type"])) for one in events])
+
+
+def _cohere_text(asked: Asked) -> list[dict[str, object]]:
+    begin = {"message": {"content": {"type": "text", "text": ""}}}
+    deltas = [{"message": {"content": {"text": piece}}} for piece in _pieces(asked.text)]
+    return [
+        {"type": "content-start", "index": 0, "delta": begin},
+        *({"type": "content-delta", "index": 0, "delta": delta} for delta in deltas),
+        {"type": "content-end", "index": 0},
+    ]
+
+
+def _cohere_call(asked: Asked) -> list[dict[str, object]]:
+    function = {"name": asked.tool, "arguments": ""}
+    call = {"id": "call00001", "type": "function", "function": function}
+    pieces = [{"function": {"arguments": piece}} for piece in _pieces(asked.json)]
+    deltas = [{"message": {"tool_calls": piece}} for piece in pieces]
+    return [
+        {"type": "tool-call-start", "index": 0, "delta": {"message": {"tool_calls": call}}},
+        *({"type": "tool-call-delta", "index": 0, "delta": delta} for delta in deltas),
+        {"type": "tool-call-end", "index": 0},
+    ]
 
 
 def _cohere_embed(asked: Asked) -> Scripted:

@@ -73,9 +73,23 @@ async def astream_text(question):
     return [pieces(event) async for event in aclient.chat_stream(**asked(question))]
 
 
+def piece_of_call(event):
+    is_piece = event.type == "tool-call-delta"
+    return event.delta.message.tool_calls.function.arguments if is_piece else event.type
+
+
+def stream_tools(question):
+    return [piece_of_call(one) for one in client.chat_stream(**asked(question), tools=[LOCATE])]
+
+
+async def astream_tools(question):
+    events = aclient.chat_stream(**asked(question), tools=[LOCATE])
+    return [piece_of_call(event) async for event in events]
+
+
 WAYS = {
     "sync": {"text": text, "tools": tools, "structured": structured, "embeddings": vectors},
     "async": {"text": atext, "tools": atools, "structured": astructured, "embeddings": avectors},
-    "stream": {"text": stream_text},
-    "async stream": {"text": astream_text},
+    "stream": {"tools": stream_tools, "text": stream_text},
+    "async stream": {"tools": astream_tools, "text": astream_text},
 }

@@ -56,6 +56,10 @@ def crew_text(question):
     return crew(question).kickoff().raw
 
 
+async def atools(question):
+    return (await guide(model, locate).kickoff_async(question)).raw
+
+
 async def atext(question):
     return await model.acall(question)
 
@@ -84,7 +88,7 @@ WAYS = {
         "tools": tools,
         "crew": crew_text,
     },
-    "async": {"text": atext, "agent": aagent_text, "crew": acrew_text},
+    "async": {"text": atext, "agent": aagent_text, "tools": atools, "crew": acrew_text},
     "stream": {"text": stream_text},
     "async stream": {"text": astream_text},
 }

@@ -82,9 +82,33 @@ async def astream_text(question):
     return [chunk.text async for chunk in chunks]
 
 
+def stream_tools(question):
+    chunks = client.models.generate_content_stream(**with_tools(question))
+    return [call.args for chunk in chunks for call in chunk.function_calls or []]
+
+
+def stream_structured(question):
+    chunks = client.models.generate_content_stream(**with_schema(question))
+    return [chunk.text for chunk in chunks]
+
+
+async def astream_tools(question):
+    chunks = await client.aio.models.generate_content_stream(**with_tools(question))
+    return [call.args async for chunk in chunks for call in chunk.function_calls or []]
+
+
+async def astream_structured(question):
+    chunks = await client.aio.models.generate_content_stream(**with_schema(question))
+    return [chunk.text async for chunk in chunks]
+
+
 WAYS = {
     "sync": {"text": text, "tools": tools, "structured": structured, "embeddings": vectors},
     "async": {"text": atext, "tools": atools, "structured": astructured, "embeddings": avectors},
-    "stream": {"text": stream_text},
-    "async stream": {"text": astream_text},
+    "stream": {"tools": stream_tools, "structured": stream_structured, "text": stream_text},
+    "async stream": {
+        "tools": astream_tools,
+        "structured": astream_structured,
+        "text": astream_text,
+    },
 }

@@ -71,9 +71,24 @@ async def astream_text(question):
     return [chunk.choices[0].delta.content async for chunk in chunks if chunk.choices]
 
 
+def pieces(chunk):
+    calls = chunk.choices[0].delta.tool_calls or [] if chunk.choices else []
+    return [call.function.arguments for call in calls]
+
+
+def stream_tools(question):
+    chunks = client.chat_completion(**asked(question), tools=[LOCATE], stream=True)
+    return [pieces(chunk) for chunk in chunks]
+
+
+async def astream_tools(question):
+    chunks = await aclient.chat_completion(**asked(question), tools=[LOCATE], stream=True)
+    return [pieces(chunk) async for chunk in chunks]
+
+
 WAYS = {
     "sync": {"text": text, "tools": tools, "structured": structured, "embeddings": vectors},
     "async": {"text": atext, "tools": atools, "structured": astructured, "embeddings": avectors},
-    "stream": {"text": stream_text},
-    "async stream": {"text": astream_text},
+    "stream": {"tools": stream_tools, "text": stream_text},
+    "async stream": {"tools": astream_tools, "text": astream_text},
 }

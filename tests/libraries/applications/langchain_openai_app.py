@@ -88,6 +88,16 @@ async def astream_tools(question):
     return [chunk.tool_call_chunks async for chunk in chunks]
 
 
+def stream_structured(question):
+    parts = model.with_structured_output(Capital).stream(question)
+    return [part.model_dump() for part in parts]
+
+
+async def astream_structured(question):
+    parts = model.with_structured_output(Capital).astream(question)
+    return [part.model_dump() async for part in parts]
+
+
 WAYS = {
     "sync": {
         "text": text,
@@ -103,6 +113,10 @@ WAYS = {
         "embeddings": avectors,
         "responses": aresponses,
     },
-    "stream": {"text": stream_text, "tools": stream_tools},
-    "async stream": {"text": astream_text, "tools": astream_tools},
+    "stream": {"structured": stream_structured, "text": stream_text, "tools": stream_tools},
+    "async stream": {
+        "structured": astream_structured,
+        "text": astream_text,
+        "tools": astream_tools,
+    },
 }

@@ -97,6 +97,20 @@ async def avectors(question):
     return [one["embedding"] for one in reply.data]
 
 
+def pieces(chunk):
+    return [call.function.arguments for call in chunk.choices[0].delta.tool_calls or []]
+
+
+def stream_tools(question):
+    chunks = litellm.completion(**OPENAI, **asked(question), tools=[LOCATE], stream=True)
+    return [pieces(chunk) for chunk in chunks]
+
+
+async def astream_tools(question):
+    chunks = await litellm.acompletion(**OPENAI, **asked(question), tools=[LOCATE], stream=True)
+    return [pieces(chunk) async for chunk in chunks]
+
+
 WAYS = {
     "sync": {
         **{name: ways[0] for name, ways in VENDORS.items()},
@@ -110,6 +124,12 @@ WAYS = {
         "structured": astructured,
         "embeddings": avectors,
     },
-    "stream": {name: ways[2] for name, ways in VENDORS.items() if name in STREAMING},
-    "async stream": {name: ways[3] for name, ways in VENDORS.items() if name in STREAMING},
+    "stream": {
+        **{name: ways[2] for name, ways in VENDORS.items() if name in STREAMING},
+        "tools": stream_tools,
+    },
+    "async stream": {
+        **{name: ways[3] for name, ways in VENDORS.items() if name in STREAMING},
+        "tools": astream_tools,
+    },
 }

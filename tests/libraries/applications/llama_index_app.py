@@ -97,6 +97,16 @@ async def astream_chat(question):
     return [part.delta async for part in await model.astream_chat(asked(question))]
 
 
+def stream_structured(question):
+    parts = model.as_structured_llm(Capital).stream_chat(asked(question))
+    return [part.raw.model_dump() for part in parts]
+
+
+async def astream_structured(question):
+    parts = await model.as_structured_llm(Capital).astream_chat(asked(question))
+    return [part.raw.model_dump() async for part in parts]
+
+
 WAYS = {
     "sync": {
         "text": text,
@@ -114,6 +124,6 @@ WAYS = {
         "embeddings": avectors,
         "responses": aresponses,
     },
-    "stream": {"text": stream_text, "chat": stream_chat},
-    "async stream": {"text": astream_text, "chat": astream_chat},
+    "stream": {"structured": stream_structured, "text": stream_text, "chat": stream_chat},
+    "async stream": {"structured": astream_structured, "text": astream_text, "chat": astream_chat},
 }

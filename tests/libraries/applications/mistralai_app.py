@@ -82,9 +82,25 @@ async def astream_text(question):
     return [str(part.content) for part in parts]
 
 
+def pieces(event):
+    """Return the pieces of the arguments of a call in an event."""
+    calls = event.data.choices[0].delta.tool_calls or [] if event.data.choices else []
+    return [call.function.arguments for call in calls]
+
+
+def stream_tools(question):
+    with client.chat.stream(**asked(question), tools=[LOCATE]) as events:
+        return [pieces(event) for event in events]
+
+
+async def astream_tools(question):
+    async with await client.chat.stream_async(**asked(question), tools=[LOCATE]) as events:
+        return [pieces(event) async for event in events]
+
+
 WAYS = {
     "sync": {"text": text, "tools": tools, "structured": structured, "embeddings": vectors},
     "async": {"text": atext, "tools": atools, "structured": astructured, "embeddings": avectors},
-    "stream": {"text": stream_text},
-    "async stream": {"text": astream_text},
+    "stream": {"tools": stream_tools, "text": stream_text},
+    "async stream": {"tools": astream_tools, "text": astream_text},
 }

@@ -75,6 +75,31 @@ async def astream_text(question):
     return [part.message.content async for part in parts]
 
 
+def stream_generate(question):
+    parts = client.generate(model="llama3.2", prompt=question, stream=True)
+    return [part.response for part in parts]
+
+
+def stream_tools(question):
+    parts = client.chat(**asked(question), tools=[locate], stream=True)
+    return [arguments(part) for part in parts if part.message.tool_calls]
+
+
+def stream_structured(question):
+    parts = client.chat(**asked(question), format=SCHEMA, stream=True)
+    return [part.message.content for part in parts]
+
+
+async def astream_tools(question):
+    parts = await aclient.chat(**asked(question), tools=[locate], stream=True)
+    return [arguments(part) async for part in parts if part.message.tool_calls]
+
+
+async def astream_structured(question):
+    parts = await aclient.chat(**asked(question), format=SCHEMA, stream=True)
+    return [part.message.content async for part in parts]
+
+
 WAYS = {
     "sync": {
         "text": text,
@@ -90,6 +115,15 @@ WAYS = {
         "embeddings": avectors,
         "generate": agenerate,
     },
-    "stream": {"text": stream_text},
-    "async stream": {"text": astream_text},
+    "stream": {
+        "tools": stream_tools,
+        "structured": stream_structured,
+        "generate": stream_generate,
+        "text": stream_text,
+    },
+    "async stream": {
+        "tools": astream_tools,
+        "structured": astream_structured,
+        "text": astream_text,
+    },
 }
