@@ -139,12 +139,12 @@ def _report_refusal(config: pytest.Config, message: str) -> list[str]:
     has_summary = STEP_SUMMARY in environ and message != ENDED_BY_PYTEST
     if is_part or not (settings.reports or has_summary):
         return []
-    from pytest_llmeval.reports.files import append_summary, refusal, write_reports
+    from pytest_llmeval.reports.files import append_summary, refused, write_reports
     from pytest_llmeval.reports.json import document
 
-    refused = refusal(settings, message)
-    report = document(refused)
-    return write_reports(report, settings.reports, refused) + (
+    judgement = refused(settings, message)
+    report = document(judgement)
+    return write_reports(report, settings.reports, judgement) + (
         append_summary(report, environ) if has_summary else []
     )
 

@@ -9,11 +9,12 @@ import click
 from pytest_llmeval import checks
 from pytest_llmeval.cli.arguments import Home, home_option, ranged
 from pytest_llmeval.cli.pages import echo_lines, page_of_output
-from pytest_llmeval.history import history_of, recorded_runs
+from pytest_llmeval.gate.describe import history_of
 from pytest_llmeval.judgement import pricing
 from pytest_llmeval.reports.html.charts import history_charts
-from pytest_llmeval.reports.html.page import render_charts
-from pytest_llmeval.reports.terminal.commands.history import history_entries, history_lines
+from pytest_llmeval.reports.html.rendering import render_charts
+from pytest_llmeval.reports.terminal.commands.history_lines import history_entries, history_lines
+from pytest_llmeval.runs.lookup.newest_runs import newest_runs
 from pytest_llmeval.settings import GateRules
 
 _LIMIT = 20
@@ -44,7 +45,7 @@ def history_command(
     The newest complete run of each commit counts. FUNCTION is a part of a name. Cases are not
     paired here: whether a change made it worse is for compare to say.
     """
-    runs = recorded_runs(home.store, branch=branch, most=limit)
+    runs = newest_runs(home.store, branch=branch, most=limit)
     if not runs:
         of = "" if branch is None else f" of {branch}"
         raise click.UsageError(

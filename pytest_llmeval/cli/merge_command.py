@@ -26,7 +26,7 @@ from pytest_llmeval.errors import BaselineError, BaselineNotFound, LLMEvalError,
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement, judged
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.files import append_summary, refusal, write_reports
+from pytest_llmeval.reports.files import append_summary, refused, write_reports
 from pytest_llmeval.reports.formats import RED, Line
 from pytest_llmeval.reports.json import document
 from pytest_llmeval.reports.terminal.headline import failure_line
@@ -89,7 +89,7 @@ def merge_command(
     try:
         judgement = _judged(shards, home, asked, union=union)
     except LLMEvalError as exc:
-        _write(refusal(asked, str(exc)), asked)  # a job may comment on it
+        _write(refused(asked, str(exc)), asked)  # a job may comment on it
         raise
     page = page_of_output(verbose=verbose)
     echo_lines(section(judgement, page))

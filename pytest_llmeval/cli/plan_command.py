@@ -120,7 +120,7 @@ def _show(planned: Sequence[PlannedFunction | str], *, as_html: bool, heading: s
         echo([more] if len(planned) > 1 else [])
         return
     from pytest_llmeval.reports.html.charts import plan_charts
-    from pytest_llmeval.reports.html.page import render_charts
+    from pytest_llmeval.reports.html.rendering import render_charts
 
     plans = [one for one in planned if isinstance(one, PlannedFunction)]
     hints = [one for one in planned if isinstance(one, str)] + ([more] if plans[1:] else [])

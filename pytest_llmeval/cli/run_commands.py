@@ -25,7 +25,7 @@ from pytest_llmeval.cli.reading_commands import full_option, show_case
 from pytest_llmeval.gate.scoring import scores_of
 from pytest_llmeval.judgement import Judgement, judged, pricing
 from pytest_llmeval.records import Better, Run
-from pytest_llmeval.reports.files import text_of
+from pytest_llmeval.reports.files import report_text
 from pytest_llmeval.reports.json import document
 from pytest_llmeval.reports.terminal.commands.listing import listed_runs, run_entry
 from pytest_llmeval.reports.terminal.commands.planning import Checked, selfcheck_lines
@@ -139,7 +139,7 @@ def compare_command(
     settings = Settings(directory=home.path, session="", **known)
     judgement = judged(Judgement(settings=settings, baseline=old), new.run)
     if form is not None:
-        click.echo(text_of(document(judgement), form, judgement), nl=False)
+        click.echo(report_text(document(judgement), form, judgement), nl=False)
     else:
         echo_lines(compared_lines(judgement, new, page_of_output(verbose=verbose)))
     if judgement.fails:

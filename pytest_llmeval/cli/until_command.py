@@ -93,7 +93,7 @@ def _write(
     page: Path, looks: Mapping[str, Sequence[tuple[int, ExpectedMean]]], confidence: float
 ) -> None:
     from pytest_llmeval.reports.html.charts import look_chart
-    from pytest_llmeval.reports.html.page import render_charts
+    from pytest_llmeval.reports.html.rendering import render_charts
 
     hint = f"Lines are where the mean of a later run is expected, {confidence:.0%}."
     charts = [look_chart(name, of_function) for name, of_function in looks.items()]

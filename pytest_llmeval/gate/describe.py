@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pytest_llmeval.gate.changes import chained, draws_of
 from pytest_llmeval.gate.decision_table import never_recorded
@@ -38,6 +38,28 @@ from pytest_llmeval.stats.multiplicity import holm
 from pytest_llmeval.stats.repeats import DRIFT_LEVEL
 
 
+@dataclass(frozen=True, slots=True)
+class MeanOfRun:
+    """The mean of a function in one of several runs.
+
+    Attributes:
+        run: the run.
+        described: the function in it, with its mean and intervals.
+    """
+
+    run: Run
+    described: FunctionDescription
+
+    @property
+    def mean(self) -> float:
+        """The mean over the cases that have a value."""
+        assert self.described.mean is not None  # noqa: S101 - else it is left out
+        return self.described.mean
+
+
+History = dict[tuple[str, str], list[MeanOfRun]]  # by function and metric, oldest first
+
+
 def describe(
     run: Run, *, alpha: float = 0.05, cost_of: CostOf | None = None
 ) -> tuple[FunctionDescription, ...]:
@@ -58,6 +80,25 @@ def describe(
         one if one.drift_p is None else replace(one, drifts=next(adjusted) < DRIFT_LEVEL)
         for one in described
     )
+
+
+def history_of(runs: Iterable[Run], *, alpha: float, cost_of: CostOf | None = None) -> History:
+    """Describe each function in each of some runs.
+
+    Args:
+        runs: oldest first.
+        alpha: what may lie beyond each end of an interval, in (0, 0.5).
+        cost_of: as ``describe`` takes it.
+
+    Returns:
+        The means of a function; runs that have no mean of it are left out.
+    """
+    found: History = {}
+    for run in runs:
+        for one in describe(run, alpha=alpha, cost_of=cost_of):
+            if one.mean is not None:
+                found.setdefault((one.function, one.metric), []).append(MeanOfRun(run, one))
+    return found
 
 
 def oddities(run: Run) -> tuple[Fact, ...]:

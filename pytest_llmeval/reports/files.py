@@ -25,7 +25,7 @@ def write_reports(report: Entry, paths: Sequence[Path], judgement: Judgement) ->
     problems = []
     for path in paths:
         try:
-            text = text_of(report, path.suffix, judgement)
+            text = report_text(report, path.suffix, judgement)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         except OSError as exc:
@@ -33,13 +33,12 @@ def write_reports(report: Entry, paths: Sequence[Path], judgement: Judgement) ->
     return problems
 
 
-def text_of(report: Entry, ending: str, judgement: Judgement) -> str:
+def report_text(report: Entry, ending: str, judgement: Judgement) -> str:
     """Write a report in the form that an ending of ``REPORT_ENDINGS`` stands for."""
     if ending == HTML:
-        from pytest_llmeval.history import history_around  # numpy and scipy
-        from pytest_llmeval.reports.html.page import render_page
+        from pytest_llmeval.reports.html.rendering import render_page  # numpy and scipy
 
-        return render_page(report, judgement, history_around(judgement))
+        return render_page(report, judgement)
     return render(report) if ending == MARKDOWN else json_text(report)
 
 
@@ -61,6 +60,6 @@ def append_summary(report: Entry, environ: Mapping[str, str]) -> list[str]:
     return []
 
 
-def refusal(settings: Settings, message: str) -> Judgement:
+def refused(settings: Settings, message: str) -> Judgement:
     """Make the judgement on a session that was refused before anything ran."""
     return Judgement(settings=settings, could_not_judge=Fact(Why.REFUSED, (message,)))

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_llmeval.history import history_around
 from pytest_llmeval.judgement import Judgement, judged
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.html.page import render_page
+from pytest_llmeval.reports.html.rendering import render_page
 from pytest_llmeval.reports.json import document
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.store import RunStore
@@ -50,7 +49,7 @@ def recorded(home: Path, *, earlier: Sequence[str] = (), **settings: Any) -> Jud
 
 def page_of(judgement: Judgement) -> str:
     """Write the page of a judgement."""
-    return render_page(document(judgement), judgement, history_around(judgement))
+    return render_page(document(judgement), judgement)
 
 
 def _run(

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmeval.cli import main
-from pytest_llmeval.history import history_around
 from pytest_llmeval.reports.document import Entry
 from pytest_llmeval.reports.html.cases import shown_function
 from pytest_llmeval.reports.html.plots import WIDTH, axis_of
+from pytest_llmeval.reports.html.rendering import means_around
 from pytest_llmeval.reports.html.trust import doubts
 from pytest_llmeval.reports.json import document
 from tests.reports.judgements import BRANCH, FORMS, LABEL, TICKETS, function_of, judgement_of, suite
@@ -179,9 +179,8 @@ def test_a_baseline_above_what_the_run_before_it_predicts_may_be_lucky(tmp_path:
 def test_a_drift_of_the_repeats_is_told() -> None:
     drifting = function_of(LABEL, TICKETS, ("pppmm",) * len(TICKETS), prompt="v2")
     judgement = judgement_of(suite(BRANCH, label=drifting), baseline=suite())
-    history = history_around(judgement)
 
-    found = doubts(document(judgement), history, baseline=None, run=judgement.run)
+    found = doubts(judgement, document(judgement), means_around(judgement))
 
     assert any(text.startswith("test_label: the repeats drift here") for text in found)
 

@@ -8,7 +8,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pytest_llmeval.records import PASS_METRIC
+from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.records import PASS_METRIC, Outcome
 from pytest_llmeval.reports.document import Entry
 from pytest_llmeval.reports.formats import hits, number, short
 from pytest_llmeval.reports.html.plots import CASE_WIDTH, Axis, CasePlot, axis_of, case_plot
@@ -24,6 +25,7 @@ MOVES: dict[Move, str] = {
     "errored": "has trials that got no reply",
 }
 _MAJORITY = 0.5
+_MOST_CHOICES = 40  # values of parameters that can be chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,3 +143,28 @@ def _values(case: str) -> tuple[str, ...]:
     """Read the values of parameters, which pytest joins by hyphens."""
     brackets = re.search(r"\[(.*)\]$", case)
     return tuple(dict.fromkeys(brackets[1].split("-"))) if brackets else ()
+
+
+def moves_of(shown: Sequence[ShownFunction]) -> dict[str, int]:
+    """Count the cases of all functions by how they moved."""
+    counts: Counter[str] = Counter()
+    for one in shown:
+        counts.update(one.moves)
+    return {move: counts[move] for move in MOVES if counts[move]}
+
+
+def shared_values(shown: Sequence[ShownFunction]) -> list[str]:
+    """Return the values of parameters that several cases have, the most frequent ones."""
+    counts = Counter(value for one in shown for case in one.cases for value in case.values)
+    several = [value for value, count in counts.most_common(_MOST_CHOICES) if count > 1]
+    return sorted(several)
+
+
+def errored_cases(judgement: Judgement, function: str) -> set[str]:
+    """Return the cases of a function of which a trial got no reply in this run."""
+    run = judgement.run
+    if run is None:
+        return set()
+    cases = {case.id for case in run.cases if case.function == function}
+    errored = (trial for trial in run.trials if trial.outcome is Outcome.ERRORED)
+    return {trial.case for trial in errored if trial.case in cases}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_llmeval.history import History
+from pytest_llmeval.gate.describe import History
 from pytest_llmeval.reports.formats import ends, ends_of, figure, name_of
 from pytest_llmeval.reports.html.plots import WIDTH, Axis, Interval, axis_of
 

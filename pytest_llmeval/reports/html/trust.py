@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pytest_llmeval.gate.describe import History
 from pytest_llmeval.gate.results import FunctionDescription
-from pytest_llmeval.history import History
+from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import PASS_METRIC, Run
 from pytest_llmeval.reports.document import Entry
 from pytest_llmeval.reports.formats import counted, ends, figure
 
 
-def doubts(side: Entry, history: History, *, baseline: Run | None, run: Run | None) -> list[str]:
+def doubts(judgement: Judgement, side: Entry, history: History) -> list[str]:
     """Say of each function what the figures cannot be trusted for; empty for nothing.
 
     Args:
-        side: the comparison, or the report without one.
+        judgement: with the run, and the baseline if there is one.
+        side: its comparison as the report has it.
         history: of the runs here, those two among them.
-        baseline: what is compared with.
-        run: what is reported on.
     """
+    run, baseline = judgement.run, judgement.baseline.run if judgement.baseline else None
     found: list[str] = []
     for one in side["functions"]:
         described = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pytest_llmeval.history import History, Point
+from pytest_llmeval.gate.describe import History, MeanOfRun
 from pytest_llmeval.reports.formats import BOLD, Line, ends_of, figure, name_of
 from pytest_llmeval.reports.json import facts_of_run
 from pytest_llmeval.reports.terminal.fitting import Page
@@ -28,7 +28,7 @@ def history_lines(history: History, page: Page) -> Iterator[Line]:
         yield from map(Line, texts)
 
 
-def _row(point: Point, metric: str, bar: str) -> Sequence[str]:
+def _row(point: MeanOfRun, metric: str, bar: str) -> Sequence[str]:
     run, described = point.run, point.described
     return (
         (run.commit or "-")[:7] + "*" * run.dirty,
@@ -41,7 +41,7 @@ def _row(point: Point, metric: str, bar: str) -> Sequence[str]:
     )
 
 
-def _bars(points: Sequence[Point]) -> Iterator[tuple[Point, str]]:
+def _bars(points: Sequence[MeanOfRun]) -> Iterator[tuple[MeanOfRun, str]]:
     """Draw the interval of each mean, all on one scale."""
     sides = [point.described.interval or (point.mean, point.mean) for point in points]
     low, high = min(low for low, _ in sides), max(high for _, high in sides)

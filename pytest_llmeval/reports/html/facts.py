@@ -1,0 +1,91 @@
+"""Facts of the page in words: its title, what was compared at which cost, where it comes from."""
+
+from __future__ import annotations
+
+import shlex
+
+from pytest_llmeval.reports.document import (
+    Entry,
+    is_tested,
+    moved_functions,
+    undetected_drop,
+    verdict_words,
+)
+from pytest_llmeval.reports.formats import counted
+
+_MOST_MISSED = 4
+_DAY = 86_400
+
+Facts = list[tuple[str, str]]
+
+
+def title(report: Entry, side: Entry) -> str:
+    """Write the verdict of the comparison that is shown."""
+    accepted = side["verdict"] == "regressed" and not side["fails"]
+    words = verdict_words(side["verdict"], accepted=accepted)
+    if side is report:
+        return words
+    return f"{words} against the anchor {side['baseline']['reference']}"
+
+
+def facts(report: Entry, side: Entry) -> Facts:
+    """Tell in a few words what was compared, at which cost, and what could not be seen."""
+    run, baseline = report["run"], side["baseline"]
+    found: Facts = []
+    if baseline is not None:
+        found.append(("Baseline", _baseline(baseline)))
+    missed = [
+        f"{one['label']}: {undetected_drop(one) or 'any drop, as too few cases moved'}"
+        for one in moved_functions(side)
+        if baseline is not None and is_tested(one)
+    ]
+    if missed:
+        found.append(("Would have been missed", "; ".join(missed[:_MOST_MISSED])))
+    if run is not None:
+        calls = run["calls"]
+        told = f"{calls['made']} made, {calls['replayed']} replayed"
+        found.append(("Calls", told + (f", {calls['failed']} failed" if calls["failed"] else "")))
+        cost = {"Cost": run["cost"]["spent"], "Saved by replays": run["cost"]["saved"]}
+        found += [(name, f"${value:.3g}") for name, value in cost.items() if value is not None]
+    if report["differences"]:
+        names = ", ".join(one["fact"] for one in report["differences"])
+        found.append(("Differs besides", names))
+    return found
+
+
+def _baseline(baseline: Entry) -> str:
+    text = str(baseline["reference"])
+    if baseline["commit"]:
+        text += f" at {baseline['commit'][:12]}"
+    if baseline["distance"]:
+        text += f", {counted(baseline['distance'], 'commit')} back"
+    if baseline["age"] is not None and baseline["age"] >= _DAY:
+        text += f", {counted(int(baseline['age'] // _DAY), 'day')} old"
+    return text
+
+
+def provenance(report: Entry, side: Entry) -> Facts:
+    """Tell where both runs come from, and how to compare them again."""
+    told: Facts = []
+    baseline, run = side["baseline"], report["run"]
+    for name, found in (("Baseline", baseline), ("Here", run)):
+        if found is not None:
+            told.append((f"{name}: run", f"{found['id']} of {found['created'][:16]}"))
+            told.append((f"{name}: commit", f"{found['commit']}{' (dirty)' * found['dirty']}"))
+            told.append((f"{name}: models", ", ".join(found["models"]) or "none"))
+            told.append((f"{name}: served", ", ".join(found["served"]) or "not told"))
+            versions = (f"{name} {version}" for name, version in found["versions"].items())
+            told.append((f"{name}: versions", ", ".join(versions)))
+            if found["ci"] and found["ci"]["url"]:
+                told.append((f"{name}: job", found["ci"]["url"]))
+    for one in report["differences"]:
+        old, new = (", ".join(one[of]) for of in ("baseline", "here"))
+        told.append((f"Differs: {one['fact']}", f"{old} \N{RIGHTWARDS ARROW} {new}"))
+    settings = (f"{name} {value}" for name, value in report["settings"].items())
+    told.append(("Settings", ", ".join(settings)))
+    told += [("Holds for", line) for line in report["scope"]]
+    told += [("Note", line) for line in report["notes"]]
+    if baseline is not None and run is not None:
+        typed = shlex.join(["llmeval", "compare", baseline["id"], run["id"]])
+        told.append(("Again", typed))
+    return told

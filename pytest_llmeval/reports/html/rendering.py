@@ -1,0 +1,207 @@
+"""A report as one page for a browser: self-contained, and safe whatever texts it shows.
+
+What a model or a test wrote is escaped, and the page's policy lets a browser run and load nothing
+but the style and the script that stand in it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from pytest_llmeval.gate.describe import History, history_of
+from pytest_llmeval.judgement import Judgement, pricing
+from pytest_llmeval.reports.document import (
+    Entry,
+    consequence,
+    failing_side,
+    lead,
+    moved_functions,
+    worst_first,
+)
+from pytest_llmeval.reports.html.cases import (
+    MOVES,
+    ShownCase,
+    ShownFunction,
+    errored_cases,
+    moves_of,
+    shared_values,
+    shown_function,
+)
+from pytest_llmeval.reports.html.charts import Chart, history_charts
+from pytest_llmeval.reports.html.facts import facts, provenance, title
+from pytest_llmeval.reports.html.plots import CASE_WIDTH, WIDTH, forests
+from pytest_llmeval.reports.html.side_by_side import Edit, ShownReplies, read_replies
+from pytest_llmeval.reports.html.trust import doubts
+from pytest_llmeval.runs.lookup.newest_runs import newest_runs
+from pytest_llmeval.runs.store import RunStore
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_MOST_RUNS = 30
+_BYTES = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """A function of the page, with the texts of its cases.
+
+    Attributes:
+        shown: its cases.
+        replies: rendered, by case; a case that is missing has no room.
+        asked: what the first of them was asked, with what changed in it.
+        alike: how many of them had the same words changed.
+    """
+
+    shown: ShownFunction
+    replies: Mapping[str, str]
+    asked: ShownReplies | None
+    alike: int
+
+
+def render_page(report: Entry, judgement: Judgement) -> str:
+    """Write a report as a page of HTML.
+
+    Args:
+        report: the JSON report of the judgement.
+        judgement: with the runs, whose replies are looked up in the cache here.
+    """
+    side = failing_side(report)
+    if side is not report:
+        judgement = judgement.against_anchor or judgement
+    ordered = worst_first(side["functions"])
+    shown = [shown_function(one, errored_cases(judgement, one["function"])) for one in ordered]
+    anchors, means = _anchors(report, side), means_around(judgement)
+    return _rendered(
+        "page.html",
+        script=_resource("page.js"),
+        report=report,
+        side=side,
+        words=title(report, side),
+        lead=lead(report, moved_functions(side)),
+        consequence=consequence(report),
+        facts=facts(report, side),
+        forests=forests(report, ordered, anchors),
+        has_anchor=bool(anchors),
+        functions=_with_replies(judgement, shown),
+        embeds=judgement.settings.show_texts,
+        moves=moves_of(shown),
+        meanings=MOVES,
+        values=shared_values(shown),
+        command=partial(_command, report["run"], side["baseline"]),
+        doubts=doubts(judgement, side, means),
+        charts=history_charts(means),
+        provenance=provenance(report, side),
+    )
+
+
+def _command(run: Entry | None, baseline: Entry | None, case: ShownCase) -> str:
+    """Write what shows the replies of a case where its runs are."""
+    ids = [found["id"] for found in (baseline, run) if found]
+    words = ["diff", case.name, *ids] if baseline else ["show", *ids, case.name]
+    return shlex.join(["llmeval", *words])
+
+
+def means_around(judgement: Judgement) -> History:
+    """Describe the runs of a judgement, and those that were recorded for the baseline's branch."""
+    settings, run = judgement.settings, judgement.run
+    if run is None or not (judgement.descriptions or judgement.comparison):
+        return {}
+    baseline = judgement.baseline.run if judgement.baseline else None
+    besides = [each for each in (baseline, run) if each and each.trials]
+    branch = baseline.ref if baseline else run.ref
+    store = RunStore(settings.directory)
+    runs = newest_runs(store, branch=branch, most=_MOST_RUNS, besides=besides)
+    return history_of(runs, alpha=settings.gate.alpha, cost_of=pricing(settings.prices))
+
+
+def render_charts(heading: str, hint: str, charts: Sequence[Chart]) -> str:
+    """Write charts as a page of their own.
+
+    Args:
+        heading: of the page.
+        hint: what the intervals are.
+        charts: in their order.
+    """
+    return _rendered("charts.html", title=heading, hint=hint, charts=charts)
+
+
+def _with_replies(judgement: Judgement, shown: Sequence[ShownFunction]) -> list[_Function]:
+    """Render the replies of cases, worst first over all functions, until there is no more room."""
+    replies: dict[int, dict[str, str]] = {at: {} for at in range(len(shown))}
+    asked: dict[int, list[ShownReplies]] = {at: [] for at in range(len(shown))}
+    if judgement.settings.show_texts:
+        room = judgement.settings.html_mb * _BYTES
+        template = _environment().get_template("replies.html")
+        for at, case, found in _read(judgement, shown):
+            text = template.render(replies=found, is_compared=judgement.baseline is not None)
+            room -= len(text.encode())
+            if room < 0:
+                break
+            replies[at][case] = text
+            asked[at].append(found)
+    return [
+        _Function(one, replies[at], next(iter(asked[at]), None), _alike(asked[at]))
+        for at, one in enumerate(shown)
+    ]
+
+
+def _read(
+    judgement: Judgement, shown: Sequence[ShownFunction]
+) -> Iterator[tuple[int, str, ShownReplies]]:
+    cases = [(case.lost, at, case.case) for at, one in enumerate(shown) for case in one.cases]
+    readers = {
+        at: read_replies(judgement, [case.case for case in one.cases], one.entry["metric"])
+        for at, one in enumerate(shown)
+    }
+    for _, at, case in sorted(cases):
+        yield at, case, next(readers[at])
+
+
+def _alike(asked: Sequence[ShownReplies]) -> int:
+    edits: Counter[Edit] = Counter(one.edit for one in asked)
+    return edits[asked[0].edit] if asked else 0
+
+
+def _anchors(report: Entry, side: Entry) -> Sequence[Entry]:
+    anchor = report["anchor"]
+    return anchor["functions"] if anchor and anchor is not side else []
+
+
+def _rendered(template: str, *, script: str | None = None, **shown: Any) -> str:
+    """Fill a template, with the policy by which a browser obeys its style and script alone."""
+    style = _resource("page.css")
+    policy = f"default-src 'none'; style-src '{_digest(style)}'"
+    if script is not None:
+        policy += f"; script-src '{_digest(script)}'"
+    parts = {"style": style, "script": script, "policy": policy, "widths": (WIDTH, CASE_WIDTH)}
+    return _environment().get_template(template).render(**parts, **shown)
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _resource(name: str) -> str:
+    return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader(__package__),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
