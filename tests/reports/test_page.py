@@ -83,10 +83,12 @@ def test_texts_of_models_are_text(planted: str) -> None:
 
 def test_a_broken_case_shows_both_replies_and_what_changed_in_the_request(planted: str) -> None:
     assert f"<del> {RULE}</del>" in planted
-    assert "by the same words in 12 of the 12 cases whose replies are below" in planted
+    assert "What changed in the request, the same in 12 of 12 cases that were looked at" in planted
     assert "<del>billing</del>" in planted
     assert re.search(r"<ins>orders[^<]", planted)
     assert MESSAGE.replace("'", "&#39;") in planted
+    assert "In test_label, of 12 cases 4 fell, 0 rose" in planted
+    assert "</span> Ticket: late-refund</p>" in planted
 
 
 def test_equal_draws_are_shown_once(planted: str) -> None:
@@ -165,7 +167,9 @@ def test_whatever_is_plotted_stands_within_the_plot(values: list[float], more: l
 
 
 def test_cases_that_tell_nothing_are_counted(planted: str) -> None:
-    assert "test_label: of 12 cases 8 passed in every trial of both runs and 0 in none" in planted
+    assert (
+        "test_label: 8 of 12 cases passed in every trial of both runs, and 0 in no trial" in planted
+    )
 
 
 def test_a_baseline_above_what_the_run_before_it_predicts_may_be_lucky(tmp_path: Path) -> None:

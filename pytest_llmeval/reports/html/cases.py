@@ -89,7 +89,7 @@ def shown_function(function: Entry, errored: Collection[str]) -> ShownFunction:
     ]
     known = {case["case"] for case in compared}
     shown += [_errored(case) for case in sorted(errored) if case not in known]
-    shown.sort(key=lambda case: (case.lost, case.case))
+    shown.sort(key=lambda case: (case.move == "stable", case.lost, case.case))
     unchanged = sum(bool(case.get("unchanged")) for case in compared)
     counts = Counter(case.move for case in shown)
     return ShownFunction(function, shown, unchanged, {m: counts[m] for m in MOVES if counts[m]})

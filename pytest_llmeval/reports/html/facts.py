@@ -39,24 +39,34 @@ def facts(report: Entry, side: Entry) -> Facts:
         for one in moved_functions(side)
         if baseline is not None and is_tested(one)
     ]
+    if run is not None:
+        found.append(("Here", _place(run)))
     if missed:
-        found.append(("Would have been missed", "; ".join(missed[:_MOST_MISSED])))
+        found.append(
+            ("Could be missed, in 1 of 5 builds or more", "; ".join(missed[:_MOST_MISSED]))
+        )
     if run is not None:
         calls = run["calls"]
         told = f"{calls['made']} made, {calls['replayed']} replayed"
         found.append(("Calls", told + (f", {calls['failed']} failed" if calls["failed"] else "")))
         cost = {"Cost": run["cost"]["spent"], "Saved by replays": run["cost"]["saved"]}
-        found += [(name, f"${value:.3g}") for name, value in cost.items() if value is not None]
+        found += [(name, f"${value:.3g}") for name, value in cost.items() if value]
     if report["differences"]:
         names = ", ".join(one["fact"] for one in report["differences"])
         found.append(("Differs besides", names))
     return found
 
 
+def _place(run: Entry) -> str:
+    at = f" at {run['commit'][:12]}" if run["commit"] else ""
+    return f"{run['ref'] or 'no branch'}{at}{', with changes' * run['dirty']}"
+
+
 def _baseline(baseline: Entry) -> str:
-    text = str(baseline["reference"])
-    if baseline["commit"]:
+    text = _place(baseline) if baseline["reference"] == baseline["id"] else baseline["reference"]
+    if baseline["commit"] and text == baseline["reference"]:
         text += f" at {baseline['commit'][:12]}"
+    text += f", recorded {baseline['created'][:10]}"
     if baseline["distance"]:
         text += f", {counted(baseline['distance'], 'commit')} back"
     if baseline["age"] is not None and baseline["age"] >= _DAY:

@@ -40,6 +40,7 @@ from pytest_llmeval.reports.html.facts import facts, provenance, title
 from pytest_llmeval.reports.html.plots import CASE_WIDTH, WIDTH, forests
 from pytest_llmeval.reports.html.side_by_side import Edit, ShownReplies, read_replies
 from pytest_llmeval.reports.html.trust import doubts
+from pytest_llmeval.reports.sentences import count_moved
 from pytest_llmeval.runs.lookup.newest_runs import newest_runs
 from pytest_llmeval.runs.store import RunStore
 
@@ -87,6 +88,7 @@ def render_page(report: Entry, judgement: Judgement) -> str:
         side=side,
         words=title(report, side),
         lead=lead(report, moved_functions(side)),
+        moved=_moved(ordered),
         consequence=consequence(report),
         facts=facts(report, side),
         forests=forests(report, ordered, anchors),
@@ -98,9 +100,24 @@ def render_page(report: Entry, judgement: Judgement) -> str:
         values=shared_values(shown),
         command=partial(_command, report["run"], side["baseline"]),
         doubts=doubts(judgement, side, means),
-        charts=history_charts(means),
+        charts=history_charts(_of_changed(means, ordered)),
         provenance=provenance(report, side),
     )
+
+
+def _moved(functions: Sequence[Entry]) -> str:
+    """Count the cases of the worst function that fell and rose, with what the worst make of it."""
+    worst = next((one for one in functions if one.get("compared")), None)
+    if worst is None or worst["verdict"] == "unchanged":
+        return ""
+    differences = [case["difference"] or 0.0 for case in worst["compared"]]
+    return f"In {worst['label']}, {count_moved(differences, worst['better'])}"
+
+
+def _of_changed(means: History, functions: Sequence[Entry]) -> History:
+    """Leave out the functions that were replayed: their means are the baseline's."""
+    changed = {(one["function"], one["metric"]) for one in functions if one.get("changed", True)}
+    return {name: points for name, points in means.items() if name in changed}
 
 
 def _command(run: Entry | None, baseline: Entry | None, case: ShownCase) -> str:

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Trial, trials_by_case
 from pytest_llmeval.reports.entries import first_failure
-from pytest_llmeval.reports.formats import number
+from pytest_llmeval.reports.formats import number, short
 from pytest_llmeval.transcripts.messages import Asked, Message
 from pytest_llmeval.transcripts.transcript import StoredTexts, Transcript, transcripts
 from pytest_llmeval.transcripts.word_diff import (
@@ -22,6 +22,7 @@ from pytest_llmeval.transcripts.word_diff import (
 )
 
 _LEAST_SECONDS = 0.05  # that are told
+_LONGEST_ASKED = 500
 _LONGEST = 6000  # characters of one text
 _VERBS = {"call": " calls", "thought": " thinks", "result": " returns"}
 
@@ -81,12 +82,16 @@ class ShownReplies:
     """The replies of a case.
 
     Attributes:
+        name: of the case.
+        asked: the last message of its request.
         failure: the first line of the first failure.
         draws: the most frequent ones first.
         request: what was asked, a message each; what changed in it is marked.
         edit: the same without what did not change, to be held against other cases.
     """
 
+    name: str
+    asked: str
     failure: str
     draws: list[ShownDraws]
     request: tuple[MessageDiff, ...]
@@ -110,6 +115,8 @@ def read_replies(judgement: Judgement, cases: Sequence[str], metric: str) -> Ite
             old, new = (transcripts(side.get(case, ()), stored) for side in (before, after))
             request = _request(_asked(old), _asked(new))
             yield ShownReplies(
+                name=short(case),
+                asked=_last_asked(_asked(new) or _asked(old)),
                 failure=_failure(judgement, case, after.get(case, ())),
                 draws=_draws(old, new, metric),
                 request=request,
@@ -125,6 +132,13 @@ def _failure(judgement: Judgement, case: str, trials: Sequence[Trial]) -> str:
 
 def _asked(side: Iterable[Transcript]) -> Asked | None:
     return next((one.asked for one in side if one.asked), None)
+
+
+def _last_asked(asked: Asked | None) -> str:
+    text = asked.messages[-1].text if asked and asked.messages else ""
+    return (
+        text if len(text) <= _LONGEST_ASKED else f"{text[:_LONGEST_ASKED]}\N{HORIZONTAL ELLIPSIS}"
+    )
 
 
 def _request(before: Asked | None, after: Asked | None) -> tuple[MessageDiff, ...]:

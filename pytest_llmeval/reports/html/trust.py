@@ -61,12 +61,12 @@ def _of_entry(one: Entry) -> Iterator[str]:
     if one.get("identical_repeats"):
         yield f"{one['label']}: all repeats are identical, so they are one draw"
     cases = one.get("compared", [])
-    if one["metric"] != PASS_METRIC or not cases:
+    if one["metric"] != PASS_METRIC or not one.get("changed"):
         return
     always = sum(min(*case["baseline_scores"], *case["scores"]) == 1 for case in cases)
     never = sum(max(*case["baseline_scores"], *case["scores"]) == 0 for case in cases)
     if always + never:
         yield (
-            f"{one['label']}: of {counted(len(cases), 'case')} {always} passed in every trial of "
-            f"both runs and {never} in none; they cannot tell a small change"
+            f"{one['label']}: {always} of {counted(len(cases), 'case')} passed in every trial of "
+            f"both runs, and {never} in no trial: such cases cannot show a small change"
         )
