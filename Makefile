@@ -92,12 +92,13 @@ test-clients-%: .venv-clients-%/.ready
 # Libraries that applications use, each in an environment, which is kept: the table of
 # docs/clients.md. LIBRARY=litellm tries one; REWRITE_TABLE=1 writes its row.
 LIBRARIES := openai-2 openai-3 anthropic ollama google-genai google-genai-aiohttp instructor \
-	langchain-openai mistralai cohere huggingface_hub litellm dspy llama-index pydantic-ai \
-	openai-agents crewai
+	langchain-openai mistralai cohere huggingface_hub litellm dspy dspy-its-own-engine \
+	llama-index pydantic-ai openai-agents crewai
 PINS_openai-2 := openai==2.*
 PINS_openai-3 := openai==3.*
 # Without mcp LiteLLM takes no tools.
 PINS_litellm := litellm mcp
+PINS_dspy-its-own-engine := dspy
 PINS_google-genai-aiohttp := google-genai[aiohttp]
 
 # uv takes seconds where pip takes minutes.
@@ -108,7 +109,7 @@ PINS_google-genai-aiohttp := google-genai[aiohttp]
 	touch $@
 
 test-libraries: $(VENV)/.ready $(patsubst %,.venv-library-%/.ready,$(or $(LIBRARY),$(LIBRARIES)))
-	LIBRARY=$(LIBRARY) $(BIN)/pytest -q tests/libraries
+	LIBRARY=$(LIBRARY) $(BIN)/pytest -q $(if $(REWRITE_TABLE),,-n 2) tests/libraries
 
 # What of other libraries an installation of ours takes back: docs/decisions/installing.md.
 resolutions: $(VENV)/.ready

@@ -18,7 +18,8 @@ class Library:
 
     Attributes:
         name: as the table has it.
-        distribution: whose version is shown.
+        distribution: whose version is shown; "" for the name.
+        uses: how the application's name begins; "" for the distribution.
         reasons: for each road that does not hold, or is not there, why.
         besides: paths of what it asks that is no question to a model, each with why.
         switches: what has to be set for it, each with what that switches off; `NAME=value` is
@@ -27,6 +28,7 @@ class Library:
 
     name: str
     distribution: str = ""
+    uses: str = ""
     reasons: Mapping[str, str] = field(default_factory=dict)
     besides: Mapping[str, str] = field(default_factory=dict)
     switches: Mapping[str, str] = field(default_factory=dict)
@@ -39,7 +41,7 @@ class Library:
     @property
     def application(self) -> Path:
         """The module whose WAYS says what is asked on each road, by name."""
-        return APPLICATIONS / f"{self.package.replace('-', '_')}_app.py"
+        return APPLICATIONS / f"{self.uses or self.package.replace('-', '_')}_app.py"
 
     @property
     def environment(self) -> str:
@@ -60,6 +62,9 @@ class Library:
 
 OWN_LANGUAGE = "its `feature_extraction` speaks a language of its own"
 LITELLM_SWITCH = {"LITELLM_LOCAL_MODEL_COST_MAP=True": "the download of the map of models"}
+CACHE_OF_DSPY = {
+    "dspy.LM(..., cache=False)": "its own cache, which gives each repeat the first draw"
+}
 
 LIBRARIES = (
     Library(name="openai 2", distribution="openai"),
@@ -92,9 +97,16 @@ LIBRARIES = (
         name="dspy",
         switches={
             'dspy.LM(..., engine="litellm")': "sockets of its own, which are not seen",
-            "dspy.LM(..., cache=False)": "its own cache, which gives each repeat the first draw",
+            **CACHE_OF_DSPY,
             **LITELLM_SWITCH,
         },
+    ),
+    Library(
+        name="dspy (its own engine)",
+        distribution="dspy",
+        uses="dspy_own_engine",
+        reasons=dict.fromkeys(ROADS, 'it has sockets of its own; write `engine="litellm"`'),
+        switches=CACHE_OF_DSPY | LITELLM_SWITCH,
     ),
     Library(name="llama-index"),
     Library(name="pydantic-ai"),

@@ -61,12 +61,24 @@ def _notes() -> list[str]:
 
 
 def _switches() -> list[str]:
+    libraries: dict[tuple[str, str], list[str]] = {}
+    for library in LIBRARIES:
+        for switch, what in library.switches.items():
+            libraries.setdefault((switch, what), []).append(library.name)
     switches = [
-        f"{library.name}: `{switch}` switches off {what}."
-        for library in LIBRARIES
-        for switch, what in library.switches.items()
+        f"{', '.join(names)}: `{switch}` switches off {what}."
+        for (switch, what), names in libraries.items()
     ]
-    return ["What is set there:", "", *map(_item, switches), ""]
+    besides = [
+        f"{library.name}: `{path}` ({what})."
+        for library in LIBRARIES
+        for path, what in library.besides.items()
+    ]
+    return [
+        *("What is set there:", "", *map(_item, switches), ""),
+        *("What is asked besides, is no question to a model, and is sent anew each time:", ""),
+        *(*map(_item, besides), ""),
+    ]
 
 
 def _item(text: str) -> str:
