@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -209,6 +210,32 @@ def test_an_sdk_does_not_try_again_what_we_gave_up(
 
     assert len(trial.calls) == 1
     assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        (Scripted(status=500), "HTTP 500"),
+        (Scripted(drop="before"), "ServerDisconnectedError"),
+        (Scripted(status=404), ""),
+    ],
+    ids=str,
+)
+def test_a_provider_that_fails_at_what_is_no_question_is_a_loss(
+    place: Place, server: OpenAIServer, failure: Scripted, reason: str
+) -> None:
+    server.then(failure, failure)  # aiohttp asks once more where a connection was lost
+
+    async def main() -> None:
+        http_client = over_aiohttp.HttpxAiohttpClient()
+        async with openai.AsyncOpenAI(max_retries=0, http_client=http_client) as client:
+            with contextlib.suppress(openai.APIError):
+                await client.models.list()
+
+    with place.trial() as trial:
+        asyncio.run(main())
+
+    assert trial.uncached == {"GET /v1/models": f"GET /v1/models: {reason}" if reason else ""}
 
 
 def test_a_call_that_takes_too_long_ends_as_a_timeout(

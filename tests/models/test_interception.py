@@ -447,8 +447,12 @@ def test_an_sdk_does_not_try_again_what_took_too_long(
     place = Place(begin(timeout=0.05))
     server.then(*[Scripted(delay=0.3)] * 9)
 
-    with place.trial(), pytest.raises(openai.InternalServerError, match="--llm-timeout") as caught:
-        openai.OpenAI().chat.completions.create(**ASKED)  # type: ignore[call-overload]
+    with (
+        place.trial(),
+        openai.OpenAI() as client,
+        pytest.raises(openai.InternalServerError, match="--llm-timeout") as caught,
+    ):
+        client.chat.completions.create(**ASKED)  # type: ignore[call-overload]
 
     assert caught.value.status_code == 504
     assert len(server.requests) == 1

@@ -8,7 +8,8 @@ import json
 import os
 import tracemalloc
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -54,9 +55,8 @@ def by_ollama(session: Session, trial: CountingTrial, server: OpenAIServer) -> o
     return client.chat("gpt", ASKED["messages"]).message.content
 
 
-def intercepted(
-    library: Any, session: Session, trial: CountingTrial, server: OpenAIServer, *, is_async: bool
-) -> object:
+@contextmanager
+def intercepting_for(session: Session, trial: CountingTrial) -> Iterator[None]:
     interception = Interception(
         trial_to_charge,
         calls_of=session.calls,  # type: ignore[arg-type]  # of the one kind of trial that is here
@@ -64,13 +64,20 @@ def intercepted(
         recognition=Recognition(),
         note=lambda _note: None,
     )
+    with intercepting(interception), charging(trial):
+        yield
+
+
+def intercepted(
+    library: Any, session: Session, trial: CountingTrial, server: OpenAIServer, *, is_async: bool
+) -> object:
     url = f"{server.url}/chat/completions"
 
     async def post() -> Any:
         async with library.AsyncClient() as client:
             return await client.post(url, json=ASKED)
 
-    with intercepting(interception), charging(trial):
+    with intercepting_for(session, trial):
         if is_async:
             reply = asyncio.run(post())
         else:
@@ -81,12 +88,27 @@ def intercepted(
     return reply.json()["choices"][0]["message"]["content"]
 
 
+def by_aiohttp(session: Session, trial: CountingTrial, server: OpenAIServer) -> object:
+    aiohttp = pytest.importorskip("aiohttp")
+
+    async def post() -> Any:
+        url = f"{server.url}/chat/completions"
+        async with aiohttp.ClientSession() as client, client.post(url, json=ASKED) as reply:
+            if reply.status >= 400:
+                raise RuntimeError(await reply.text())
+            return await reply.json()
+
+    with intercepting_for(session, trial):
+        return asyncio.run(post())["choices"][0]["message"]["content"]
+
+
 ROADS: dict[str, Ask] = {
     "llm": by_llm,
     "llm behind a proxy": by_llm_behind_a_proxy,
     "openai": by_openai,
     "async openai": by_async_openai,
     "ollama": by_ollama,
+    "aiohttp": by_aiohttp,
     **{
         f"{library.__name__}{' async' * is_async}": partial(intercepted, library, is_async=is_async)
         for library in dict.fromkeys((httpx, newest))

@@ -8,25 +8,26 @@ itself makes the response. This module is imported where aiohttp is there, and n
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.client import responses
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiohttp
 
-from pytest_llmeval.models.attribution import sending
-from pytest_llmeval.models.http.http_reply import HttpReply, Reading, ReplyTooLarge
-from pytest_llmeval.models.http.retries import NetworkFailed
+from pytest_llmeval.models.attribution import CurrentTrial
+from pytest_llmeval.models.http.client_hook import send_once_async, uncached
+from pytest_llmeval.models.http.libraries import newest
 
 if TYPE_CHECKING:
     from pytest_llmeval.models.interception import Interception
 
-# They are made anew of the bytes that are sent, and by what can be unpacked here.
-_MADE_ANEW = ("accept-encoding", "content-encoding", "content-length", "transfer-encoding")
-_AS_THEY_ARE = ("Accept", "Content-Type", "User-Agent")
+# They are made anew of the bytes that are sent; and of what can be unpacked here.
+MADE_ANEW = ("accept-encoding", "content-encoding", "content-length", "transfer-encoding")
+CODINGS = ("Accept-Encoding", "gzip, deflate")
+AS_THEY_ARE = ("Accept", "Content-Type", "User-Agent")
 
 
 @contextmanager
@@ -59,18 +60,34 @@ def _connecting(
                 return await plain(connector, sent, traces, timeout)
             question = interception.question(Library, request, candidate)
             if question is not None:
-                most = interception.most
-                attempt = partial(send_by_connector, connector, request, timeout, most=most)
+                send = partial(send_by_connector, connector, timeout)
+                attempt = partial(send_once_async, newest, send, request, most=interception.most)
                 reply: Any
                 try:
                     reply = await question.answer_on_loop(attempt)
                 except TimeoutError as exc:  # aiohttp would take it for one of connecting
                     reply = exc
-                connector = AnsweringConnector(reply)
-        with sending():
+                return await plain(AnsweringConnector(reply), sent, traces, timeout)
+        trial = interception.sdk_trial(sent)
+        if trial is not None:
+            sent.response_class = _noted(sent.response_class, trial, sent)
+        with uncached(trial, sent):
             return await plain(connector, sent, traces, timeout)
 
     return connect
+
+
+def _noted(kind: Any, trial: CurrentTrial, sent: Any) -> type:
+    """Derive a class of responses that note what became of a request that is not kept."""
+
+    class Noted(kind):  # type: ignore[misc]
+        async def start(self, connection: Any) -> Any:
+            with uncached(trial, sent) as came:
+                started = await super().start(connection)
+                came(SimpleNamespace(status_code=self.status))
+                return started
+
+    return Noted
 
 
 class Library:
@@ -139,52 +156,57 @@ async def request_of(sent: Any) -> SentRequest:
     return SentRequest(sent, content if isinstance(content, bytes) else b"")
 
 
-async def send_by_connector(
-    connector: Any, request: SentRequest, timeout: Any, *, most: int
-) -> HttpReply:
-    """Send a question once by the application's own connector, and read the whole reply.
+async def send_by_connector(connector: Any, timeout: Any, request: SentRequest) -> Any:
+    """Send a question by the application's own connector, which has its connections.
 
     Args:
-        connector: has the certificates and connections of the session.
-        request: to be sent.
+        connector: of the session.
         timeout: of the session, for each attempt.
-        most: so many bytes are read at most.
+        request: to be sent.
+
+    Returns:
+        A response of httpx that is not read yet.
 
     Raises:
-        NetworkFailed: there was no reply, or it broke off.
+        RuntimeError: the session belongs to another loop; sent, the reply could not be read.
     """
-    reading = Reading(most=most)
-    if request.loop is not asyncio.get_running_loop():  # it would be sent, but not be read
-        raise NetworkFailed(RuntimeError("the session of aiohttp belongs to another event loop"))
+    if request.loop is not asyncio.get_running_loop():
+        raise RuntimeError("the session of aiohttp belongs to another event loop")
     sent = request.headers.items()
-    try:
-        with sending():
-            async with (
-                aiohttp.ClientSession(
-                    connector=connector, connector_owner=False, cookie_jar=aiohttp.DummyCookieJar()
-                ) as session,
-                session.post(
-                    **request.options,
-                    data=request.content,
-                    headers=[(name, text) for name, text in sent if name.lower() not in _MADE_ANEW],
-                    skip_auto_headers=_AS_THEY_ARE,
-                    allow_redirects=False,
-                    timeout=timeout,
-                ) as response,
-            ):
-                async for chunk in response.content.iter_any():
-                    reading.add(chunk)
-    except ReplyTooLarge as exc:
-        return exc.reply
-    except Exception as exc:
-        raise NetworkFailed(exc) from exc
-    return HttpReply(
-        status=response.status,
-        headers={name.lower(): text for name, text in response.headers.items()},
-        body=reading.body,
-        seconds=time.perf_counter() - reading.started,
-        first_chunk_seconds=reading.first,
+    session = aiohttp.ClientSession(
+        connector=connector, connector_owner=False, cookie_jar=aiohttp.DummyCookieJar()
     )
+    try:
+        response = await session.post(
+            **request.options,
+            data=request.content,
+            headers=[
+                *((name, text) for name, text in sent if name.lower() not in MADE_ANEW),
+                CODINGS,
+            ],
+            skip_auto_headers=AS_THEY_ARE,
+            auto_decompress=False,
+            allow_redirects=False,
+            timeout=timeout,
+        )
+    finally:
+        await session.close()  # the connections stay
+    headers = [(name.encode(), _bytes(text)) for name, text in response.headers.items()]
+    return newest.Response(response.status, headers=headers, stream=_Body(response))
+
+
+class _Body(newest.AsyncByteStream):
+    """The body of a response, as it comes."""
+
+    def __init__(self, response: Any) -> None:
+        self._response = response
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._response.content.iter_any():
+            yield chunk
+
+    async def aclose(self) -> None:
+        self._response.release()
 
 
 class AnsweringConnector(aiohttp.BaseConnector):  # type: ignore[misc]
