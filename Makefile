@@ -39,7 +39,7 @@ test: $(VENV)/.ready lint
 goldens: $(VENV)/.ready
 	REWRITE_GOLDENS=1 $(BIN)/pytest -q tests/reports -k golden
 
-# The README, in an environment into which the wheel is installed with all that it needs.
+# The README and the tutorial, in an environment into which the wheel is installed with all that it needs.
 test-readme: $(VENV)/.ready
 	$(BIN)/pytest -q tests/fresh
 

@@ -30,16 +30,25 @@ class Block:
     def is_eval(self) -> bool:
         return self.language == "python" and "@llm_eval" in self.text
 
+    @property
+    def commands(self) -> list[str]:
+        """What a console block types, comments left out."""
+        lines = [line for line in self.text.splitlines() if line.startswith("$ ")]
+        return [re.sub(r" +#.*", "", line[2:]) for line in lines]
+
 
 @cache
 def text_of(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
 
-def blocks(*pages: str, language: str) -> list[Block]:
-    """List the blocks in a language, of these pages or of all."""
+def blocks(*pages: str, language: str | None = None) -> list[Block]:
+    """List the blocks in a language or in any, of these pages or of all."""
     return [
-        block for page in pages or PAGES for block in _blocks(page) if block.language == language
+        block
+        for page in pages or PAGES
+        for block in _blocks(page)
+        if language in (None, block.language)
     ]
 
 
@@ -58,8 +67,7 @@ def languages() -> set[str]:
 
 def commands(page: str) -> list[str]:
     """List what the console blocks of a page type, comments left out."""
-    lines = [line for block in blocks(page, language="console") for line in block.text.splitlines()]
-    return [re.sub(r" +#.*", "", line[2:]) for line in lines if line.startswith("$ ")]
+    return [typed for block in blocks(page, language="console") for typed in block.commands]
 
 
 def in_backticks(page: str) -> Iterator[str]:

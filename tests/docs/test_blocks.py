@@ -50,11 +50,13 @@ def test_capital(llm, country):
 """
 
 # pages whose blocks are run by tests of their own, named test_PAGE.py or test_reference.py
-WITH_TESTS_OF_THEIR_OWN = ("judges.md", "planning.md", "report-format.md", "sharing.md")
+WITH_TESTS_OF_THEIR_OWN = (
+    "judges.md", "planning.md", "report-format.md", "sharing.md", "tutorial.md",
+)  # fmt: skip
 PICTURES = ("docs/design.md",)
 # text: test_printed_section.py, tests/cli/test_reading.py; yaml: tests/ci/test_recipes.py;
-# json: tests/runs/test_golden.py
-LANGUAGES = {"python", "ini", "console", "csv", "sql", "text", "yaml", "json"}
+# json: tests/runs/test_golden.py; diff: tests/fresh/test_tutorial.py
+LANGUAGES = {"python", "ini", "console", "csv", "sql", "text", "yaml", "json", "diff"}
 
 
 def of_pages(language: str) -> list[Block]:
