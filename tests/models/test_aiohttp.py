@@ -110,6 +110,45 @@ def test_what_a_session_adds_to_a_request_is_sent(
     assert request.headers["x-own"].encode("latin-1").decode() == "Zoë"
 
 
+def test_a_question_goes_by_the_proxy_of_the_session(place: Place, server: OpenAIServer) -> None:
+    proxy = server.origin.replace("http://", "http://user:pass@")
+
+    with place.trial() as trial:
+        status, _ = asyncio.run(
+            ask("http://api.openai.com/v1/chat/completions", json=ASKED, proxy=proxy)
+        )
+
+    (request,) = server.requests
+    assert (status, len(trial.calls)) == (200, 1)
+    assert request.path == "http://api.openai.com/v1/chat/completions"
+    assert request.headers["host"] == "api.openai.com"
+    assert request.headers["proxy-authorization"].startswith("Basic ")
+
+
+def test_the_own_retry_of_a_client_draws_what_was_lost(
+    place: Place, server: OpenAIServer, url: str
+) -> None:
+    server.then(*[Scripted(drop="before")] * 4)
+
+    async def ask_twice() -> tuple[int, bytes]:
+        try:
+            return await ask(url, json=ASKED)
+        except aiohttp.ServerDisconnectedError:  # so does google-genai
+            return await ask(url, json=ASKED)
+
+    with place.trial() as trial:
+        paid = asyncio.run(ask_twice())
+    assert [(str(call.slot), call.failure) for call in trial.calls] == [
+        ("0/0", "infrastructure"),
+        ("0/0", None),
+    ]
+
+    with place.trial() as trial:
+        assert asyncio.run(ask_twice()) == paid
+    assert [str(call.slot) for call in trial.calls] == ["0/0"]
+    assert len(server.requests) == 5
+
+
 def test_a_stream_that_is_read_by_half_is_a_draw(
     place: Place, server: OpenAIServer, url: str
 ) -> None:

@@ -704,3 +704,62 @@ def test_what_a_module_asks_is_left_alone_where_only_marks_want_interception(
         pytester.runpytest(*OPTIONS).assert_outcomes(passed=2)
 
     assert asked(servers) == 2 * 3 + 2
+
+
+AIOHTTP = """
+import asyncio
+import os
+
+import aiohttp
+import httpx_aiohttp
+import openai
+import pytest
+from pytest_llmeval import llm_eval
+
+URL = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+ASKED = {"model": "gpt", "messages": [{"role": "user", "content": "Hello"}]}
+
+
+async def by_session():
+    async with aiohttp.ClientSession() as client, client.post(URL, json=ASKED) as reply:
+        return (await reply.json())["choices"][0]["message"]["content"]
+
+
+async def by_stream():
+    async with openai.AsyncOpenAI(http_client=httpx_aiohttp.HttpxAiohttpClient()) as client:
+        stream = await client.chat.completions.create(**ASKED, stream=True)
+        return "".join([c.choices[0].delta.content or "" async for c in stream if c.choices])
+
+
+@llm_eval(repeats=3, min_score=1, intercept=True)
+@pytest.mark.parametrize("ask", [by_session, by_stream])
+async def test_awaited(ask):
+    replies = await asyncio.gather(ask(), ask())
+    assert all(reply.startswith("reply") for reply in replies)
+
+
+@llm_eval(repeats=3, min_score=1, intercept=True)
+@pytest.mark.parametrize("ask", [by_session, by_stream])
+def test_run(ask):
+    assert asyncio.run(ask()).startswith("reply")
+
+
+def test_ordinary():
+    assert asyncio.run(by_session()).startswith("reply")
+"""
+
+
+def test_what_is_asked_by_aiohttp_is_paid_once_and_replayed(
+    pytester: pytest.Pytester, servers: list[OpenAIServer]
+) -> None:
+    pytest.importorskip("httpx_aiohttp")
+    pytester.makepyfile(AIOHTTP)
+    run_forked(pytester, *OPTIONS).assert_outcomes(passed=5)
+    paid = asked(servers)
+
+    result = run_forked(pytester, *OPTIONS, "--llm-cache=replay")
+
+    result.assert_outcomes(passed=5)
+    result.stdout.fnmatch_lines(["*0 calls made, 18 replayed*"])
+    assert paid == 2 * 3 * 2 + 1  # each case is asked the same by both tests
+    assert asked(servers) == paid + 1
