@@ -211,17 +211,21 @@ def ini_words(name: str, *, by_line: bool = False) -> tuple[str, ...]:
     return tuple(filter(None, map(str.strip, text.splitlines() if by_line else text.split())))
 
 
-def ini_allows_texts() -> bool:
-    """Whether the ini file lets reports quote replies.
+def ini_of_reports() -> dict[str, Any]:
+    """Read what the ini file says of reports: whether they quote replies, and how many fit a page.
 
     Raises:
-        SettingsError: it says neither true nor false.
+        SettingsError: a value will not do.
     """
-    typed = next(iter(ini_words("llm_show_texts")), "true")
-    try:
-        return bool(click.BOOL(typed))
-    except click.BadParameter:
-        raise SettingsError(f"llm_show_texts={typed}: must be true or false") from None
+    found: dict[str, Any] = {}
+    for texts in ini_words("llm_show_texts"):
+        try:
+            found["show_texts"] = bool(click.BOOL(texts))
+        except click.BadParameter:
+            raise SettingsError(f"llm_show_texts={texts}: must be true or false") from None
+    for size in ini_words("llm_html_mb"):
+        found["html_mb"] = checked("llm_html_mb", checks.not_negative, size)
+    return found
 
 
 def checked(source: str, check: Callable[[Any], Any], value: object) -> Any:

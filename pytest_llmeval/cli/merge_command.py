@@ -16,7 +16,7 @@ from pytest_llmeval.cli.arguments import (
     Home,
     checked,
     home_option,
-    ini_allows_texts,
+    ini_of_reports,
     ini_words,
     run_files,
     store_option,
@@ -207,7 +207,7 @@ def _settings(run: Run, asked: Settings) -> Settings:
         directory=asked.directory,
         baseline=asked.baseline,
         reports=asked.reports,
-        show_texts=ini_allows_texts(),
+        **ini_of_reports(),
         store=asked.store,
         gate=GateRules(**rules),
         **{

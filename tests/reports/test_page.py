@@ -208,13 +208,17 @@ def test_compare_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert judgement.baseline is not None
     assert judgement.run is not None
 
-    result = CliRunner().invoke(
-        main, ["compare", judgement.baseline.run.id, judgement.run.id, "--html"]
-    )
+    command = ["compare", judgement.baseline.run.id, judgement.run.id, "--html"]
+
+    result = CliRunner().invoke(main, command)
 
     assert result.exit_code == 1, result.output
     assert result.stdout.startswith("<!DOCTYPE html>")
     assert f"<del> {RULE}</del>" in result.stdout
+
+    (tmp_path / "pytest.ini").write_text("[pytest]\nllm_html_mb = 0\n")
+    smaller = CliRunner().invoke(main, command)
+    assert "Not embedded" in smaller.stdout
 
 
 def test_parameters_that_several_cases_have_can_be_chosen(planted: str) -> None:

@@ -1,4 +1,4 @@
-"""What a case asked and was answered in both runs, draw by draw, equal ones once."""
+"""Replies of a case in both runs, draw by draw, equal ones once."""
 
 from __future__ import annotations
 
