@@ -36,14 +36,16 @@ def test_a_library_does_what_the_table_says(library: Library, tmp_path: Path) ->
     assert not outcome.elsewhere
     assert not outcome.unknown
     assert set(first.besides) == set(library.besides)
-    if not failed:  # then each request was counted once, and nothing else was sent
+    if not failed:  # then each request was counted, and nothing else was sent
         made = _figure(r"(\d+) calls made", first)
-        assert first.requests.total() == (_figure(r"(\d+) attempts sent", first) or made)
+        # An attempt that failed, and was made again, may have come to the server or not.
+        attempts = _figure(r"(\d+) attempts sent", first) or made
+        assert made <= first.requests.total() <= attempts
         assert _figure(r" 0 calls made, (\d+) replayed", second) == made
         for replay in (second, under_replay):
             assert replay.connections <= replay.besides.total()
 
 
-def _figure(pattern: str, session: Session) -> int | None:
+def _figure(pattern: str, session: Session) -> int:
     found = re.search(pattern, session.printed)
-    return int(found[1]) if found else None
+    return int(found[1]) if found else 0
