@@ -199,6 +199,7 @@ json_values = st.recursive(
                     "embeddings",
                     "response",
                     "content_block",
+                    "tool_plan",
                     "index",
                     "input",
                     "summary",
