@@ -326,6 +326,27 @@ def test_a_task_that_is_cancelled_has_a_failed_call(
     assert len(server.requests) == 1
 
 
+def test_a_session_that_is_closed_meanwhile_has_a_failed_call(
+    place: Place, server: OpenAIServer, url: str
+) -> None:
+    server.then(Scripted(delay=0.3))
+
+    async def main() -> None:
+        client = aiohttp.ClientSession()
+        task = asyncio.create_task(client.post(url, json=ASKED))
+        while not server.requests:
+            await asyncio.sleep(0.01)
+        await client.close()
+        with pytest.raises(RuntimeError, match="Session is closed"):
+            await task
+
+    with place.trial() as trial:
+        asyncio.run(main())
+
+    assert [call.failure for call in trial.calls] == ["infrastructure"]
+    assert len(server.requests) == 1
+
+
 def test_a_session_of_another_loop_has_a_failed_call_and_sends_nothing(
     place: Place, server: OpenAIServer, url: str
 ) -> None:
