@@ -8,12 +8,14 @@ transport, with its proxies and certificates; whatever else it sends is not even
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from inspect import signature
+from types import ModuleType
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -188,10 +190,19 @@ def intercepting(interception: Interception) -> Iterator[None]:
                     setattr(owner, name, patched(plain, library, interception))
                     undoing.callback(setattr, owner, name, plain)
         if find_spec("aiohttp") is not None:
-            from pytest_llmeval.models.http.aiohttp_client import intercepting_aiohttp
-
-            undoing.enter_context(intercepting_aiohttp(interception))
+            undoing.enter_context(_intercepting_aiohttp(interception))
         yield
+
+
+def _intercepting_aiohttp(interception: Interception) -> AbstractContextManager[None]:
+    """Stand between client sessions of aiohttp and the network, if it can be imported."""
+    try:
+        from pytest_llmeval.models.http.aiohttp_client import intercepting_aiohttp
+    except Exception as exc:  # whatever its import runs into: it may not be used at all
+        library = sys.modules.get("aiohttp") or ModuleType("aiohttp")
+        interception.note_unknown(library, f"it cannot be imported ({type(exc).__name__})")
+        return nullcontext()
+    return intercepting_aiohttp(interception)
 
 
 def _blocking(

@@ -498,6 +498,18 @@ def test_an_aiohttp_whose_requests_are_not_known_is_noted_once_and_left_alone(
 NOT_KEPT = f"what clients of aiohttp {aiohttp.__version__} ask is not kept"
 
 
+def test_an_aiohttp_that_cannot_be_imported_is_noted(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, ADAPTER, raising=False)
+    monkeypatch.delattr(aiohttp, "BaseConnector")
+    with place.trial():
+        pass
+
+    (note,) = place.notes
+    assert note.startswith(f"{NOT_KEPT}, as it cannot be imported (AttributeError)")
+
+
 def test_without_aiohttp_nothing_is_said(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aiohttp", None)
     with place.trial():
