@@ -23,7 +23,8 @@ BESIDE = {
 }
 _PLACES = {page: path for path, page in BESIDE.items()}
 _BAR_IN_CODE = re.compile(r"`[^`\n]*\\\|[^`\n]*`")
-_LINK = re.compile(r"\]\((?![a-z]+:|#)([^)#]+)")
+# A link within the repository, or a block of code, which has none.
+_LINK = re.compile(r"^```.*?^```|\]\((?![a-z]+:|#)([^)#]+)", re.DOTALL | re.MULTILINE)
 
 
 class _NestByTwoBlanks(Extension):
@@ -51,6 +52,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     folder = posixpath.dirname(_PLACES.get(uri, f"docs/{uri}"))
 
     def linked(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return found[0]
         path = posixpath.normpath(posixpath.join(folder, found[1]))
         target = BESIDE.get(path, posixpath.relpath(path, "docs"))
         return f"]({posixpath.relpath(target, posixpath.dirname(uri))}"

@@ -51,7 +51,7 @@ def test_capital(llm, country):
 
 # pages whose blocks are run by tests of their own, named test_PAGE.py or test_reference.py
 WITH_TESTS_OF_THEIR_OWN = (
-    "judges.md", "planning.md", "report-format.md", "sharing.md", "tutorial.md",
+    "howto.md", "judges.md", "planning.md", "report-format.md", "sharing.md", "tutorial.md",
 )  # fmt: skip
 PICTURES = ("docs/design.md",)
 # text: test_printed_section.py, tests/cli/test_reading.py; yaml: tests/ci/test_recipes.py;
