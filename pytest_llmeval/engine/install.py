@@ -66,10 +66,7 @@ def install(
     models.check_settings()
     _mask_logs(config)
     evals = [read_marker(item, settings) for item in items if is_eval(item)]
-    if any(spec.intercept for spec in evals):
-        from pytest_llmeval.models.providers.vendor import check_keys
-
-        check_keys()
+    _check_keys(evals)
     opening = _opening(config, evals, settings=settings, choice=choice)
     if choice.retry is not None:
         evals = unfinished(config, items, evals, retry=choice.retry)
@@ -88,6 +85,14 @@ def install(
         hooks = EngineHooks(opening, runners, scheduler, models=models, exclusive=exclusive)
         config.pluginmanager.register(hooks, "llmeval-engine")
     return opening
+
+
+def _check_keys(evals: Iterable[Eval]) -> None:
+    """Find out, before anything is spent, whether the application's clients have keys to send."""
+    if any(spec.intercept for spec in evals):
+        from pytest_llmeval.models.providers.vendor import check_keys
+
+        check_keys()
 
 
 def _opening(

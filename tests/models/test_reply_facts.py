@@ -52,7 +52,7 @@ NDJSON = {"content-type": "application/x-ndjson"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class RequestFacts:
     """One way to ask, and what is to be known of the call.
 
     Attributes:
@@ -87,92 +87,92 @@ def stream_of_anthropic(client: Any) -> Sequence[object]:
 GPT, CLAUDE = "gpt-2026-01-01", "claude-20260101"
 WITH_USAGE = {"stream": True, "stream_options": {"include_usage": True}}
 ASKED = {
-    "openai chat": Asked(
+    "openai chat": RequestFacts(
         vendor=OPENAI,
         ask=lambda c: openai_chat(c, temperature=0.5, seed=7),
         served=GPT,
         fingerprint="fp_1",
         sampling={"temperature": 0.5, "seed": 7},
     ),
-    "openai raw": Asked(
+    "openai raw": RequestFacts(
         vendor=OPENAI,
         ask=lambda c: openai_chat(c.with_raw_response).parse(),
         served=GPT,
         fingerprint="fp_1",
     ),
-    "openai stream": Asked(
+    "openai stream": RequestFacts(
         vendor=OPENAI,
         ask=lambda c: list(openai_chat(c, **WITH_USAGE)),
         served=GPT,
         fingerprint="fp_1",
     ),
-    "openai stream without usage": Asked(
+    "openai stream without usage": RequestFacts(
         vendor=OPENAI,
         ask=lambda c: list(openai_chat(c, stream=True)),
         served=GPT,
         fingerprint="fp_1",
         tokens=(None, None),
     ),
-    "openai embeddings": Asked(
+    "openai embeddings": RequestFacts(
         vendor=OPENAI,
         ask=lambda c: c.embeddings.create(model="embed", input="Hello"),
         served="embed",
         tokens=(3, None),
     ),
-    "openai response": Asked(
+    "openai response": RequestFacts(
         vendor=OPENAI,
         ask=lambda c: c.responses.create(model="gpt", input="Hello", top_p=0.9),
         reply=Scripted(body=RESPONSE),
         served=GPT,
         sampling={"top_p": 0.9},
     ),
-    "openai response stream": Asked(
+    "openai response stream": RequestFacts(
         vendor=OPENAI,
         ask=lambda c: list(c.responses.create(model="gpt", input="Hello", stream=True)),
         served=GPT,
     ),
-    "anthropic message": Asked(
+    "anthropic message": RequestFacts(
         vendor=ANTHROPIC, ask=lambda c: anthropic_message(c.messages), served=CLAUDE
     ),
-    "anthropic raw": Asked(
+    "anthropic raw": RequestFacts(
         vendor=ANTHROPIC,
         ask=lambda c: anthropic_message(c.messages.with_raw_response).parse(),
         served=CLAUDE,
     ),
-    "anthropic stream": Asked(
+    "anthropic stream": RequestFacts(
         vendor=ANTHROPIC,
         ask=lambda c: list(anthropic_message(c.messages, stream=True)),
         reply=Scripted(chunks=MESSAGE),
         served=CLAUDE,
     ),
-    "anthropic helper": Asked(
+    "anthropic helper": RequestFacts(
         vendor=ANTHROPIC,
         ask=stream_of_anthropic,
         reply=Scripted(chunks=MESSAGE),
         served=CLAUDE,
     ),
-    "ollama chat": Asked(
+    "ollama chat": RequestFacts(
         vendor=OLLAMA,
         ask=lambda c: c.chat("llama", messages=MESSAGES, options={"temperature": 0.5, "seed": 7}),
         served="llama",
         sampling={"temperature": 0.5, "seed": 7},
     ),
-    "ollama stream": Asked(
+    "ollama stream": RequestFacts(
         vendor=OLLAMA,
         ask=lambda c: list(c.chat("llama", messages=MESSAGES, stream=True)),
         reply=Scripted(chunks=LINES, headers=NDJSON),
         served="llama",
     ),
-    "ollama generate": Asked(
+    "ollama generate": RequestFacts(
         vendor=OLLAMA, ask=lambda c: c.generate("llama", "Hello"), served="llama"
     ),
-    "ollama embed": Asked(
+    "ollama embed": RequestFacts(
         vendor=OLLAMA,
         ask=lambda c: c.embed("llama", "Hello"),
         served="llama",
         tokens=(3, None),
     ),
-    "ollama embeddings": Asked(
+    "ollama embeddings": RequestFacts(
         vendor=OLLAMA,
         ask=lambda c: c.embeddings("llama", "Hello"),
         served=None,
@@ -183,7 +183,7 @@ ASKED = {
 
 @pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
 def test_every_call_tells_who_answered_and_what_it_took(
-    begin: Callable[..., Session], monkeypatch: pytest.MonkeyPatch, asked: Asked
+    begin: Callable[..., Session], monkeypatch: pytest.MonkeyPatch, asked: RequestFacts
 ) -> None:
     paid, again = CountingTrial(0), CountingTrial(0)
     with asked.vendor.server() as server:

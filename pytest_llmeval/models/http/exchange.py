@@ -59,7 +59,7 @@ CONNECTION_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 DROPPED_HEADERS = (*CONNECTION_HEADERS, "location")
 
 
-class Asked(NamedTuple):
+class RequestFacts(NamedTuple):
     """The facts that a request tells in its path and its body.
 
     Attributes:
@@ -73,9 +73,9 @@ class Asked(NamedTuple):
     sampling: object
 
 
-def read_body(_path: str, body: JsonObject) -> Asked:
+def read_body(_path: str, body: JsonObject) -> RequestFacts:
     """Read the facts of a request that has them in its body, as most vendors' have."""
-    return Asked(model=body.get("model"), is_stream=bool(body.get("stream")), sampling=body)
+    return RequestFacts(model=body.get("model"), is_stream=bool(body.get("stream")), sampling=body)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class Dialect:
     beta_header: str
     read_facts: Callable[[JsonObject], Facts]
     base_variable: str = ""
-    read_request: Callable[[str, JsonObject], Asked] = read_body
+    read_request: Callable[[str, JsonObject], RequestFacts] = read_body
     is_whole: AnswerCheck = no_answer
     answer_fields: AnswerFields = field(default_factory=lambda: ANSWER_FIELDS)
     reply_limit: OwnLimit = no_own_limit
@@ -123,7 +123,7 @@ class Dialect:
         content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         return method == "POST" and path.endswith(self.paths) and content_type in MAYBE_JSON
 
-    def expected(self, path: str, asked: Asked) -> Expected:
+    def expected(self, path: str, asked: RequestFacts) -> Expected:
         """Tell what kind of reply a request to a path wants."""
         return Expected(
             read_facts=self.read_facts,

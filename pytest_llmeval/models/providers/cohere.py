@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_llmeval.models.calls import Facts, sensible
 from pytest_llmeval.models.http.answers import JsonObject
-from pytest_llmeval.models.http.exchange import Asked, read_body
+from pytest_llmeval.models.http.exchange import RequestFacts, read_body
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.providers.vendor import Headers, Vendor, from_environment, text_of
 
@@ -19,7 +19,7 @@ _FAILED = ("ERROR", "TIMEOUT")
 _ANSWERING = ("content", "tool_calls", "tool_plan")
 
 
-def _read_request(path: str, body: JsonObject) -> Asked:
+def _read_request(path: str, body: JsonObject) -> RequestFacts:
     asked = read_body(path, body)
     return asked._replace(sampling={**body, "top_p": body["p"]}) if "p" in body else asked
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from pytest_llmeval.models.calls import Facts, sensible
 from pytest_llmeval.models.http.answers import JsonObject
-from pytest_llmeval.models.http.exchange import Asked
+from pytest_llmeval.models.http.exchange import RequestFacts
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.providers.vendor import Headers, Vendor, from_environment, text_of
 
@@ -25,10 +25,10 @@ _ROLES = {"assistant": "model"}
 _NO_REASON = (None, "", "FINISH_REASON_UNSPECIFIED")
 
 
-def _read_request(path: str, body: JsonObject) -> Asked:
+def _read_request(path: str, body: JsonObject) -> RequestFacts:
     """Read the facts of a request, which has its model and its method in the path."""
     found, config = _MODEL.search(path), _config(body)
-    return Asked(
+    return RequestFacts(
         model=unquote(found[1]) if found else None,
         is_stream=path.endswith(_STREAM),
         sampling={name: config[own] for name, own in _SAMPLING.items() if own in config},

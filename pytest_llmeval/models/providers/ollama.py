@@ -12,7 +12,7 @@ from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.calls import SAMPLING_PARAMETERS, Facts, sensible
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS
 from pytest_llmeval.models.http.answers import JsonObject
-from pytest_llmeval.models.http.exchange import Asked, read_body
+from pytest_llmeval.models.http.exchange import RequestFacts, read_body
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS
 from pytest_llmeval.models.providers.vendor import Headers, Transport, Vendor, text_of
@@ -37,7 +37,7 @@ def _read_facts(reply: JsonObject) -> Facts:
     return sensible(facts)
 
 
-def _read_request(path: str, body: JsonObject) -> Asked:
+def _read_request(path: str, body: JsonObject) -> RequestFacts:
     return read_body(path, body)._replace(sampling=body.get("options"))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import SplitResult, unquote
 
 from pytest_llmeval.models.http.answers import JsonObject
-from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, Asked
+from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, RequestFacts
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.providers.vendor import (
     Headers,
@@ -82,11 +82,11 @@ def _is_embedding(item: object) -> bool:
     return isinstance(item, dict) and bool(item.get("embedding", True))
 
 
-def _read_request(path: str, body: JsonObject) -> Asked:
+def _read_request(path: str, body: JsonObject) -> RequestFacts:
     """Read the facts of a request; Azure has the model in the path, as the name of a deployment."""
     model = body.get("model")
     deployment = None if model else _DEPLOYMENT.search(path)
-    return Asked(
+    return RequestFacts(
         model=unquote(deployment[1]) if deployment else model,
         is_stream=bool(body.get("stream")),
         sampling=body,
