@@ -135,9 +135,10 @@ lint: $(VENV)/.ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The page of options, from their rows, which a test holds to be new; then the site, in build/site.
+# The page of options and the pictures, which tests hold to be new; then the site, in build/site.
 docs: $(VENV)/.ready
 	$(BIN)/python docs/make_options.py
+	$(BIN)/python -m docs.make_pictures
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 calibrate: $(VENV)/.ready
