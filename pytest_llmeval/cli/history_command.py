@@ -15,6 +15,7 @@ from pytest_llmeval.reports.html.charts import history_charts
 from pytest_llmeval.reports.html.rendering import render_charts
 from pytest_llmeval.reports.terminal.commands.history_lines import history_entries, history_lines
 from pytest_llmeval.runs.lookup.newest_runs import newest_runs
+from pytest_llmeval.safe_text import printable
 from pytest_llmeval.settings import GateRules
 
 _LIMIT = 20
@@ -45,7 +46,9 @@ def history_command(
     The newest complete run of each commit counts. FUNCTION is a part of a name. Cases are not
     paired here: whether a change made it worse is for compare to say.
     """
-    runs = newest_runs(home.store, branch=branch, most=limit)
+    runs, notes = newest_runs(home.store, branch=branch, most=limit)
+    for note in notes:
+        click.echo(f"warning: {printable(note)}", err=True)
     if not runs:
         of = "" if branch is None else f" of {branch}"
         raise click.UsageError(

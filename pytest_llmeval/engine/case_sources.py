@@ -109,17 +109,18 @@ def _rows(path: Path) -> Iterator[tuple[str, Any]]:
     Raises:
         ValueError: it is not what its name says.
     """
-    if path.suffix not in (".csv", ".jsonl", ".yaml", ".yml"):
+    ending = path.suffix.lower()
+    if ending not in (".csv", ".jsonl", ".yaml", ".yml"):
         raise ValueError("cases are read from .csv, .jsonl and .yaml")
-    text = path.read_text(encoding="utf-8-sig")
-    if path.suffix == ".csv":
-        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-        for row in reader:
-            if None in row or None in row.values():
-                raise ValueError(f"line {reader.line_num} has not as many cells as the heading")
-            yield f"line {reader.line_num}", row
-    elif path.suffix == ".jsonl":
-        for number, line in enumerate(text.splitlines(), start=1):
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise ValueError(f"it is not UTF-8 (byte {exc.start}): save it as UTF-8") from None
+    if ending == ".csv":
+        yield from _csv_rows(text)
+    elif ending == ".jsonl":
+        # not splitlines(): within JSON a text may hold what that takes for the end of a line
+        for number, line in enumerate(text.split("\n"), start=1):
             if line.strip():
                 yield f"line {number}", _parsed(line, number)
     else:
@@ -130,10 +131,27 @@ def _rows(path: Path) -> Iterator[tuple[str, Any]]:
             yield f"entry {number}", row
 
 
+def _csv_rows(text: str) -> Iterator[tuple[str, Any]]:
+    limit = csv.field_size_limit(max(len(text), csv.field_size_limit()))  # a case may be a document
+    try:
+        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+        heading = reader.fieldnames or []
+        if len(heading) == 1 and (other := re.search("[;\t]", heading[0])):
+            raise ValueError(f"its heading is parted by {other[0]!r}: save it with commas")
+        if twice := [name for at, name in enumerate(heading) if name and name in heading[:at]]:
+            raise ValueError(f"its heading has {twice[0]!r} twice: give each column its own name")
+        for row in reader:
+            if None in row or None in row.values():
+                raise ValueError(f"line {reader.line_num} has not as many cells as the heading")
+            yield f"line {reader.line_num}", row
+    finally:
+        csv.field_size_limit(limit)
+
+
 def _parsed(line: str, number: int) -> object:
     try:
         return json.loads(line)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise ValueError(f"line {number} is no JSON: {exc}") from None
 
 
@@ -145,7 +163,7 @@ def _yaml(text: str) -> object:
     try:
         # Dates become text, as in the other formats: a date could not be told apart by a digest.
         return json.loads(json.dumps(yaml.safe_load(text), default=str))
-    except yaml.YAMLError as exc:
+    except (yaml.YAMLError, TypeError, RecursionError) as exc:
         raise ValueError(f"it is no YAML: {' '.join(str(exc).split())}") from None
 
 

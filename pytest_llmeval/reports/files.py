@@ -11,7 +11,10 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports.document import Entry
 from pytest_llmeval.reports.json import json_text
 from pytest_llmeval.reports.markdown.page import render
+from pytest_llmeval.safe_text import printable
 from pytest_llmeval.settings import STEP_SUMMARY, Settings
+
+_LONGEST_WHY = 300
 
 
 def write_reports(report: Entry, paths: Sequence[Path], judgement: Judgement) -> list[str]:
@@ -30,6 +33,9 @@ def write_reports(report: Entry, paths: Sequence[Path], judgement: Judgement) ->
             path.write_text(text, encoding="utf-8")
         except OSError as exc:
             problems.append(f"--llm-report={path}: not written: {exc}")
+        except Exception as exc:  # the verdict stands, whatever a report stumbles over
+            why = printable(f"{type(exc).__name__}: {exc}"[:_LONGEST_WHY])
+            problems.append(f"--llm-report={path}: not written: {why}")
     return problems
 
 

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pytest_llmeval.cli import main
+from pytest_llmeval.runs.lookup import newest_runs
 from tests.reports.planted import recorded
 
 
@@ -21,6 +22,34 @@ def invoke(*arguments: str) -> Result:
 def _shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded(tmp_path / ".llmeval", earlier=["ppppm", "pmpmm"])
     monkeypatch.chdir(tmp_path)
+
+
+def test_a_damaged_run_is_passed_over_with_a_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(tmp_path / ".llmeval", earlier=["ppppm", "pmpmm"])
+    monkeypatch.chdir(tmp_path)
+    first, second, *_ = sorted(tmp_path.glob(".llmeval/runs/*/*.gz"))
+    first.write_bytes(first.read_bytes()[:-50])  # its header can be read
+    second.write_bytes(b"nothing")
+
+    result = invoke("history", "label")
+
+    assert result.exit_code == 0, result.output
+    assert re.findall("^ *([0-9]{7}) ", result.stdout, re.MULTILINE) == ["5050505", "5151515"]
+    notes = result.stderr.splitlines()
+    assert len(notes) == 2
+    assert all(note.startswith("warning: passed over: ") for note in notes)
+
+
+def test_runs_that_are_not_shown_leave_room_for_those_that_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(tmp_path / ".llmeval", earlier=["ppppm", "pmpmm"])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(newest_runs, "_MOST_TRIALS", 150)  # each run has 65
+
+    assert invoke("history", "tone", "--branch=main").stdout.count("main") == 3
 
 
 @pytest.mark.usefixtures("_shop")

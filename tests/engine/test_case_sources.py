@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import random
 import subprocess
 import sys
@@ -131,6 +132,18 @@ def test_each_row_of_a_file_is_a_case_with_an_id_of_its_own(tmp_path: Path, name
     assert (second.id, second.values[0]) == ("lost", {"ticket": "lost", "text": "Gone, it seems"})
 
 
+def test_a_text_of_a_file_may_be_long_and_hold_any_separator(tmp_path: Path) -> None:
+    text = "one\u2028two\x85three" * 10_000  # more than a csv reader takes by itself
+    (tmp_path / "a.jsonl").write_text(f'{{"id": "a", "text": "{text}"}}\r\n', encoding="utf-8")
+    (tmp_path / "A.CSV").write_text(f"id,text\na,{text}\n", encoding="utf-8")
+    limit = csv.field_size_limit()
+
+    for name in ("a.jsonl", "A.CSV"):
+        (case,) = cases_from(tmp_path / name, id="id")
+        assert case.values == ({"id": "a", "text": text},)
+    assert csv.field_size_limit() == limit
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -147,6 +160,11 @@ def test_each_row_of_a_file_is_a_case_with_an_id_of_its_own(tmp_path: Path, name
         ("a.yaml", "id: a\n", "it is no list of cases"),
         ("a.yaml", "- [}\n", "it is no YAML: while parsing"),
         ("a.yaml", "- {id: }\n", "entry 1 has no 'id'"),
+        ("a.csv", "id;x\na;1, or 2\n", "its heading is parted by ';': save it with commas"),
+        ("a.csv", "id,x,x\na,1,2\n", "its heading has 'x' twice: give each column its own name"),
+        ("a.csv", "id,x\na,Gr\xfc\xdfe\n", "it is not UTF-8 (byte 9): save it as UTF-8"),
+        ("a.jsonl", f'{{"id": {"[" * 100_000}', "line 1 is no JSON: maximum recursion"),
+        ("a.yaml", "- {id: a, 2024-01-02: x}\n", "it is no YAML: keys must be str"),
         ("a.txt", "", "cases are read from .csv, .jsonl and .yaml"),
         ("a.csv", None, "No such file or directory"),
     ],
@@ -155,7 +173,7 @@ def test_what_is_wrong_with_a_file_is_one_line(
     tmp_path: Path, name: str, content: str | None, message: str
 ) -> None:
     if content is not None:
-        (tmp_path / name).write_text(content)
+        (tmp_path / name).write_text(content, encoding="latin-1")
 
     with pytest.raises(pytest.Collector.CollectError) as caught:
         cases_from(tmp_path / name, id="id")

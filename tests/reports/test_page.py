@@ -15,11 +15,14 @@ from hypothesis import strategies as st
 
 from pytest_llmeval.cli import main
 from pytest_llmeval.reports.document import Entry
+from pytest_llmeval.reports.files import write_reports
+from pytest_llmeval.reports.html import rendering
 from pytest_llmeval.reports.html.cases import shown_function
 from pytest_llmeval.reports.html.plots import WIDTH, axis_of
 from pytest_llmeval.reports.html.rendering import means_around
 from pytest_llmeval.reports.html.trust import doubts
 from pytest_llmeval.reports.json import document
+from tests.reports import planted as planted_module
 from tests.reports.judgements import BRANCH, FORMS, LABEL, TICKETS, function_of, judgement_of, suite
 from tests.reports.planted import HOSTILE, MESSAGE, RULE, page_of, recorded
 
@@ -79,6 +82,53 @@ def test_texts_of_models_are_text(planted: str) -> None:
     assert HOSTILE not in planted
     assert "&lt;script&gt;window.ran = true" in planted
     assert "img" not in {tag for tag, _ in Tags(planted).found}
+
+
+def test_half_of_a_character_in_a_reply_does_not_keep_the_page_from_being_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planted_module, "HOSTILE", "half \ud83d")
+
+    page = page_of(recorded(tmp_path / ".llmeval"))
+
+    assert "half ?" in page
+    assert page.encode()
+
+
+def test_a_damaged_run_of_earlier_is_passed_over(tmp_path: Path) -> None:
+    judgement = recorded(tmp_path / ".llmeval", earlier=["ppppm", "pppmm"])
+    first = min(tmp_path.glob(".llmeval/runs/*/*.gz"))
+    first.write_bytes(first.read_bytes()[:-50])
+
+    page = page_of(judgement)
+
+    assert "0101010</td>" in page
+    assert "0000000</td>" not in page
+
+
+def test_a_page_that_cannot_be_made_takes_no_verdict_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judgement = recorded(tmp_path / ".llmeval")
+    monkeypatch.setattr(rendering, "render_page", lambda *_: 1 / 0)
+    paths = [tmp_path / "x.html", tmp_path / "x.json"]
+
+    problems = write_reports(document(judgement), paths, judgement)
+
+    assert problems == [
+        f"--llm-report={paths[0]}: not written: ZeroDivisionError: division by zero"
+    ]
+    assert not paths[0].exists()
+    assert paths[1].exists()
+
+
+def test_where_lower_is_better_the_highest_come_first() -> None:
+    cases = [
+        {"case": f"f.py::test_a[{mean}]", "mean": mean, "scores": [mean]} for mean in (1.0, 3.0)
+    ]
+    function: Entry = {"metric": "score", "better": "lower", "moved": cases}
+
+    assert [case.case[-4] for case in shown_function(function, ()).cases] == ["3", "1"]
 
 
 def test_a_broken_case_shows_both_replies_and_what_changed_in_the_request(planted: str) -> None:

@@ -103,6 +103,7 @@ def _axis(cases: Sequence[Entry], metric: str) -> Axis:
 
 def _compared(case: Entry, function: Entry, axis: Axis, *, is_errored: bool) -> ShownCase:
     metric, before = function["metric"], case.get("baseline_scores", ())
+    sign = 1 if function["better"] == "higher" else -1
     difference = case.get("difference")
     return ShownCase(
         case=case["case"],
@@ -113,7 +114,7 @@ def _compared(case: Entry, function: Entry, axis: Axis, *, is_errored: bool) -> 
         before=hits(before, metric) if before else "",
         after=hits(case["scores"], metric) if case["scores"] else "",
         difference="" if difference is None else number(difference, signed=True),
-        lost=case["mean"] if difference is None else difference,
+        lost=sign * case["mean"] if difference is None else difference,
         plot=case_plot(case, axis) if case["scores"] else None,
     )
 

@@ -136,7 +136,7 @@ def means_around(judgement: Judgement) -> History:
     besides = [each for each in (baseline, run) if each and each.trials]
     branch = baseline.ref if baseline else run.ref
     store = RunStore(settings.directory)
-    runs = newest_runs(store, branch=branch, most=_MOST_RUNS, besides=besides)
+    runs, _ = newest_runs(store, branch=branch, most=_MOST_RUNS, besides=besides)
     return history_of(runs, alpha=settings.gate.alpha, cost_of=pricing(settings.prices))
 
 
@@ -157,9 +157,9 @@ def _with_replies(judgement: Judgement, shown: Sequence[ShownFunction]) -> list[
     asked: dict[int, list[ShownReplies]] = {at: [] for at in range(len(shown))}
     if judgement.settings.show_texts:
         room = judgement.settings.html_mb * _BYTES
-        template = _environment().get_template("replies.html")
         for at, case, found in _read(judgement, shown):
-            text = template.render(replies=found, is_compared=judgement.baseline is not None)
+            is_compared = judgement.baseline is not None
+            text = _filled("replies.html", replies=found, is_compared=is_compared)
             room -= len(text.encode())
             if room < 0:
                 break
@@ -200,7 +200,13 @@ def _rendered(template: str, *, script: str | None = None, **shown: Any) -> str:
     if script is not None:
         policy += f"; script-src '{_digest(script)}'"
     parts = {"style": style, "script": script, "policy": policy, "widths": (WIDTH, CASE_WIDTH)}
-    return _environment().get_template(template).render(**parts, **shown)
+    return _filled(template, **parts, **shown)
+
+
+def _filled(template: str, **shown: Any) -> str:
+    """Fill a template; half of a character, which JSON may hold and UTF-8 not, becomes "?"."""
+    text = _environment().get_template(template).render(**shown)
+    return text.encode(errors="replace").decode()
 
 
 def _digest(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pytest_llmeval.errors import BaselineUnreadable
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.store import RunStore
 
@@ -12,8 +13,8 @@ _MOST_TRIALS = 100_000  # that are read: a page shall not take minutes
 
 def newest_runs(
     store: RunStore, *, branch: str | None, most: int, besides: Sequence[Run] = ()
-) -> list[Run]:
-    """Read the newest complete run of each commit.
+) -> tuple[list[Run], list[str]]:
+    """Read the newest complete run of each commit; one that is damaged is passed over.
 
     Args:
         store: where they lie.
@@ -22,19 +23,25 @@ def newest_runs(
         besides: runs that are at hand; they are among those returned.
 
     Returns:
-        Oldest first.
-
-    Raises:
-        BaselineUnreadable: a file is damaged.
+        The runs, oldest first, and a note for each file that was passed over.
     """
     known = {run.id: run for run in besides}
     commits = {run.commit for run in besides}
     trials = sum(len(run.trials) for run in besides)
-    for stored in store.every().runs:
-        run, trials = stored.header.run, trials + stored.header.trials
+    listing = store.every()
+    notes = list(listing.notes)
+    for stored in listing.runs:
+        run = stored.header.run
         if len(known) >= most or trials > _MOST_TRIALS:
             break
-        if run.complete and run.commit not in commits and branch in (None, run.ref):
+        if run.id in known or run.commit in commits:
+            continue
+        if run.complete and branch in (None, run.ref):
+            try:
+                known[run.id] = store.load(stored.path)
+            except BaselineUnreadable as exc:
+                notes.append(f"passed over: {exc}")
+                continue
             commits.add(run.commit)
-            known[run.id] = store.load(stored.path)
-    return sorted(known.values(), key=lambda run: run.created)
+            trials += stored.header.trials
+    return sorted(known.values(), key=lambda run: run.created), notes

@@ -37,8 +37,8 @@
   };
 
   form.addEventListener("input", (event) => {
-    keep(event.target.name, event.target.value);
     filter();
+    keep(event.target.name, event.target.value);
   });
   form.addEventListener("submit", (event) => event.preventDefault());
 
