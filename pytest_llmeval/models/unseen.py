@@ -65,8 +65,8 @@ class UnseenConnections:
         @wraps(plain)
         def getaddrinfo(host: Any, *args: Any, **kwargs: Any) -> Any:
             found = plain(host, *args, **kwargs)
-            if isinstance(host, str):
-                self._names.update({one[-1][0]: host for one in found})
+            if host:  # bytes, where anyio asks, and so for awaitable clients of httpx
+                self._names.update({one[-1][0]: _text(host) for one in found})
             return found
 
         def connecting(opened: Any, address: Any) -> None:

@@ -101,3 +101,14 @@ def test_a_host_may_be_written_in_any_way(host: object) -> None:
         sys.audit("socket.connect", opened, (host, 443))
     assert asked[0] in [("api.example.com", 443), ("192.0.2.1", 443)]
     assert len(unseen.take()) == 1
+
+
+@pytest.mark.parametrize("host", ["Tools.example.com", b"Tools.example.com"], ids=["str", "bytes"])
+def test_a_name_may_be_looked_up_as_bytes(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    found = [(socket.AF_INET, 1, 6, "", ("192.0.2.1", 443))]
+    monkeypatch.setattr(_socket, "getaddrinfo", lambda *_: found)
+    unseen = UnseenConnections(lambda host, _port: host == "tools.example.com")
+    with unseen.watching(Trial):
+        socket.getaddrinfo(host, 443)
+        with pytest.raises(ReplayMiss, match=r"to Tools\.example\.com was refused"):
+            tried(("192.0.2.1", 443))
