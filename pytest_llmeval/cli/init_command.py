@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import shlex
 from importlib.resources import files
 from pathlib import Path
@@ -14,8 +17,9 @@ from pytest_llmeval.runs.lookup.wanted_commit import default_of_origin
 
 _FOLDER = "evals"
 _EXAMPLE = {"test_team.py": "test_team.py.txt", "example_model.py": "example_model.py.txt"}
-_SETTINGS = {"pythonpath": _FOLDER, "llm_model": "function/example_model:answer"}
+_MODEL = "function/example_model:answer"
 _GITHUB, _GITLAB = Path(".github/workflows/evals.yml"), Path(".gitlab-ci.yml")
+_HOST = re.compile(r"(?:\w+://)?(?:[^@/]*@)?([^/:]+)[/:]")  # of the address of a remote
 _INSTALL = "pip install -e . pytest-llm-baseline"  # as the recipes have it
 _NEXT = """
 next:
@@ -43,20 +47,23 @@ def init_command() -> None:
         _write(here / _FOLDER / name, _starter(starter))
     _write_settings(here)
     workflow, starter = _host(git.top)
-    if workflow is None:
+    if root_and_ini(here)[0] != git.top:
+        click.echo(f"no workflow: jobs start in {git.top}, the evals are below (docs/ci.md)")
+    elif workflow is None:
         click.echo("no workflow: no remote is GitHub's or GitLab's (docs/ci.md has both)")
     else:
-        text = _starter(starter).replace("branches: [main]", f"branches: [{branch}]")
-        _write(git.top / workflow, text.replace(_INSTALL, _install(here)))
+        quoted = branch if re.fullmatch("[a-z]{4,}", branch) else json.dumps(branch)
+        text = _starter(starter).replace("branches: [main]", f"branches: [{quoted}]")
+        _write(git.top / workflow, text.replace(_INSTALL, _install(git.top)))
     example = f"{_FOLDER}/test_team.py"
     click.echo(_NEXT.format(folder=_FOLDER, example=example, branch=shlex.quote(branch)))
 
 
 def _write(path: Path, text: str) -> None:
     """Write a file that is not there, and say so."""
-    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    shown = os.path.relpath(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
@@ -68,34 +75,45 @@ def _write(path: Path, text: str) -> None:
 def _write_settings(here: Path) -> None:
     """Write the ini lines where there is a place for them, or say which they are."""
     _, ini = root_and_ini(here)
-    lines = "\n".join(f"{name} = {value}" for name, value in _SETTINGS.items())
-    if ini is None:
-        _write(here / "pytest.ini", f"[pytest]\n{lines}\n")
-    elif ini.name == "pyproject.toml" and settings_of(ini) is None:
-        quoted = "\n".join(f'{name} = "{value}"' for name, value in _SETTINGS.items())
-        with ini.open("a", encoding="utf-8") as file:
-            file.write(f"\n[tool.pytest.ini_options]\n{quoted}\n")
+    settings = None if ini is None else settings_of(ini)
+    if ini is None or (settings is None and ini.parent != here):  # leave other projects alone
+        _write(here / "pytest.ini", f"[pytest]\npythonpath = {_FOLDER}\nllm_model = {_MODEL}\n")
+        return
+    folder = (here / _FOLDER).relative_to(ini.parent).as_posix()
+    wanted = {"pythonpath": folder, "llm_model": _MODEL}
+    if ini.suffix == ".toml":
+        wanted = {"pythonpath": json.dumps([folder]), "llm_model": json.dumps(_MODEL)}
+    lines = [f"{name} = {value}" for name, value in wanted.items()]
+    if settings is None and ini.name == "pyproject.toml":
+        newline = "\r\n" if b"\r\n" in ini.read_bytes() else "\n"
+        with ini.open("a", encoding="utf-8", newline=newline) as file:
+            file.write("\n".join(["", "[tool.pytest.ini_options]", *lines, ""]))
         click.echo(f"wrote [tool.pytest.ini_options] at the end of {ini.name}")
-    elif "llm_model" not in (settings_of(ini) or {}):
-        click.echo(f"add to {ini.name}:")
-        click.echo(f"  {lines.replace(chr(10), f'{chr(10)}  ')}")
+    elif settings is None or "llm_model" not in settings:
+        click.echo(f"add to {os.path.relpath(ini)}:")
+        for name, line in zip(wanted, lines, strict=True):
+            besides = "    (besides what is there)" if name in (settings or ()) else ""
+            click.echo(f"  {line}{besides}")
+        if "testpaths" in (settings or ()):
+            click.echo(f"  and {folder} to its testpaths")
 
 
 def _host(top: Path) -> tuple[Path | None, str]:
     """Find the host of the repository, by its remote or by what is there for it."""
-    remote = ask(top, "remote", "get-url", "origin") or ""
-    if (top / _GITHUB.parts[0]).is_dir() or "github" in remote:
+    found = _HOST.match(ask(top, "remote", "get-url", "origin") or "")
+    host = found[1] if found else ""
+    if (top / _GITHUB.parts[0]).is_dir() or "github" in host:
         return _GITHUB, "github.yml"
-    if (top / _GITLAB).is_file() or "gitlab" in remote:
+    if (top / _GITLAB).is_file() or "gitlab" in host:
         return _GITLAB, "gitlab.yml"
     return None, ""
 
 
-def _install(here: Path) -> str:
+def _install(top: Path) -> str:
     """Write what installs the project in a job, and this package with it."""
-    if (here / "pyproject.toml").is_file() or (here / "setup.py").is_file():
+    if (top / "pyproject.toml").is_file() or (top / "setup.py").is_file():
         return _INSTALL
-    requirements = "-r requirements.txt " if (here / "requirements.txt").is_file() else ""
+    requirements = "-r requirements.txt " if (top / "requirements.txt").is_file() else ""
     return f"pip install {requirements}pytest-llm-baseline"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from pathlib import Path
 
@@ -107,6 +108,90 @@ def test_a_pyproject_gets_a_table_at_its_end(repository: Project) -> None:
     assert written["project"] == {"name": "app"}
     assert written["tool"]["pytest"]["ini_options"]["llm_model"] == "function/example_model:answer"
     assert "end of pyproject.toml" not in init().output
+
+
+@pytest.mark.parametrize("table", ["tool.pytest", "tool.pytest.ini_options"])
+def test_the_lines_to_add_can_be_pasted_as_they_are(repository: Project, table: str) -> None:
+    below = repository.path / "services" / "shop"
+    below.mkdir(parents=True)
+    pyproject = repository.path / "pyproject.toml"
+    pyproject.write_text(f'[{table}]\ntestpaths = ["tests"]\n')
+    os.chdir(below)
+
+    lines = init().output.splitlines()
+
+    at = lines.index(f"add to {Path('..', '..', 'pyproject.toml')}:")
+    assert lines[at + 3] == "  and services/shop/evals to its testpaths"
+    with pyproject.open("a") as file:
+        file.write("\n".join(line.strip() for line in lines[at + 1 : at + 3]))
+    table_of = tomllib.loads(pyproject.read_text())["tool"]["pytest"]
+    known = table_of.get("ini_options", table_of)
+    assert known["pythonpath"] == ["services/shop/evals"]
+    assert known["llm_model"] == "function/example_model:answer"
+    assert (repository.path / GITHUB).is_file()
+
+
+def test_a_setting_that_is_there_is_to_be_kept(repository: Project) -> None:
+    (repository.path / "tox.ini").write_text("[pytest]\npythonpath = src\n")
+
+    assert "  pythonpath = evals    (besides what is there)\n  llm_model =" in init().output
+
+
+def test_a_folder_of_a_repository_gets_an_ini_file_of_its_own(repository: Project) -> None:
+    below = repository.path / "services"
+    below.mkdir()
+    pyproject = repository.path / "pyproject.toml"
+    pyproject.write_text("[project]\nname = 'another'\n")
+    os.chdir(below)
+
+    output = init().output
+
+    assert pyproject.read_text() == "[project]\nname = 'another'\n"
+    assert "wrote pytest.ini" in output
+    assert f"no workflow: jobs start in {repository.path}" in output
+    assert not (repository.path / ".github").exists()
+
+
+def test_ends_of_lines_stay_as_they_are(repository: Project) -> None:
+    (repository.path / "pyproject.toml").write_bytes(b"[project]\r\nname = 'app'\r\n")
+
+    init()
+
+    content = (repository.path / "pyproject.toml").read_bytes()
+    assert content.count(b"\n") == content.count(b"\r\n") == 6
+
+
+def test_a_file_where_the_folder_should_be_is_no_example(repository: Project) -> None:
+    (repository.path / "evals").write_text("")
+
+    result = init()
+
+    assert result.exit_code == 4
+    assert "evals: File exists" in result.stderr
+    assert "left as it is" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("address", "workflow"),
+    [
+        ("git@github.com:o/r.git", GITHUB),
+        ("ssh://git@gitlab.example.com:2222/o/r.git", GITLAB),
+        ("https://github:token@dev.azure.com/github/p/_git/r", None),
+        ("/srv/github/r.git", None),
+    ],
+)
+def test_the_host_is_that_of_the_address(
+    repository: Project, address: str, workflow: str | None
+) -> None:
+    repository.git("remote", "set-url", "origin", address)
+    repository.git("switch", "-c", 'odd"]')
+
+    init()
+
+    written = {path for path in (GITHUB, GITLAB) if (repository.path / path).exists()}
+    assert written == ({workflow} if workflow else set())
+    if workflow == GITHUB:
+        assert r'branches: ["odd\"]"]' in (repository.path / GITHUB).read_text()
 
 
 def test_without_a_host_there_is_no_workflow(repository: Project) -> None:
