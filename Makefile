@@ -139,7 +139,7 @@ lint: $(VENV)/.ready
 docs: $(VENV)/.ready
 	$(BIN)/python docs/make_options.py
 	$(BIN)/python -m docs.make_pictures
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 calibrate: $(VENV)/.ready
 	$(BIN)/pytest -q -n 2 -rP -m calibration

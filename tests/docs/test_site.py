@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -31,20 +32,45 @@ COUNTED = {"a", "blockquote", "code", "em", "h1", "h2", "h3", "img", "li", "ol",
 COUNTED |= {"table", "td", "ul"}
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the site; a warning of mkdocs is an error."""
-    folder = tmp_path_factory.mktemp("site")
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", folder],
-        cwd=ROOT,
+def build(root: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Build the site as ``make docs`` does, where a warning is an error."""
+    # not --quiet: mkdocs would count no warnings then
+    return subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
+        cwd=root,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
         check=False,
     )
-    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the site."""
+    folder = tmp_path_factory.mktemp("site")
+    done = build(ROOT, folder)
+    assert done.returncode == 0, done.stdout
     return folder
+
+
+def test_a_bad_link_a_bad_anchor_and_a_page_left_out_are_errors(tmp_path: Path) -> None:
+    for path in ("mkdocs.yml", *BESIDE):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        shutil.copyfile(ROOT / path, tmp_path / path)
+    unwanted = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=unwanted)
+    (tmp_path / "docs" / "alone.md").write_text("[a](nowhere.md) [b](gate.md#nowhere)\n")
+
+    done = build(tmp_path, tmp_path / "site")
+
+    assert done.returncode == 1
+    assert "'nowhere.md'" in done.stdout
+    assert "'#nowhere'" in done.stdout
+    assert "  - alone.md" in done.stdout
+    commands = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "mkdocs build --strict\n" in commands
 
 
 class Elements(HTMLParser):
