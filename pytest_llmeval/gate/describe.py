@@ -25,7 +25,7 @@ from pytest_llmeval.gate.scoring import (
     scores_of,
     sides_of,
 )
-from pytest_llmeval.records import OWN_DIRECTIONS, Run
+from pytest_llmeval.records import MEASURED_METRICS, OWN_DIRECTIONS, Run
 from pytest_llmeval.stats.expected import expect_mean
 from pytest_llmeval.stats.intervals import (
     MeanInterval,
@@ -206,4 +206,6 @@ def _interval_of_mean(
     found = mean_interval(means, units, alpha=alpha)
     if found.interval is None or scores.scale != "linear":
         return found
-    return replace(found, interval=within_share(found.interval, [one.values for one in scored]))
+    low, high = within_share(found.interval, [one.values for one in scored])
+    least = 0.0 if scores.metric in MEASURED_METRICS else low  # no time or price is below nothing
+    return replace(found, interval=(max(low, least), high))

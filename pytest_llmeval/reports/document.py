@@ -11,10 +11,19 @@ from typing import Any, NamedTuple
 
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.records import MEASURED_METRICS
-from pytest_llmeval.reports.formats import counted, factor, mean_with_ends, number, p_value
+from pytest_llmeval.reports.formats import (
+    counted,
+    factor,
+    listed_names,
+    mean_with_ends,
+    number,
+    p_value,
+    short,
+)
 from pytest_llmeval.reports.sentences import WITHIN_CASES, difference_interval, with_name
 
 Entry = Mapping[str, Any]
+_MOST_NAMES = 3
 
 _ORDER = {str(verdict): at for at, verdict in enumerate(Verdict)}
 
@@ -130,6 +139,14 @@ def lead(report: Entry, functions: Sequence[Entry]) -> list[str]:
     worst = functions[0]
     also = [text for text in worst["remarks"] if text.startswith(WITHIN_CASES)]
     return [with_name(worst.get("sentence", ""), worst["label"]), *also]
+
+
+def left_out(report: Entry) -> str:
+    """Name what was judged in part, or not at all; "" where that is nothing."""
+    parts = [line for line in report["scope"] if line.startswith("partial")]
+    if functions := [short(one["function"]) for one in report["not_judged"]]:
+        parts.append(f"not judged: {listed_names(functions, _MOST_NAMES)}")
+    return "; ".join(parts)
 
 
 def consequence(report: Entry) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from scipy import stats
 
@@ -133,6 +135,21 @@ def test_scores_follow_the_same_rule_as_in_the_gate() -> None:
 def test_every_gated_metric_is_described() -> None:
     run = a_run(a_case("a", scores=[0.9], gate=("pass", "score")))
     assert [one.metric for one in describe(run)] == ["pass", "score"]
+
+
+def test_no_time_is_below_zero() -> None:
+    run = a_run(*(a_case(name, "p", gate=("seconds",)) for name in "abc"))
+    times = zip(run.trials, (0.1, 0.1, 60.0), strict=True)
+    trials = tuple(
+        replace(one, calls=(replace(a_call(one.case, one.case), seconds=each),))
+        for one, each in times
+    )
+
+    (found,) = describe(replace(run, trials=trials))
+
+    assert found.mean == pytest.approx(20.067, abs=0.001)
+    assert found.interval is not None
+    assert found.interval[0] == 0
 
 
 def test_functions_stand_in_order_of_collection() -> None:

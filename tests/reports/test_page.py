@@ -230,6 +230,52 @@ def test_a_baseline_above_what_the_run_before_it_predicts_may_be_lucky(tmp_path:
     assert "test_label: the baseline&#39;s mean of 1.000 lies beyond" in lucky
 
 
+def test_a_baseline_is_held_against_no_other_trials_and_no_other_branch(tmp_path: Path) -> None:
+    low = ["mmpmm", "mpmmm"]
+    fewer = recorded(tmp_path / "fewer", earlier=["mmp", "mpm"])
+    assert "a lucky baseline" not in page_of(fewer)
+
+    elsewhere = recorded(tmp_path / "elsewhere", earlier=low)
+    assert elsewhere.baseline is not None
+    detached = replace(elsewhere.baseline, run=replace(elsewhere.baseline.run, ref=None))
+    page = page_of(replace(elsewhere, baseline=detached))
+    assert "a lucky baseline" not in page
+    assert "0101010</td>" not in page
+
+
+def test_a_baseline_is_not_called_lucky_where_nothing_fell(tmp_path: Path) -> None:
+    lucky = recorded(tmp_path / ".llmeval", earlier=["mmpmm", "mpmmm"])
+    report = document(lucky)
+    risen = {**report, "functions": [{**one, "difference": 0.1} for one in report["functions"]]}
+
+    assert any("lucky" in text for text in doubts(lucky, report, means_around(lucky)))
+    assert not any("lucky" in text for text in doubts(lucky, risen, means_around(lucky)))
+
+
+def test_what_was_not_judged_is_told_at_the_top() -> None:
+    strip = page_of(FORMS["partial"]()).partition("</header>")[0]
+
+    assert "<dt>Only a part was judged</dt><dd>partial: 2 of 12 cases of test_label;" in strip
+    assert "not judged: test_finds_order" in strip
+    assert "Only a part" not in page_of(FORMS["regressed"]())
+
+
+def test_score_tables_are_called_by_their_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [f"{side},c{case},0,{case % 2}" for side in "ab" for case in range(6)]
+    (tmp_path / "scores.csv").write_text("\n".join(["condition,case_id,repeat,score", *rows]))
+    monkeypatch.chdir(tmp_path)
+
+    command = ["compare", "scores.csv::a", "scores.csv::b", "--html"]
+    page = CliRunner().invoke(main, command).stdout
+
+    assert "<dd>scores.csv::a, recorded " in page
+    assert "<dd>scores.csv::b</dd>" in page
+    for nothing in ("no branch", "Calls", "None"):
+        assert nothing not in Tags(page).text
+
+
 def test_a_drift_of_the_repeats_is_told() -> None:
     drifting = function_of(LABEL, TICKETS, ("pppmm",) * len(TICKETS), prompt="v2")
     judgement = judgement_of(suite(BRANCH, label=drifting), baseline=suite())

@@ -7,6 +7,7 @@ import shlex
 from pytest_llmeval.reports.document import (
     Entry,
     is_tested,
+    left_out,
     moved_functions,
     undetected_drop,
     verdict_words,
@@ -45,7 +46,9 @@ def facts(report: Entry, side: Entry) -> Facts:
         found.append(
             ("Could be missed, in 1 of 5 builds or more", "; ".join(missed[:_MOST_MISSED]))
         )
-    if run is not None:
+    if parts := left_out(report):
+        found.append(("Only a part was judged", parts))
+    if run is not None and any(run["calls"].values()):
         calls = run["calls"]
         told = f"{calls['made']} made, {calls['replayed']} replayed"
         found.append(("Calls", told + (f", {calls['failed']} failed" if calls["failed"] else "")))
@@ -58,6 +61,8 @@ def facts(report: Entry, side: Entry) -> Facts:
 
 
 def _place(run: Entry) -> str:
+    if not (run["ref"] or run["commit"]):
+        return str(run["id"])  # of a score table: its file
     at = f" at {run['commit'][:12]}" if run["commit"] else ""
     return f"{run['ref'] or 'no branch'}{at}{', with changes' * run['dirty']}"
 
@@ -81,7 +86,9 @@ def provenance(report: Entry, side: Entry) -> Facts:
     for name, found in (("Baseline", baseline), ("Here", run)):
         if found is not None:
             told.append((f"{name}: run", f"{found['id']} of {found['created'][:16]}"))
-            told.append((f"{name}: commit", f"{found['commit']}{' (dirty)' * found['dirty']}"))
+            told.append(
+                (f"{name}: commit", f"{found['commit'] or 'none'}{' (dirty)' * found['dirty']}")
+            )
             told.append((f"{name}: models", ", ".join(found["models"]) or "none"))
             told.append((f"{name}: served", ", ".join(found["served"]) or "not told"))
             versions = (f"{name} {version}" for name, version in found["versions"].items())

@@ -137,6 +137,7 @@ def means_around(judgement: Judgement) -> History:
     branch = baseline.ref if baseline else run.ref
     store = RunStore(settings.directory)
     runs, _ = newest_runs(store, branch=branch, most=_MOST_RUNS, besides=besides)
+    runs = [one for one in runs if one.ref == branch or one in besides]  # no branch is not any
     return history_of(runs, alpha=settings.gate.alpha, cost_of=pricing(settings.prices))
 
 

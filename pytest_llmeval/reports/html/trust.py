@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from pytest_llmeval.gate.describe import History
-from pytest_llmeval.gate.results import FunctionDescription
+from pytest_llmeval.gate.describe import History, MeanOfRun
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import PASS_METRIC, Run
+from pytest_llmeval.records import PASS_METRIC
 from pytest_llmeval.reports.document import Entry
 from pytest_llmeval.reports.formats import counted, ends, figure
 
@@ -23,10 +22,8 @@ def doubts(judgement: Judgement, side: Entry, history: History) -> list[str]:
     run, baseline = judgement.run, judgement.baseline.run if judgement.baseline else None
     found: list[str] = []
     for one in side["functions"]:
-        described = {
-            point.run.id: point.described
-            for point in history.get((one["function"], one["metric"]), [])
-        }
+        points = history.get((one["function"], one["metric"]), [])
+        described = {point.run.id: point.described for point in points}
         sides = [("in the baseline", baseline), ("here", run)]
         for name, recorded in sides:
             if recorded and recorded.id in described and described[recorded.id].drifts:
@@ -34,17 +31,20 @@ def doubts(judgement: Judgement, side: Entry, history: History) -> list[str]:
                     f"{one['label']}: the repeats drift {name}; its trials were not made under "
                     "one condition"
                 )
-        if baseline is not None and baseline.id in described:
-            found += _luck(one, described, baseline)
+        if (one.get("difference") or 0) < 0:
+            found += _luck(one, points, judgement)
         found += _of_entry(one)
     return found
 
 
-def _luck(one: Entry, described: dict[str, FunctionDescription], baseline: Run) -> Iterator[str]:
-    """Hold the baseline against what the run before it lets expect."""
-    own = described[baseline.id]
-    earlier = list(described)[: list(described).index(baseline.id)]
-    before = described[earlier[-1]].prediction if earlier else None
+def _luck(one: Entry, points: Sequence[MeanOfRun], judgement: Judgement) -> Iterator[str]:
+    """Hold the baseline against what the run before it lets expect, of the same trials."""
+    ids = [judgement.baseline.run.id] if judgement.baseline else []
+    at = next((at for at, point in enumerate(points) if point.run.id in ids), 0)
+    earlier = [point for point in points[:at] if point.run is not judgement.run]
+    if not earlier or _planned(earlier[-1]) != _planned(points[at]):
+        return
+    own, before = points[at].described, earlier[-1].described.prediction
     if own.mean is None or before is None:
         return
     sign = 1 if own.better == "higher" else -1
@@ -57,14 +57,19 @@ def _luck(one: Entry, described: dict[str, FunctionDescription], baseline: Run) 
         )
 
 
+def _planned(point: MeanOfRun) -> set[tuple[str, int]]:
+    function = point.described.function
+    return {(case.id, case.repeats) for case in point.run.cases if case.function == function}
+
+
 def _of_entry(one: Entry) -> Iterator[str]:
     if one.get("identical_repeats"):
         yield f"{one['label']}: all repeats are identical, so they are one draw"
     cases = one.get("compared", [])
     if one["metric"] != PASS_METRIC or not one.get("changed"):
         return
-    always = sum(min(*case["baseline_scores"], *case["scores"]) == 1 for case in cases)
-    never = sum(max(*case["baseline_scores"], *case["scores"]) == 0 for case in cases)
+    always = sum(min([*case["baseline_scores"], *case["scores"]]) == 1 for case in cases)
+    never = sum(max([*case["baseline_scores"], *case["scores"]]) == 0 for case in cases)
     if always + never:
         yield (
             f"{one['label']}: {always} of {counted(len(cases), 'case')} passed in every trial of "

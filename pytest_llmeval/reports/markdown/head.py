@@ -12,12 +12,13 @@ from pytest_llmeval.reports.document import (
     failing_side,
     is_tested,
     lead,
+    left_out,
     moved_functions,
     undetected_drop,
     verdict_words,
     worst_first,
 )
-from pytest_llmeval.reports.formats import counted, figure, listed_names, short
+from pytest_llmeval.reports.formats import counted, figure
 from pytest_llmeval.reports.markdown.cells import (
     cases_table,
     functions_table,
@@ -39,12 +40,8 @@ def unchanged_line(report: Entry) -> str:
 
 
 def _left_out(report: Entry) -> str:
-    """Name what was judged in part, or not at all; "" where that is nothing."""
-    parts = [line for line in report["scope"] if line.startswith("partial")]
-    functions = [short(one["function"]) for one in report["not_judged"]]
-    if functions:
-        parts.append(f"not judged: {listed_names(functions, _MOST_NOTES)}")
-    return f"Only a part was judged: {told('; '.join(parts))}." if parts else ""
+    parts = left_out(report)
+    return f"Only a part was judged: {told(parts)}." if parts else ""
 
 
 def head(report: Entry) -> Iterator[str]:
