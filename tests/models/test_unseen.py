@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import _socket
+import _thread
 import socket
 import sys
+from contextvars import copy_context
 
 import pytest
 
@@ -112,3 +114,13 @@ def test_a_name_may_be_looked_up_as_bytes(monkeypatch: pytest.MonkeyPatch, host:
         socket.getaddrinfo(host, 443)
         with pytest.raises(ReplayMiss, match=r"to Tools\.example\.com was refused"):
             tried(("192.0.2.1", 443))
+
+
+def test_a_thread_may_run_nothing_but_a_connection() -> None:
+    unseen = UnseenConnections(nowhere)
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as opened:
+        with unseen.watching(Trial):
+            _thread.start_new_thread(copy_context().run, (opened.connect, server.getsockname()))
+            server.settimeout(5)
+            server.accept()[0].close()
+        assert [count for _, _, count in unseen.take()] == [1]

@@ -51,10 +51,11 @@ def secrets_of(headers: Iterable[tuple[str, str]], *, query: str) -> tuple[str, 
 
 def masked(reply: HttpReply, secrets: Iterable[str]) -> HttpReply:
     """Put asterisks in the place of secrets that a reply quotes, escaped or not."""
-    body = reply.body
+    body, headers = reply.body, reply.headers
     for secret in secrets:
         body = re.sub(b"".join(map(_escaped, secret)), MASK.encode(), body)
-    return replace(reply, body=body)
+        headers = {name: text.replace(secret, MASK) for name, text in headers.items()}
+    return replace(reply, body=body, headers=headers)
 
 
 def _escaped(character: str) -> bytes:

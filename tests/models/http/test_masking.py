@@ -58,6 +58,11 @@ def test_every_place_is_masked() -> None:
     assert masked(reply, (SECRET,)).body == b"***, not ***"
 
 
+def test_headers_are_masked_too() -> None:
+    reply = HttpReply(status=401, headers={"x-echo": f"Bearer {SECRET}", "date": "today"})
+    assert masked(reply, (SECRET,)).headers == {"x-echo": "Bearer ***", "date": "today"}
+
+
 AWKWARD = r"sk-X/a&b+c\d-é"
 
 
