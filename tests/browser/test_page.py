@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from pytest_llmeval.cli import main
 from tests.reports.judgements import FORMS
 from tests.reports.planted import page_of, recorded
 
@@ -134,6 +136,46 @@ def test_an_address_brings_back_what_its_sender_saw(opened: Opened, file: Path) 
     assert page.locator("details[open] > summary .name").all_inner_texts() == [
         "test_label[late-refund]"
     ]
+
+
+@pytest.mark.parametrize(
+    "state",
+    ["case=filters&show=<script>", "case=__proto__&value=%22]", "%%%&text=%ff%00", "case=f1"],
+)
+def test_a_hostile_address_does_nothing(opened: Opened, file: Path, state: str) -> None:
+    page = opened.go(file, state)
+
+    assert page.locator(".case details[open]").count() == 0
+    assert page.evaluate("document.forms.filters.parentElement.open") is None
+
+
+def test_cases_of_a_table_may_be_called_as_parts_of_the_page_are(
+    opened: Opened, tmp_path: Path
+) -> None:
+    names_of = ("filters", "shown", "cases", "f1", "trust")
+    rows = [f"{side},{case},0,{side == 'a':d}" for side in "ab" for case in names_of]
+    (tmp_path / "t.csv").write_text("\n".join(["condition,case_id,repeat,score", *rows]))
+    table = str(tmp_path / "t.csv")
+    page = CliRunner().invoke(main, ["compare", f"{table}::a", f"{table}::b", "--html"]).stdout
+    (tmp_path / "x.html").write_text(page, encoding="utf-8")
+
+    for name in names_of:
+        shown = opened.go(tmp_path / "x.html", f"case={name}")
+        shown.reload()  # another hash alone loads nothing
+        assert shown.locator("details[open] > summary .name").all_inner_texts() == [name]
+
+
+def test_a_long_value_does_not_widen_the_page(opened: Opened, tmp_path: Path) -> None:
+    rows = [f"{side},t[{case}-{'x' * 300}],0,{side == 'a':d}" for side in "ab" for case in range(6)]
+    (tmp_path / "t.csv").write_text("\n".join(["condition,case_id,repeat,score", *rows]))
+    table = str(tmp_path / "t.csv")
+    written = CliRunner().invoke(main, ["compare", f"{table}::a", f"{table}::b", "--html"]).stdout
+    (tmp_path / "x.html").write_text(written, encoding="utf-8")
+    page = opened.go(tmp_path / "x.html")
+    page.set_viewport_size({"width": 400, "height": 900})
+
+    assert page.locator("select").count() == 1
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
 
 
 def test_keys_go_from_case_to_case(opened: Opened, file: Path) -> None:

@@ -70,7 +70,9 @@ def test_the_page_loads_and_runs_nothing_but_its_own(planted: str) -> None:
     policy = next(found["content"] for tag, found in tags if "http-equiv" in found)
     assert policy is not None
     assert re.fullmatch(
-        "default-src 'none'; style-src 'sha256-[^']+'; script-src 'sha256-[^']+'", policy
+        "default-src 'none'; base-uri 'none'; form-action 'none'; "
+        "style-src 'sha256-[^']+'; script-src 'sha256-[^']+'",
+        policy,
     )
     assert sum(tag == "script" for tag, _ in tags) == 1
     for tag, found in tags:

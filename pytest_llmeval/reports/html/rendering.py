@@ -197,7 +197,9 @@ def _anchors(report: Entry, side: Entry) -> Sequence[Entry]:
 def _rendered(template: str, *, script: str | None = None, **shown: Any) -> str:
     """Fill a template, with the policy by which a browser obeys its style and script alone."""
     style = _resource("page.css")
-    policy = f"default-src 'none'; style-src '{_digest(style)}'"
+    policy = (
+        f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src '{_digest(style)}'"
+    )
     if script is not None:
         policy += f"; script-src '{_digest(script)}'"
     parts = {"style": style, "script": script, "policy": policy, "widths": (WIDTH, CASE_WIDTH)}

@@ -73,7 +73,8 @@
     if (state.get(name) && field(name)) field(name).value = state.get(name);
   }
   filter();
-  const opened = state.get("case") && document.getElementById(state.get("case"));
+  // not getElementById: a case of a score table may be called as a part of the page is
+  const opened = cases.map(summary).find((each) => each.id === state.get("case"));
   if (opened) {
     opened.parentElement.open = true;
     opened.scrollIntoView({ block: "center" });
