@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from scipy import stats
 
-from pytest_llmeval.gate.describe import describe
+from pytest_llmeval.gate.describe import describe, history_of
 from pytest_llmeval.gate.results import FunctionDescription
 from pytest_llmeval.records import Call
 from pytest_llmeval.stats.expected import expect_mean
@@ -188,3 +188,14 @@ def test_order_of_cases_and_trials_changes_nothing_but_the_order() -> None:
     cases = [a_case(f"c{at}", "pm" * at + "ppm") for at in range(5)]
     turned = [CaseAndTrials(one.case, one.trials[::-1]) for one in cases[::-1]]
     assert described(*turned) == described(*cases)
+
+
+def test_a_history_has_the_means_of_each_run_that_has_one() -> None:
+    runs = [a_run(a_case("a", outcomes)) for outcomes in ("pp", "ee", "pm")]
+
+    history = history_of(runs, alpha=0.05)
+
+    ((name, means),) = history.items()
+    assert name[1] == "pass"
+    assert [each.mean for each in means] == [1.0, 0.5]
+    assert [each.run for each in means] == [runs[0], runs[2]]

@@ -300,3 +300,12 @@ def test_pass_hat_has_one_k_for_both_sides() -> None:
     assert pass_hat([[1, 1, 0]], [[1, 1, 1, 1, 0]]) == (3, pytest.approx(0.4), 0.0)
     assert pass_hat([[1, 1]], [[1]]) is None
     assert pass_hat([]) is None
+
+
+def test_pass_hat_of_a_comparison_is_over_its_common_cases() -> None:
+    baseline = a_run(a_case("a", "pp"), a_case("b", "pp"), a_case("gone", "mm"))
+    run = a_run(a_case("a", "pp"), a_case("b", "pm"))
+    scored = a_run(a_case("a", scores=[0.5, 0.7])), a_run(a_case("a", scores=[0.5, 0.6]))
+
+    assert compared(baseline, run).pass_hat == (2, 1.0, 0.5)
+    assert compared(*scored).pass_hat is None
