@@ -43,8 +43,8 @@ def history_command(
 ) -> None:
     """Show the means of test functions over commits, with their intervals, oldest first.
 
-    The newest complete run of each commit counts. FUNCTION is a part of a name. Cases are not
-    paired here: whether a change made it worse is for compare to say.
+    The newest complete run of each commit counts, and that of changes to it (*). FUNCTION is a
+    part of a name. Cases are not paired here: whether a change made it worse compare says.
     """
     runs, notes = newest_runs(home.store, branch=branch, most=limit)
     for note in notes:

@@ -61,7 +61,7 @@ def append_summary(report: Entry, environ: Mapping[str, str]) -> list[str]:
     try:
         with Path(path).open("a", encoding="utf-8") as file:
             file.write(f"{render(report)}\n")
-    except OSError as exc:
+    except Exception as exc:  # likewise
         return [f"{STEP_SUMMARY}={path}: not written: {exc}"]
     return []
 

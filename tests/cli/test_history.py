@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from pytest_llmeval.cli import main
 from pytest_llmeval.runs.lookup import newest_runs
+from pytest_llmeval.runs.store import RunStore
 from tests.reports.planted import recorded
 
 
@@ -40,6 +42,20 @@ def test_a_damaged_run_is_passed_over_with_a_note(
     notes = result.stderr.splitlines()
     assert len(notes) == 2
     assert all(note.startswith("warning: passed over: ") for note in notes)
+
+
+def test_changes_to_a_commit_do_not_stand_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judgement = recorded(tmp_path / ".llmeval")
+    monkeypatch.chdir(tmp_path)
+    assert judgement.run is not None
+    later = {"id": "20261121T084159-1a2b3c", "created": "2026-11-21T08:41:59+00:00"}
+    RunStore(tmp_path / ".llmeval").save(replace(judgement.run, dirty=True, **later))
+
+    lines = invoke("history", "label").stdout.splitlines()[3:6]
+
+    assert [line.split()[0] for line in lines] == ["5050505", "5151515", "5151515*"]
 
 
 def test_runs_that_are_not_shown_leave_room_for_those_that_are(

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmeval.cli import main
+from pytest_llmeval.reports import files
 from pytest_llmeval.reports.document import Entry
 from pytest_llmeval.reports.files import write_reports
 from pytest_llmeval.reports.html import rendering
@@ -22,6 +23,7 @@ from pytest_llmeval.reports.html.plots import WIDTH, axis_of
 from pytest_llmeval.reports.html.rendering import means_around
 from pytest_llmeval.reports.html.trust import doubts
 from pytest_llmeval.reports.json import document
+from pytest_llmeval.settings import STEP_SUMMARY
 from tests.reports import planted as planted_module
 from tests.reports.judgements import BRANCH, FORMS, LABEL, TICKETS, function_of, judgement_of, suite
 from tests.reports.planted import HOSTILE, MESSAGE, RULE, page_of, recorded
@@ -122,6 +124,12 @@ def test_a_page_that_cannot_be_made_takes_no_verdict_away(
     ]
     assert not paths[0].exists()
     assert paths[1].exists()
+
+    monkeypatch.setattr(files, "render", lambda *_: 1 / 0)
+    summary = {STEP_SUMMARY: str(tmp_path / "summary")}
+    assert files.append_summary(document(judgement), summary) == [
+        f"{STEP_SUMMARY}={tmp_path / 'summary'}: not written: division by zero"
+    ]
 
 
 def test_where_lower_is_better_the_highest_come_first() -> None:

@@ -41,7 +41,7 @@ def _luck(one: Entry, points: Sequence[MeanOfRun], judgement: Judgement) -> Iter
     """Hold the baseline against what the run before it lets expect, of the same trials."""
     ids = [judgement.baseline.run.id] if judgement.baseline else []
     at = next((at for at, point in enumerate(points) if point.run.id in ids), 0)
-    earlier = [point for point in points[:at] if point.run is not judgement.run]
+    earlier = [each for each in points[:at] if not (each.run.dirty or each.run is judgement.run)]
     if not earlier or _planned(earlier[-1]) != _planned(points[at]):
         return
     own, before = points[at].described, earlier[-1].described.prediction

@@ -14,7 +14,7 @@ _MOST_TRIALS = 100_000  # that are read: a page shall not take minutes
 def newest_runs(
     store: RunStore, *, branch: str | None, most: int, besides: Sequence[Run] = ()
 ) -> tuple[list[Run], list[str]]:
-    """Read the newest complete run of each commit; one that is damaged is passed over.
+    """Read the newest complete run of each commit, and of changes to it; pass over damaged ones.
 
     Args:
         store: where they lie.
@@ -26,7 +26,7 @@ def newest_runs(
         The runs, oldest first, and a note for each file that was passed over.
     """
     known = {run.id: run for run in besides}
-    commits = {run.commit for run in besides}
+    commits = {(run.commit, run.dirty) for run in besides}
     trials = sum(len(run.trials) for run in besides)
     listing = store.every()
     notes = list(listing.notes)
@@ -34,7 +34,7 @@ def newest_runs(
         run = stored.header.run
         if len(known) >= most or trials > _MOST_TRIALS:
             break
-        if run.id in known or run.commit in commits:
+        if run.id in known or (run.commit, run.dirty) in commits:
             continue
         if run.complete and branch in (None, run.ref):
             try:
@@ -42,6 +42,6 @@ def newest_runs(
             except BaselineUnreadable as exc:
                 notes.append(f"passed over: {exc}")
                 continue
-            commits.add(run.commit)
+            commits.add((run.commit, run.dirty))
             trials += stored.header.trials
     return sorted(known.values(), key=lambda run: run.created), notes
