@@ -31,10 +31,9 @@ def write_reports(report: Entry, paths: Sequence[Path], judgement: Judgement) ->
             text = report_text(report, path.suffix, judgement)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        except OSError as exc:
-            problems.append(f"--llm-report={path}: not written: {exc}")
         except Exception as exc:  # the verdict stands, whatever a report stumbles over
-            why = printable(f"{type(exc).__name__}: {exc}"[:_LONGEST_WHY])
+            kind = "" if isinstance(exc, OSError) else f"{type(exc).__name__}: "
+            why = printable(f"{kind}{exc}"[:_LONGEST_WHY])
             problems.append(f"--llm-report={path}: not written: {why}")
     return problems
 
