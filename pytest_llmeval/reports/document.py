@@ -141,7 +141,7 @@ def lead(report: Entry, functions: Sequence[Entry]) -> list[str]:
     return [with_name(worst.get("sentence", ""), worst["label"]), *also]
 
 
-def left_out(report: Entry) -> str:
+def part_judged(report: Entry) -> str:
     """Name what was judged in part, or not at all; "" where that is nothing."""
     parts = [line for line in report["scope"] if line.startswith("partial")]
     if functions := [short(one["function"]) for one in report["not_judged"]]:

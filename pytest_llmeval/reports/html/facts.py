@@ -7,8 +7,8 @@ import shlex
 from pytest_llmeval.reports.document import (
     Entry,
     is_tested,
-    left_out,
     moved_functions,
+    part_judged,
     undetected_drop,
     verdict_words,
 )
@@ -46,7 +46,7 @@ def facts(report: Entry, side: Entry) -> Facts:
         found.append(
             ("Could be missed, in 1 of 5 builds or more", "; ".join(missed[:_MOST_MISSED]))
         )
-    if parts := left_out(report):
+    if parts := part_judged(report):
         found.append(("Only a part was judged", parts))
     if run is not None and any(run["calls"].values()):
         calls = run["calls"]

@@ -12,8 +12,8 @@ from pytest_llmeval.reports.document import (
     failing_side,
     is_tested,
     lead,
-    left_out,
     moved_functions,
+    part_judged,
     undetected_drop,
     verdict_words,
     worst_first,
@@ -40,7 +40,7 @@ def unchanged_line(report: Entry) -> str:
 
 
 def _left_out(report: Entry) -> str:
-    parts = left_out(report)
+    parts = part_judged(report)
     return f"Only a part was judged: {told(parts)}." if parts else ""
 
 

@@ -48,6 +48,14 @@ def test_of_each_commit_the_newest_complete_run_counts_oldest_first(store: RunSt
     assert ids(newest_runs(store, branch=None, most=9)) == ["02", "03"]
 
 
+def test_changes_to_a_commit_have_a_run_of_their_own(store: RunStore) -> None:
+    recorded(store, 1, commit=1)
+    recorded(store, 2, commit=1, dirty=True)
+    recorded(store, 3, commit=1, dirty=True)
+
+    assert ids(newest_runs(store, branch=None, most=9)) == ["01", "03"]
+
+
 def test_a_branch_can_be_named_and_the_newest_are_kept(store: RunStore) -> None:
     for second in range(1, 5):
         recorded(store, second, commit=second, ref="main" if second % 2 else "side")
