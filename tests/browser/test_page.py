@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,23 +12,11 @@ from pytest_llmeval.cli import main
 from tests.reports.judgements import FORMS
 from tests.reports.planted import page_of, recorded
 
-pytest.importorskip("playwright")
 axe = pytest.importorskip("axe_playwright_python")
 
-from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
+from playwright.sync_api import Browser, Page  # noqa: E402
 
 AXE = Path(axe.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-if CHROMIUM is None and not os.environ.get("LLMEVAL_REQUIRE_CHROMIUM"):
-    pytest.skip("there is no chromium: apt-get install chromium", allow_module_level=True)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -135,8 +135,8 @@ def test_a_session_without_baseline_ends_with_its_section_too(project: Project) 
     result.stdout.fnmatch_lines(
         [
             "not gated: no --llm-baseline",
-            "test function * cases * trials * mean * 90% interval * next run",
-            "test_says_yes * 20 * 100 * 0.* [[]0.*, 0.*[]]",
+            "test function * cases * trials * mean * 90% interval * next run*",
+            "test_says_yes * 20 * 100 * 0.* [[]0.*, 0.*[]]*",
             "worst *",
             "20 cases x 5 repeats * function/model:answer * 100 calls made, 0 replayed *",
             "recorded * for ???????",
