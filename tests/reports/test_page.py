@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmeval.cli import main
+from pytest_llmeval.judgement import Judgement, judged
 from pytest_llmeval.reports import files
 from pytest_llmeval.reports.document import Entry
 from pytest_llmeval.reports.files import write_reports
@@ -149,6 +150,24 @@ def test_a_broken_case_shows_both_replies_and_what_changed_in_the_request(plante
     assert MESSAGE.replace("'", "&#39;") in planted
     assert "In test_label, of 12 cases 4 fell, 0 rose" in planted
     assert "</span> Ticket: late-refund</p>" in planted
+
+
+def test_each_case_has_its_own_question_and_replies(tmp_path: Path) -> None:
+    """Also where cases rose, which stand before those that stayed as they were."""
+    fell = recorded(tmp_path / ".llmeval")
+    assert fell.baseline is not None
+    assert fell.run is not None
+    planned = Judgement(settings=fell.settings, baseline=replace(fell.baseline, run=fell.run))
+    rose = judged(planned, fell.baseline.run)
+
+    for judgement in (fell, rose):
+        page = page_of(judgement)
+        shown = re.findall(
+            r'<summary id="[^"]*test_label\[(.*?)\]">(.*?)</details>', page, re.DOTALL
+        )
+        assert len(shown) == 12
+        for name, text in shown:
+            assert re.findall(r"</span> Ticket: (.*?)</p>", text) == [name]
 
 
 def test_equal_draws_are_shown_once(planted: str) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import PASS_METRIC, Outcome
 from pytest_llmeval.reports.document import Entry
-from pytest_llmeval.reports.formats import hits, number, short
+from pytest_llmeval.reports.formats import hits, short
 from pytest_llmeval.reports.html.plots import CASE_WIDTH, Axis, CasePlot, axis_of, case_plot
 
 Move = Literal["broke", "fixed", "wobbled", "stable", "short", "errored"]
@@ -39,8 +39,7 @@ class ShownCase:
         values: of its parameters, as far as its id tells them.
         before: its scores in the baseline as text; "" without any.
         after: likewise of this run.
-        difference: as text; "" if that cannot be told.
-        lost: by which cases are ordered, the least first.
+        lost: its difference, or without a baseline its mean, turned so that less is worse.
         plot: of its draws; None without scores.
     """
 
@@ -51,9 +50,13 @@ class ShownCase:
     values: tuple[str, ...]
     before: str = ""
     after: str = ""
-    difference: str = ""
     lost: float = 0.0
     plot: CasePlot | None = None
+
+    @property
+    def order(self) -> tuple[bool, float, str]:
+        """By which cases are sorted: the worst first, those that stayed as they were last."""
+        return self.move == "stable", self.lost, self.case
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +67,11 @@ class ShownFunction:
         entry: of the report.
         cases: those that moved, worst first, and then those that errored.
         unchanged: how many were not asked anew.
-        moves: how many cases moved which way.
     """
 
     entry: Entry
     cases: list[ShownCase]
     unchanged: int = 0
-    moves: dict[Move, int] = field(default_factory=dict)
 
 
 def shown_function(function: Entry, errored: Collection[str]) -> ShownFunction:
@@ -89,10 +90,9 @@ def shown_function(function: Entry, errored: Collection[str]) -> ShownFunction:
     ]
     known = {case["case"] for case in compared}
     shown += [_errored(case) for case in sorted(errored) if case not in known]
-    shown.sort(key=lambda case: (case.move == "stable", case.lost, case.case))
+    shown.sort(key=lambda case: case.order)
     unchanged = sum(bool(case.get("unchanged")) for case in compared)
-    counts = Counter(case.move for case in shown)
-    return ShownFunction(function, shown, unchanged, {m: counts[m] for m in MOVES if counts[m]})
+    return ShownFunction(function, shown, unchanged)
 
 
 def _axis(cases: Sequence[Entry], metric: str) -> Axis:
@@ -113,7 +113,6 @@ def _compared(case: Entry, function: Entry, axis: Axis, *, is_errored: bool) -> 
         values=_values(case["case"]),
         before=hits(before, metric) if before else "",
         after=hits(case["scores"], metric) if case["scores"] else "",
-        difference="" if difference is None else number(difference, signed=True),
         lost=sign * case["mean"] if difference is None else difference,
         plot=case_plot(case, axis) if case["scores"] else None,
     )
@@ -148,9 +147,7 @@ def _values(case: str) -> tuple[str, ...]:
 
 def moves_of(shown: Sequence[ShownFunction]) -> dict[str, int]:
     """Count the cases of all functions by how they moved."""
-    counts: Counter[str] = Counter()
-    for one in shown:
-        counts.update(one.moves)
+    counts = Counter(case.move for one in shown for case in one.cases)
     return {move: counts[move] for move in MOVES if counts[move]}
 
 
@@ -161,11 +158,12 @@ def shared_values(shown: Sequence[ShownFunction]) -> list[str]:
     return sorted(several)
 
 
-def errored_cases(judgement: Judgement, function: str) -> set[str]:
-    """Return the cases of a function of which a trial got no reply in this run."""
-    run = judgement.run
-    if run is None:
-        return set()
-    cases = {case.id for case in run.cases if case.function == function}
-    errored = (trial for trial in run.trials if trial.outcome is Outcome.ERRORED)
-    return {trial.case for trial in errored if trial.case in cases}
+def errored_cases(judgement: Judgement) -> dict[str, set[str]]:
+    """Return the cases of which a trial got no reply in this run, by function."""
+    run, found = judgement.run, dict[str, set[str]]()
+    if run is not None:
+        errored = {trial.case for trial in run.trials if trial.outcome is Outcome.ERRORED}
+        for case in run.cases:
+            if case.id in errored:
+                found.setdefault(case.function, set()).add(case.id)
+    return found

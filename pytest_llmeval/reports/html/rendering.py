@@ -10,7 +10,7 @@ import base64
 import hashlib
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
@@ -79,7 +79,8 @@ def render_page(report: Entry, judgement: Judgement) -> str:
     if side is not report:
         judgement = judgement.against_anchor or judgement
     ordered = worst_first(side["functions"])
-    shown = [shown_function(one, errored_cases(judgement, one["function"])) for one in ordered]
+    errored = errored_cases(judgement)
+    shown = [shown_function(one, errored.get(one["function"], ())) for one in ordered]
     anchors, means = _anchors(report, side), means_around(judgement)
     return _rendered(
         "page.html",
@@ -158,30 +159,20 @@ def _with_replies(judgement: Judgement, shown: Sequence[ShownFunction]) -> list[
     asked: dict[int, list[ShownReplies]] = {at: [] for at in range(len(shown))}
     if judgement.settings.show_texts:
         room = judgement.settings.html_mb * _BYTES
-        for at, case, found in _read(judgement, shown):
+        ordered = sorted((case.order, at) for at, one in enumerate(shown) for case in one.cases)
+        wanted = [(order[-1], shown[at].entry["metric"]) for order, at in ordered]
+        for (order, at), found in zip(ordered, read_replies(judgement, wanted), strict=True):
             is_compared = judgement.baseline is not None
             text = _filled("replies.html", replies=found, is_compared=is_compared)
             room -= len(text.encode())
             if room < 0:
                 break
-            replies[at][case] = text
+            replies[at][order[-1]] = text
             asked[at].append(found)
     return [
         _Function(one, replies[at], next(iter(asked[at]), None), _alike(asked[at]))
         for at, one in enumerate(shown)
     ]
-
-
-def _read(
-    judgement: Judgement, shown: Sequence[ShownFunction]
-) -> Iterator[tuple[int, str, ShownReplies]]:
-    cases = [(case.lost, at, case.case) for at, one in enumerate(shown) for case in one.cases]
-    readers = {
-        at: read_replies(judgement, [case.case for case in one.cases], one.entry["metric"])
-        for at, one in enumerate(shown)
-    }
-    for _, at, case in sorted(cases):
-        yield at, case, next(readers[at])
 
 
 def _alike(asked: Sequence[ShownReplies]) -> int:

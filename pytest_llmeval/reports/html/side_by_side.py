@@ -98,20 +98,19 @@ class ShownReplies:
     edit: Edit
 
 
-def read_replies(judgement: Judgement, cases: Sequence[str], metric: str) -> Iterator[ShownReplies]:
+def read_replies(judgement: Judgement, cases: Sequence[tuple[str, str]]) -> Iterator[ShownReplies]:
     """Read what cases asked and were answered, one after the other, from the cache here.
 
     Args:
         judgement: with the run, and the baseline if there is one.
-        cases: ids.
-        metric: whose scores are told.
+        cases: the id of each, and the metric whose scores are told.
     """
-    baseline, run = judgement.baseline, judgement.run
+    baseline, run, ids = judgement.baseline, judgement.run, {case for case, _ in cases}
     before, after = (
-        trials_by_case(side, cases) if side else {} for side in (baseline and baseline.run, run)
+        trials_by_case(side, ids) if side else {} for side in (baseline and baseline.run, run)
     )
     with StoredTexts(judgement.settings.directory) as stored:
-        for case in cases:
+        for case, metric in cases:
             old, new = (transcripts(side.get(case, ()), stored) for side in (before, after))
             request = _request(_asked(old), _asked(new))
             yield ShownReplies(
