@@ -113,10 +113,10 @@ def figures(function: Entry) -> Figures:
 
 
 def undetected_drop(function: Entry) -> str:
-    """Write the drop that 4 of 5 builds find; "" where that cannot be told."""
+    """Write which drops fewer than 4 of 5 builds find."""
     drop = function["smallest_detectable_drop"]
     if drop is None:
-        return ""
+        return "any drop, as too few cases moved"
     if function["ratio"] is None:
         return f"a drop smaller than {mean_with_ends(drop, None, log=function['scale'] == 'log')}"
     ratio = math.exp(drop if function["better"] == "lower" else -drop)

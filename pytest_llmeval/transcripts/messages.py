@@ -48,6 +48,7 @@ _ANSWERS = ("text", "choices", "candidates", "output", "content", "message", "re
 _EMBEDDINGS = ("embeddings", "embedding")
 _ROLES = {"model": ASSISTANT}  # as Google calls it
 _CUT = re.compile(r"\((\d+) characters, sha256 ")  # see ``cache.requests``
+_VERBS = {"call": " calls", "thought": " thinks", "result": " returns"}
 SHOWN_NUMBERS = 4
 
 
@@ -64,6 +65,11 @@ class Message:
     role: str
     text: str
     kind: MessageKind = "text"
+
+    @property
+    def label(self) -> str:
+        """Who did what: ``assistant calls``; of what was plainly said the role alone."""
+        return f"{self.role}{_VERBS.get(self.kind, '')}"
 
 
 @dataclass(frozen=True, slots=True)

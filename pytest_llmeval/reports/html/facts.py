@@ -36,7 +36,7 @@ def facts(report: Entry, side: Entry) -> Facts:
     if baseline is not None:
         found.append(("Baseline", _baseline(baseline)))
     missed = [
-        f"{one['label']}: {undetected_drop(one) or 'any drop, as too few cases moved'}"
+        f"{one['label']}: {undetected_drop(one)}"
         for one in moved_functions(side)
         if baseline is not None and is_tested(one)
     ]

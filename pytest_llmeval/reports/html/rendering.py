@@ -87,7 +87,7 @@ def render_page(report: Entry, judgement: Judgement) -> str:
         script=_resource("page.js"),
         report=report,
         side=side,
-        words=title(report, side),
+        title=title(report, side),
         lead=lead(report, moved_functions(side)),
         moved=_moved(ordered),
         consequence=consequence(report),

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import Trial, trials_by_case
+from pytest_llmeval.records import PASS_METRIC, Trial, trials_by_case
 from pytest_llmeval.reports.entries import first_failure
 from pytest_llmeval.reports.formats import number, short
-from pytest_llmeval.transcripts.messages import Asked, Message
+from pytest_llmeval.transcripts.messages import Asked
 from pytest_llmeval.transcripts.transcript import StoredTexts, Transcript, transcripts
 from pytest_llmeval.transcripts.word_diff import (
     MessageDiff,
@@ -24,7 +24,6 @@ from pytest_llmeval.transcripts.word_diff import (
 _LEAST_SECONDS = 0.05  # that are told
 _LONGEST_ASKED = 500
 _LONGEST = 6000  # characters of one text
-_VERBS = {"call": " calls", "thought": " thinks", "result": " returns"}
 
 Edit = tuple[tuple[str, ...], ...]
 
@@ -187,7 +186,7 @@ def _side(found: Sequence[Transcript], messages: list[ShownMessage], metric: str
 
 def _ended(trial: Trial, metric: str) -> str:
     score = trial.scores.get(metric)
-    is_told = score is None or metric == "pass"
+    is_told = score is None or metric == PASS_METRIC
     return str(trial.outcome) if is_told else f"{trial.outcome} {number(score or 0.0)}"
 
 
@@ -210,26 +209,22 @@ def _messages(
         [] if one is None else [each.message for each in one.utterances] for one in (before, after)
     ]
     if before is None or after is None:
-        plain = [[ShownMessage(_label(each), _same(each.text)) for each in side] for side in sides]
+        plain = [[ShownMessage(each.label, _same(each.text)) for each in side] for side in sides]
         return plain[0], plain[1]
     shown: tuple[list[ShownMessage], list[ShownMessage]] = ([], [])
     has_parted = False
     for old, new in zip_longest(*sides):
         parts = old != new and not has_parted
         has_parted |= parts
-        is_pair = old and new and _label(old) == _label(new)
+        is_pair = old and new and old.label == new.label
         diff = word_diff(old.text, new.text) if is_pair and old != new else None
         for place, message, own in ((0, old, "-"), (1, new, "+")):
             if message is not None:
                 pieces = _same(message.text)
                 if diff is not None:
                     pieces = _cut([piece for piece in diff if piece.op in (" ", own)])
-                shown[place].append(ShownMessage(_label(message), pieces, parts))
+                shown[place].append(ShownMessage(message.label, pieces, parts))
     return shown
-
-
-def _label(message: Message) -> str:
-    return f"{message.role}{_VERBS.get(message.kind, '')}"
 
 
 def _same(text: str) -> tuple[Piece, ...]:

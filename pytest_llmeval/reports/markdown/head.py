@@ -104,10 +104,7 @@ def _counts(side: Entry) -> str:
 def _missed(side: Entry) -> Iterator[str]:
     """Say which drops could not have been seen."""
     tested = [one for one in moved_functions(side) if is_tested(one)]
-    missed = [
-        f"in {name(one['label'])} {undetected_drop(one) or 'any drop, as too few cases moved'}"
-        for one in tested[:_MOST_FUNCTIONS]
-    ]
+    missed = [f"in {name(one['label'])} {undetected_drop(one)}" for one in tested[:_MOST_FUNCTIONS]]
     if missed:
         yield ""
         text = f"**What would have been missed:** {'; '.join(missed)}. "

@@ -17,7 +17,6 @@ from pytest_llmeval.transcripts.word_diff import MessageDiff, Piece
 _CONTEXT = 12  # words on each side of what changed
 _SETTINGS = 6
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_VERBS = {"call": " calls", "thought": " thinks", "result": " returns"}
 _STYLES = {"-": "red", "+": "green"}
 _MARKS = {"-": ("[-", "-]"), "+": ("{+", "+}")}
 
@@ -142,7 +141,7 @@ def _messages(asked: Asked | None, layout: Layout) -> Iterator[StyledLine]:
 
 
 def _label(message: Message) -> str:
-    return f"  {message.role}{_VERBS.get(message.kind, '')} "
+    return f"  {message.label} "
 
 
 def _request_diff(request: Sequence[MessageDiff], layout: Layout) -> Iterator[StyledLine]:
@@ -260,7 +259,7 @@ def _parting(parting: Parting, sides: Sequence[CaseSide], layout: Layout) -> Ite
     yield (("the sides part", "bold"), (f" in trial {parting.trial} at call {call}", ""))
     for side, utterance in zip(sides, utterances, strict=True):
         words = [("nothing more", "dim")] if utterance is None else [(utterance.message.text, "")]
-        said = "" if utterance is None else f"{_label(utterance.message).strip()}: "
+        said = "" if utterance is None else f"{utterance.message.label}: "
         yield from layout.text([(said, ""), *words], label=f"  {side.name} ", indent=12)
 
 
