@@ -5,14 +5,15 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import itertools
 import os
 import secrets
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from io import BufferedIOBase
+from itertools import chain
 from pathlib import Path
 
 from pytest_llmeval.errors import BaselineUnreadable
@@ -59,33 +60,38 @@ def write_run(run: Run, path: Path) -> None:
             not as ``records.Run`` says.
         OSError: the file cannot be written.
     """
-    lines = _encode(run)
-    _decode(io.BytesIO(lines))  # nothing is written that could not be read
     packed = io.BytesIO()
     # No name and no time in the gzip header.
     with gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as file:
-        file.write(lines)
+        lines = _bounded(_written(_encode(run), file))
+        for _ in _trials(*_header(lines), lines):
+            pass  # nothing is kept that could not be read
     path.parent.mkdir(parents=True, exist_ok=True)
     write_durably(path, packed.getvalue())
 
 
-def _encode(run: Run) -> bytes:
+def _encode(run: Run) -> Iterator[bytes]:
     functions = {case.id: case.function for case in run.cases}
-    lines = [dump_line(header_line(run))]
-    for trial in run.trials:
-        # An unlisted case has no function; reading back refuses it.
-        lines.append(dump_line(trial_line(trial, function=functions.get(trial.case, ""))))
-    everything = b"".join(lines)
-    digest = hashlib.sha256(everything).hexdigest()
-    return everything + dump_line({"counts": _counts(run), "sha256": digest})
+    digest = hashlib.sha256()
+    # An unlisted case has no function; reading back refuses it.
+    trials = (trial_line(one, function=functions.get(one.case, "")) for one in run.trials)
+    for line in chain([header_line(run)], trials):
+        dumped = dump_line(line)
+        digest.update(dumped)
+        yield dumped
+    calls = sum(len(trial.calls) for trial in run.trials)
+    counts = _counts(run, trials=len(run.trials), calls=calls)
+    yield dump_line({"counts": counts, "sha256": digest.hexdigest()})
 
 
-def _counts(run: Run) -> dict[str, int]:
-    return {
-        "cases": len(run.cases),
-        "trials": len(run.trials),
-        "calls": sum(len(trial.calls) for trial in run.trials),
-    }
+def _written(lines: Iterator[bytes], file: BufferedIOBase) -> Iterator[bytes]:
+    for line in lines:
+        file.write(line)
+        yield line
+
+
+def _counts(run: Run, *, trials: int, calls: int) -> dict[str, int]:
+    return {"cases": len(run.cases), "trials": trials, "calls": calls}
 
 
 def write_durably(path: Path, data: bytes) -> None:
@@ -125,7 +131,7 @@ def read_run_header(path: Path) -> RunHeader:
         BaselineUnreadable: it cannot be opened, or its first line is no header.
     """
     with _opened(path) as file:
-        header, _ = _header(_lines(file))
+        header, _ = _header(_read(file))
     return header
 
 
@@ -153,9 +159,13 @@ def faults_explained(path: Path) -> Iterator[None]:
         raise BaselineUnreadable(f"{path} cannot be read: {exc.strerror or exc}. {_AGAIN}") from exc
 
 
-def _lines(file: BufferedIOBase) -> Iterator[bytes]:
+def _read(file: BufferedIOBase) -> Iterator[bytes]:
+    return _bounded(iter(partial(file.readline, LONGEST_LINE + 1), b""))
+
+
+def _bounded(lines: Iterator[bytes]) -> Iterator[bytes]:
     left = LARGEST
-    while line := file.readline(LONGEST_LINE + 1):
+    for line in lines:
         left -= len(line)
         if left < 0 or len(line) > LONGEST_LINE:
             raise Malformed(f"unpacks to more than {LARGEST} bytes, or {LONGEST_LINE} in a line")
@@ -164,53 +174,62 @@ def _lines(file: BufferedIOBase) -> Iterator[bytes]:
 
 def _header(lines: Iterator[bytes]) -> tuple[RunHeader, bytes]:
     line = next(lines, b"")
-    with _numbered(1):
+    try:
         return read_header(parse_line(line)), line
+    except Malformed as exc:
+        raise type(exc)(f"line 1: {exc}") from exc
 
 
 def _decode(file: BufferedIOBase) -> Run:
-    lines = _lines(file)
+    lines = _read(file)
     header, line = _header(lines)
+    return replace(header.run, trials=tuple(_trials(header, line, lines)))
+
+
+def _trials(header: RunHeader, line: bytes, lines: Iterator[bytes]) -> Iterator[Trial]:
+    """Read one trial after the other, and check the run to the last byte.
+
+    Args:
+        header: the first line.
+        line: its bytes.
+        lines: that follow it.
+    """
     functions = {case.id: case.function for case in header.run.cases}
+    places = {case: place for place, case in enumerate(functions)}
     digest = hashlib.sha256(line)
-    trials: list[Trial] = []
+    trials = calls = 0
+    latest, in_order = (0, -1), True
     line = next(lines, b"")
-    for following in lines:
-        with _numbered(len(trials) + 2):
-            trials.append(read_trial(parse_line(line), functions=functions))
-        digest.update(line)
-        line = following
-    run = replace(header.run, trials=tuple(trials))
-    with _numbered(len(trials) + 2):
-        _check_end(parse_line(line), run=run, digest=digest.hexdigest())
-    _check_order(run, announced=header.trials)
-    return run
-
-
-@contextmanager
-def _numbered(number: int) -> Iterator[None]:
     try:
-        yield
+        for following in lines:
+            trial = read_trial(parse_line(line), functions=functions)
+            digest.update(line)
+            place = places[trial.case], trial.index
+            latest, in_order = place, in_order and latest < place
+            trials, calls = trials + 1, calls + len(trial.calls)
+            yield trial
+            line = following
+        counts = _counts(header.run, trials=trials, calls=calls)
+        _check_end(parse_line(line), counts=counts, digest=digest.hexdigest())
     except Malformed as exc:
-        raise type(exc)(f"line {number}: {exc}") from exc
+        raise type(exc)(f"line {trials + 2}: {exc}") from exc
+    _check_order(header, trials=trials, in_order=in_order)
 
 
-def _check_end(line: Line, *, run: Run, digest: str) -> None:
+def _check_end(line: Line, *, counts: dict[str, int], digest: str) -> None:
     if "sha256" not in line:
         raise Malformed("the closing line is missing")
     if need(line, "sha256", as_text) != digest:
         raise Malformed("the sha256 is not that of the lines before: they were changed")
-    counts = need(line, "counts", table(as_count))
-    if counts | _counts(run) != counts:
+    told = need(line, "counts", table(as_count))
+    if told | counts != told:
         raise Malformed("the counts are not those of the lines before")
 
 
-def _check_order(run: Run, *, announced: int) -> None:
-    places = {case.id: place for place, case in enumerate(run.cases)}
-    if len(places) < len(run.cases):
+def _check_order(header: RunHeader, *, trials: int, in_order: bool) -> None:
+    if len({case.id for case in header.run.cases}) < len(header.run.cases):
         raise Malformed("two cases have the same id")
-    if len(run.trials) != announced:
-        raise Malformed(f"{len(run.trials)} trials, but the first line says {announced}")
-    order = [(places[trial.case], trial.index) for trial in run.trials]
-    if any(later <= earlier for earlier, later in itertools.pairwise(order)):
+    if trials != header.trials:
+        raise Malformed(f"{trials} trials, but the first line says {header.trials}")
+    if not in_order:
         raise Malformed("the trials are not in the order of the cases, or one is there twice")

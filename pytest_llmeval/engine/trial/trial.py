@@ -199,6 +199,8 @@ class RunningTrial:
     def release(self) -> None:
         """Cut the cycles between trial and clone, so that their memory is free at once."""
         self.ledger.end()
+        fixtures: Any = self.clone._fixtureinfo.name2fixturedefs
+        fixtures.let_go()
         del self.clone.stash[TRIAL]
         # A fixture that lives on knows the clone, and so may the error of a setup, which is shown.
         if not (self.set_up_shared or "setup" in self._raised):

@@ -113,6 +113,32 @@ def test_a_wide_fixture_that_is_reached_through_a_narrow_one_counts(suite: pytes
     passes(suite, cases=2)
 
 
+def test_a_wide_fixture_remembers_no_trial_that_has_ended(suite: pytest.Pytester) -> None:
+    narrow = "\n@pytest.fixture\ndef narrow(wide):\n    return wide\n"
+    suite.makeconftest(WIDE.replace("SCOPE", "module") + narrow)
+    suite.makepyfile(
+        """
+        import pytest
+        from pytest_llmeval import llm_eval
+
+        @llm_eval(repeats=3, min_score=1)
+        @pytest.mark.parametrize("number", range(3))
+        def test_it(llm, narrow, number):
+            llm.ask(f"question {number}")
+
+        def test_at_the_end(wide, request):
+            (definition,) = request._pyfuncitem._fixtureinfo.name2fixturedefs["wide"]
+            own = [one for one in definition._finalizers if "narrow" in repr(one)]
+            assert definition._finalizers
+            assert own == []
+        """
+    )
+
+    passes(suite, cases=4)
+
+    assert [line.split()[0] for line in order(suite)] == ["up", "down"]
+
+
 def test_parameters_of_a_wide_fixture_that_is_named_by_a_hook_come_in_turn(
     suite: pytest.Pytester,
 ) -> None:
