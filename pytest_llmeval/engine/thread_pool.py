@@ -90,9 +90,7 @@ class Threads:
         # The last used first, as its memory is at hand. append and pop are atomic.
         self._idle: list[PooledThread] = []
 
-    def run(
-        self, job: Callable[[], None], *, trial_thread: TrialThread | None = None
-    ) -> PooledThread:
+    def run(self, job: Callable[[], None]) -> None:
         """Run a job in a thread that is idle, or in a new one."""
         try:
             thread = self._idle.pop()
@@ -100,9 +98,7 @@ class Threads:
             thread = PooledThread(self._idle)
             with charging(None):  # the thread is not for the trial that happens to need it first
                 thread.start()
-        thread.trial_thread = trial_thread
         thread.jobs.put(job)
-        return thread
 
 
 class StallWatch:

@@ -1,8 +1,7 @@
 """Run a trial in a thread of its own; only one thread runs Python at a time.
 
-The right to run is the *baton*. The session hands it to a trial by ``resume``, and gets it back
-when the trial waits. So nothing of pytest, and nothing of a test, is ever entered from two
-threads.
+The right to run is the *baton*, which a trial passes on when it waits. So nothing of pytest, and
+nothing of a test, is ever entered from two threads.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from functools import partial
 from os import getpid  # by name: a test may mock that of the module
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pytest_llmeval.engine.thread_pool import PooledThread, Result, StallWatch
+from pytest_llmeval.engine.thread_pool import PooledThread, Result
 from pytest_llmeval.errors import ProviderFailed
 
 if TYPE_CHECKING:
@@ -82,11 +81,13 @@ class TrialThread(InlineThread):
 
     Args:
         trial: runs here, from its first fixture to its last.
-        ready: has the threads, and takes the trial when it can be resumed.
+        ready: has the threads and the baton, and takes the trial when it can go on.
 
     Attributes:
         detached: it runs without the baton at the moment.
         escaped: what left the trial altogether, such as pytest.exit.
+        pooled: the thread in which it runs; None before its first turn.
+        handing_over: held while it is decided who has the baton.
     """
 
     overlaps = True
@@ -95,38 +96,26 @@ class TrialThread(InlineThread):
         super().__init__(trial)
         self.detached = False
         self.escaped: BaseException | None = None
+        self.pooled: PooledThread | None = None
+        self.handing_over = threading.Lock()
         self._ready = ready
-        self._thread: PooledThread | None = None
         self._pid = getpid()
         self._knows_it = False  # that it is cancelled
-        self._on_main_thread: Callable[[], None] | None = None  # what the session is to run
-        self._hand_over = threading.Lock()  # held while it is decided who has the baton
         self._to_trial = threading.Lock()
-        self._to_session = threading.Lock()
         self._to_trial.acquire()
-        self._to_session.acquire()
 
-    def resume(self) -> None:
-        """Hand the baton over; return when it came back, or was taken from a stalled trial.
+    @property
+    def is_new(self) -> bool:
+        """Whether its first turn is yet to come."""
+        return self.pooled is None
 
-        The trial begins with the context variables that are set here at that moment.
-        """
-        if self._thread is None:
-            run = partial(copy_context().run, self._run)
-            self._thread = self._ready.threads.run(run, trial_thread=self)
+    def go_on(self) -> None:
+        """Let the trial run, in its own thread: whoever calls has passed the baton to it."""
+        if self.pooled is None:
+            self._ready.threads.run(self._run_in_a_row)
         else:
             self.detached = False
             self._to_trial.release()
-        self._await_baton(self._thread)
-        while self._on_main_thread is not None:
-            self._on_main_thread()
-            self._on_main_thread = None
-            self._to_trial.release()
-            self._await_baton(self._thread)
-
-    def wait_for_baton(self, *, timeout: float) -> bool:
-        """Wait for the baton again, after Ctrl-C broke into ``resume``."""
-        return self._to_session.acquire(timeout=timeout)
 
     def check_in(self) -> None:
         """Take the baton again if it was taken away; called where a trial enters our code."""
@@ -165,20 +154,18 @@ class TrialThread(InlineThread):
         if not self._is_entered():
             return function()  # it is that thread, or one that never held the baton
         result: Result[T] = Result()
-        while not self._ask(partial(result.keep, function)):
+        while not self._ready.baton.ask_session(self, partial(result.keep, function)):
             self.check_in()
         self._to_trial.acquire()
         self.raise_if_cancelled()  # else Ctrl-C might have come before there is a result
         return result.get()
 
     def suspend(self, begin: Callable[[], object]) -> None:
-        """Begin something, and hand the baton back until the trial is ready."""
+        """Begin something, and pass the baton on until the trial is ready."""
         self.check_in()
         self.raise_if_cancelled()
         begin()
-        with self._hand_over:
-            if not self.detached:
-                self._to_session.release()
+        self._ready.baton.pass_on(self)
         self._to_trial.acquire()
         self.raise_if_cancelled()
 
@@ -198,39 +185,28 @@ class TrialThread(InlineThread):
 
     def _is_entered(self) -> bool:
         """Whether its own thread asks; in a forked child nobody is there to take the baton."""
-        return threading.current_thread() is self._thread and getpid() == self._pid
+        return threading.current_thread() is self.pooled and getpid() == self._pid
 
-    def _ask(self, function: Callable[[], None]) -> bool:
-        """Hand the baton back for a function to be run, unless it was taken away."""
-        with self._hand_over:
-            if not self.detached:
-                self._on_main_thread = function
-                self._to_session.release()
-            return not self.detached
-
-    def _await_baton(self, thread: PooledThread) -> None:
-        watch: StallWatch | None = None
-        while not self._to_session.acquire(timeout=StallWatch.PERIOD):
-            watch = watch or StallWatch(thread)
-            if watch.is_stalled() and self.trial.may_be_detached:
-                self._detach()
-                return
-
-    def _detach(self) -> None:
-        """Take the baton from the trial, unless it has just handed it back."""
-        with self._hand_over:
-            if not self._to_session.acquire(blocking=False):
-                self.detached = self.was_detached = True
+    def _run_in_a_row(self) -> None:
+        """Run the trial, and in the same thread each that is next after the end of one."""
+        thread: TrialThread | None = self
+        while thread is not None:
+            thread._run()
+            following = thread._ready.baton.pass_on(thread)
+            if thread.detached:  # at its very end: the session is to hear that it has ended
+                thread._ready.put(thread)
+            thread = following
 
     def _run(self) -> None:
-        # Not left to ``resume``: on a busy machine the trial asks before that thread goes on.
-        self._thread = cast("PooledThread", threading.current_thread())
+        self.pooled = cast("PooledThread", threading.current_thread())
+        self.pooled.trial_thread = self
         try:
-            self.trial.run()
+            self._ready.baton.variables.copy().run(self.trial.run)
         except BaseException as exc:  # Ctrl-C or pytest.exit: it is for the session to raise
             self.escaped = exc
+            self.in_teardown = True
+            self.check_in()
         self.done = True
-        self._to_session.release()
 
 
 def waiting(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:

@@ -1,6 +1,7 @@
 """Run trials: those of the case in turn, and of the cases after it ahead of time.
 
-Reports still come in the order of collection, since each item only ever reports itself.
+Reports still come in the order of collection, since each item only ever reports itself. Which trial
+is next is decided by whoever gives the baton up, the session or a trial, in its own thread.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pytest
 
 from pytest_llmeval.engine.case import CaseTrials
 from pytest_llmeval.engine.compat import Abilities
+from pytest_llmeval.engine.schedule.baton import GRACE, Baton
 from pytest_llmeval.engine.schedule.overlap import Lookahead
 from pytest_llmeval.engine.schedule.progress import ProgressDisplay
 from pytest_llmeval.engine.schedule.turns import Turns
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 
 # The libraries of the gate take 0.3 s, which a session that waits for a model need not add.
 _NEEDED_AT_THE_END = ("pytest_llmeval.stats", "pytest_llmeval.gate")
-_GRACE = 1.0  # seconds for a trial to hand the baton back after Ctrl-C
 
 
 class Ready:
@@ -41,16 +42,20 @@ class Ready:
 
     Args:
         turn: swaps the state of the process for a trial's.
+        baton: goes from trial to trial.
 
     Attributes:
         threads: where trials run, and where their calls wait.
         pump: runs the loop; None before the first async eval.
     """
 
-    def __init__(self, turn: Callable[[RunningTrial], AbstractContextManager[None]]) -> None:
+    def __init__(
+        self, turn: Callable[[RunningTrial], AbstractContextManager[None]], baton: Baton
+    ) -> None:
         self.threads = Threads()
         self.pump: Pump | None = None
         self.turn = turn
+        self.baton = baton
         self._queue: SimpleQueue[TrialThread] = SimpleQueue()
 
     @property
@@ -134,7 +139,13 @@ class Scheduler:
         self._limit = limit
         self._ahead = [] if hasattr(session.config, "workerinput") else list(_NEEDED_AT_THE_END)
         self._escaped: dict[pytest.Item, BaseException] = {}  # what is to end the session
-        self._ready = Ready(self.turns.turn)
+        self._head: CaseTrials | None = None  # the case whose turn it is, while trials run
+        self._until: Callable[[], bool] | None = None  # what is waited for
+        self._starts_next = True
+        self._left: list[TrialThread] = []  # have ended, and the session is to see to them
+        self._failures: list[BaseException] = []  # of what a trial did for the session
+        self._baton = Baton(self._next_one)
+        self._ready = Ready(self.turns.turn, self._baton)
         self.display: ProgressDisplay | None = None
         self.alone: RunningTrial | None = None
 
@@ -165,35 +176,73 @@ class Scheduler:
             BaseException: ``pytest.exit`` of one of these trials, also of one that ran ahead:
                 the cases before it report what they came to, as they would have without it.
         """
-        with self.turns.in_a_row():
-            while not until():
-                self._go_on(head)
+        self._head, self._until = head, until
+        try:
+            with self.turns.in_a_row():
+                while not until():
+                    self._go_on(head)
+        finally:
+            self._head = self._until = None
 
     def _go_on(self, head: CaseTrials) -> None:
-        """Start a trial, or let one or two go on."""
+        """Let a trial run, and those to which it passes the baton on."""
         if head.item in self._escaped:
             raise self._escaped[head.item]
         if self.display is not None:
             self.display.turn()
-        if head.serial and self._flight:  # only a case that is run again meets others
-            self._step(self._next_ready())
-        elif head.serial:
+        if head.serial and not self._flight:
             self._run_inline(head)
         else:
-            # Both in turns. Were all that came back finished first, their places would
-            # stay empty meanwhile, and 64 replies that came together stay together for
-            # ever; were all places filled first, one that blocks would hold up the rest.
-            has_started = self._start_one(head)
-            if not self._ready.is_empty:
-                self._step(self._ready.get(timeout=0))
-            elif not has_started:
-                self._wait_for_one()
+            self._step(self._startable_or_ready(head) or self._wait_for_one())
 
-    def _wait_for_one(self) -> None:
+    def _next_one(self, thread: TrialThread) -> TrialThread | None:
+        """End the turn of a trial, in its own thread; begin that of the next one.
+
+        Returns:
+            The next trial; None if the session itself is to go on.
+        """
+        try:
+            self.turns.end()
+            if thread.done and not self._is_folded(thread):
+                self._left.append(thread)
+                return None
+            head, until = self._head, self._until
+            if self._baton.is_wanted or head is None or until is None or until() or self._escaped:
+                return None
+            if self.display is not None:
+                self.display.turn()
+            following = self._startable_or_ready(head)
+            if following is not None:
+                self.turns.begin(following.trial)
+        except BaseException as exc:  # it is for the session to raise
+            self._failures.append(exc)
+            return None
+        return following
+
+    def _startable_or_ready(self, head: CaseTrials) -> TrialThread | None:
+        """Find the trial that is next: a new one, or one that can go on; None if all wait.
+
+        Both in turns. Were all that came back finished first, their places would stay empty
+        meanwhile, and 64 replies that came together stay together for ever; were all places filled
+        first, one that blocks would hold up the rest.
+        """
+        self._starts_next = not self._starts_next
+        if self._starts_next:
+            return self._start_one(head) or self._one_that_is_ready()
+        return self._one_that_is_ready() or self._start_one(head)
+
+    def _one_that_is_ready(self) -> TrialThread | None:
+        while not self._ready.is_empty:
+            thread = self._ready.get(timeout=0)
+            if thread in self._flight:  # else it was cancelled, and its call came back only now
+                return thread
+        return None
+
+    def _wait_for_one(self) -> TrialThread:
         if self._ahead and len(self._flight) < self._limit:  # nothing is left to start
             self.turns.put_back()
             import_module(self._ahead.pop(0))
-        self._step(self._next_ready())
+        return self._next_ready()
 
     def _next_ready(self) -> TrialThread:
         """Wait until a trial can go on; what is shown meanwhile keeps up with the time."""
@@ -239,7 +288,7 @@ class Scheduler:
 
     def _await_detached(self, unwanted: list[TrialThread]) -> None:
         """Give detached trials a moment to come by; abandon those that do not."""
-        deadline = time.monotonic() + _GRACE
+        deadline = time.monotonic() + GRACE
         while any(thread in self._flight for thread in unwanted):
             try:
                 self._step(self._ready.get(timeout=max(0.0, deadline - time.monotonic())))
@@ -248,10 +297,10 @@ class Scheduler:
         for thread in unwanted:
             self._flight.pop(thread, None)
 
-    def _start_one(self, head: CaseTrials) -> bool:
-        """Start the next trial of the case in turn, or of one of the cases after it."""
-        if len(self._flight) >= self._limit:
-            return False
+    def _start_one(self, head: CaseTrials) -> TrialThread | None:
+        """Make the next trial of the case in turn, or of one of the cases after it."""
+        if head.serial or len(self._flight) >= self._limit:
+            return None  # only a case that is run again is serial beside others
         following = () if self._escaped else self.lookahead.following(head)
         for trials in chain((head,), following):
             index = next(trials.unplanned, None)
@@ -260,9 +309,8 @@ class Scheduler:
                 thread = cast("TrialThread", trial.thread)
                 self.turns.prepare(trial)
                 self._flight[thread] = trials
-                self._step(thread)
-                return True
-        return False
+                return thread
+        return None
 
     def _new_trial(self, trials: CaseTrials, index: int, *, overlaps: bool) -> RunningTrial:
         trial = RunningTrial(trials, index, overlaps=overlaps, ready=self._ready)
@@ -270,29 +318,39 @@ class Scheduler:
         return trial
 
     def _step(self, thread: TrialThread) -> None:
-        """Give one trial its turn."""
+        """Give a trial its turn, and those to which it passes the baton on."""
         if thread not in self._flight:
             return  # it was cancelled, and its call came back only now
-        trials, trial = self._flight[thread], thread.trial
-        if not thread.done:  # Ctrl-C may have come between its end and this bookkeeping
-            with self.turns.turn(trial):
-                try:
-                    thread.resume()
-                except KeyboardInterrupt:
-                    # It came while the trial was running: take the baton back before going on.
-                    thread.wait_for_baton(timeout=_GRACE)
-                    raise
         if not thread.done:
-            return
-        if thread.escaped is None and not thread.cancelled:
-            trials.finished(trial)
+            try:
+                self.turns.begin(thread.trial)
+                self._baton.lend(thread)
+            finally:
+                self.turns.end()  # of a trial from which the baton was taken
+        elif not self._is_folded(thread):  # Ctrl-C may come between its end and this bookkeeping
+            self._left.append(thread)
+        if self._failures:
+            raise self._failures.pop()
+        while self._left:
+            self._let_go(self._left.pop())
+
+    def _is_folded(self, thread: TrialThread) -> bool:
+        """Take in a trial that has ended, if there is no more to it than its result."""
+        if thread.escaped is not None or thread.cancelled:
+            return False
+        self._flight[thread].finished(thread.trial)
         del self._flight[thread]
+        return True
+
+    def _let_go(self, thread: TrialThread) -> None:
+        """See to a trial that ended otherwise than by its result."""
+        trials, trial = self._flight.pop(thread), thread.trial
         if thread.escaped is not None:
             self._escaped.setdefault(trial.item, thread.escaped)
             with suppress(Exception):  # as of a trial that is cancelled: it says nothing
                 self.turns.tear_down(trial)
             if isinstance(thread.escaped, KeyboardInterrupt):
                 raise thread.escaped  # somebody wants an end at once
-        elif thread.cancelled:  # it says nothing
+        else:  # it was cancelled and says nothing
             del trials.running[trial.index]
             trial.release()

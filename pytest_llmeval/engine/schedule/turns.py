@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -42,7 +43,7 @@ class Turns:
         self._state = session._setupstate
         self._in_flight = in_flight
         self._parked: Stack = {}
-        self._beneath: list[Context] = []  # states that go on after the turn that is taken now
+        self._taken: list[_Turn] = []  # one inside the other
         self._in_turn: RunningTrial | None = None
         self._is_row = False
         self._away: Context | None = None  # the state beneath, between two turns in a row
@@ -81,24 +82,42 @@ class Turns:
 
     @contextmanager
     def turn(self, trial: RunningTrial) -> Iterator[None]:
-        """Swap the state of the process for the trial's, until it hands the baton back."""
+        """Swap the state of the process for the trial's, meanwhile."""
         if trial.context is None or trial is self._in_turn:
             yield  # it runs inline, or has its turn already
             return
-        beneath = self._away = self._away or self.switch.save()
-        interrupted, depth = self._in_turn, len(self._beneath)
+        depth = len(self._taken)
         try:
-            self._beneath.append(beneath)
-            self._in_turn, self._away = trial, None
-            self.switch.load(trial.context)
-            try:
-                yield
-            finally:
-                self._keep(trial, beneath)
+            self.begin(trial)
+            yield
+        finally:
+            self.end(depth)
+
+    def begin(self, trial: RunningTrial) -> None:
+        """Swap the state of the process for that of a trial which overlaps others."""
+        assert trial.context is not None  # noqa: S101 - it was prepared
+        beneath = self._away = self._away or self.switch.save()
+        self._taken.append(_Turn(trial, interrupted=self._in_turn, beneath=beneath))
+        self._away = None
+        self.switch.load(trial.context)
+        self._in_turn = trial
+
+    def end(self, depth: int = 0) -> None:
+        """Keep the state of the trial whose turn it is, and go back to that beneath it.
+
+        Args:
+            depth: how many turns go on; nothing is done if no more than those are taken.
+        """
+        if len(self._taken) <= depth:
+            return
+        turn = self._taken[depth]
+        try:
+            if self._in_turn is turn.trial:  # else Ctrl-C broke into its beginning
+                self._keep(turn.trial, turn.beneath)
         finally:  # whatever became of the trial's state: Ctrl-C may come at any line
-            self._in_turn, self._away = interrupted, beneath
-            del self._beneath[depth:]
-            if interrupted is not None or not self._is_row or not trial.context.looks_like(beneath):
+            self._in_turn, self._away = turn.interrupted, turn.beneath
+            del self._taken[depth:]
+            if not (self._in_turn is None and self._is_row and _is_alike(turn)):
                 self.put_back()
 
     @contextmanager
@@ -117,7 +136,8 @@ class Turns:
             trial.shared_setups -= 1
             after = self.switch.surroundings()
             contexts = (thread.trial.context for thread in self._in_flight)
-            for context in (*self._beneath, *contexts):
+            beneath = (turn.beneath for turn in self._taken)
+            for context in (*beneath, *contexts):
                 if context is not None:
                     context.follow(before, after)
 
@@ -184,6 +204,27 @@ class Turns:
         for node, entry in trial.context.stack.items():
             if node is not trial.clone and node not in beneath.stack:
                 self._parked[node] = entry  # the trial set it up first; it is the item's, too
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A turn that is taken.
+
+    Attributes:
+        trial: whose it is.
+        interrupted: the trial in whose turn it began; None in the session's own time.
+        beneath: the state of the process that goes on after it.
+    """
+
+    trial: RunningTrial
+    interrupted: RunningTrial | None
+    beneath: Context
+
+
+def _is_alike(turn: _Turn) -> bool:
+    """Whether calls of the trial's see no difference in the state beneath it."""
+    context = turn.trial.context
+    return context is not None and context.looks_like(turn.beneath)
 
 
 @contextmanager

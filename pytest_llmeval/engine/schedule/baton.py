@@ -1,0 +1,124 @@
+"""The baton: the right to run Python, which the session and the trials pass to one another.
+
+A trial that waits or ends passes it on by itself, to the trial that is next. So the session's own
+thread, which would have to be woken for each turn, is asked only for what it alone can do.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING
+
+from pytest_llmeval.engine.thread_pool import PooledThread, StallWatch
+
+if TYPE_CHECKING:
+    from pytest_llmeval.engine.trial_thread import TrialThread
+
+GRACE = 1.0  # seconds for a trial to hand the baton back after Ctrl-C
+
+
+class Baton:
+    """Who may run.
+
+    Args:
+        next_one: ends the turn of a trial and begins that of the trial that is next, which it
+            returns; None if the session is next. Called in the thread of the trial that ends its
+            turn.
+
+    Attributes:
+        variables: the context variables with which a new trial begins, those of the session.
+        is_wanted: the session wants the baton, whichever trial is next.
+    """
+
+    def __init__(self, next_one: Callable[[TrialThread], TrialThread | None]) -> None:
+        self.variables: Context = copy_context()
+        self.is_wanted = False
+        self._next_one = next_one
+        self._holder: TrialThread | None = None  # None while the session has it
+        self._request: Callable[[], None] | None = None  # what the session is to run
+        self._to_session = threading.Lock()
+        self._to_session.acquire()
+
+    def lend(self, thread: TrialThread) -> None:
+        """Let a trial run, and all to which it is passed on; return when the session has it back.
+
+        It is back as well if it was taken from a trial that is stalled.
+        """
+        self.variables = copy_context()
+        self.is_wanted = False
+        try:
+            self._holder = thread
+            thread.go_on()
+            while not self._is_back():
+                pass
+        except BaseException:  # Ctrl-C, or what a handler of a signal raised
+            self._take_back()
+            raise
+
+    def pass_on(self, thread: TrialThread) -> TrialThread | None:
+        """Give it up: the next trial goes on, or the session.
+
+        Args:
+            thread: has had its turn, and waits now or has ended.
+
+        Returns:
+            The next trial if it is to begin in the thread of this one, which has ended.
+        """
+        with thread.handing_over:
+            if thread.detached:
+                return None
+            following = self._holder = self._next_one(thread)
+            if following is None:
+                self._to_session.release()
+            elif thread.done and following.is_new:
+                return following
+            else:
+                following.go_on()
+        return None
+
+    def ask_session(self, thread: TrialThread, function: Callable[[], None]) -> bool:
+        """Have the session run a function in its own thread, unless the trial has no baton."""
+        with thread.handing_over:
+            if not thread.detached:
+                self._request = function
+                self._to_session.release()
+            return not thread.detached
+
+    def _is_back(self) -> bool:
+        """Wait for it; False if a trial only asked for something to be run, and has it again."""
+        watch: StallWatch | None = None
+        watched: PooledThread | None = None
+        while not self._to_session.acquire(timeout=StallWatch.PERIOD):
+            holder = self._holder
+            if holder is None or holder.pooled is None:
+                continue
+            if watch is None or watched is not holder.pooled:
+                watch, watched = StallWatch(holder.pooled), holder.pooled
+            if watch.is_stalled() and self._is_taken_from(holder):
+                return True
+        if self._request is None:
+            return True
+        self._request()
+        self._request, self.variables = None, copy_context()
+        assert self._holder is not None  # noqa: S101 - it asked
+        self._holder.go_on()
+        return False
+
+    def _is_taken_from(self, holder: TrialThread, *, by_force: bool = False) -> bool:
+        """Take it from a trial, unless it has just passed it on: that one is detached."""
+        with holder.handing_over:
+            is_to_go_on = self._holder is holder and (by_force or holder.trial.may_be_detached)
+            if is_to_go_on:
+                self._holder = None
+                holder.detached = holder.was_detached = True
+            return is_to_go_on
+
+    def _take_back(self) -> None:
+        """Take it back after Ctrl-C, from whoever has it."""
+        self.is_wanted = True
+        if self._request is not None:  # the holder waits for the session
+            self._request = self._holder = None
+        elif not self._to_session.acquire(timeout=GRACE) and self._holder is not None:
+            self._is_taken_from(self._holder, by_force=True)
