@@ -12,12 +12,11 @@ from pytest_llmeval.gate.decision_table import (
     Decision,
     cannot_test,
     decide,
-    never_recorded,
     nothing_to_compare,
     too_much_lost,
     turns_red,
 )
-from pytest_llmeval.gate.describe import intervals_of_sides, mean_of_cases
+from pytest_llmeval.gate.describe import intervals_of_sides, mean_of_cases, never_recorded
 from pytest_llmeval.gate.family import Family
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import (

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from pytest_llmeval.checks import MARGIN_TESTS
+from pytest_llmeval.gate.describe import never_recorded
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Fact, RuledOutBy, Verdict, Why
-from pytest_llmeval.gate.scoring import FunctionScores, Side, records
+from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.gate.significance import are_enough, sample_of
 from pytest_llmeval.records import MEASURED_METRICS, Outcome, too_many_errored
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.detection import chance_of_so_few
+from pytest_llmeval.stats.exact import fewest_repeats
 from pytest_llmeval.stats.methods import TESTS
-from pytest_llmeval.stats.repeats import fewest_repeats
 from pytest_llmeval.stats.sample import CaseScores, SignificanceResult, Tails
 from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
@@ -47,16 +47,6 @@ def turns_red(verdict: Verdict, rules: GateRules) -> bool:
     """Tell whether a verdict fails the build."""
     always = verdict in (Verdict.REGRESSED, Verdict.NOT_COMPARABLE)
     return always or (rules.strict and verdict is Verdict.INCONCLUSIVE)
-
-
-def never_recorded(sides: Sequence[Side], metric: str) -> Fact | None:
-    """Return the reason of row 3 if no trial has a value for a gated metric, else None."""
-    trials = [trial for side in sides for trial in side.every_trial()]
-    if records(trials, metric) or not any(trial.outcome.is_scored for trial in trials):
-        return None
-    recorded = {name for trial in trials for name in trial.scores}
-    known = ", ".join(sorted(recorded.difference(MEASURED_METRICS)))
-    return Fact(Why.NEVER_RECORDED, (metric, known, sides[0].function))
 
 
 def nothing_to_compare(pairing: Pairing) -> Decision | None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from pytest_llmeval.gate.changes import chained, draws_of
-from pytest_llmeval.gate.decision_table import never_recorded
-from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import (
     CaseDescription,
     Fact,
@@ -20,13 +19,15 @@ from pytest_llmeval.gate.scoring import (
     CostOf,
     FunctionScores,
     Scored,
+    Side,
     gated_metrics,
     pass_hat,
+    records,
     scores_of,
     sides_of,
 )
 from pytest_llmeval.records import MEASURED_METRICS, OWN_DIRECTIONS, Run
-from pytest_llmeval.stats.expected import expect_mean
+from pytest_llmeval.stats.expected import DRIFT_LEVEL, expect_mean
 from pytest_llmeval.stats.intervals import (
     MeanInterval,
     mean_interval,
@@ -35,7 +36,9 @@ from pytest_llmeval.stats.intervals import (
     within_share,
 )
 from pytest_llmeval.stats.multiplicity import holm
-from pytest_llmeval.stats.repeats import DRIFT_LEVEL
+
+if TYPE_CHECKING:
+    from pytest_llmeval.gate.pairing import Pairing  # numpy and scipy
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,16 @@ def oddities(run: Run) -> tuple[Fact, ...]:
         and any(case.better == "lower" for case in side.cases.values())
         and OWN_DIRECTIONS.keys() >= set(gated_metrics(side))
     )
+
+
+def never_recorded(sides: Sequence[Side], metric: str) -> Fact | None:
+    """Return the reason of row 3 if no trial has a value for a gated metric, else None."""
+    trials = [trial for side in sides for trial in side.every_trial()]
+    if records(trials, metric) or not any(trial.outcome.is_scored for trial in trials):
+        return None
+    recorded = {name for trial in trials for name in trial.scores}
+    known = ", ".join(sorted(recorded.difference(MEASURED_METRICS)))
+    return Fact(Why.NEVER_RECORDED, (metric, known, sides[0].function))
 
 
 def _describe(scores: FunctionScores, *, alpha: float) -> FunctionDescription:

@@ -7,8 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-import numpy as np
-
 from pytest_llmeval.checks import AnyTest
 from pytest_llmeval.gate.changes import (
     CallsOfBoth,
@@ -23,9 +21,8 @@ from pytest_llmeval.gate.scoring import FunctionScores, Scale, Scored, Side, Tri
 from pytest_llmeval.records import SECONDS_METRIC, Better, Case, Outcome, Trial
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.exact import exact_within_case
-from pytest_llmeval.stats.repeats import totals_of_repeats
-from pytest_llmeval.stats.sample import CaseScores, FloatArray, Tails, are_binary
-from pytest_llmeval.stats.t_tests import UnitMean, negligible, unit_mean
+from pytest_llmeval.stats.intervals import UnitMean, negligible, unit_mean
+from pytest_llmeval.stats.sample import CaseScores, Tails, are_binary, totals_of_repeats
 
 # of scores that are no hits and misses, just for show: 9999 shuffles of a case take .2 ms
 MOST_CASES_SPLIT = 200
@@ -245,11 +242,11 @@ def _share_draws_over_repeats(changed: Sequence[CaseComparison]) -> bool:
     return False
 
 
-def _table(side: Sequence[Scored]) -> FloatArray:
+def _table(side: Sequence[Scored]) -> list[list[float]]:
     """Put the values of a side in rows by case and columns by trial index."""
     indices = sorted({index for scored in side for index in scored.indices})
     values = [dict(zip(scored.indices, scored.values, strict=True)) for scored in side]
-    return np.array([[of_case.get(index, math.nan) for index in indices] for of_case in values])
+    return [[of_case.get(index, math.nan) for index in indices] for of_case in values]
 
 
 def _unlike(one: Case, other: Case) -> bool:

@@ -6,12 +6,11 @@ import math
 from dataclasses import replace
 from typing import get_args
 
-import numpy as np
-
 from pytest_llmeval.checks import MARGIN_TESTS, FixedTest
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Interval, Method
 from pytest_llmeval.settings import GateRules
+from pytest_llmeval.stats.arrays import FloatArray, np
 from pytest_llmeval.stats.detection import PlannedTest, Sensitivity, dof_of_t, expected_rates
 from pytest_llmeval.stats.exact import (
     exact_within_case,
@@ -19,16 +18,15 @@ from pytest_llmeval.stats.exact import (
     least_within_case_p,
     sign_flip,
 )
+from pytest_llmeval.stats.intervals import negligible, unit_sums
 from pytest_llmeval.stats.methods import TESTS
-from pytest_llmeval.stats.repeats import error_of_totals
-from pytest_llmeval.stats.sample import CaseScores, FloatArray, Sample, SignificanceResult, Tails
+from pytest_llmeval.stats.sample import CaseScores, Sample, SignificanceResult, Tails
 from pytest_llmeval.stats.t_tests import (
     FEWEST_UNITS_FOR_T,
     FEWEST_WORDINGS,
     crossed_test,
-    negligible,
+    error_of_totals,
     paired_test,
-    unit_sums,
 )
 
 FEWEST_TOPICS = 2

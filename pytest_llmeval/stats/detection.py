@@ -9,12 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
-from pytest_llmeval.stats.sample import FloatArray
-from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T, negligible
+from pytest_llmeval.stats.arrays import FloatArray, np, special
+from pytest_llmeval.stats.intervals import negligible
+from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 
 POWER = 0.80
 # shifts beyond, in standard errors, are too large for scipy's series of the noncentral t

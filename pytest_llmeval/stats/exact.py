@@ -12,9 +12,8 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-import numpy as np
-
-from pytest_llmeval.stats.sample import CaseScores, FloatArray, Tails, are_binary
+from pytest_llmeval.stats.arrays import FloatArray, np
+from pytest_llmeval.stats.sample import CaseScores, Tails, are_binary
 
 # a discrete distribution: its values, and the chance of each
 Distribution = tuple[FloatArray, FloatArray]
@@ -79,6 +78,11 @@ def least_p_of_splits(cases: Iterable[CaseScores]) -> float:
     """Return the p of the most extreme of all splits, at least 1e-4 where shuffled."""
     splits = split_count(cases)
     return 1 / splits if splits <= MOST_SPLITS else 1 / (SHUFFLES + 1)
+
+
+def fewest_repeats(alpha: float) -> int:
+    """Return how many whole repeats a side has to have for the least p to be below alpha."""
+    return next(n for n in itertools.count(1) if 1 / math.comb(2 * n, n) < alpha)
 
 
 def sign_flip(sums: Iterable[float]) -> Tails:

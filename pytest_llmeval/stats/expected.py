@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
-import numpy as np
-from numpy.typing import ArrayLike
-from scipy import special
+from pytest_llmeval.stats.distributions import chi_square_tail, student_quantile
+from pytest_llmeval.stats.intervals import negligible, within_share
+from pytest_llmeval.stats.sample import HITS, in_step
 
-from pytest_llmeval.stats.detection import fewest
-from pytest_llmeval.stats.intervals import within_share
-from pytest_llmeval.stats.repeats import DRIFT_LEVEL, drift_p, in_step
-from pytest_llmeval.stats.sample import HITS
-from pytest_llmeval.stats.t_tests import negligible
+# below it repeats count as drifting
+DRIFT_LEVEL = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +38,12 @@ class PredictionInterval:
 
 
 def repeat_prediction(
-    means: ArrayLike, *, future: int | None = None, confidence: float = 0.95
+    means: Sequence[float], *, future: int | None = None, confidence: float = 0.95
 ) -> PredictionInterval | None:
     """Predict from the means of whole repeats.
 
     Args:
-        means: shape (n_repeats,), the mean of each repeat over all cases, finite.
+        means: of each repeat over all cases, finite.
         future: repeats of the later run, >= 1; as many if not given.
         confidence: two-sided, in (0, 1).
 
@@ -56,14 +54,13 @@ def repeat_prediction(
     Source:
         Blackwell et al., equation 3: x +- t_{alpha/2, n-1} s sqrt(1/n + 1/n').
     """
-    data = np.asarray(means, dtype=np.float64)
-    repeats = len(data)
+    repeats = len(means)
     if repeats < 2:  # noqa: PLR2004 - a spread needs two
         return None
-    deviation = float(np.std(data, ddof=1))
-    quantile = float(special.stdtrit(repeats - 1, (1 + confidence) / 2))
+    deviation = math.sqrt(_variance(means))
+    quantile = student_quantile(repeats - 1, (1 - confidence) / 2)
     return PredictionInterval(
-        mean=float(np.mean(data)),
+        mean=_mean(means),
         half_width=quantile * deviation * math.sqrt(1 / repeats + 1 / (future or repeats)),
         dof=float(repeats - 1),
         standard_deviation=deviation,
@@ -87,22 +84,69 @@ def pooled_prediction(
         s2 = sum v_i / m^2 with Satterthwaite's degrees of freedom, (n-1) (sum v_i)^2 /
         sum v_i^2 with equal repeats; derived here, coverage in docs/statistics.md.
     """
-    numbers = np.array([len(sample) for sample in samples])
-    if numbers.min() < 2:  # noqa: PLR2004 - a spread needs two
+    repeats = min(map(len, samples))
+    if repeats < 2:  # noqa: PLR2004 - a spread needs two
         return None
-    variances = np.array([float(np.var(sample, ddof=1)) for sample in samples])
-    if math.sqrt(variances.max()) <= negligible(np.concatenate(samples)):
+    variances = [_variance(sample) for sample in samples]
+    if math.sqrt(max(variances)) <= negligible(chain.from_iterable(samples)):
         return None
-    later = future or int(numbers.min())
-    parts = variances * (1 / numbers + 1 / later)
-    dof = float(np.sum(parts) ** 2 / np.sum(parts**2 / (numbers - 1)))
-    quantile = float(special.stdtrit(dof, (1 + confidence) / 2))
-    return PredictionInterval(
-        mean=float(np.mean([np.mean(sample) for sample in samples])),
-        half_width=quantile * math.sqrt(float(np.sum(parts))) / len(samples),
-        dof=dof,
-        standard_deviation=math.sqrt(float(np.sum(variances))) / len(samples),
+    later = future or repeats
+    parts = [
+        variance * (1 / len(sample) + 1 / later)
+        for variance, sample in zip(variances, samples, strict=True)
+    ]
+    of_errors = math.fsum(
+        part**2 / (len(sample) - 1) for part, sample in zip(parts, samples, strict=True)
     )
+    # rounding may put that of a single spread below what its sample has
+    dof = max(math.fsum(parts) ** 2 / of_errors, repeats - 1.0)
+    quantile = student_quantile(dof, (1 - confidence) / 2)
+    return PredictionInterval(
+        mean=_mean(list(map(_mean, samples))),
+        half_width=quantile * math.sqrt(math.fsum(parts)) / len(samples),
+        dof=dof,
+        standard_deviation=math.sqrt(math.fsum(variances)) / len(samples),
+    )
+
+
+def drift_p(scores: Sequence[Sequence[float]]) -> float | None:
+    """Return the chance that the repeats of a steady provider differ as much as these do.
+
+    The statistic is (n - 1) s^2 / s2: the variance of the repeats' means against the one that
+    the spread within cases explains, a chi-square with n - 1 degrees of freedom.
+
+    Args:
+        scores: of each case, as many of every case, finite, repeats in the order they were made.
+
+    Returns:
+        The p-value, in [0, 1]; None with fewer than two repeats, or without any spread within
+        cases.
+
+    Source:
+        A chi-square check of the repeats' means, derived and calibrated here
+        (docs/statistics.md); no paper is claimed for it.
+    """
+    dof = len(scores[0]) - 1
+    if not dof:  # a spread needs two
+        return None
+    explained = math.fsum(map(_variance, scores)) / len(scores) ** 2
+    if math.sqrt(explained) <= negligible(chain.from_iterable(scores)):
+        return None
+    return chi_square_tail(dof, dof * _variance(_means_of_repeats(scores)) / explained)
+
+
+def _means_of_repeats(scores: Sequence[Sequence[float]]) -> list[float]:
+    return list(map(_mean, zip(*scores, strict=True)))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _variance(values: Sequence[float]) -> float:
+    """Return the sample variance of two values or more."""
+    mean = _mean(values)
+    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +191,7 @@ class ExpectedMean:
         if self.spread is None:
             return None if self.width is None else self.width * self.repeats / repeats
         dof = self.spread.dof * (repeats - 1) / (self.repeats - 1)
-        quantile = float(special.stdtrit(dof, (1 + self.confidence) / 2))
+        quantile = student_quantile(dof, (1 - self.confidence) / 2)
         return 2 * quantile * self.spread.standard_deviation * math.sqrt(2 / repeats)
 
 
@@ -168,7 +212,7 @@ def expect_mean(samples: Sequence[Sequence[float]], *, confidence: float = 0.95)
     drift = drift_p(whole)
     drifts = drift is not None and drift < DRIFT_LEVEL
     pooled = pooled_prediction(samples, confidence=confidence)
-    by_repeats = repeat_prediction(whole.mean(axis=0), confidence=confidence)
+    by_repeats = repeat_prediction(_means_of_repeats(whole), confidence=confidence)
     spread = pooled if pooled and not drifts else _with_width(by_repeats)
     if spread is None:
         interval = _unanimous(samples, confidence=confidence)
@@ -176,7 +220,7 @@ def expect_mean(samples: Sequence[Sequence[float]], *, confidence: float = 0.95)
         interval = within_share(spread.interval, samples)
     varies = by_repeats is not None and by_repeats.standard_deviation > 0
     return ExpectedMean(
-        mean=float(np.mean([np.mean(sample) for sample in samples])),
+        mean=_mean(list(map(_mean, samples))),
         interval=interval,
         by_repeats=within_share(by_repeats.interval, samples) if by_repeats and varies else None,
         drifts=drifts,
@@ -206,7 +250,7 @@ def _unanimous(
         return None
     turned = math.ceil(math.log2(2 / (1 - confidence))) - 1
     shift = turned / (len(samples) * repeats)
-    mean = float(np.mean([sample[0] for sample in samples]))
+    mean = _mean([sample[0] for sample in samples])
     return max(0.0, mean - shift), min(1.0, mean + shift)
 
 
@@ -222,6 +266,7 @@ def repeats_for_width(expected: ExpectedMean, *, width: float, limit: int) -> in
         The smallest number above those at hand; None if even the limit would not do, if
         those at hand do, or if nothing is known.
     """
+    from pytest_llmeval.stats.detection import fewest  # numpy and scipy
 
     def is_enough(repeats: int) -> bool:
         found = expected.width_at(repeats)

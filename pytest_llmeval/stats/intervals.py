@@ -1,15 +1,108 @@
-"""Intervals of a single run: of the score of a case, and of the mean of all cases."""
+"""Means over cases that come in units, and intervals of a single run: of a case, of all cases."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from numpy.typing import ArrayLike
-from scipy import special
+from pytest_llmeval.stats.distributions import normal_quantile, student_quantile
 
-from pytest_llmeval.stats.t_tests import student_interval, unit_mean
+
+def negligible(values: Iterable[float]) -> float:
+    """Return what counts as zero beside these values: 1e-12 of the largest, or of 1."""
+    return 1e-12 * max(1.0, float(max(map(abs, values), default=1.0)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitMean:
+    """A mean over cases, and how far it may be off.
+
+    Attributes:
+        mean: over the cases, each counted once.
+        standard_error: of that mean, over units; exactly 0 where it is negligible, None
+            with fewer than two units.
+        units: how many units the cases form.
+        effective_units: squared number of cases over the summed squared sizes of the units.
+        dof: whole effective units less one, >= 0.
+    """
+
+    mean: float
+    standard_error: float | None
+    units: int
+    effective_units: float
+    dof: int
+
+
+def unit_mean(values: Sequence[float], units: Sequence[int] | None = None) -> UnitMean:
+    """Estimate a mean and its standard error from values that come in units.
+
+    With one case a unit this is the usual standard error, sd / sqrt(n). Units of unlike
+    size carry less information than their number says: hence the effective number. And a
+    large unit draws the mean towards itself, so that its residual looks too small: hence
+    the jackknife, which holds each unit against the mean of all others.
+
+    Args:
+        values: one a case, at least one, finite.
+        units: the unit of each case; each case is a unit of its own if not given.
+    """
+    cases, mean = len(values), math.fsum(values) / len(values)
+    sums = unit_sums([value - mean for value in values], units)
+    counts = Counter(range(cases) if units is None else units)
+    sizes = [counts[unit] for unit in sorted(counts)]
+    error = None
+    if len(sizes) > 1:
+        # as ``t_tests.jackknife_errors``
+        from_others = [
+            residual / (1 - size / cases) for residual, size in zip(sums, sizes, strict=True)
+        ]
+        squares = math.fsum(residual**2 for residual in from_others)
+        error = math.sqrt((len(sizes) - 1) / len(sizes) * squares) / cases
+        error = error if error > negligible(values) else 0.0
+    return UnitMean(
+        mean=mean,
+        standard_error=error,
+        units=len(sizes),
+        effective_units=cases**2 / sum(size**2 for size in sizes),
+        dof=dof_of_units(sizes),
+    )
+
+
+def dof_of_units(sizes: Sequence[int]) -> int:
+    """Return the whole effective units of units of these sizes, less one."""
+    return sum(sizes) ** 2 // sum(size**2 for size in sizes) - 1
+
+
+def unit_sums(values: Sequence[float], units: Sequence[int] | None = None) -> list[float]:
+    """Add values up within units.
+
+    Args:
+        values: one a case, finite.
+        units: the unit of each case; each case is a unit of its own if not given.
+
+    Returns:
+        The sum of each unit, by ascending unit.
+    """
+    if units is None:
+        return list(values)
+    sums = dict.fromkeys(sorted(units), 0.0)
+    for unit, value in zip(units, values, strict=True):
+        sums[unit] += value
+    return list(sums.values())
+
+
+def student_interval(mean: float, error: float, *, dof: float, alpha: float) -> tuple[float, float]:
+    """Return the t interval of a mean, two-sided, level 1 - 2 alpha.
+
+    Args:
+        mean: finite.
+        error: its standard error, > 0.
+        dof: degrees of freedom, >= 1, whole or not.
+        alpha: what may lie beyond each end, in (0, 0.5).
+    """
+    half = student_quantile(dof, alpha) * error
+    return mean - half, mean + half
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +139,7 @@ def within_share(
 
 
 def mean_interval(
-    values: ArrayLike, units: Sequence[int] | None = None, *, alpha: float
+    values: Sequence[float], units: Sequence[int] | None = None, *, alpha: float
 ) -> MeanInterval:
     """Estimate a mean over cases and its two-sided interval of level 1 - 2 alpha.
 
@@ -84,16 +177,18 @@ def wilson_interval(
         Wilson (1927), JASA 22, 209-212. Same as scipy.stats.binomtest(...).proportion_ci(
         method="wilson").
     """
-    z = float(special.ndtri(1 - alpha)) if quantile is None else quantile
+    z = normal_quantile(alpha) if quantile is None else quantile
     rate = hits / trials
     centre = (rate + z**2 / (2 * trials)) / (1 + z**2 / trials)
     half = z / (1 + z**2 / trials)
     half *= math.sqrt(rate * (1 - rate) / trials + z**2 / (4 * trials**2))
-    return max(0.0, centre - half), min(1.0, centre + half)
+    # at an end of the scale rounding would leave 1e-17 beside it
+    low = max(0.0, centre - half) if hits > 0 else 0.0
+    return low, min(1.0, centre + half) if hits < trials else 1.0
 
 
 def pass_rate_interval(
-    rates: ArrayLike, units: Sequence[int] | None = None, *, trials: int, alpha: float
+    rates: Sequence[float], units: Sequence[int] | None = None, *, trials: int, alpha: float
 ) -> MeanInterval:
     """Estimate the mean of pass rates: Wilson's interval with an effective number of trials.
 
@@ -122,7 +217,7 @@ def pass_rate_interval(
     if found.standard_error:
         worth = max(worth, found.mean * (1 - found.mean) / found.standard_error**2)
     worth = min(worth, float(trials))
-    quantile = float(special.stdtrit(found.dof, 1 - alpha))
+    quantile = student_quantile(found.dof, alpha)
     # rounding may put a mean of ones above 1
     hits = min(max(found.mean, 0.0), 1.0) * worth
     interval = wilson_interval(hits, worth, alpha=alpha, quantile=quantile)

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 
-from scipy import special
-
+from pytest_llmeval.stats.arrays import np, special
 from pytest_llmeval.stats.exact import exact_within_case, sign_flip
-from pytest_llmeval.stats.repeats import in_step
+from pytest_llmeval.stats.intervals import unit_sums
 from pytest_llmeval.stats.sample import (
     FEWEST_REPEATS,
     NOTHING_SHOWN,
@@ -29,8 +28,9 @@ from pytest_llmeval.stats.sample import (
     SignificanceResult,
     Tails,
     are_binary,
+    in_step,
 )
-from pytest_llmeval.stats.t_tests import unit_sums, welch
+from pytest_llmeval.stats.t_tests import welch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +219,7 @@ def _sign_flip(sample: Sample) -> SignificanceResult:
 
 
 def _welch(sample: Sample) -> SignificanceResult:
-    baseline, current = (in_step(side).mean(axis=0) * sample.sign for side in sample.sides)
+    baseline, current = (np.mean(in_step(side), axis=0) * sample.sign for side in sample.sides)
     return welch(baseline, current)
 
 

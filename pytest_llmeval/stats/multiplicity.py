@@ -10,13 +10,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-from numpy.typing import ArrayLike
-from scipy import special
+from pytest_llmeval.stats.distributions import normal_quantile
 
-from pytest_llmeval.stats.sample import FloatArray
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from pytest_llmeval.stats.arrays import FloatArray
 
 Spending = Literal["obrien-fleming", "pocock"]
 
@@ -109,7 +110,7 @@ def spent(share: float, *, alpha: float, spending: Spending) -> float:
     """
     if spending == "pocock":
         return alpha * math.log1p((math.e - 1) * share)
-    return 2 * float(special.ndtr(-special.ndtri(1 - alpha / 2) / math.sqrt(share)))
+    return math.erfc(normal_quantile(alpha / 2) / math.sqrt(2 * share))
 
 
 def spending_bounds(
@@ -126,7 +127,9 @@ def spending_bounds(
         The recursion of Armitage, McPherson and Rowe (1969), JRSS A 132, 235-244. Agrees
         with the standard tables for five looks at .025.
     """
-    from scipy import optimize  # the gate adjusts p-values without it
+    from scipy import optimize
+
+    from pytest_llmeval.stats.arrays import np  # p-values are adjusted without it
 
     bounds: list[float] = []
     before, used = 0.0, 0.0
@@ -146,6 +149,8 @@ def _crossing(
     path: FloatArray, weights: FloatArray, *, step: float, scale: float
 ) -> Callable[[float], float]:
     """Return the chance to be above a z at this look, given where the path is by now."""
+    from pytest_llmeval.stats.arrays import special
+
     return lambda z: float(weights @ special.ndtr((path - z * scale) / step))
 
 
@@ -153,6 +158,8 @@ def _carried_on(
     path: FloatArray, weights: FloatArray, *, step: float, upto: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return the paths that did not cross: places on a grid, and the weight of each."""
+    from pytest_llmeval.stats.arrays import np
+
     grid = np.linspace(LOWEST, upto, GRID)
     density = np.exp(-(((grid[:, np.newaxis] - path) / step) ** 2) / 2) @ weights
     density /= step * math.sqrt(2 * math.pi)
@@ -178,6 +185,8 @@ def e_value(differences: ArrayLike, *, bets: Sequence[float] = BETS) -> float:
         exp(-bet x sum of the true differences), so at most 1 without a drop (Ville's
         inequality).
     """
+    from pytest_llmeval.stats.arrays import np, special
+
     data = np.asarray(differences, dtype=np.float64).ravel()
     logs = np.sum(np.log1p(-np.outer(bets, data)), axis=1)
     return float(np.exp(special.logsumexp(logs) - math.log(len(bets))))

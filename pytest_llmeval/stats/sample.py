@@ -1,19 +1,19 @@
-"""The scores of both sides that a test takes, and the p-values that it gives."""
+"""The scores of both sides that a test takes, by case or by repeat; the p-values that it gives."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
-
-FloatArray = NDArray[np.float64]
+from itertools import chain
 
 HITS = frozenset({0.0, 1.0})
 # with fewer there is no spread to be estimated
 FEWEST_REPEATS = 2
+# a repeat counts if so many of the cases have a value in it
+FEWEST_OF_A_REPEAT = 0.9
+# 90 % of 30 is not 27 in floating point
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,3 +92,64 @@ class SignificanceResult:
     dof: float | None = None
     standard_error: float = 0.0
     interval: tuple[float, float] | None = None
+
+
+def in_step(samples: Sequence[Sequence[float]]) -> list[Sequence[float]]:
+    """Return the repeats that every case has, as many scores of each case.
+
+    Args:
+        samples: the scores of each case by trial index, at least one case with at least
+            one score each.
+    """
+    fewest = min(map(len, samples))
+    return [sample[:fewest] for sample in samples]
+
+
+def totals_of_repeats(
+    baseline: Sequence[Sequence[float]], current: Sequence[Sequence[float]]
+) -> CaseScores | None:
+    """Add the scores of all cases up in each repeat, to be tested like the scores of one case.
+
+    Whatever cases share within a repeat, the repeats of both sides are exchangeable without
+    an effect. From each value the mean of its case over both sides is subtracted. A missing
+    value counts as that mean, so that a lost trial moves no total. A repeat counts if at least
+    nine in ten cases have a value in it.
+
+    Args:
+        baseline: the values of each case in every repeat, NaN where it has none.
+        current: likewise.
+
+    Returns:
+        The totals of each side; None where no repeat of a side counts.
+    """
+    sides = [_nearly_complete(baseline), _nearly_complete(current)]
+    if not all(sides):
+        return None
+    means = [_known_mean(of_case) for of_case in zip(*chain(*sides), strict=True)]
+    totals = [
+        tuple(
+            math.fsum(
+                value - mean
+                for value, mean in zip(repeat, means, strict=True)
+                if not math.isnan(value)
+            )
+            for repeat in side
+        )
+        for side in sides
+    ]
+    return CaseScores(baseline=totals[0], current=totals[1])
+
+
+def _nearly_complete(side: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:
+    """Return the repeats that count, each with the values of all cases."""
+    fewest = FEWEST_OF_A_REPEAT * len(side) - ROUNDING
+    return [
+        repeat
+        for repeat in zip(*side, strict=True)
+        if sum(not math.isnan(value) for value in repeat) >= fewest
+    ]
+
+
+def _known_mean(values: Sequence[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return math.fsum(known) / max(1, len(known))

@@ -13,20 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
+from pytest_llmeval.stats.arrays import FloatArray, np, special
 from pytest_llmeval.stats.exact import exact_within_case, seeded, sign_flip
-from pytest_llmeval.stats.intervals import wilson_interval
-from pytest_llmeval.stats.repeats import DRIFT_LEVEL, drift_p
-from pytest_llmeval.stats.sample import FEWEST_REPEATS, HITS, CaseScores, FloatArray
-from pytest_llmeval.stats.t_tests import (
-    FEWEST_UNITS_FOR_T,
-    dof_of_units,
-    jackknife_errors,
-    negligible,
-)
+from pytest_llmeval.stats.expected import DRIFT_LEVEL, drift_p
+from pytest_llmeval.stats.intervals import dof_of_units, negligible, wilson_interval
+from pytest_llmeval.stats.sample import FEWEST_REPEATS, HITS, CaseScores
+from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T, jackknife_errors
 
 # the cases that share their chance: the scores of each
 Unit = list[list[float]]
@@ -115,7 +109,7 @@ def self_check(
         deals=deals,
         alarms=alarms,
         interval=wilson_interval(alarms, deals, alpha=BEYOND),
-        drift_p=drift_p(_sums_in_step(repeated)),
+        drift_p=drift_p(_sums_in_step(repeated).tolist()),
     )
 
 
@@ -209,7 +203,7 @@ def _t_alarms(differences: FloatArray, sizes: Sequence[int], *, alpha: float) ->
     means = np.mean(differences, axis=1)
     residuals = np.add.reduceat(differences - means[:, np.newaxis], _starts(sizes), axis=1)
     errors = jackknife_errors(residuals, sizes)
-    zero = negligible(differences)
+    zero = negligible([differences.max(), differences.min()])
     spread = errors > zero
     t = means[spread] / errors[spread]
     by_t = int(np.count_nonzero(special.stdtr(dof_of_units(sizes), t) < alpha))

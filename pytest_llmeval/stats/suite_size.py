@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
+from pytest_llmeval.stats.arrays import FloatArray, np, special
 from pytest_llmeval.stats.detection import (
     POWER,
     detectable_shift,
@@ -17,8 +16,8 @@ from pytest_llmeval.stats.detection import (
     power_of_t,
     within_case_variance,
 )
-from pytest_llmeval.stats.sample import CaseScores, FloatArray
-from pytest_llmeval.stats.t_tests import negligible
+from pytest_llmeval.stats.intervals import negligible
+from pytest_llmeval.stats.sample import CaseScores
 
 MOST_CASES = 1_000_000
 MOST_REPEATS = 1000

@@ -1,76 +1,20 @@
-"""The t-tests: of paired differences over independent units, of a crossed table, of Welch."""
+"""The t-tests: of paired differences over independent units, of a crossed table, of two samples."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
-from pytest_llmeval.stats.sample import FloatArray, SignificanceResult, Tails
+from pytest_llmeval.stats.arrays import FloatArray, np, special
+from pytest_llmeval.stats.intervals import UnitMean, negligible, student_interval, unit_mean
+from pytest_llmeval.stats.sample import CaseScores, SignificanceResult, Tails
 
 # a t-test over fewer effective units is valid but nearly powerless
 FEWEST_UNITS_FOR_T = 6
 # two wordings leave about one degree of freedom: an interval, but hardly ever a finding
 FEWEST_WORDINGS = 3
-
-
-def negligible(values: ArrayLike) -> float:
-    """Return what counts as zero beside these values: 1e-12 of the largest, or of 1."""
-    return 1e-12 * float(np.max(np.abs(values), initial=1.0))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitMean:
-    """A mean over cases, and how far it may be off.
-
-    Attributes:
-        mean: over the cases, each counted once.
-        standard_error: of that mean, over units; exactly 0 where it is negligible, None
-            with fewer than two units.
-        units: how many units the cases form.
-        effective_units: squared number of cases over the summed squared sizes of the units.
-        dof: whole effective units less one, >= 0.
-    """
-
-    mean: float
-    standard_error: float | None
-    units: int
-    effective_units: float
-    dof: int
-
-
-def unit_mean(values: ArrayLike, units: Sequence[int] | None = None) -> UnitMean:
-    """Estimate a mean and its standard error from values that come in units.
-
-    With one case a unit this is the usual standard error, sd / sqrt(n). Units of unlike
-    size carry less information than their number says: hence the effective number. And a
-    large unit draws the mean towards itself, so that its residual looks too small: hence
-    the jackknife, which holds each unit against the mean of all others.
-
-    Args:
-        values: shape (n_cases,), n_cases >= 1, finite.
-        units: the unit of each case; each case is a unit of its own if not given.
-    """
-    data = np.asarray(values, dtype=np.float64)
-    labels = np.arange(len(data)) if units is None else np.asarray(units)
-    _, member, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-    mean = float(np.mean(data))
-    error = None
-    if len(sizes) > 1:
-        residuals = np.bincount(member, weights=data - mean).astype(np.float64, copy=False)
-        error = float(jackknife_errors(residuals, sizes.tolist()))
-        error = error if error > negligible(data) else 0.0
-    return UnitMean(
-        mean=mean,
-        standard_error=error,
-        units=len(sizes),
-        effective_units=len(data) ** 2 / int(np.sum(sizes**2)),
-        dof=dof_of_units(sizes.tolist()),
-    )
 
 
 def jackknife_errors(residuals: FloatArray, sizes: Sequence[int]) -> FloatArray:
@@ -90,28 +34,6 @@ def jackknife_errors(residuals: FloatArray, sizes: Sequence[int]) -> FloatArray:
     return errors
 
 
-def dof_of_units(sizes: Sequence[int]) -> int:
-    """Return the whole effective units of units of these sizes, less one."""
-    return sum(sizes) ** 2 // sum(size**2 for size in sizes) - 1
-
-
-def unit_sums(values: ArrayLike, units: Sequence[int] | None = None) -> FloatArray:
-    """Add values up within units.
-
-    Args:
-        values: shape (n_cases,), finite.
-        units: the unit of each case; each case is a unit of its own if not given.
-
-    Returns:
-        The sums, shape (n_units,), by ascending unit.
-    """
-    data = np.asarray(values, dtype=np.float64)
-    if units is None:
-        return data
-    _, member = np.unique(np.asarray(units), return_inverse=True)
-    return np.bincount(member, weights=data).astype(np.float64, copy=False)
-
-
 def student_tails(t: float, dof: float) -> Tails:
     """Return the one-sided p-values of a t, negative is worse.
 
@@ -120,19 +42,6 @@ def student_tails(t: float, dof: float) -> Tails:
         dof: degrees of freedom, > 0, whole or not.
     """
     return Tails(worse=float(special.stdtr(dof, t)), better=float(special.stdtr(dof, -t)))
-
-
-def student_interval(mean: float, error: float, *, dof: float, alpha: float) -> tuple[float, float]:
-    """Return the t interval of a mean, two-sided, level 1 - 2 alpha.
-
-    Args:
-        mean: finite.
-        error: its standard error, > 0.
-        dof: degrees of freedom, > 0, whole or not.
-        alpha: what may lie beyond each end, in (0, 0.5).
-    """
-    half = float(special.stdtrit(dof, 1 - alpha)) * error
-    return mean - half, mean + half
 
 
 def tails_without_spread(difference: float, *, negligible: float, least: float) -> Tails:
@@ -150,7 +59,7 @@ def tails_without_spread(difference: float, *, negligible: float, least: float) 
 
 
 def paired_test(
-    differences: ArrayLike,
+    differences: Sequence[float],
     units: Sequence[int] | None = None,
     *,
     margin: float = 0.0,
@@ -246,7 +155,7 @@ def crossed_test(differences: ArrayLike, *, alpha: float = 0.05) -> Significance
     of_cases, of_wordings, rest = squares = mean_squares(data)
     spread = max(of_cases + of_wordings - rest, of_cases, of_wordings)
     mean, error = float(np.mean(data)), math.sqrt(spread / data.size)
-    zero = negligible(data)
+    zero = negligible(data.ravel())
     if error <= zero:
         least = 0.5 ** min(data.shape)
         return SignificanceResult(tails=tails_without_spread(mean, negligible=zero, least=least))
@@ -294,3 +203,11 @@ def welch(baseline: ArrayLike, current: ArrayLike) -> SignificanceResult:
     weights = [square**2 / (len(side) - 1) for square, side in zip(squares, sides, strict=True)]
     t, dof = difference / error, sum(squares) ** 2 / sum(weights)
     return SignificanceResult(tails=student_tails(t, dof), statistic=t, dof=dof)
+
+
+def error_of_totals(totals: CaseScores) -> float:
+    """Return the standard error of the difference of two sides' mean totals; 0 without spread."""
+    sides = [np.asarray(side) for side in (totals.baseline, totals.current)]
+    squares = sum(float(np.sum((side - np.mean(side)) ** 2)) for side in sides)
+    dof = sum(len(side) - 1 for side in sides)
+    return math.sqrt(squares / dof * sum(1 / len(side) for side in sides))

@@ -16,7 +16,7 @@ import json
 import sys
 
 
-def pytest_sessionfinish():
+def pytest_unconfigure():
     with open("modules.json", "w") as file:
         json.dump(sorted(sys.modules), file)
 """
@@ -64,6 +64,31 @@ def test_an_idle_session_imports_only_the_doors(tmp_path: Path) -> None:
         "pytest_llmeval.settings",
         "pytest_llmeval.vendors",
     }
+
+
+EVAL = """
+from pytest_llmeval import llm_eval
+
+def answer(messages):
+    return "yes"
+
+@llm_eval(repeats=2)
+def test_question(llm):
+    assert llm.ask("Is it?").text == "yes"
+"""
+OF_EVALS = ("-p", "pytest_llmeval.plugin", "--llm-model=function/test_it:answer")
+
+
+def test_a_session_that_compares_nothing_needs_neither_numpy_nor_scipy(tmp_path: Path) -> None:
+    names = modules_of_a_session(tmp_path, *OF_EVALS, "--llm-report=found.json", test=EVAL)
+
+    assert "pytest_llmeval.gate.describe" in names
+    assert "prediction" in (tmp_path / "found.json").read_text()
+    assert {"numpy", "scipy"} & names == set()
+
+    compared = modules_of_a_session(tmp_path, *OF_EVALS, "--llm-baseline=last", test=EVAL)
+
+    assert {"numpy", "scipy.special"} <= compared
 
 
 def test_the_check_can_fail(tmp_path: Path) -> None:

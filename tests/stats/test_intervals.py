@@ -55,6 +55,15 @@ def test_cases_of_one_unit_widen_the_interval() -> None:
 
 
 @quick
+@given(st.integers(1, 60), st.floats(0.001, 0.49))
+def test_interval_of_hits_or_misses_alone_ends_where_the_scale_does(
+    trials: int, alpha: float
+) -> None:
+    assert wilson_interval(0, trials, alpha=alpha)[0] == 0.0
+    assert wilson_interval(trials, trials, alpha=alpha)[1] == 1.0
+
+
+@quick
 @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_interval_of_a_case_is_the_wilson_interval_of_scipy(counts: tuple[int, int]) -> None:
     expected = stats.binomtest(*counts).proportion_ci(0.9, method="wilson")
@@ -66,7 +75,8 @@ def test_cases_that_all_passed_have_an_interval_as_wide_as_their_number_says() -
     found = pass_rate_interval([1.0] * 20, trials=100, alpha=0.05).interval
     assert found is not None
     assert found[1] == 1.0
-    assert found == wilson_interval(20, 20, alpha=0.05, quantile=float(stats.t.ppf(0.95, 19)))
+    expected = wilson_interval(20, 20, alpha=0.05, quantile=float(stats.t.ppf(0.95, 19)))
+    assert found == pytest.approx(expected)
 
 
 def test_one_trial_a_case_is_worth_one_trial() -> None:

@@ -9,9 +9,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from pytest_llmeval.stats.intervals import unit_sums
 from pytest_llmeval.stats.methods import TESTS
 from pytest_llmeval.stats.sample import CaseScores, Sample
-from pytest_llmeval.stats.t_tests import paired_test, unit_sums
+from pytest_llmeval.stats.t_tests import paired_test
 from tests.stats.reference import two_sided
 
 quick = settings(max_examples=15)

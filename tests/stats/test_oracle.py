@@ -23,6 +23,7 @@ from pytest_llmeval.stats.detection import (
 )
 from pytest_llmeval.stats.exact import exact_within_case, sign_flip
 from pytest_llmeval.stats.expected import pooled_prediction, repeat_prediction
+from pytest_llmeval.stats.intervals import unit_mean
 from pytest_llmeval.stats.methods import (
     TESTS,
     Table,
@@ -42,13 +43,7 @@ from pytest_llmeval.stats.suite_size import (
     power_of,
     smallest_drop,
 )
-from pytest_llmeval.stats.t_tests import (
-    crossed_test,
-    mean_squares,
-    paired_test,
-    student_tails,
-    unit_mean,
-)
+from pytest_llmeval.stats.t_tests import crossed_test, mean_squares, paired_test, student_tails
 from tests.gate.builders import a_case, a_run, compared, scored_runs
 from tests.stats import ab_post
 from tests.stats.reference import Figures, two_sided, vector, vectors

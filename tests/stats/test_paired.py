@@ -8,7 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_llmeval.stats.t_tests import negligible, paired_test, unit_mean
+from pytest_llmeval.stats.intervals import negligible, unit_mean
+from pytest_llmeval.stats.t_tests import paired_test
 from tests.stats.reference import vector
 
 quick = settings(max_examples=60)

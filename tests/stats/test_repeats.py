@@ -6,16 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_llmeval.stats.exact import exact_within_case
-from pytest_llmeval.stats.repeats import (
-    drift_p,
-    error_of_totals,
-    fewest_repeats,
-    in_step,
-    totals_of_repeats,
-)
-from pytest_llmeval.stats.sample import CaseScores
-from pytest_llmeval.stats.t_tests import welch
+from pytest_llmeval.stats.exact import exact_within_case, fewest_repeats
+from pytest_llmeval.stats.expected import drift_p
+from pytest_llmeval.stats.sample import CaseScores, in_step, totals_of_repeats
+from pytest_llmeval.stats.t_tests import error_of_totals, welch
 
 quick = settings(max_examples=60)
 
@@ -64,7 +58,7 @@ def test_repeats_that_are_all_alike_show_nothing() -> None:
 
 
 def test_repeats_in_step_are_those_that_every_case_has() -> None:
-    assert in_step([[1, 2, 3], [4, 5]]).tolist() == [[1, 2], [4, 5]]
+    assert in_step([[1, 2, 3], [4, 5]]) == [[1, 2], [4, 5]]
 
 
 def test_repeats_that_jump_together_drift() -> None:
@@ -106,10 +100,6 @@ def test_drift_cannot_be_told_without_repeats_or_without_spread(
 NAN = float("nan")
 
 
-def totals(baseline: list[list[float]], current: list[list[float]]) -> CaseScores | None:
-    return totals_of_repeats(np.array(baseline), np.array(current))
-
-
 def test_totals_of_repeats_test_as_their_sums_do() -> None:
     random = np.random.default_rng(3)
     baseline, current = random.random((4, 5)), random.random((4, 4)) - 0.2
@@ -125,20 +115,20 @@ def test_totals_of_repeats_test_as_their_sums_do() -> None:
 
 def test_value_that_is_missing_counts_as_the_mean_of_its_case() -> None:
     ten = [[0.0, 1.0]] * 9
-    found = totals([[NAN, 1.0], *ten], [[1.0, 0.4], *ten])
+    found = totals_of_repeats([[NAN, 1.0], *ten], [[1.0, 0.4], *ten])
     assert found is not None
     assert found.baseline == pytest.approx((-4.5, 4.5 + 0.2))
     assert found.current == pytest.approx((-4.5 + 0.2, 4.5 - 0.4))
 
 
 def test_repeat_in_which_more_than_a_tenth_is_missing_does_not_count() -> None:
-    found = totals([[0.0, 1.0, NAN]] * 2 + [[0.0, 1.0, 1.0]] * 8, [[0.0]] * 10)
+    found = totals_of_repeats([[0.0, 1.0, NAN]] * 2 + [[0.0, 1.0, 1.0]] * 8, [[0.0]] * 10)
     assert found is not None
     assert (len(found.baseline), len(found.current)) == (2, 1)
 
 
 def test_side_without_a_repeat_that_counts_has_no_totals() -> None:
-    assert totals([[0.0], [NAN]], [[1.0], [1.0]]) is None
+    assert totals_of_repeats([[0.0], [NAN]], [[1.0], [1.0]]) is None
 
 
 def test_error_of_totals_is_the_pooled_one_of_student() -> None:
