@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.engine.trial.event_loop import Pump, TrialRunner
 
 # The libraries of the gate take 0.3 s, which a session that waits for a model need not add.
-_NEEDED_AT_THE_END = ("pytest_llmeval.stats", "pytest_llmeval.gate")
+_NEEDED_AT_THE_END = ("pytest_llmeval.stats.arrays", "pytest_llmeval.gate.compare")
 
 
 class Ready:
@@ -137,7 +137,8 @@ class Scheduler:
         self.turns = Turns(session, abilities=abilities, in_flight=self._flight)
         self._cases = cases.values()
         self._limit = limit
-        self._ahead = [] if hasattr(session.config, "workerinput") else list(_NEEDED_AT_THE_END)
+        compares = session.config.option.llm_baseline and not hasattr(session.config, "workerinput")
+        self._ahead = list(_NEEDED_AT_THE_END) if compares else []
         self._escaped: dict[pytest.Item, BaseException] = {}  # what is to end the session
         self._head: CaseTrials | None = None  # the case whose turn it is, while trials run
         self._until: Callable[[], bool] | None = None  # what is waited for
