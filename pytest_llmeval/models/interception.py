@@ -219,9 +219,8 @@ def _blocking(
             question = interception.question(library, request, candidate)
             if question is not None:
                 send = partial(plain, transport)
-                return question.answer(
-                    partial(send_once, library, send, request, most=interception.most)
-                )
+                receive = partial(send_once, library, send, request, most=interception.most)
+                return question.answer(lambda deadline: deadline.run(receive))
         with uncached(interception.sdk_trial(request), request) as came:
             return came(plain(transport, request))
 

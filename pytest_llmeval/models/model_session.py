@@ -182,27 +182,20 @@ class ModelSession:
         self, url: str, headers: Mapping[str, str], content: bytes, deadline: Deadline
     ) -> HttpReply:
         """Post a question of our own once, past the SDKs; see ``Post``."""
-        from urllib.request import getproxies
-
-        from pytest_llmeval.models.http.plain_http import PlainHttp
-
-        with self._opening:
-            if self._plain_http is None and not getproxies():
-                self._plain_http = PlainHttp(
-                    self.retries.limit.seconds, most=self.retries.max_reply_bytes
-                )
-            plain_http = self._plain_http
-        sender = self.connections() if plain_http is None else plain_http
+        sender = self._plain_connections() or self.connections()
         return sender.post(url, headers, content, deadline)
 
     def connections(self) -> Connections:
         """Open, at the first call, what the clients of all trials send through; from any thread."""
+        plain_http = self._plain_connections()
         with self._opening:
             if self._connections is None:
                 from pytest_llmeval.models.http.transports import Connections
 
                 self._connections = Connections(
-                    self.retries.limit.seconds, most=self.retries.max_reply_bytes
+                    self.retries.limit.seconds,
+                    most=self.retries.max_reply_bytes,
+                    plain_http=plain_http,
                 )
             return self._connections
 
@@ -216,6 +209,19 @@ class ModelSession:
                     opened.close()
             self._connections = self._plain_http = None
         self.replies.close()
+
+    def _plain_connections(self) -> PlainHttp | None:
+        """Open, at the first call, what questions go through; None where there are proxies."""
+        from urllib.request import getproxies
+
+        from pytest_llmeval.models.http.plain_http import PlainHttp
+
+        with self._opening:
+            if self._plain_http is None and not getproxies():
+                self._plain_http = PlainHttp(
+                    self.retries.limit.seconds, most=self.retries.max_reply_bytes
+                )
+            return self._plain_http
 
     def _provider(self, name: ModelName, calls: CachedCalls) -> Provider:
         """Build what speaks to the provider of a model, for one trial."""

@@ -260,7 +260,7 @@ def test_what_fails_a_call_is_told_by_its_kind_and_not_in_its_own_words(
     def fail(*_args: object, **_kwargs: object) -> None:
         raise ValueError(f"Invalid header value b'{SECRET}'")
 
-    monkeypatch.setattr("http.client.HTTPConnection.request", fail)
+    monkeypatch.setattr("http.client.HTTPConnection.putrequest", fail)
     with pytest.raises(ProviderFailed) as caught:
         session.model("openai/m", CountingTrial(0)).ask(PROMPT)
 

@@ -52,12 +52,17 @@ class Scripted:
 
 @dataclass(frozen=True, kw_only=True)
 class Received:
-    """One request as it arrived, from this port of the client."""
+    """One request as it arrived, from this port of the client.
+
+    Attributes:
+        head: names and texts of its headers, as they were written and in their order.
+    """
 
     port: int
     method: str
     path: str
     headers: Mapping[str, str]
+    head: Sequence[tuple[str, str]]
     body: bytes
 
     @property
@@ -208,6 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
             method=self.command,
             path=self.path,
             headers={name.lower(): text for name, text in self.headers.items()},
+            head=self.headers.items(),
             body=self.rfile.read(int(self.headers.get("content-length", 0))),
         )
         scripted = cast("_Server", self.server).owner.take(received)

@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
@@ -64,11 +65,11 @@ class Question:
         self._exchange = exchange
         self._retries_errors = retries_errors
 
-    def answer(self, receive: Callable[[], HttpReply]) -> Any:
+    def answer(self, attempt: Attempt) -> Any:
         """Answer it.
 
         Args:
-            receive: sends it once and reads the whole reply; run in another thread.
+            attempt: sends it once and reads the whole reply.
 
         Raises:
             library.RequestError: the network failed, however often it was tried.
@@ -76,14 +77,14 @@ class Question:
         """
         outcome: StoredReply | Unanswered
         try:
-            outcome = self._exchange.calls.call(self._call(_in_time(receive)))
+            outcome = self._exchange.calls.call(self._call(attempt))
         except UNANSWERED as exc:
             outcome = exc
         return self._handed_on(outcome)
 
-    async def answer_async(self, receive: Callable[[], HttpReply]) -> Any:
+    async def answer_async(self, attempt: Attempt) -> Any:
         """Answer it to a coroutine: as ``answer``."""
-        return await self._answer_async(self._call(_in_time(receive)))
+        return await self._answer_async(self._call(attempt))
 
     async def answer_on_loop(self, attempt: Callable[[], Awaitable[HttpReply]]) -> Any:
         """Answer it to a coroutine: as ``answer``.
@@ -122,10 +123,6 @@ class Question:
                 raise self._library.ReadTimeout(str(outcome), request=self._request)
             raise outcome.error
         return response(self._library, reply_for_sdk(outcome))
-
-
-def _in_time(receive: Callable[[], HttpReply]) -> Attempt:
-    return lambda deadline: deadline.run(receive)
 
 
 def json_object(content: bytes) -> JsonObject | None:
@@ -225,24 +222,33 @@ def uncached(trial: CurrentTrial | None, request: Any) -> Iterator[Callable[...,
         raise
 
 
-def _http_reply(library: Any, response: Any, reading: Reading, packed: bytes) -> HttpReply:
-    """Describe a reply that was read to its end, and undo its packing.
+def unpacked(library: Any, reply: HttpReply, *, most: int) -> HttpReply:
+    """Undo the packing of a reply that was read to its end.
 
     The library that asked for the packing undoes it, layer by layer: it would unpack a piece
     through all of them, a thousandfold in each.
 
     Raises:
-        ReplyTooLarge: there is more than may be read in the reply, or in one of its layers.
+        ReplyTooLarge: there is more than may be read in one of its layers.
     """
-    body = packed
-    for packing in reversed(response.headers.get_list("content-encoding", split_commas=True)):
+    packings = reply.headers.get("content-encoding")
+    if packings is None:
+        return reply
+    body = reply.body
+    for packing in reversed(packings.split(",")):
         pieces = (body[start : start + PIECE] for start in range(0, len(body), PIECE))
         again = library.Response(200, headers={"content-encoding": packing}, content=pieces)
-        body = Reading(most=reading.most).add_all(again.iter_bytes())
-    return HttpReply(
+        body = Reading(most=most).add_all(again.iter_bytes())
+    return replace(reply, body=body)
+
+
+def _http_reply(library: Any, response: Any, reading: Reading, packed: bytes) -> HttpReply:
+    """Describe a reply that was read to its end; raises as ``unpacked``."""
+    reply = HttpReply(
         status=response.status_code,
         headers=dict(response.headers),
-        body=body,
+        body=packed,
         seconds=time.perf_counter() - reading.started,
         first_chunk_seconds=reading.first,
     )
+    return unpacked(library, reply, most=reading.most)

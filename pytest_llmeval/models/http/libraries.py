@@ -14,7 +14,7 @@ try:
 except ImportError:
     import httpx as newest  # type: ignore[no-redef]
 
-__all__ = ["is_stubbed", "library_of", "newest"]
+__all__ = ["is_as_shipped", "is_stubbed", "library_of", "newest"]
 
 # The packages whose pools of connections they send through.
 _CORES = {"httpx": "httpcore", "httpx2": "httpcore2"}
@@ -43,3 +43,21 @@ def is_stubbed(library: Any, *, awaits: bool) -> bool:
     pool = getattr(core, f"{kind}ConnectionPool", None)
     method = getattr(pool, f"handle{name}_request", None)
     return str(getattr(method, "__module__", "")).startswith("respx.")
+
+
+def is_as_shipped(library: Any) -> bool:
+    """Whether nobody but us stands between blocking clients of a library and the network.
+
+    Stubs, recorders and tracers do. What they put there may bear the name of what it wraps, but
+    not its global variables.
+    """
+    own = (library.__name__, _CORES[library.__name__], __package__.partition(".")[0])
+    core = sys.modules.get(own[1])
+    methods = (
+        getattr(getattr(library, "HTTPTransport", None), "handle_request", None),
+        getattr(getattr(core, "ConnectionPool", None), "handle_request", None),
+    )
+    return all(
+        getattr(method, "__globals__", {}).get("__name__", "").partition(".")[0] in own
+        for method in methods
+    )

@@ -1,4 +1,4 @@
-"""Plain HTTP for our own questions, by ``http.client`` of the standard library.
+"""Plain HTTP for questions of ours and of our clients, by ``http.client`` of the standard library.
 
 A question through it takes half the CPU time of the next fastest library (docs/decisions/http.md),
 and the interpreter's one lock bounds how many calls can be in flight. It knows no proxies: behind
@@ -11,8 +11,9 @@ import select
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from errno import EPROTO
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
@@ -20,9 +21,10 @@ from io import BufferedReader, RawIOBase
 from socket import socket
 from threading import TIMEOUT_MAX, Event
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from pytest_llmeval import __version__
+from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS, Deadline, TimeIsUp
 from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES, HttpReply, Reading, ReplyTooLarge
@@ -36,7 +38,36 @@ CONNECT_SECONDS = 5.0  # the vendors' own
 PIECE = 2**16  # bytes that are read or unpacked at a time
 GZIP = 31  # what zlib calls it
 _FAILURES = (HTTPException, OSError, zlib.error, EOFError, ValueError)
-_HEADERS = {"accept": "application/json", "user-agent": f"pytest-llm-baseline/{__version__}"}
+_HEADERS = {
+    "accept": "application/json",
+    "accept-encoding": "identity",
+    "user-agent": f"pytest-llm-baseline/{__version__}",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentRequest:
+    """A request as it is sent.
+
+    Attributes:
+        origin: scheme, host and port, None for the usual one.
+        target: path and query.
+        headers: all of them, in their order.
+        connect: seconds for opening a connection, None for any number.
+        silence: seconds for which the connection may be silent, likewise.
+    """
+
+    origin: tuple[str, str, int | None]
+    method: str
+    target: str
+    headers: Sequence[tuple[str | bytes, str | bytes]]
+    content: bytes
+    connect: float | None
+    silence: float | None
+
+
+class NotConnected(NetworkFailed):
+    """There was no connection to send a request by."""
 
 
 class KeptConnections:
@@ -53,6 +84,8 @@ class KeptConnections:
         # By what they are for; the last used first. append and pop are atomic.
         self._idle: defaultdict[Any, list[Any]] = defaultdict(list)
         self._is_closed = False
+        self._tls: ssl.SSLContext | None = None
+        self._tls_lock = fork_safe_lock()
 
     def close(self) -> None:
         """Close every connection; one that is in use when its reply is there."""
@@ -66,14 +99,17 @@ class KeptConnections:
         if self._is_closed:  # meanwhile: after Ctrl-C nobody waits for calls under way
             self.close()
 
+    def _tls_context(self) -> ssl.SSLContext:
+        with self._tls_lock:
+            if self._tls is None:
+                from pytest_llmeval.models.http.libraries import newest
+
+                self._tls = newest.create_ssl_context()  # it trusts whom the SDKs trust
+            return self._tls
+
 
 class PlainHttp(KeptConnections):
-    """Posts questions; its connections are kept by scheme and host."""
-
-    def __init__(self, seconds: float = DEFAULT_SECONDS, *, most: int = MAX_REPLY_BYTES) -> None:
-        super().__init__(seconds, most=most)
-        self._tls: ssl.SSLContext | None = None
-        self._tls_lock = fork_safe_lock()
+    """Sends questions; its connections are kept by scheme, host and port."""
 
     def post(
         self, url: str, headers: Mapping[str, str], content: bytes, deadline: Deadline
@@ -91,55 +127,77 @@ class PlainHttp(KeptConnections):
             TimeIsUp: it was not complete in time.
         """
         parts = urlsplit(url)
-        idle = self._idle[parts.scheme, parts.netloc]
-        target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-        started = time.perf_counter()
-        connection: HTTPConnection | None = None
+        own = {"host": parts.netloc, "content-length": str(len(content)), **_HEADERS}
         try:
-            connection = self._connected(parts, idle, deadline=deadline)
-            with _until(deadline, connection, silence=self._seconds):
-                connection.request("POST", target, body=content, headers={**_HEADERS, **headers})
-                response = connection.getresponse()
-                body = _decoded(response, most=self._most)
-        except (*_FAILURES, ReplyTooLarge) as exc:
-            if connection is not None:
-                connection.close()
-            if isinstance(exc, ReplyTooLarge):
-                return exc.reply
+            request = SentRequest(
+                origin=(parts.scheme, parts.hostname or "", parts.port),
+                method="POST",
+                target=f"{parts.path}?{parts.query}" if parts.query else parts.path,
+                headers=[*{**own, **headers}.items()],
+                content=content,
+                connect=CONNECT_SECONDS,
+                silence=self._seconds,
+            )
+            reply = self.send(request, deadline)
+            return replace(reply, body=_unpacked(reply, most=self._most))
+        except ReplyTooLarge as exc:
+            return exc.reply
+        except _FAILURES as exc:
             raise NetworkFailed(exc) from exc
-        reply_headers = {name.lower(): value for name, value in response.getheaders()}
+
+    def send(self, request: SentRequest, deadline: Deadline) -> HttpReply:
+        """Send a request once and read the whole reply as it is packed; from any thread.
+
+        Raises:
+            NetworkFailed: there was no reply, or it broke off; ``NotConnected`` if nothing was
+                sent.
+            ReplyTooLarge: more came than may be read.
+            TimeIsUp: it was not complete in time.
+        """
+        idle = self._idle[request.origin]
+        reading = Reading(most=self._most)
+        try:
+            connection = self._connected(request, idle, deadline=deadline)
+        except _FAILURES as exc:
+            raise NotConnected(exc) from exc
+        try:
+            with _until(deadline, connection, silence=request.silence):
+                connection.send_all(request)
+                response = connection.getresponse()
+                body = _read(response, reading)
+        except (*_FAILURES, ReplyTooLarge) as exc:
+            connection.close()
+            if isinstance(exc, ReplyTooLarge):
+                raise
+            raise NetworkFailed(exc) from exc
         if connection.sock is not None:  # else the server wanted it closed
             self._keep(connection, idle)
-        seconds = time.perf_counter() - started
-        return HttpReply(status=response.status, headers=reply_headers, body=body, seconds=seconds)
+        return HttpReply(
+            status=response.status,
+            headers=_by_name(response.getheaders()),
+            body=body,
+            seconds=time.perf_counter() - reading.started,
+            first_chunk_seconds=reading.first,
+        )
 
     def _connected(
-        self, parts: SplitResult, idle: list[HTTPConnection], *, deadline: Deadline
-    ) -> HTTPConnection:
+        self, request: SentRequest, idle: list[_Connection], *, deadline: Deadline
+    ) -> _Connection:
         while idle:
             connection = idle.pop()
             if _is_alive(connection):
                 return connection
             connection.close()
-        connection = self._open(parts)
+        connection = self._open(*request.origin)
+        connection.timeout = request.connect
         _connect(connection, deadline)
         return connection
 
-    def _open(self, parts: SplitResult) -> HTTPConnection:
-        host = parts.hostname or ""
-        if parts.scheme == "https":
-            return _SecureConnection(
-                host, parts.port, timeout=CONNECT_SECONDS, context=self._tls_context()
-            )
-        return _Connection(host, parts.port, timeout=CONNECT_SECONDS)
-
-    def _tls_context(self) -> ssl.SSLContext:
-        with self._tls_lock:
-            if self._tls is None:
-                from pytest_llmeval.models.http.libraries import newest
-
-                self._tls = newest.create_ssl_context()  # it trusts whom the SDKs trust
-            return self._tls
+    def _open(self, scheme: str, host: str, port: int | None) -> _Connection:
+        port = port or DEFAULT_PORTS.get(scheme, 80)  # else an IPv6 host would be cut
+        if scheme == "https":
+            return _SecureConnection(host, port, context=self._tls_context())
+        return _Connection(host, port)
 
 
 class _Connection(HTTPConnection):
@@ -150,10 +208,16 @@ class _Connection(HTTPConnection):
 
     _held: list[bytes] | None = None
 
-    def request(self, *args: Any, **kwargs: Any) -> None:
+    def send_all(self, request: SentRequest) -> None:
+        """Send a request."""
         held = self._held = []
         try:
-            super().request(*args, **kwargs)
+            self.putrequest(
+                request.method, request.target, skip_host=True, skip_accept_encoding=True
+            )
+            for name, text in request.headers:
+                self.putheader(name, text)
+            self.endheaders(request.content)
         finally:
             self._held = None
         self.send(b"".join(held))
@@ -187,7 +251,9 @@ def _connect(connection: HTTPConnection, deadline: Deadline) -> None:
 
 
 @contextmanager
-def _until(deadline: Deadline, connection: HTTPConnection, *, silence: float) -> Iterator[None]:
+def _until(
+    deadline: Deadline, connection: HTTPConnection, *, silence: float | None
+) -> Iterator[None]:
     """Let a connection be used until the deadline of a call, and be silent for some seconds.
 
     Raises:
@@ -195,7 +261,7 @@ def _until(deadline: Deadline, connection: HTTPConnection, *, silence: float) ->
     """
     started = time.perf_counter()
     end = started + deadline.left
-    silence = min(silence, deadline.left)
+    silence = deadline.left if silence is None else min(silence, deadline.left)
     connection.response_class = partial(_PunctualResponse, end=end)  # type: ignore[assignment]
     try:
         _allow(connection.sock, silence, least=silence)
@@ -260,25 +326,36 @@ def _is_alive(connection: HTTPConnection) -> bool:
     return not waits.poll(0)
 
 
-def _decoded(response: HTTPResponse, *, most: int) -> bytes:
-    """Read a reply to its end, packed though it was not asked to be; raises ReplyTooLarge."""
-    body = _read(response, most)
-    packing = (response.getheader("content-encoding") or "identity").lower()
+def _read(response: HTTPResponse, reading: Reading) -> bytes:
+    """Read the body of a reply as it came; raises ReplyTooLarge."""
+    if response.length is not None:  # only if it reads to the end it tells that bytes are missing
+        if response.length > reading.most:
+            raise ReplyTooLarge(reading.most)
+        if response.length:
+            response.fp.peek(1)
+            reading.add(b"")
+        return response.read()
+    return reading.add_all(iter(lambda: response.read1(PIECE), b""))
+
+
+def _by_name(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return headers by lower-case name; several of one name are one list."""
+    by_name: dict[str, str] = {}
+    for name, text in headers:
+        known = by_name.get(name.lower())
+        by_name[name.lower()] = text if known is None else f"{known}, {text}"
+    return by_name
+
+
+def _unpacked(reply: HttpReply, *, most: int) -> bytes:
+    """Unpack a reply that was packed though it was not asked to be; raises ReplyTooLarge."""
+    packing = reply.headers.get("content-encoding", "identity").lower()
     if packing in ("gzip", "x-gzip"):
-        return Reading(most=most).add_all(_inflated(body))
+        return Reading(most=most).add_all(_inflated(reply.body))
     if packing != "identity":
         why = f"the reply is packed as '{printable(packing[:40])}', which was not asked for"
         raise OSError(EPROTO, why)  # the only kind of error whose words are shown
-    return body
-
-
-def _read(response: HTTPResponse, most: int) -> bytes:
-    """Read a reply as it came."""
-    if response.length is not None:  # only if it reads to the end it tells that bytes are missing
-        if response.length > most:
-            raise ReplyTooLarge(most)
-        return response.read()
-    return Reading(most=most).add_all(iter(lambda: response.read(PIECE), b""))
+    return reply.body
 
 
 def _inflated(packed: bytes) -> Iterator[bytes]:

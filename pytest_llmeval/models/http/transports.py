@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from http import HTTPStatus
+from http.client import HTTPException
 from typing import Any
 
+from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import ReplayMiss
 from pytest_llmeval.models.attribution import charging
@@ -17,6 +19,7 @@ from pytest_llmeval.models.http.client_hook import (
     response,
     send_once,
     uncached,
+    unpacked,
 )
 from pytest_llmeval.models.http.exchange import (
     CONNECTION_HEADERS,
@@ -24,10 +27,17 @@ from pytest_llmeval.models.http.exchange import (
     reply_for_sdk,
     without_connection_headers,
 )
-from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES, HttpReply
-from pytest_llmeval.models.http.libraries import library_of, newest
+from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES, HttpReply, ReplyTooLarge
+from pytest_llmeval.models.http.libraries import is_as_shipped, library_of, newest
 from pytest_llmeval.models.http.masking import masked, secrets_of
-from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS, KeptConnections
+from pytest_llmeval.models.http.plain_http import (
+    CONNECT_SECONDS,
+    KeptConnections,
+    NotConnected,
+    PlainHttp,
+    SentRequest,
+)
+from pytest_llmeval.models.http.retries import Attempt, NetworkFailed
 
 
 class _Transport:
@@ -86,7 +96,7 @@ class CachingTransport(_Transport, newest.BaseTransport):
         question = self._question(request)
         if question is None:
             return self._pass_on(request)
-        return question.answer(lambda: self._connections.receive(request))
+        return question.answer(self._connections.attempt(request))
 
 
 class AsyncCachingTransport(_Transport, newest.AsyncBaseTransport):
@@ -104,7 +114,7 @@ class AsyncCachingTransport(_Transport, newest.AsyncBaseTransport):
         if question is None:
             trial = self._exchange.calls.trial
             return await trial.wait_async(lambda: self._read_through(request))
-        return await question.answer_async(lambda: self._connections.receive(request))
+        return await question.answer_async(self._connections.attempt(request))
 
     def _read_through(self, request: Any) -> Any:
         """Send a request and read the reply here: its stream belongs to this thread."""
@@ -119,20 +129,28 @@ class AsyncCachingTransport(_Transport, newest.AsyncBaseTransport):
 
 
 class Connections(KeptConnections):
-    """The HTTP clients through which all trials send: whole ones, for only those heed proxies.
+    """The connections through which the clients of all trials send.
 
-    One client for each call that is under way, used again and again, the last one first.
-    A single one for all looks at every idle connection before each call: with 64 in
+    Questions go by ``PlainHttp`` where that can send them. Else by HTTP clients, whole ones, for
+    only those heed proxies: one for each call that is under way, used again and again, the last
+    one first. A single one for all looks at every idle connection before each call: with 64 in
     flight that took more time than the call itself.
 
     Args:
         seconds: for how long a connection may be silent.
         most: bytes that are read of a reply.
+        plain_http: sends questions; None where there are proxies.
     """
 
-    def __init__(self, seconds: float = DEFAULT_SECONDS, *, most: int = MAX_REPLY_BYTES) -> None:
+    def __init__(
+        self,
+        seconds: float = DEFAULT_SECONDS,
+        *,
+        most: int = MAX_REPLY_BYTES,
+        plain_http: PlainHttp | None = None,
+    ) -> None:
         super().__init__(seconds, most=most)
-        self._tls = newest.create_ssl_context()
+        self._plain_http = plain_http
         self._passing: dict[Any, Any] = {}  # each by library
         self._opening = fork_safe_lock()
 
@@ -147,14 +165,28 @@ class Connections(KeptConnections):
         """
         client = self._untouched(newest)
         request = client.build_request("POST", url, headers=headers, content=content)
-        return deadline.run(lambda: self.receive(request))
+        return deadline.run(lambda: self._receive(request))
 
-    def receive(self, request: Any) -> HttpReply:
-        """Send a request of either library once and read the whole reply; from any thread.
+    def attempt(self, request: Any) -> Attempt:
+        """Return what sends a request of either library once and reads the whole reply."""
+        plain_http = self._plain_http
+        if plain_http is None or not _is_plain(request):
+            return lambda deadline: deadline.run(lambda: self._receive(request))
+        return lambda deadline: self._send_plainly(plain_http, request, deadline)
 
-        Raises:
-            NetworkFailed: there was none, or it broke off.
-        """
+    def _send_plainly(self, plain_http: PlainHttp, request: Any, deadline: Deadline) -> HttpReply:
+        library = library_of(request)
+        try:
+            reply = plain_http.send(_as_sent(request), deadline)
+            return unpacked(library, reply, most=self._most)
+        except ReplyTooLarge as exc:
+            return exc.reply
+        except NetworkFailed as exc:
+            raise NetworkFailed(_as_raised(library, exc, request)) from exc
+        except library.DecodingError as exc:
+            raise NetworkFailed(exc) from exc
+
+    def _receive(self, request: Any) -> HttpReply:
         library = library_of(request)
         try:
             client = self._idle[library].pop()
@@ -184,9 +216,50 @@ class Connections(KeptConnections):
 
     def _open(self, library: Any) -> Any:
         timeouts = library.Timeout(self._seconds, connect=CONNECT_SECONDS)
-        return library.Client(verify=self._tls, timeout=timeouts)
+        return library.Client(verify=self._tls_context(), timeout=timeouts)
 
 
 def _send(client: Any, request: Any) -> Any:
     """Send a request as it is."""
     return client.send(request, stream=True, auth=None, follow_redirects=False)
+
+
+def _is_plain(request: Any) -> bool:
+    """Whether ``http.client`` sends a request as its library would."""
+    return (
+        request.url.scheme in DEFAULT_PORTS
+        and "transfer-encoding" not in request.headers
+        and request.extensions.keys() <= {"timeout"}
+        and is_as_shipped(library_of(request))
+    )
+
+
+def _as_sent(request: Any) -> SentRequest:
+    """Describe a request of a library, which has been read, as that would send it."""
+    url, timeouts = request.url, request.extensions.get("timeout", {})
+    return SentRequest(
+        origin=(url.scheme, url.raw_host.decode("ascii"), url.port),
+        method=request.method,
+        target=url.raw_path.decode("ascii"),
+        headers=request.headers.raw,
+        content=request.content,
+        connect=timeouts.get("connect"),
+        silence=timeouts.get("read"),
+    )
+
+
+def _as_raised(library: Any, failed: NetworkFailed, request: Any) -> Exception:
+    """Make the error that a library raises of one that ``http.client`` raised."""
+    is_connected, error = not isinstance(failed, NotConnected), failed.error
+    if isinstance(error, TimeoutError):
+        kind = library.ReadTimeout if is_connected else library.ConnectTimeout
+    elif isinstance(error, HTTPException):
+        kind = library.RemoteProtocolError
+    elif isinstance(error, OSError):
+        kind = library.ReadError if is_connected else library.ConnectError
+    else:
+        kind = library.LocalProtocolError
+    # Other words than the system's may quote a header, and so a key.
+    words = str(error) if isinstance(error, OSError) else type(error).__name__
+    raised: Exception = kind(words, request=request)
+    return raised
