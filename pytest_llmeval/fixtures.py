@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from os import environ  # by name: a test may mock that of the module
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     from pytest_llmeval.engine.trial.event_loop import TrialRunner
     from pytest_llmeval.engine.trial.ledger import Ledger
-    from pytest_llmeval.engine.trial.trial import RunningTrial
     from pytest_llmeval.models.llm import AsyncModel, Model
     from pytest_llmeval.models.model_session import ModelSession
 
@@ -89,39 +89,40 @@ def _llm_runner(request: pytest.FixtureRequest) -> Iterator[TrialRunner]:
     runner.close()
 
 
+# None of these asks for ``request``: pytest would make one three times a trial.
 @pytest.fixture
-def llm(request: pytest.FixtureRequest, _llm_models: ModelSession) -> Model:
+def llm(_llm_models: ModelSession) -> Model:
     """Cached model of this trial: ``llm.ask(prompt)`` and ``llm.chat(messages)``.
 
     Asks the model named by ``--llm-model`` or the ini key ``llm_model``; trial i is given
     draw i of a request, stored or new.
     """
-    return _llm_models.model(request.config.stash[SETTINGS].model, _ledger(request))
+    return _llm_models.model(_llm_models.settings.model, _ledger(_llm_models))
 
 
 @pytest.fixture
-def async_llm(request: pytest.FixtureRequest, _llm_models: ModelSession) -> AsyncModel:
+def async_llm(_llm_models: ModelSession) -> AsyncModel:
     """Cached model of this ``async def`` trial: ``await async_llm.ask(prompt)``; see ``llm``."""
-    return _llm_models.async_model(request.config.stash[SETTINGS].model, _ledger(request))
+    return _llm_models.async_model(_llm_models.settings.model, _ledger(_llm_models))
 
 
 @pytest.fixture
-def llm_score(request: pytest.FixtureRequest) -> ScoreRecorder:
+def llm_score(_llm_models: ModelSession) -> ScoreRecorder:
     """Record a score of this trial: ``llm_score(0.7)``, ``llm_score(0.7, "tone")``."""
-    return _ledger(request).score
+    return _ledger(_llm_models).score
 
 
-def _ledger(request: pytest.FixtureRequest) -> Ledger:
-    from pytest_llmeval.engine.trial.trial import TRIAL
+def _ledger(models: ModelSession) -> Ledger:
+    from pytest_llmeval.engine.trial.ledger import Ledger
 
-    trial: RunningTrial | None = request.node.stash.get(TRIAL, None)
-    if trial is None:
+    trial = models.current_trial()
+    if not isinstance(trial, Ledger) or trial.index is None:
+        test = environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]  # without the phase
         pytest.fail(
-            f"{request.node.nodeid} uses an llm fixture but is no eval: "
-            "mark it with @llm_eval(repeats=5)",
+            f"{test} uses an llm fixture but is no eval: mark it with @llm_eval(repeats=5)",
             pytrace=False,
         )
-    return trial.ledger
+    return trial
 
 
 def client_fixtures() -> ModuleType:
@@ -135,8 +136,8 @@ def client_fixtures() -> ModuleType:
 
 
 def _client_of(vendor: str, *, awaits: bool) -> Callable[..., object]:
-    def client(request: pytest.FixtureRequest, _llm_models: ModelSession) -> object:
-        return _llm_models.client(vendor, _ledger(request), awaits=awaits)
+    def client(_llm_models: ModelSession) -> object:
+        return _llm_models.client(vendor, _ledger(_llm_models), awaits=awaits)
 
     line = VENDORS[vendor]
     kind, awaitable = (line.async_client, "awaitable ") if awaits else (line.client, "")

@@ -27,7 +27,7 @@ from pytest_llmeval.engine.trial.async_plugins import (
     may_have_async_fixtures,
     own_loop,
 )
-from pytest_llmeval.engine.trial.clone import is_own
+from pytest_llmeval.engine.trial.clone import is_own, quick_requests
 from pytest_llmeval.engine.trial.ledger import IMPORTS, Ledger, SharedCalls
 from pytest_llmeval.engine.trial.trial import TRIAL, RunningTrial
 from pytest_llmeval.errors import SettingsError
@@ -59,6 +59,7 @@ class EngineHooks:
         models: ModelSession,
         exclusive: Collection[str],
     ) -> None:
+        models.current_trial = self.current_trial
         self._models = models
         self._exclusive = exclusive
         self._runners = runners
@@ -96,6 +97,7 @@ class EngineHooks:
             capturing_throughout(session.config),
             switch.watching(),
             shared_fixtures_in_session(),
+            quick_requests(),
             inherited_by_threads(),
             self._models.unseen.watching(self.current_trial),
         ):

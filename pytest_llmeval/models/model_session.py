@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.cache.replies import Replies
-from pytest_llmeval.models.attribution import CurrentTrial
+from pytest_llmeval.models.attribution import CurrentTrial, trial_to_charge
 from pytest_llmeval.models.budget import Budget
 from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.deadline import Deadline, TimeLimit
@@ -51,6 +51,8 @@ class ModelSession:
         clock: how to pass the time.
 
     Attributes:
+        settings: of the session.
+        current_trial: returns the trial that this thread or task belongs to, if any.
         notes: sentences for the section; whoever tells them takes them away.
         replies: that were paid for.
         retries: how failed calls are tried again.
@@ -66,7 +68,8 @@ class ModelSession:
         clock: Clock | None = None,
     ) -> None:
         self.notes: list[str] = []
-        self._settings = settings
+        self.settings = settings
+        self.current_trial: Callable[[], CurrentTrial | None] = trial_to_charge
         self.replies = Replies(
             settings.directory,
             mode=settings.cache,
@@ -135,7 +138,7 @@ class ModelSession:
             SettingsError: it, or the function it names, cannot be used; or it has no price though
                 there is a cap on dollars.
         """
-        model, cap = self._settings.model, self._settings.max_cost
+        model, cap = self.settings.model, self.settings.max_cost
         if model is None:
             return
         parsed = parse_model_name(model)
@@ -144,11 +147,11 @@ class ModelSession:
 
             load_function(parsed.model)  # not kept: a fixture may yet put another in its place
         if cap is not None:
-            Prices(self._settings.prices).check(model, cap=cap)
+            Prices(self.settings.prices).check(model, cap=cap)
 
     def calls_of(self, trial: CurrentTrial) -> CachedCalls:
         """Return the calls of one trial: keyed, replayed or made, recorded."""
-        return CachedCalls(trial, self.replies, aliases=self._settings.origin_aliases)
+        return CachedCalls(trial, self.replies, aliases=self.settings.origin_aliases)
 
     @contextmanager
     def intercepting(self, trial_to_charge: Callable[[], CurrentTrial | None]) -> Iterator[None]:
@@ -173,7 +176,7 @@ class ModelSession:
     def _recognition(self) -> Recognition:
         from pytest_llmeval.models.providers.vendor import Recognition
 
-        return Recognition(self._settings.intercept_hosts)
+        return Recognition(self.settings.intercept_hosts)
 
     def _is_refused(self, host: str, port: int) -> bool:
         return self.replies.only_replays and self._recognition.is_model_host(host, port)

@@ -105,8 +105,8 @@ class Session:
         self.throttle = self.models.retries.throttle
 
     def alias(self, origin: str, target: str) -> None:
-        settings = replace(self.models._settings, origin_aliases=((origin, target),))
-        self.models._settings = settings
+        settings = replace(self.models.settings, origin_aliases=((origin, target),))
+        self.models.settings = settings
 
     def calls(self, trial: CountingTrial) -> CachedCalls:
         return self.models.calls_of(trial)

@@ -261,7 +261,9 @@ def test_an_llm_fixture_outside_an_eval_is_named(pytester: pytest.Pytester) -> N
     result = pytester.runpytest()
 
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*uses an llm fixture but is no eval: mark it with @llm_eval*"])
+    result.stdout.fnmatch_lines(
+        ["*py::test_ordinary uses an llm fixture but is no eval: mark it with @llm_eval*"]
+    )
 
 
 def test_the_command_line_overrides_the_ini_file(project: Project) -> None:
