@@ -73,7 +73,7 @@ class CaseTrials:
         self.hooks = hooks
         self._standing = {trial.index: _stood(trial) for trial in standing}
         self.calls: dict[int, tuple[int, int]] = dict.fromkeys(self._standing, (0, 0))
-        self._bought: set[tuple[int, str]] = set()  # index of the trial and draw
+        self._bought: dict[str, int] = {}  # draw, and index of the trial
         self._inherited: PutOnItem | None = None
         self._shows_each = shows_each(self.item.config)
         self.forget()
@@ -170,8 +170,8 @@ class CaseTrials:
     def _as_bought(self, call: Call, index: int) -> Call:
         """Return a call as paid if an earlier run of this trial in this session paid for it."""
         if call.was_paid and call.draw:
-            self._bought.add((index, call.draw))
-        is_rerun = call.replayed and (index, call.draw) in self._bought
+            self._bought.setdefault(call.draw, index)
+        is_rerun = call.replayed and self._bought.get(call.draw or "") == index
         return replace(call, replayed=False) if is_rerun else call
 
 

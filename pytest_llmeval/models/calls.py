@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.cache.reply import KeptRequest
@@ -30,6 +31,7 @@ NUMBERS: Mapping[str, tuple[type, ...]] = {
 Facts = Mapping[str, Parameter]  # that a reply tells of its call
 
 SAMPLING_PARAMETERS = ("temperature", "seed", "top_p")
+_NO_PARAMETERS: Mapping[str, Parameter] = {}  # one for all calls that name none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,20 +164,25 @@ def sampling_parameters(body: Mapping[str, object]) -> dict[str, Parameter]:
 def _answered_call(request: Request, slot: Slot, reply: StoredReply) -> Call:
     facts = sensible(reply.facts)
     return Call(
-        key=request.key,
+        key=_interned(request.key),
         slot=slot,
         draw=reply.draw,
-        reply_sha256=reply.sha256,
+        reply_sha256=_interned(reply.sha256),
         replayed=reply.replayed,
-        model=request.model,
-        served=facts.get("model"),
-        fingerprint=facts.get("fingerprint"),
-        host=request.host,
-        parameters=request.parameters,
+        model=_interned(request.model),
+        served=_interned(facts.get("model")),
+        fingerprint=_interned(facts.get("fingerprint")),
+        host=_interned(request.host),
+        parameters=request.parameters or _NO_PARAMETERS,
         input_tokens=facts.get("input_tokens"),
         output_tokens=facts.get("output_tokens"),
         seconds=facts.get("seconds"),
     )
+
+
+def _interned(text: Any) -> Any:
+    """Return the one of all equal texts, as a session keeps those of every call to its end."""
+    return intern(text) if type(text) is str else text
 
 
 def _failed_call(request: Request, slot: Slot, exc: BaseException) -> Call:

@@ -13,6 +13,7 @@ import reprlib
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
+from functools import cache
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from pytest_llmeval.cache.key import parse_json
@@ -50,13 +51,20 @@ def dump_line(line: Line) -> bytes:
 def sparse(record: Case | Trial | Call | CiJob | Collected) -> dict[str, object]:
     """List the fields of a record that differ from their default."""
     line: dict[str, object] = {}
-    for field in fields(record):
-        value = getattr(record, field.name)
-        default = field.default if field.default_factory is MISSING else field.default_factory()
+    for name, default in _defaults(cast("Any", type(record))):
+        value = getattr(record, name)
         if value is not None and value != default:
             # Equal runs are equal bytes, in whatever order a mapping was filled.
-            line[field.name] = dict(sorted(value.items())) if isinstance(value, Mapping) else value
+            line[name] = dict(sorted(value.items())) if isinstance(value, Mapping) else value
     return line
+
+
+@cache
+def _defaults(kind: Any) -> tuple[tuple[str, object], ...]:
+    return tuple(
+        (one.name, one.default if one.default_factory is MISSING else one.default_factory())
+        for one in fields(kind)
+    )
 
 
 def parse_line(data: bytes) -> Line:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 IMPORTS = "llmeval-imports"
 Charged = Callable[[], CurrentTrial | None]
+_slot = lru_cache(maxsize=1000)(Slot)  # equal ones are one: each trial keeps its own
 _LARGEST = 1e100  # squares of larger ones overflow
 
 
@@ -117,10 +119,10 @@ class Ledger:
             given_back = self._given_back[key]
             if given_back:
                 given_back.sort()
-                return Slot(self.index, given_back.pop(0))
+                return _slot(self.index, given_back.pop(0))
             occurrence = self._taken[key]
             self._taken[key] += 1
-            return Slot(self.index, occurrence)
+            return _slot(self.index, occurrence)
 
     def record(self, call: Call) -> None:
         """Note how a request ended.

@@ -135,7 +135,7 @@ def unfollowed(kind: type[pytest.Function], hooks: TrialHooks) -> type[pytest.Fu
     return new_class(kind.__name__, (kind,), exec_body=lambda members: members.update(own))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PutOnItem:
     """What plugins and hooks of collection put on an item, for each of its trials to find."""
 
@@ -145,8 +145,9 @@ class PutOnItem:
 
     def give(self, clone: pytest.Function) -> None:
         """Put the same on the clone of a trial; what that has already stays."""
-        for name, value in self.attributes.items():
-            vars(clone).setdefault(name, value)
+        own = vars(clone)
+        self.attributes = {name: v for name, v in self.attributes.items() if name not in own}
+        own.update(self.attributes)
         for key, value in self.stash.items():
             clone.stash.setdefault(key, value)
         clone.user_properties[:] = self.properties

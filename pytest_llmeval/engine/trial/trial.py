@@ -75,6 +75,8 @@ class Ended:
 
 SERIAL_MODEL = "llm_serial"
 BLOCKING_IN_ASYNC = "llm in async def, where await async_llm.ask(...) would overlap"
+# Shared by the trials that record no score of their own.
+_PASSES = {passed: {PASS_METRIC: float(passed)} for passed in (False, True)}
 TRIAL = pytest.StashKey["RunningTrial"]()
 
 
@@ -171,12 +173,12 @@ class RunningTrial:
         failure, longrepr = self._failure()
         teardown = self._raised.get("teardown")
         ended = outcome(failure, self.ledger, in_setup="setup" in self._raised)
-        passed = {PASS_METRIC: float(ended is Outcome.PASSED)}
+        scores = _PASSES[ended is Outcome.PASSED] if ended.is_scored else {}
         record = Trial(
             case=self._case.spec.case.id,
             index=self.index,
             outcome=ended,
-            scores=passed | self.ledger.scores if ended.is_scored else {},
+            scores={**scores, **self.ledger.scores} if scores and self.ledger.scores else scores,
             calls=self.ledger.calls,
             message=message(failure, self.ledger, root=self.item.config.rootpath),
             seconds=round(time.perf_counter() - self._started, 6),
