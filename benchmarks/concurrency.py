@@ -1,10 +1,10 @@
-"""How close to the physical limit do trials overlap?
+"""How close to the physical limit do trials overlap, and what do the roads through the SDKs take?
 
-1000 calls of 200 ms at 64 in flight (the limit is 3.1 s), then 5000 of 20 ms, against a
-loopback server of our own: our plugin with sync and with async tests, beside the fastest
-bare script there is (AsyncOpenAI and a semaphore), the sync SDK in a bare thread pool, and
-plain pytest under xdist, which is measured once, as it takes minutes. Whole processes, each
-with an empty cache. Run: ``python benchmarks/concurrency.py``.
+1000 calls of 200 ms at 64 in flight (the limit is 3.1 s) by every road, then 5000 of 20 ms by
+``llm`` alone, against a loopback server of our own: beside the fastest bare script there is
+(AsyncOpenAI and a semaphore), the sync SDK in a bare thread pool, and plain pytest under
+xdist, which is measured once, as it takes minutes. Whole processes, each with an empty
+cache. Run: ``python benchmarks/concurrency.py``.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from stopwatch import BARE_PYTEST, OUR_PYTEST, interleaved, python, table
+from stopwatch import BARE_PYTEST, OUR_PYTEST, ROUNDS, interleaved, python, table
 
 IN_FLIGHT = 64
-ROUNDS = 5
-SIZES = ((200, 5, 0.2), (1000, 5, 0.02))  # cases, repeats, seconds a call
 XDIST_WORKERS = 16
 
 REPLY = (
@@ -37,23 +36,19 @@ INI = """
 [pytest]
 llm_prices = openai/bench = 0.15, 0.60
 """
-PLUGIN = """
+ASKED = """chat.completions.create(
+        model="bench", messages=[{"role": "user", "content": f"Question {number}?"}]
+    )"""
+ANSWER = "reply.choices[0].message.content"
+EVAL = """
 import pytest
 from pytest_llmeval import llm_eval
-
-@llm_eval(repeats={repeats})
+{head}
+@llm_eval(repeats={repeats}{options})
 @pytest.mark.parametrize("number", range({cases}))
-def test_question(llm, number):
-    assert llm.ask(f"Question {{number}}?").text == "yes"
-"""
-PLUGIN_ASYNC = """
-import pytest
-from pytest_llmeval import llm_eval
-
-@llm_eval(repeats={repeats})
-@pytest.mark.parametrize("number", range({cases}))
-async def test_question(async_llm, number):
-    assert (await async_llm.ask(f"Question {{number}}?")).text == "yes"
+{define} test_question({fixture}number):
+    reply = {call}
+    assert {answer} == "yes"
 """
 XDIST = """
 import openai
@@ -66,10 +61,8 @@ def client():
 @pytest.mark.parametrize("trial", range({repeats}))
 @pytest.mark.parametrize("number", range({cases}))
 def test_question(client, number, trial):
-    reply = client.chat.completions.create(
-        model="bench", messages=[{{"role": "user", "content": f"Question {{number}}?"}}]
-    )
-    assert reply.choices[0].message.content == "yes"
+    reply = client.{asked}
+    assert {answer} == "yes"
 """
 BARE_ASYNC = """
 import asyncio
@@ -80,10 +73,8 @@ async def main():
 
     async def ask(number):
         async with limit:
-            reply = await client.chat.completions.create(
-                model="bench", messages=[{{"role": "user", "content": f"Question {{number}}?"}}]
-            )
-            assert reply.choices[0].message.content == "yes"
+            reply = await client.{asked}
+            assert {answer} == "yes"
 
     await asyncio.gather(*(ask(n) for n in range({cases}) for _ in range({repeats})))
 
@@ -96,10 +87,8 @@ import openai
 client = openai.OpenAI()
 
 def ask(number):
-    reply = client.chat.completions.create(
-        model="bench", messages=[{{"role": "user", "content": f"Question {{number}}?"}}]
-    )
-    assert reply.choices[0].message.content == "yes"
+    reply = client.{asked}
+    assert {answer} == "yes"
 
 with ThreadPoolExecutor({in_flight}) as pool:
     list(pool.map(ask, [n for n in range({cases}) for _ in range({repeats})]))
@@ -138,40 +127,84 @@ def start_server(wait: float) -> str:
     return f"http://127.0.0.1:{started[0]}/v1"
 
 
-def commands() -> dict[str, Sequence[str]]:
-    """What is timed; the last one is the reference."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Road:
+    """How trials ask: what ``EVAL`` is filled with, and the target for 1000 calls of 200 ms."""
+
+    call: str
+    target: str
+    answer: str = ANSWER
+    define: str = "def"
+    fixture: str = ""
+    head: str = ""
+    options: str = ""
+
+
+LLM_ASKED = 'llm.ask(f"Question {number}?")'
+OF_SDKS = "wall 1.10, CPU 1.80, memory 1.60"
+ROADS = {
+    "llm, sync tests": Road(
+        fixture="llm, ", call=LLM_ASKED, answer="reply.text", target="wall 0.95"
+    ),
+    "async_llm": Road(
+        define="async def",
+        fixture="async_llm, ",
+        call=f"await async_{LLM_ASKED}",
+        answer="reply.text",
+        target="wall 1.00",
+    ),
+    "openai_client": Road(fixture="openai_client, ", call=f"openai_client.{ASKED}", target=OF_SDKS),
+    "async_openai_client": Road(
+        define="async def",
+        fixture="async_openai_client, ",
+        call=f"await async_openai_client.{ASKED}",
+        target=OF_SDKS,
+    ),
+    "intercepted OpenAI() of a module": Road(
+        head="import openai\n\nclient = openai.OpenAI()\n",
+        options=", intercept=True",
+        call=f"client.{ASKED}",
+        target=OF_SDKS,
+    ),
+}
+OF_LLM = ("llm, sync tests", "async_llm")
+BARE = {
+    "sync SDK in a bare thread pool": ("bare_threads.py", BARE_THREADS),
+    "AsyncOpenAI and a semaphore": ("bare_async.py", BARE_ASYNC),
+}
+
+
+def write_project(folder: Path, *, cases: int, repeats: int) -> dict[str, Sequence[str]]:
+    """Write what is measured; return the commands, of which the last is the reference."""
+    numbers = {"cases": cases, "repeats": repeats, "in_flight": IN_FLIGHT, "asked": ASKED}
     ours = ["--llm-model=openai/bench", f"--llm-concurrency={IN_FLIGHT}"]
-    return {
-        "this plugin, sync tests": [*OUR_PYTEST, "test_plugin.py", *ours],
-        "this plugin, async tests": [*OUR_PYTEST, "test_plugin_async.py", *ours],
-        "sync SDK in a bare thread pool": ["bare_threads.py"],
-        "AsyncOpenAI and a semaphore": ["bare_async.py"],
-    }
+    commands: dict[str, Sequence[str]] = {}
+    texts = {"pytest.ini": INI, "test_xdist.py": XDIST.format(answer=ANSWER, **numbers)}
+    for place, (name, road) in enumerate(ROADS.items()):
+        texts[f"test_road_{place}.py"] = EVAL.format(**asdict(road), **numbers)
+        commands[name] = [*OUR_PYTEST, f"test_road_{place}.py", *ours]
+    for name, (file, text) in BARE.items():
+        texts[file] = text.format(answer=ANSWER, **numbers)
+        commands[name] = [file]
+    for file, text in texts.items():
+        (folder / file).write_text(text, encoding="utf-8")
+    return commands
 
 
-def measure(cases: int, repeats: int, wait: float) -> None:
-    """Print the table of one size."""
-    numbers = {"cases": cases, "repeats": repeats, "in_flight": IN_FLIGHT}
+def measure(roads: Collection[str], *, cases: int, wait: float, targets: Mapping[str, str]) -> None:
+    """Print the table of some roads, with five repeats of each case."""
     os.environ |= {"OPENAI_BASE_URL": start_server(wait), "OPENAI_API_KEY": "bench"}
     with tempfile.TemporaryDirectory(prefix="llmeval-concurrency-") as name:
         folder = Path(name)
-        texts = {
-            "test_plugin": PLUGIN,
-            "test_plugin_async": PLUGIN_ASYNC,
-            "test_xdist": XDIST,
-            "bare_async": BARE_ASYNC,
-            "bare_threads": BARE_THREADS,
-        }
-        (folder / "pytest.ini").write_text(INI, encoding="utf-8")
-        for file, text in texts.items():
-            (folder / f"{file}.py").write_text(text.format(**numbers), encoding="utf-8")
+        commands = write_project(folder, cases=cases, repeats=5)
         usages = interleaved(
-            commands(),
+            {name: each for name, each in commands.items() if name in {*roads, *BARE}},
             folder=folder,
             rounds=ROUNDS,
             before_each=lambda: shutil.rmtree(folder / ".llmeval", ignore_errors=True),
         )
-        print(table(usages, unit=f"{cases * repeats} calls of {wait * 1000:.0f} ms"), flush=True)
+        unit = f"{5 * cases} calls of {wait * 1000:.0f} ms"
+        print(table(usages, unit=unit, targets=targets), flush=True)
         xdist = [*BARE_PYTEST, "-p", "xdist", "test_xdist.py", "-n", str(XDIST_WORKERS)]
         once = python(xdist, folder=folder)
     print(f"Plain pytest, {XDIST_WORKERS} xdist workers, once: {once.wall:.1f} s\n", flush=True)
@@ -179,9 +212,9 @@ def measure(cases: int, repeats: int, wait: float) -> None:
 
 def main() -> int:
     """Print a table for each size."""
-    for size in SIZES:
-        measure(*size)
-    print(f"Medians of {ROUNDS} interleaved rounds; the ratio is taken within each round.")
+    targets = {name: road.target for name, road in ROADS.items()}
+    measure(ROADS, cases=200, wait=0.2, targets=targets)
+    measure(OF_LLM, cases=1000, wait=0.02, targets={"llm, sync tests": "wall 1.35, aim 1.10"})
     return 0
 
 

@@ -16,6 +16,7 @@ from statistics import median
 # beside ours (hypothesis imports for a second) is not what is measured, and would flatter ratios.
 BARE_PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
 OUR_PYTEST = (*BARE_PYTEST, "-p", "llmeval")
+ROUNDS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +92,29 @@ def ratio(usages: Sequence[Usage], reference: Sequence[Usage], *, of: str = "wal
     return median(getattr(one, of) / getattr(other, of) for one, other in pairs)
 
 
-def table(usages: Mapping[str, Sequence[Usage]], *, unit: str) -> str:
-    """Write a Markdown table: medians, and the ``ratio`` of each command to the last."""
+def table(
+    usages: Mapping[str, Sequence[Usage]], *, unit: str, targets: Mapping[str, str] | None = None
+) -> str:
+    """Write a Markdown table: medians, and the ``ratio`` of each command to the last.
+
+    Args:
+        usages: one a round, by name of the command.
+        unit: what each of them does.
+        targets: by name, of those that have one.
+    """
     reference = list(usages.values())[-1]
     rows = [
-        f"| {unit} | wall | ratio | CPU | ratio | peak memory |",
-        "|---|---:|---:|---:|---:|---:|",
+        f"| {unit} | wall | ratio | CPU | ratio | peak memory | ratio | target |",
+        "|---|---:|---:|---:|---:|---:|---:|---|",
     ]
     for name, each in usages.items():
-        wall, cpu, peak = (median(getattr(u, of) for u in each) for of in ("wall", "cpu", "peak"))
-        rows.append(
-            f"| {name} | {wall:.2f} s | {ratio(each, reference):.2f} "
-            f"| {cpu:.2f} s | {ratio(each, reference, of='cpu'):.2f} | {peak:.0f} MiB |"
-        )
-    return "\n".join(rows)
+        cells = [name]
+        for of, form in (("wall", "{:.2f} s"), ("cpu", "{:.2f} s"), ("peak", "{:.0f} MiB")):
+            middle = median(getattr(usage, of) for usage in each)
+            cells += form.format(middle), f"{ratio(each, reference, of=of):.2f}"
+        rows.append(f"| {' | '.join(cells)} | {(targets or {}).get(name, '')} |")
+    rounds = f"Medians of {len(reference)} interleaved rounds; each ratio is taken within a round."
+    return "\n".join([*rows, "", rounds])
 
 
 def _environment() -> dict[str, str]:
