@@ -48,7 +48,7 @@ class CaseTrials:
     Attributes:
         serial: why the trials must run alone, "" if they may overlap.
         signature: cases of one signature may overlap one another.
-        hooks: those of its trials, where some plugin is not to see them.
+        hooks: those of its trials.
         running: by index.
         unplanned: indices of the trials that are yet to be started.
         calls: how many were paid for and how many replayed, by the index of each trial that has
@@ -62,8 +62,8 @@ class CaseTrials:
         *,
         serial: str,
         signature: Hashable,
+        hooks: TrialHooks,
         standing: Sequence[Trial] = (),
-        hooks: TrialHooks | None = None,
     ) -> None:
         self.spec = spec
         self.item = spec.item

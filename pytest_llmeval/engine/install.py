@@ -172,6 +172,8 @@ def _trials_of(
 ) -> dict[pytest.Item, CaseTrials]:
     standing = {} if retry is None else retry.standing
     names, following = askable(evals[0].item.session), followers([one.item for one in evals])
+    items = {spec.item.path: spec.item for spec in evals}
+    hooks = {path: TrialHooks(item, without=following) for path, item in items.items()}
     return {
         spec.item: CaseTrials(
             spec,
@@ -181,7 +183,7 @@ def _trials_of(
             if needs_protocol(spec.item, following)
             else signature(spec.item, names),
             standing=standing.get(spec.case.id, ()),
-            hooks=TrialHooks(spec.item, without=following) if following else None,
+            hooks=hooks[spec.item.path],
         )
         for spec in evals
     }

@@ -106,17 +106,30 @@ def _is_conftest(plugin: object) -> bool:
 
 
 class TrialHooks:
-    """The hooks that are called for a trial: those of its item but for followers' own.
+    """The hooks that are called for trials: those of the items of a file but for followers' own.
+
+    pytest finds the hooks of a file anew each time that an item asks for them, and where several
+    folders have a conftest.py each hook as well.
 
     Args:
-        item: the case.
-        without: plugins that see none of its trials.
+        item: one of the file.
+        without: plugins that see no trials.
     """
 
     def __init__(self, item: pytest.Item, *, without: frozenset[object]) -> None:
         self._of_item = item.ihook
         self._manager = item.config.pluginmanager
         self._without = without
+        self._kinds: dict[type[pytest.Function], type[pytest.Function]] = {}
+
+    def kind(self, of_items: type[pytest.Function]) -> type[pytest.Function]:
+        """Return the kind of item that has these hooks, and is else as those of the file."""
+        if of_items not in self._kinds:
+            own = {"ihook": self, "__module__": of_items.__module__}
+            self._kinds[of_items] = new_class(
+                of_items.__name__, (of_items,), exec_body=lambda members: members.update(own)
+            )
+        return self._kinds[of_items]
 
     def __getattr__(self, name: str) -> Any:
         caller = getattr(self._of_item, name)
@@ -127,12 +140,6 @@ class TrialHooks:
             caller = self._manager.subset_hook_caller(name, elsewhere | self._without)
         self.__dict__[name] = caller
         return caller
-
-
-def unfollowed(kind: type[pytest.Function], hooks: TrialHooks) -> type[pytest.Function]:
-    """Return a kind of item whose hooks are those of a trial."""
-    own = {"ihook": hooks, "__module__": kind.__module__}
-    return new_class(kind.__name__, (kind,), exec_body=lambda members: members.update(own))
 
 
 @dataclass(slots=True)

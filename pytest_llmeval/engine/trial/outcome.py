@@ -7,7 +7,6 @@ import re
 import sys
 import unittest
 from bdb import BdbQuit
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -199,8 +198,9 @@ def _unscored(trials: Sequence[Trial], spec: Eval) -> Fold:
 
 def tally(trials: Sequence[Trial]) -> str:
     """Count the trials by outcome: ``3 passed, 2 missed``."""
-    counts = Counter(trial.outcome for trial in trials)
-    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome if counts[outcome])
+    outcomes = [trial.outcome for trial in trials]
+    counts = {outcome: outcomes.count(outcome) for outcome in Outcome}
+    return ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
 
 
 def shown_score(trials: Sequence[Trial], means: Mapping[str, float | None]) -> str:

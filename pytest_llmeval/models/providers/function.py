@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_llmeval.cache.key import canonical_request
+from pytest_llmeval.cache.key import canonical_request, parse_json
 from pytest_llmeval.cache.replies import Answer, StoredReply
 from pytest_llmeval.errors import BudgetExceeded, ProviderFailed, SettingsError
 from pytest_llmeval.models.attribution import charging
@@ -197,7 +197,7 @@ class FunctionProvider:
 
 
 def _reply(stored: StoredReply) -> Reply:
-    text = json.loads(stored.body)["text"]
+    text = parse_json(stored.body)["text"]
     return Reply(text=text, parse=lambda: text, model=None, usage=Usage(), cached=stored.replayed)
 
 
