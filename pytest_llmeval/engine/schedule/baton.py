@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextvars import Context, copy_context
+from time import monotonic  # by name: a test may mock that of the module
 from typing import TYPE_CHECKING
 
 from pytest_llmeval.engine.thread_pool import PooledThread, StallWatch
@@ -36,10 +37,16 @@ class Baton:
         self.variables: Context = copy_context()
         self.is_wanted = False
         self._next_one = next_one
+        self._lent = 0.0
         self._holder: TrialThread | None = None  # None while the session has it
         self._request: Callable[[], None] | None = None  # what the session is to run
         self._to_session = threading.Lock()
         self._to_session.acquire()
+
+    @property
+    def seconds_away(self) -> float:
+        """Seconds since the session has lent it."""
+        return monotonic() - self._lent
 
     def lend(self, thread: TrialThread) -> None:
         """Let a trial run, and all to which it is passed on; return when the session has it back.
@@ -48,6 +55,7 @@ class Baton:
         """
         self.variables = copy_context()
         self.is_wanted = False
+        self._lent = monotonic()
         try:
             self._holder = thread
             thread.go_on()
