@@ -142,6 +142,8 @@ def source_of_forecast(settings: Settings, baseline: Baseline | None) -> tuple[R
     """Return the run whose calls and costs tell those to come; whether it is the baseline."""
     if baseline is not None and baseline.run.cases:
         return baseline.run, True
+    if settings.cache == "replay":
+        return None, False  # nothing will be asked, so no run need be read
     with suppress(BaselineError):
         newest = RunStore(settings.directory).newest()
         return None if newest is None else newest.run, False

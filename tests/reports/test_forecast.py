@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.engine.earlier_runs import source_of_forecast
 from pytest_llmeval.records import Case, Outcome, Run, TokenPrice
 from pytest_llmeval.reports.cost import forecast
+from pytest_llmeval.runs.store import RunStore
 from pytest_llmeval.settings import Settings
 from tests.runs.builders import make_call, make_run
 
@@ -115,6 +117,17 @@ def test_another_model_is_not_priced_by_what_this_one_took() -> None:
 @pytest.mark.parametrize("source", [None, run_of(*[1] * 4)])
 def test_a_local_model_costs_nothing_worth_a_word(source: Run | None) -> None:
     assert len(told(source, model="ollama/llama")) == 1
+
+
+def test_the_newest_run_is_read_for_a_forecast_alone(tmp_path: Path) -> None:
+    RunStore(tmp_path).save(run_of(*[1] * 4))
+
+    def source(cache: Any) -> Run | None:
+        settings = Settings(directory=tmp_path, session="s", cache=cache)
+        return source_of_forecast(settings, None)[0]
+
+    assert source("auto") == run_of(*[1] * 4)
+    assert source("replay") is None
 
 
 def test_under_replay_nothing_can_be_spent() -> None:
