@@ -52,12 +52,12 @@ def is_as_shipped(library: Any) -> bool:
     not its global variables.
     """
     own = (library.__name__, _CORES[library.__name__], __package__.partition(".")[0])
-    core = sys.modules.get(own[1])
-    methods = (
-        getattr(getattr(library, "HTTPTransport", None), "handle_request", None),
-        getattr(getattr(core, "ConnectionPool", None), "handle_request", None),
-    )
-    return all(
-        getattr(method, "__globals__", {}).get("__name__", "").partition(".")[0] in own
-        for method in methods
-    )
+    # The pools are imported once one sends: till then nobody has changed them.
+    pool = getattr(sys.modules.get(own[1]), "ConnectionPool", None)
+    kinds = (library.HTTPTransport, pool)
+    return all(_package_of(kind.handle_request) in own for kind in kinds if kind is not None)
+
+
+def _package_of(method: Any) -> str:
+    name: str = getattr(method, "__globals__", {}).get("__name__", "")
+    return name.partition(".")[0]
