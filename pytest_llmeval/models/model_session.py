@@ -119,7 +119,11 @@ class ModelSession:
         """
         from pytest_llmeval.models.http.exchange import Exchange
         from pytest_llmeval.models.http.transports import AsyncCachingTransport, CachingTransport
-        from pytest_llmeval.models.providers.vendor import vendor_named, without_blank_keys
+        from pytest_llmeval.models.providers.vendor import (
+            vendor_named,
+            with_known_platform,
+            without_blank_keys,
+        )
 
         vendor, line = vendor_named(vendor_name), VENDORS[vendor_name]
         vendor.key()  # an SDK may read it itself, when it is imported: see that it can be sent
@@ -129,7 +133,8 @@ class ModelSession:
             Exchange(dialect=vendor, calls=self.calls_of(trial), retries=self.retries),
         )
         kind = line.async_client if awaits else line.client
-        return without_blank_keys(getattr(sdk, kind)(**vendor.client_options(transport)))
+        client = without_blank_keys(getattr(sdk, kind)(**vendor.client_options(transport)))
+        return with_known_platform(client, line.sdk) if awaits else client
 
     def check_settings(self) -> None:
         """Find out, before anything is spent, whether the model of the session can be asked.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import openai
 import pytest
+from openai import _base_client
 
 from pytest_llmeval.errors import ProviderFailed, ReplayMiss, SettingsError
 from tests.models.conftest import SECRET, CountingTrial, Session
@@ -54,6 +55,24 @@ def test_a_reply_paid_for_by_the_blocking_client_is_replayed_to_the_awaitable_on
     assert (paid.key, paid.slot, paid.draw) == (replayed.key, replayed.slot, replayed.draw)
     assert replayed.replayed
     assert len(server.requests) == 1
+
+
+def test_clients_do_not_each_find_out_the_platform_in_a_thread(
+    session: Session, server: OpenAIServer, trial: CountingTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.async_client(trial)  # the first one tells it
+    asked: list[object] = []
+    monkeypatch.setattr(_base_client, "get_platform", lambda: asked.append(0))
+
+    async def ask_two() -> None:
+        for _ in range(2):
+            async with session.async_client(trial) as client:
+                await client.chat.completions.create(model="gpt", messages=[])
+
+    asyncio.run(ask_two())
+
+    assert not asked
+    assert server.requests[0].headers["x-stainless-os"] not in ("", "Unknown")
 
 
 def test_a_reply_is_stored_before_the_coroutine_gets_it(

@@ -11,7 +11,11 @@ import httpx
 import pytest
 
 from pytest_llmeval.models.http.libraries import library_of, newest
-from pytest_llmeval.models.providers.vendor import vendor_named, without_blank_keys
+from pytest_llmeval.models.providers.vendor import (
+    vendor_named,
+    with_known_platform,
+    without_blank_keys,
+)
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -38,3 +42,10 @@ def test_a_blank_key_that_an_sdk_took_is_forgotten() -> None:
 
     assert without_blank_keys(client) is client
     assert client.api_key is None
+
+
+@pytest.mark.parametrize("sdk", ["openai", "anthropic", "ollama"])
+def test_a_client_that_asks_for_no_platform_is_told_none(sdk: str) -> None:
+    client = SimpleNamespace()
+
+    assert vars(with_known_platform(client, sdk)) == {}

@@ -6,7 +6,9 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Literal, Self, cast
@@ -136,6 +138,22 @@ def without_blank_keys(client: Any) -> Any:
         if isinstance(key, str) and not key.strip():
             setattr(client, name, None)
     return client
+
+
+def with_known_platform(client: Any, sdk: str) -> Any:
+    """Tell an awaitable client the platform, which each would find out anew, in a thread."""
+    known = _platform(sdk)
+    if known is not None and getattr(client, "_platform", known) is None:
+        client._platform = known
+    return client
+
+
+@cache
+def _platform(sdk: str) -> object:
+    """Ask an SDK what it calls this platform; None where it has no such word."""
+    with suppress(ImportError, AttributeError):
+        return import_module(f"{sdk}._base_client").get_platform()
+    return None
 
 
 def facts_of_usage(reply: JsonObject) -> Facts:
