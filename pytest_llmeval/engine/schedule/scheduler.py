@@ -334,11 +334,13 @@ class Scheduler:
             finally:
                 self.turns.end()  # of a trial from which the baton was taken
         elif not self._is_folded(thread):  # Ctrl-C may come between its end and this bookkeeping
-            self._left.append(thread)
+            self._let_go(thread)
         if self._failures:
             raise self._failures.pop()
         while self._left:
-            self._let_go(self._left.pop())
+            left = self._left.pop()
+            if left in self._flight:  # Ctrl-C may come when it was seen to already
+                self._let_go(left)
 
     def _is_folded(self, thread: TrialThread) -> bool:
         """Take in a trial that has ended, if there is no more to it than its result."""
