@@ -296,9 +296,11 @@ def scores_of(run: Run, *, cost_of: CostOf | None = None) -> tuple[FunctionScore
         run: the run.
         cost_of: dollars of a call, for the metric ``cost``; None for no prices.
     """
+    if any(set(case.gate or ()).intersection(MEASURED_METRICS) for case in run.cases):
+        run = measured(run, cost_of=cost_of)  # copies every trial, for no other metric
     return tuple(
         FunctionScores(side, metric)
-        for side in sides_of(measured(run, cost_of=cost_of)).values()
+        for side in sides_of(run).values()
         for metric in gated_metrics(side)
     )
 
