@@ -163,26 +163,26 @@ def sampling_parameters(body: Mapping[str, object]) -> dict[str, Parameter]:
 
 def _answered_call(request: Request, slot: Slot, reply: StoredReply) -> Call:
     facts = sensible(reply.facts)
+    texts: dict[str, Any] = {
+        "key": request.key,
+        "reply_sha256": reply.sha256,
+        "model": request.model,
+        "served": facts.get("model"),
+        "fingerprint": facts.get("fingerprint"),
+        "host": request.host,
+    }
+    for name, text in texts.items():  # a session keeps those of every call to its end
+        texts[name] = intern(text) if type(text) is str else text
     return Call(
-        key=_interned(request.key),
+        **texts,
         slot=slot,
         draw=reply.draw,
-        reply_sha256=_interned(reply.sha256),
         replayed=reply.replayed,
-        model=_interned(request.model),
-        served=_interned(facts.get("model")),
-        fingerprint=_interned(facts.get("fingerprint")),
-        host=_interned(request.host),
         parameters=request.parameters or _NO_PARAMETERS,
         input_tokens=facts.get("input_tokens"),
         output_tokens=facts.get("output_tokens"),
         seconds=facts.get("seconds"),
     )
-
-
-def _interned(text: Any) -> Any:
-    """Return the one of all equal texts, as a session keeps those of every call to its end."""
-    return intern(text) if type(text) is str else text
 
 
 def _failed_call(request: Request, slot: Slot, exc: BaseException) -> Call:

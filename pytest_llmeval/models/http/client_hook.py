@@ -36,6 +36,7 @@ from pytest_llmeval.models.http.retries import Attempt, NetworkFailed, TimedOut
 
 # Bytes that are unpacked at a time, as nothing bounds what a library makes of more.
 PIECE = 64
+PACKING = "content-encoding"
 
 
 class Question:
@@ -223,7 +224,7 @@ def uncached(trial: CurrentTrial | None, request: Any) -> Iterator[Callable[...,
 
 
 def unpacked(library: Any, reply: HttpReply, *, most: int) -> HttpReply:
-    """Undo the packing of a reply that was read to its end.
+    """Undo the packing of a reply that was read to its end, and has a header of it.
 
     The library that asked for the packing undoes it, layer by layer: it would unpack a piece
     through all of them, a thousandfold in each.
@@ -231,13 +232,10 @@ def unpacked(library: Any, reply: HttpReply, *, most: int) -> HttpReply:
     Raises:
         ReplyTooLarge: there is more than may be read in one of its layers.
     """
-    packings = reply.headers.get("content-encoding")
-    if packings is None:
-        return reply
     body = reply.body
-    for packing in reversed(packings.split(",")):
+    for packing in reversed(reply.headers[PACKING].split(",")):
         pieces = (body[start : start + PIECE] for start in range(0, len(body), PIECE))
-        again = library.Response(200, headers={"content-encoding": packing}, content=pieces)
+        again = library.Response(200, headers={PACKING: packing}, content=pieces)
         body = Reading(most=most).add_all(again.iter_bytes())
     return replace(reply, body=body)
 
@@ -251,4 +249,4 @@ def _http_reply(library: Any, response: Any, reading: Reading, packed: bytes) ->
         seconds=time.perf_counter() - reading.started,
         first_chunk_seconds=reading.first,
     )
-    return unpacked(library, reply, most=reading.most)
+    return unpacked(library, reply, most=reading.most) if PACKING in reply.headers else reply

@@ -54,10 +54,8 @@ def is_as_shipped(library: Any) -> bool:
     own = (library.__name__, _CORES[library.__name__], __package__.partition(".")[0])
     # The pools are imported once one sends: till then nobody has changed them.
     pool = getattr(sys.modules.get(own[1]), "ConnectionPool", None)
-    kinds = (library.HTTPTransport, pool)
-    return all(_package_of(kind.handle_request) in own for kind in kinds if kind is not None)
-
-
-def _package_of(method: Any) -> str:
-    name: str = getattr(method, "__globals__", {}).get("__name__", "")
-    return name.partition(".")[0]
+    for kind in (library.HTTPTransport, pool):
+        names = getattr(getattr(kind, "handle_request", None), "__globals__", {})
+        if kind is not None and names.get("__name__", "").partition(".")[0] not in own:
+            return False
+    return True

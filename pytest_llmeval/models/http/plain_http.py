@@ -12,10 +12,8 @@ import time
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from errno import EPROTO
-from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from io import BufferedReader, RawIOBase
 from socket import socket
@@ -46,7 +44,7 @@ _HEADERS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SentRequest:
+class PlainRequest:
     """A request as it is sent.
 
     Attributes:
@@ -129,7 +127,7 @@ class PlainHttp(KeptConnections):
         parts = urlsplit(url)
         own = {"host": parts.netloc, "content-length": str(len(content)), **_HEADERS}
         try:
-            request = SentRequest(
+            request = PlainRequest(
                 origin=(parts.scheme, parts.hostname or "", parts.port),
                 method="POST",
                 target=f"{parts.path}?{parts.query}" if parts.query else parts.path,
@@ -145,7 +143,7 @@ class PlainHttp(KeptConnections):
         except _FAILURES as exc:
             raise NetworkFailed(exc) from exc
 
-    def send(self, request: SentRequest, deadline: Deadline) -> HttpReply:
+    def send(self, request: PlainRequest, deadline: Deadline) -> HttpReply:
         """Send a request once and read the whole reply as it is packed; from any thread.
 
         Raises:
@@ -160,17 +158,22 @@ class PlainHttp(KeptConnections):
             connection = self._connected(request, idle, deadline=deadline)
         except _FAILURES as exc:
             raise NotConnected(exc) from exc
+        end = time.perf_counter() + deadline.left
         try:
-            with _until(deadline, connection, silence=request.silence):
-                connection.send_all(request)
-                response = connection.getresponse()
+            with _response(connection.sock, request, end=end) as response:
                 body = _read(response, reading)
         except (*_FAILURES, ReplyTooLarge) as exc:
             connection.close()
             if isinstance(exc, ReplyTooLarge):
                 raise
+            if isinstance(exc, OSError) and time.perf_counter() >= end:
+                raise TimeIsUp from exc
             raise NetworkFailed(exc) from exc
-        if connection.sock is not None:  # else the server wanted it closed
+        finally:
+            deadline.left = end - time.perf_counter()
+        if response.will_close:
+            connection.close()
+        else:
             self._keep(connection, idle)
         return HttpReply(
             status=response.status,
@@ -181,8 +184,8 @@ class PlainHttp(KeptConnections):
         )
 
     def _connected(
-        self, request: SentRequest, idle: list[_Connection], *, deadline: Deadline
-    ) -> _Connection:
+        self, request: PlainRequest, idle: list[HTTPConnection], *, deadline: Deadline
+    ) -> HTTPConnection:
         while idle:
             connection = idle.pop()
             if _is_alive(connection):
@@ -193,44 +196,11 @@ class PlainHttp(KeptConnections):
         _connect(connection, deadline)
         return connection
 
-    def _open(self, scheme: str, host: str, port: int | None) -> _Connection:
+    def _open(self, scheme: str, host: str, port: int | None) -> HTTPConnection:
         port = port or DEFAULT_PORTS.get(scheme, 80)  # else an IPv6 host would be cut
         if scheme == "https":
-            return _SecureConnection(host, port, context=self._tls_context())
-        return _Connection(host, port)
-
-
-class _Connection(HTTPConnection):
-    """Sends head and body of a request together, which the library does one after the other.
-
-    Each is a system call, two with the wait for room, and so a turn of the interpreter's lock.
-    """
-
-    _held: list[bytes] | None = None
-
-    def send_all(self, request: SentRequest) -> None:
-        """Send a request."""
-        held = self._held = []
-        try:
-            self.putrequest(
-                request.method, request.target, skip_host=True, skip_accept_encoding=True
-            )
-            for name, text in request.headers:
-                self.putheader(name, text)
-            self.endheaders(request.content)
-        finally:
-            self._held = None
-        self.send(b"".join(held))
-
-    def send(self, data: Any) -> None:
-        if self._held is None:
-            super().send(data)
-        else:
-            self._held.append(data)
-
-
-class _SecureConnection(_Connection, HTTPSConnection):
-    """The same over TLS."""
+            return HTTPSConnection(host, port, context=self._tls_context())
+        return HTTPConnection(host, port)
 
 
 def _connect(connection: HTTPConnection, deadline: Deadline) -> None:
@@ -250,37 +220,42 @@ def _connect(connection: HTTPConnection, deadline: Deadline) -> None:
         raise
 
 
-@contextmanager
-def _until(
-    deadline: Deadline, connection: HTTPConnection, *, silence: float | None
-) -> Iterator[None]:
-    """Let a connection be used until the deadline of a call, and be silent for some seconds.
+def _response(sock: socket, request: PlainRequest, *, end: float) -> HTTPResponse:
+    """Send a request and read the head of the reply, until the end of the time.
+
+    Head and body are sent together, which ``http.client`` does one after the other. Each is a
+    system call, two with the wait for room, and so a turn of the interpreter's lock.
+    """
+    left = end - time.perf_counter()
+    silence = left if request.silence is None else min(request.silence, left)
+    _allow(sock, silence, least=silence)
+    sock.sendall(_as_bytes(request))
+    response = HTTPResponse(sock, method=request.method)
+    response.fp = BufferedReader(_PunctualReader(response.fp.detach(), sock, end=end))
+    try:
+        response.begin()
+    except BaseException:
+        response.close()
+        raise
+    return response
+
+
+def _as_bytes(request: PlainRequest) -> bytes:
+    """Write a request as it is sent.
 
     Raises:
-        TimeIsUp: nothing is left of that time.
+        ValueError: its head has a character that no head can have.
     """
-    started = time.perf_counter()
-    end = started + deadline.left
-    silence = deadline.left if silence is None else min(silence, deadline.left)
-    connection.response_class = partial(_PunctualResponse, end=end)  # type: ignore[assignment]
-    try:
-        _allow(connection.sock, silence, least=silence)
-        yield
-    except OSError:
-        if time.perf_counter() < end:
-            raise
-        connection.close()
-        raise TimeIsUp from None
-    finally:
-        deadline.allows(time.perf_counter() - started)
-
-
-class _PunctualResponse(HTTPResponse):
-    """A reply that is not read beyond the end of the time."""
-
-    def __init__(self, sock: socket, *, method: str | None = None, end: float) -> None:
-        super().__init__(sock, method=method)
-        self.fp = BufferedReader(_PunctualReader(self.fp.detach(), sock, end=end))
+    lines = [f"{request.method} {request.target} HTTP/1.1".encode("ascii")]
+    for name, text in request.headers:
+        # In these codes a header is read on the other side.
+        raw = name if isinstance(name, bytes) else name.encode("ascii")
+        lines.append(b"%b: %b" % (raw, text if isinstance(text, bytes) else text.encode("latin-1")))
+    head = b"\n".join(lines)
+    has_line_end = head.count(b"\n") >= len(lines) or b"\r" in head or b"\0" in head
+    if has_line_end or " " in request.target or not request.target.isprintable():
+        raise ValueError("the head of the request has a space or a line end in it")
+    return head.replace(b"\n", b"\r\n") + b"\r\n\r\n" + request.content
 
 
 class _PunctualReader(RawIOBase):

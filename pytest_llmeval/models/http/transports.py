@@ -14,6 +14,7 @@ from pytest_llmeval.errors import ReplayMiss
 from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS, Deadline
 from pytest_llmeval.models.http.client_hook import (
+    PACKING,
     Question,
     json_object,
     response,
@@ -35,7 +36,7 @@ from pytest_llmeval.models.http.plain_http import (
     KeptConnections,
     NotConnected,
     PlainHttp,
-    SentRequest,
+    PlainRequest,
 )
 from pytest_llmeval.models.http.retries import Attempt, NetworkFailed
 
@@ -55,14 +56,14 @@ class _Transport:
         self._connections = connections
         self._exchange = exchange
 
-    def _question(self, request: Any) -> Question | None:
+    def _question(self, library: Any, request: Any) -> Question | None:
         """Look at a request; None if its reply is not kept."""
         if not self._exchange.dialect.keeps(request.method, request.url.path, request.headers):
             return None  # unread, as an upload may be large
         body = json_object(request.read())
         if body is None:
             return None
-        return Question(library_of(request), request, body=body, exchange=self._exchange)
+        return Question(library, request, body=body, exchange=self._exchange)
 
     def _pass_on(self, request: Any) -> Any:
         """Send a request whose reply is not kept; a success is handed over unread."""
@@ -93,10 +94,11 @@ class CachingTransport(_Transport, newest.BaseTransport):
 
     def handle_request(self, request: Any) -> Any:
         """Answer one request of the SDK; raises as ``Question.answer``."""
-        question = self._question(request)
+        library = library_of(request)
+        question = self._question(library, request)
         if question is None:
             return self._pass_on(request)
-        return question.answer(self._connections.attempt(request))
+        return question.answer(self._connections.attempt(library, request))
 
 
 class AsyncCachingTransport(_Transport, newest.AsyncBaseTransport):
@@ -110,11 +112,12 @@ class AsyncCachingTransport(_Transport, newest.AsyncBaseTransport):
     async def handle_async_request(self, request: Any) -> Any:
         """Answer one request of the SDK; raises as ``Question.answer``."""
         await request.aread()
-        question = self._question(request)
+        library = library_of(request)
+        question = self._question(library, request)
         if question is None:
             trial = self._exchange.calls.trial
             return await trial.wait_async(lambda: self._read_through(request))
-        return await question.answer_async(self._connections.attempt(request))
+        return await question.answer_async(self._connections.attempt(library, request))
 
     def _read_through(self, request: Any) -> Any:
         """Send a request and read the reply here: its stream belongs to this thread."""
@@ -165,20 +168,20 @@ class Connections(KeptConnections):
         """
         client = self._untouched(newest)
         request = client.build_request("POST", url, headers=headers, content=content)
-        return deadline.run(lambda: self._receive(request))
+        return deadline.run(lambda: self._receive(newest, request))
 
-    def attempt(self, request: Any) -> Attempt:
-        """Return what sends a request of either library once and reads the whole reply."""
-        plain_http = self._plain_http
-        if plain_http is None or not _is_plain(request):
-            return lambda deadline: deadline.run(lambda: self._receive(request))
-        return lambda deadline: self._send_plainly(plain_http, request, deadline)
+    def attempt(self, library: Any, request: Any) -> Attempt:
+        """Return what sends a request of a library once and reads the whole reply."""
+        if self._plain_http is None or not _is_plain(library, request):
+            return lambda deadline: deadline.run(lambda: self._receive(library, request))
+        return partial(self._send_plainly, self._plain_http, library, request)
 
-    def _send_plainly(self, plain_http: PlainHttp, request: Any, deadline: Deadline) -> HttpReply:
-        library = library_of(request)
+    def _send_plainly(
+        self, plain_http: PlainHttp, library: Any, request: Any, deadline: Deadline
+    ) -> HttpReply:
         try:
             reply = plain_http.send(_as_sent(request), deadline)
-            return unpacked(library, reply, most=self._most)
+            return unpacked(library, reply, most=self._most) if PACKING in reply.headers else reply
         except ReplyTooLarge as exc:
             return exc.reply
         except NetworkFailed as exc:
@@ -186,8 +189,7 @@ class Connections(KeptConnections):
         except library.DecodingError as exc:
             raise NetworkFailed(exc) from exc
 
-    def _receive(self, request: Any) -> HttpReply:
-        library = library_of(request)
+    def _receive(self, library: Any, request: Any) -> HttpReply:
         try:
             client = self._idle[library].pop()
         except IndexError:
@@ -224,20 +226,20 @@ def _send(client: Any, request: Any) -> Any:
     return client.send(request, stream=True, auth=None, follow_redirects=False)
 
 
-def _is_plain(request: Any) -> bool:
+def _is_plain(library: Any, request: Any) -> bool:
     """Whether ``http.client`` sends a request as its library would."""
     return (
         request.url.scheme in DEFAULT_PORTS
         and "transfer-encoding" not in request.headers
         and request.extensions.keys() <= {"timeout"}
-        and is_as_shipped(library_of(request))
+        and is_as_shipped(library)
     )
 
 
-def _as_sent(request: Any) -> SentRequest:
+def _as_sent(request: Any) -> PlainRequest:
     """Describe a request of a library, which has been read, as that would send it."""
     url, timeouts = request.url, request.extensions.get("timeout", {})
-    return SentRequest(
+    return PlainRequest(
         origin=(url.scheme, url.raw_host.decode("ascii"), url.port),
         method=request.method,
         target=url.raw_path.decode("ascii"),

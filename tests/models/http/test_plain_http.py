@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -287,3 +288,34 @@ def test_a_certificate_must_be_trusted(
         return
     with pytest.raises(NetworkFailed, match="SSLCertVerificationError"):
         line.post(url, headers={}, content=b"{}", deadline=unhurried())
+
+
+@pytest.mark.parametrize(
+    ("query", "headers"),
+    [
+        ("?a b", {}),
+        ("?a\nb", {}),
+        ("", {"x-name": "one\r\nsecond: two"}),
+        ("", {"x-name": "one\nsecond: two"}),
+        ("", {"x-name": "one\0"}),
+        ("", {"x-na\nme": "one"}),
+    ],
+)
+def test_a_head_is_one_head(
+    line: PlainHttp, server: OpenAIServer, query: str, headers: dict[str, str]
+) -> None:
+    address = urlsplit(server.url)
+    request = plain_http.PlainRequest(
+        origin=(address.scheme, address.hostname or "", address.port),
+        method="POST",
+        target=f"/v1/chat/completions{query}",
+        headers=list(headers.items()),
+        content=b"{}",
+        connect=1.0,
+        silence=1.0,
+    )
+    with pytest.raises(NetworkFailed) as caught:
+        line.send(request, unhurried())
+
+    assert isinstance(caught.value.error, ValueError)
+    assert server.requests == []
