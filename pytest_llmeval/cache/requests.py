@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.cache.key import PARTS, Canonical, is_secret_name
-from pytest_llmeval.cache.reply import MAX_HEADER, TIME, inflate, parse_object
+from pytest_llmeval.cache.reply import MAX_HEADER, TIME, deflate, inflate, parse_object
 from pytest_llmeval.errors import RowRefused
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def pack_request(line: Mapping[str, Any]) -> bytes | None:
         TypeError, ValueError: it is no JSON.
     """
     text = json.dumps(line, separators=(",", ":"), allow_nan=False).encode("ascii")
-    return zlib.compress(text, 1) if len(text) <= MAX_HEADER else None
+    return deflate(text) if len(text) <= MAX_HEADER else None
 
 
 def unpack_request(value: bytes) -> dict[str, Any]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 import zlib
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_llmeval.cache import reply as module
-from pytest_llmeval.cache.reply import Answer, StoredReply, decode, encode
+from pytest_llmeval.cache.reply import Answer, StoredReply, decode, deflate, encode
 from pytest_llmeval.errors import RowRefused
 
 BODY = b'{"text": "Lima"}'
@@ -75,6 +76,16 @@ def test_what_is_written_is_read_back(
     assert (row.status, row.headers, row.facts) == (
         status, {"content-type": "text/plain"}, facts,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("length", [0, 255, 256, 511, 512, 32_767, 32_768, 200_000])
+def test_a_text_of_any_length_is_packed_as_zlib_packs(length: int) -> None:
+    text = secrets.token_hex(length)[:length].encode()
+
+    packed = deflate(text)
+
+    assert zlib.decompress(packed) == text
+    assert len(packed) <= 1.1 * len(zlib.compress(text, 1)) + 16
 
 
 def test_every_fresh_reply_has_a_draw_of_its_own() -> None:
