@@ -34,6 +34,9 @@ Converter = Callable[[object], T]
 Line = Mapping[str, object]
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
 class Malformed(ValueError):
     """A line, or a file of lines, that does not fit the format."""
 
@@ -44,8 +47,7 @@ def dump_line(line: Line) -> bytes:
     Raises:
         ValueError: a number in it is not finite.
     """
-    dumped = json.dumps(line, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return f"{dumped}\n".encode("ascii")
+    return f"{_ENCODER.encode(line)}\n".encode("ascii")
 
 
 def sparse(record: Case | Trial | Call | CiJob | Collected) -> dict[str, object]:
@@ -55,7 +57,7 @@ def sparse(record: Case | Trial | Call | CiJob | Collected) -> dict[str, object]
         value = getattr(record, name)
         if value is not None and value != default:
             # Equal runs are equal bytes, in whatever order a mapping was filled.
-            line[name] = dict(sorted(value.items())) if isinstance(value, Mapping) else value
+            line[name] = dict(sorted(value.items())) if isinstance(default, dict) else value
     return line
 
 
