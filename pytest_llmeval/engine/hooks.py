@@ -116,7 +116,12 @@ class EngineHooks:
         self._scheduler.lookahead.next_item = nextitem
         runner = item.stash.get(RUNNER, None)
         with self._shared.around(intercepts=runner is not None and runner.spec.intercept):
-            return (yield)
+            result = yield
+        if runner is not None and runner.outcome is None:
+            # A plugin passed the case over: what ran ahead of it is no result.
+            self._scheduler.cancel(item)
+            runner.trials.forget()
+        return result
 
     @pytest.hookimpl(specname="pytest_runtest_protocol", tryfirst=True)
     def pytest_runtest_protocol_begun(self, item: pytest.Item) -> None:
