@@ -178,7 +178,9 @@ def test_the_session_gets_its_state_back_if_that_of_a_trial_cannot_be_saved(
 
     result = run_forked(pytester, "-p", "no:cacheprovider")
 
-    result.assert_outcomes(failed=1, passed=3)
+    outcomes = result.parseoutcomes()
+    assert outcomes.pop("passed") == 3
+    assert outcomes in ({"failed": 1}, {"errors": 1})  # it may end the setup of the first case
     assert (pytester.path / "order.log").read_text().splitlines()[-1] == "down wide"
 
 
