@@ -56,7 +56,7 @@ class InlineThread:
         """Take the baton again if it was taken away."""
 
     def resume(self) -> None:
-        """Run the trial until it waits or ends."""
+        """Run the trial, from its first fixture to its last."""
         self.trial.run()
         self.done = True
 

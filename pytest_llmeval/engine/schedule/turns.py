@@ -97,7 +97,7 @@ class Turns:
         """Swap the state of the process for that of a trial which overlaps others."""
         assert trial.context is not None  # noqa: S101 - it was prepared
         beneath = self._away = self._away or self.switch.save()
-        self._taken.append(_Turn(trial, interrupted=self._in_turn, beneath=beneath))
+        self._taken.append(_Turn(trial, beneath))
         self._away = None
         self.switch.load(trial.context)
         self._in_turn = trial
@@ -115,8 +115,9 @@ class Turns:
             if self._in_turn is turn.trial:  # else Ctrl-C broke into its beginning
                 self._keep(turn.trial, turn.beneath)
         finally:  # whatever became of the trial's state: Ctrl-C may come at any line
-            self._in_turn, self._away = turn.interrupted, turn.beneath
+            self._away = turn.beneath
             del self._taken[depth:]
+            self._in_turn = self._taken[-1].trial if self._taken else None
             if not (self._in_turn is None and self._is_row and _is_alike(turn)):
                 self.put_back()
 
@@ -212,12 +213,10 @@ class _Turn:
 
     Attributes:
         trial: whose it is.
-        interrupted: the trial in whose turn it began; None in the session's own time.
         beneath: the state of the process that goes on after it.
     """
 
     trial: RunningTrial
-    interrupted: RunningTrial | None
     beneath: Context
 
 
