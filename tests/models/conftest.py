@@ -164,3 +164,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
         monkeypatch.setenv("OPENAI_BASE_URL", running.url)
         monkeypatch.setenv("OPENAI_API_KEY", SECRET)
         yield running
+
+
+@pytest.fixture
+def behind_proxy(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a model's host reached by a proxy alone, which is the server."""
+    monkeypatch.setenv("HTTP_PROXY", server.origin)
+    monkeypatch.setenv("NO_PROXY", "")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://models.invalid/v1")

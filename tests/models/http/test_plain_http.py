@@ -238,13 +238,8 @@ def test_a_reply_after_the_end_closes_its_connection(server: OpenAIServer) -> No
     assert not any(line._idle.values())
 
 
-def test_behind_a_proxy_questions_go_to_it(
-    session: Session, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HTTP_PROXY", server.origin)
-    monkeypatch.setenv("NO_PROXY", "")
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://models.invalid/v1")
-
+@pytest.mark.usefixtures("behind_proxy")
+def test_behind_a_proxy_questions_go_to_it(session: Session, server: OpenAIServer) -> None:
     assert session.model("openai/gpt", CountingTrial(0)).ask("Hello").text == "reply 0"
     assert server.requests[0].path == "http://models.invalid/v1/chat/completions"
 

@@ -247,13 +247,8 @@ def test_a_request_that_is_traced_tells_its_tracer(session: Session, server: Ope
     assert "connection.connect_tcp.complete" in told
 
 
-def test_behind_a_proxy_clients_ask_it(
-    session: Session, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HTTP_PROXY", server.origin)
-    monkeypatch.setenv("NO_PROXY", "")
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://models.invalid/v1")
-
+@pytest.mark.usefixtures("behind_proxy")
+def test_behind_a_proxy_clients_ask_it(session: Session, server: OpenAIServer) -> None:
     for _ in range(2):
         session.client(CountingTrial(0)).chat.completions.create(**QUESTION)
 

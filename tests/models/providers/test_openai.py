@@ -362,13 +362,10 @@ def test_a_password_in_the_base_url_is_not_recorded(
     assert trial.calls[0].host == server.origin
 
 
+@pytest.mark.usefixtures("behind_proxy")
 def test_an_environment_proxy_is_used(
-    session: Session, server: OpenAIServer, trial: CountingTrial, monkeypatch: pytest.MonkeyPatch
+    session: Session, server: OpenAIServer, trial: CountingTrial
 ) -> None:
-    monkeypatch.setenv("HTTP_PROXY", server.origin)
-    monkeypatch.setenv("NO_PROXY", "")
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://models.invalid/v1")
-
     assert say(session.client(trial)) == "reply 0"
     assert server.requests[0].path == "http://models.invalid/v1/chat/completions"
 
