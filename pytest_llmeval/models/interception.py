@@ -2,8 +2,9 @@
 
 The seam is what every client of httpx and httpx2 sends through in the end, the public
 ``handle_request`` of their ``HTTPTransport``. It is taken at the class, so it does not matter
-when and where a client was built. What is asked anew goes on through the client's own
-transport, with its proxies and certificates; whatever else it sends is not even looked into.
+when and where a client was built. What is asked anew goes out by plain HTTP, with the client's
+certificates, or through its own transport where that has proxies or the like. Whatever else the
+client sends is not even looked into.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from pytest_llmeval.models.calls import CachedCalls, is_on_asyncio
 from pytest_llmeval.models.http.client_hook import (
     Question,
     json_object,
-    send_once,
     send_once_async,
     uncached,
 )
 from pytest_llmeval.models.http.event_loops import EventLoops
 from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http.libraries import is_stubbed, newest
+from pytest_llmeval.models.http.plain_sending import StandIns
 from pytest_llmeval.models.http.retries import RetryPolicy
 from pytest_llmeval.models.providers.vendor import Certainty, Recognition
 
@@ -209,6 +210,7 @@ def _blocking(
     plain: Callable[[Any, Any], Any], library: Any, interception: Interception
 ) -> Callable[[Any, Any], Any]:
     """Make the method by which blocking clients send."""
+    stand_ins = StandIns(library, plain, most=interception.most)
 
     def handle_request(transport: Any, request: Any) -> Any:
         if is_stubbed(library, awaits=False):
@@ -218,9 +220,7 @@ def _blocking(
             request.read()
             question = interception.question(library, request, candidate)
             if question is not None:
-                send = partial(plain, transport)
-                receive = partial(send_once, library, send, request, most=interception.most)
-                return question.answer(lambda deadline: deadline.run(receive))
+                return question.answer(stand_ins.attempt(transport, request))
         with uncached(interception.sdk_trial(request), request) as came:
             return came(plain(transport, request))
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import ssl
+import subprocess
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -172,3 +175,27 @@ def behind_proxy(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", server.origin)
     monkeypatch.setenv("NO_PROXY", "")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://models.invalid/v1")
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    path = tmp_path / "loopback.pem"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
+    subprocess.run(
+        [*command.split(), "-addext", names, "-keyout", path, "-out", tmp_path / "cert"],
+        check=True,
+        capture_output=True,
+    )
+    path.write_bytes(path.read_bytes() + (tmp_path / "cert").read_bytes())
+    return path
+
+
+def encrypted(server: OpenAIServer, certificate: Path) -> str:
+    """Have a server speak TLS; return its origin."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate)
+    server._http.socket = tls.wrap_socket(server._http.socket, server_side=True)
+    return server.origin.replace("http://", "https://")

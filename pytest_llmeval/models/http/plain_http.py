@@ -11,12 +11,12 @@ import select
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from errno import EPROTO
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from io import BufferedReader, RawIOBase
-from socket import socket
+from io import BufferedReader
+from socket import SocketIO, socket
 from threading import TIMEOUT_MAX, Event
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -73,12 +73,14 @@ class KeptConnections:
 
     Args:
         seconds: for how long a connection may be silent.
+
+    Attributes:
         most: bytes that are read of a reply.
     """
 
     def __init__(self, seconds: float = DEFAULT_SECONDS, *, most: int = MAX_REPLY_BYTES) -> None:
+        self.most = most
         self._seconds = seconds
-        self._most = most
         # By what they are for; the last used first. append and pop are atomic.
         self._idle: defaultdict[Any, list[Any]] = defaultdict(list)
         self._is_closed = False
@@ -107,7 +109,26 @@ class KeptConnections:
 
 
 class PlainHttp(KeptConnections):
-    """Sends questions; its connections are kept by scheme, host and port."""
+    """Sends questions; its connections are kept by scheme, host and port.
+
+    Args:
+        seconds: for how long a connection may be silent.
+        most: bytes that are read of a reply.
+        tls: how to encrypt; None for as the SDKs do by themselves.
+        socket_options: arguments of ``setsockopt`` for each connection.
+    """
+
+    def __init__(
+        self,
+        seconds: float = DEFAULT_SECONDS,
+        *,
+        most: int = MAX_REPLY_BYTES,
+        tls: ssl.SSLContext | None = None,
+        socket_options: Iterable[Sequence[Any]] = (),
+    ) -> None:
+        super().__init__(seconds, most=most)
+        self._tls = tls
+        self._socket_options = tuple(socket_options)
 
     def post(
         self, url: str, headers: Mapping[str, str], content: bytes, deadline: Deadline
@@ -137,7 +158,7 @@ class PlainHttp(KeptConnections):
                 silence=self._seconds,
             )
             reply = self.send(request, deadline)
-            return replace(reply, body=_unpacked(reply, most=self._most))
+            return replace(reply, body=_unpacked(reply, most=self.most))
         except ReplyTooLarge as exc:
             return exc.reply
         except _FAILURES as exc:
@@ -153,7 +174,7 @@ class PlainHttp(KeptConnections):
             TimeIsUp: it was not complete in time.
         """
         idle = self._idle[request.origin]
-        reading = Reading(most=self._most)
+        reading = Reading(most=self.most)
         try:
             connection = self._connected(request, idle, deadline=deadline)
         except _FAILURES as exc:
@@ -193,7 +214,7 @@ class PlainHttp(KeptConnections):
             connection.close()
         connection = self._open(*request.origin)
         connection.timeout = request.connect
-        _connect(connection, deadline)
+        _connect(connection, deadline, options=self._socket_options)
         return connection
 
     def _open(self, scheme: str, host: str, port: int | None) -> HTTPConnection:
@@ -203,18 +224,22 @@ class PlainHttp(KeptConnections):
         return HTTPConnection(host, port)
 
 
-def _connect(connection: HTTPConnection, deadline: Deadline) -> None:
+def _connect(
+    connection: HTTPConnection, deadline: Deadline, *, options: Iterable[Sequence[Any]]
+) -> None:
     """Connect in a thread that can be left behind: to look a host up may take any time."""
     is_late = Event()
 
     def connect() -> None:
         connection.connect()
+        for option in options:
+            connection.sock.setsockopt(*option)
         if is_late.is_set():
             connection.close()
 
     try:
         deadline.run(connect)
-    except TimeIsUp:
+    except BaseException:
         is_late.set()
         connection.close()
         raise
@@ -231,7 +256,8 @@ def _response(sock: socket, request: PlainRequest, *, end: float) -> HTTPRespons
     _allow(sock, silence, least=silence)
     sock.sendall(_as_bytes(request))
     response = HTTPResponse(sock, method=request.method)
-    response.fp = BufferedReader(_PunctualReader(response.fp.detach(), sock, end=end))
+    response.fp.close()
+    response.fp = BufferedReader(_PunctualReader(sock, end=end))
     try:
         response.begin()
     except BaseException:
@@ -258,24 +284,17 @@ def _as_bytes(request: PlainRequest) -> bytes:
     return head.replace(b"\n", b"\r\n") + b"\r\n\r\n" + request.content
 
 
-class _PunctualReader(RawIOBase):
+class _PunctualReader(SocketIO):
     """The bytes of a socket, until the end of the time."""
 
-    def __init__(self, raw: RawIOBase, sock: socket, *, end: float) -> None:
-        self._raw = raw
-        self._sock = sock
+    def __init__(self, sock: socket, *, end: float) -> None:
+        super().__init__(sock, "r")
+        self._socket = sock
         self._end = end
 
-    def readable(self) -> bool:
-        return True
-
     def readinto(self, buffer: Any) -> int | None:
-        _allow(self._sock, self._end - time.perf_counter())
-        return self._raw.readinto(buffer)
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
+        _allow(self._socket, self._end - time.perf_counter())
+        return super().readinto(buffer)
 
 
 def _allow(sock: socket, most: float, *, least: float = 0.0) -> None:

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from http import HTTPStatus
-from http.client import HTTPException
 from typing import Any
 
-from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import ReplayMiss
 from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS, Deadline
 from pytest_llmeval.models.http.client_hook import (
-    PACKING,
     Question,
     json_object,
     response,
     send_once,
     uncached,
-    unpacked,
 )
 from pytest_llmeval.models.http.exchange import (
     CONNECTION_HEADERS,
@@ -28,17 +24,12 @@ from pytest_llmeval.models.http.exchange import (
     reply_for_sdk,
     without_connection_headers,
 )
-from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES, HttpReply, ReplyTooLarge
-from pytest_llmeval.models.http.libraries import is_as_shipped, library_of, newest
+from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES, HttpReply
+from pytest_llmeval.models.http.libraries import library_of, newest
 from pytest_llmeval.models.http.masking import masked, secrets_of
-from pytest_llmeval.models.http.plain_http import (
-    CONNECT_SECONDS,
-    KeptConnections,
-    NotConnected,
-    PlainHttp,
-    PlainRequest,
-)
-from pytest_llmeval.models.http.retries import Attempt, NetworkFailed
+from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS, KeptConnections, PlainHttp
+from pytest_llmeval.models.http.plain_sending import is_plain, send_plainly
+from pytest_llmeval.models.http.retries import Attempt
 
 
 class _Transport:
@@ -172,22 +163,9 @@ class Connections(KeptConnections):
 
     def attempt(self, library: Any, request: Any) -> Attempt:
         """Return what sends a request of a library once and reads the whole reply."""
-        if self._plain_http is None or not _is_plain(library, request):
-            return lambda deadline: deadline.run(lambda: self._receive(library, request))
-        return partial(self._send_plainly, self._plain_http, library, request)
-
-    def _send_plainly(
-        self, plain_http: PlainHttp, library: Any, request: Any, deadline: Deadline
-    ) -> HttpReply:
-        try:
-            reply = plain_http.send(_as_sent(request), deadline)
-            return unpacked(library, reply, most=self._most) if PACKING in reply.headers else reply
-        except ReplyTooLarge as exc:
-            return exc.reply
-        except NetworkFailed as exc:
-            raise NetworkFailed(_as_raised(library, exc, request)) from exc
-        except library.DecodingError as exc:
-            raise NetworkFailed(exc) from exc
+        if self._plain_http is not None and is_plain(library, request):
+            return partial(send_plainly, self._plain_http, library, request)
+        return lambda deadline: deadline.run(lambda: self._receive(library, request))
 
     def _receive(self, library: Any, request: Any) -> HttpReply:
         try:
@@ -195,7 +173,7 @@ class Connections(KeptConnections):
         except IndexError:
             client = self._open(library)
         try:
-            return send_once(library, partial(_send, client), request, most=self._most)
+            return send_once(library, partial(_send, client), request, most=self.most)
         finally:
             self._keep(client, self._idle[library])
 
@@ -224,44 +202,3 @@ class Connections(KeptConnections):
 def _send(client: Any, request: Any) -> Any:
     """Send a request as it is."""
     return client.send(request, stream=True, auth=None, follow_redirects=False)
-
-
-def _is_plain(library: Any, request: Any) -> bool:
-    """Whether ``http.client`` sends a request as its library would."""
-    return (
-        request.url.scheme in DEFAULT_PORTS
-        and "transfer-encoding" not in request.headers
-        and request.extensions.keys() <= {"timeout"}
-        and is_as_shipped(library)
-    )
-
-
-def _as_sent(request: Any) -> PlainRequest:
-    """Describe a request of a library, which has been read, as that would send it."""
-    url, timeouts = request.url, request.extensions.get("timeout", {})
-    return PlainRequest(
-        origin=(url.scheme, url.raw_host.decode("ascii"), url.port),
-        method=request.method,
-        target=url.raw_path.decode("ascii"),
-        headers=request.headers.raw,
-        content=request.content,
-        connect=timeouts.get("connect"),
-        silence=timeouts.get("read"),
-    )
-
-
-def _as_raised(library: Any, failed: NetworkFailed, request: Any) -> Exception:
-    """Make the error that a library raises of one that ``http.client`` raised."""
-    is_connected, error = not isinstance(failed, NotConnected), failed.error
-    if isinstance(error, TimeoutError):
-        kind = library.ReadTimeout if is_connected else library.ConnectTimeout
-    elif isinstance(error, HTTPException):
-        kind = library.RemoteProtocolError
-    elif isinstance(error, OSError):
-        kind = library.ReadError if is_connected else library.ConnectError
-    else:
-        kind = library.LocalProtocolError
-    # Other words than the system's may quote a header, and so a key.
-    words = str(error) if isinstance(error, OSError) else type(error).__name__
-    raised: Exception = kind(words, request=request)
-    return raised

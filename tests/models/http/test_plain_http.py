@@ -5,10 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
-import shutil
 import socket
-import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from http.client import HTTPConnection
@@ -23,7 +20,7 @@ from pytest_llmeval.models.http import plain_http
 from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.plain_http import PlainHttp
 from pytest_llmeval.models.http.retries import NetworkFailed
-from tests.models.conftest import CountingTrial, Session
+from tests.models.conftest import CountingTrial, Session, encrypted
 from tests.servers.openai_server import OpenAIServer, Scripted
 
 QUESTION = {"model": "gpt", "messages": [{"role": "user", "content": "Hello"}]}
@@ -244,22 +241,6 @@ def test_behind_a_proxy_questions_go_to_it(session: Session, server: OpenAIServe
     assert server.requests[0].path == "http://models.invalid/v1/chat/completions"
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> Path:
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed")
-    path = tmp_path / "loopback.pem"
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
-    names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
-    subprocess.run(
-        [*command.split(), "-addext", names, "-keyout", path, "-out", tmp_path / "cert"],
-        check=True,
-        capture_output=True,
-    )
-    path.write_bytes(path.read_bytes() + (tmp_path / "cert").read_bytes())
-    return path
-
-
 @pytest.mark.parametrize("is_trusted", [True, False])
 def test_a_certificate_must_be_trusted(
     line: PlainHttp,
@@ -268,10 +249,7 @@ def test_a_certificate_must_be_trusted(
     monkeypatch: pytest.MonkeyPatch,
     is_trusted: bool,
 ) -> None:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(certificate)
-    server._http.socket = tls.wrap_socket(server._http.socket, server_side=True)
-    url = f"{server.url}/chat/completions".replace("http://", "https://")
+    url = f"{encrypted(server, certificate)}/v1/chat/completions"
     if is_trusted:
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         assert (
