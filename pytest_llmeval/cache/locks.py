@@ -1,9 +1,9 @@
 """Locks: those that a fork leaves free, and those by which one thread alone pays for a draw.
 
-Threads share a flight. Between processes a draw is locked by a byte of one empty file, so no draw
-leaves a file, and the kernel releases the lock when its holder dies. Where that cannot be done (no
-such locks, a directory that cannot be written) every process pays for itself and ``Replies`` keeps
-one reply as the draw and the others as spares.
+Threads share a flight. Between processes a draw is locked by a byte of one file, so no draw leaves
+a file, and the kernel releases the lock when its holder dies. Where that cannot be done (no such
+locks, a directory that cannot be written) every process pays for itself and ``Replies`` keeps one
+reply as the draw and the others as spares.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_llmeval.cache.directory import prepare_directory
 from pytest_llmeval.cache.reply import StoredReply
@@ -117,8 +117,11 @@ class ProcessLocks:
     The kernel gives such a lock to a process, not to a thread: threads must agree among themselves
     first. No other code of the process may open the file, because closing it releases every lock.
 
+    Each process that joins writes one byte to the file: while there is one alone, nobody else has
+    paid for anything.
+
     Args:
-        directory: ``.llmeval``; the file lies there from the first lock to ``close``.
+        directory: ``.llmeval``; the file lies there from ``join`` to ``close``.
         patience: seconds to wait for another process, which may be stopped.
         warn: is given a message when that wait was in vain.
     """
@@ -129,21 +132,31 @@ class ProcessLocks:
         self._warn = warn
         self._path = directory / FILE
         self._lock = fork_safe_lock()
-        self._descriptor: int | None = None
+        self._opened: _Opened | None = None
         self._retired: list[int] = []
         self._is_usable = fcntl is not None
+        self._has_seen_all = False  # that was stored: it joined before its first lookup
+        call_in_forked_children(self._leave)
+
+    def join(self) -> None:
+        """Join the processes that share the directory; call this before the first lookup."""
+        if self._open_first():
+            self._has_seen_all = True
 
     @contextlib.contextmanager
-    def locked(self, name: str) -> Iterator[None]:
+    def locked(self, name: str) -> Iterator[bool]:
         """Lock a draw, once no other process has locked it, until the end of the block.
 
         After waiting for too long, go on without a lock.
+
+        Yields:
+            Whether another process may have paid for the draw since this one has looked it up.
         """
         digest = hashlib.sha256(name.encode()).digest()
         place = int.from_bytes(digest[:8], "big") % LAST_BYTE
-        descriptor = self._take(place)
+        descriptor, is_alone = self._take(place)
         try:
-            yield
+            yield not is_alone
         finally:
             if descriptor is not None:
                 with contextlib.suppress(OSError):  # closed meanwhile, and so released
@@ -152,75 +165,106 @@ class ProcessLocks:
     def close(self) -> None:
         """Release everything, and remove the file unless another process has a lock in it."""
         with self._lock:
-            if self._descriptor is not None:
+            if self._opened is not None:
                 with contextlib.suppress(OSError):
-                    fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if self._is_in_place(self._descriptor):
+                    fcntl.lockf(self._opened.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if self._joined(self._opened) is not None:
                         self._path.unlink()
-                self._retired.append(self._descriptor)
-                self._descriptor = None
+                self._retired.append(self._opened.descriptor)
+                self._opened = None
             while self._retired:
                 os.close(self._retired.pop())
 
-    def _take(self, place: int) -> int | None:
+    def _take(self, place: int) -> tuple[int | None, bool]:
+        """Lock a byte; return by which descriptor, if any, and whether nobody else has paid."""
+        has_waited = False
         pause, end = SHORTEST_PAUSE, time.monotonic() + self._patience
         while self._is_usable:
-            descriptor = self._descriptor
-            if descriptor is None:
+            opened = self._opened
+            if opened is None:
                 self._open_first()
                 continue
             try:
-                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+                fcntl.lockf(opened.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
             except (BlockingIOError, PermissionError):  # another process has it
-                pass
+                has_waited = True
             except OSError:  # such a file system has no locks
                 self._is_usable = False
                 continue
             else:
-                if self._is_in_place(descriptor):
-                    return descriptor
-                self._retire(descriptor)
+                joined = self._joined(opened)
+                if joined is not None:
+                    is_alone = joined == 1 and self._has_seen_all and not has_waited
+                    return opened.descriptor, is_alone
+                self._retire(opened)
             if time.monotonic() >= end:
+                holder = _holder(opened.descriptor, place)
                 self._warn(
-                    f"{_holder(descriptor, place)} has a draw under way that did not come within "
-                    f"{self._patience:g} s (--llm-timeout): it may be stopped. So the draw was "
-                    "paid for here as well, and of the two replies the first to be stored is kept "
-                    "as the draw. Others are not reported"
+                    f"{holder} has a draw under way that did not come within {self._patience:g} s "
+                    "(--llm-timeout): it may be stopped. So the draw was paid for here as well, "
+                    "and of the two replies the first to be stored is kept as the draw. Others "
+                    "are not reported"
                 )
-                return None
+                return None, False
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
+        return None, False
+
+    def _open_first(self) -> bool:
+        """Open the file unless it is open; tell whether that was done now."""
+        with self._lock:
+            if self._opened is not None or not self._is_usable:
+                return False
+            try:
+                self._opened = self._open()
+            except OSError:
+                self._is_usable = False
+            return self._is_usable
+
+    def _open(self) -> _Opened:
+        prepare_directory(self._directory)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+        descriptor = os.open(self._path, flags, 0o600)
+        try:
+            os.write(descriptor, b"\n")
+            return _Opened(descriptor, os.fstat(descriptor))
+        except OSError:
+            os.close(descriptor)
+            raise
+
+    def _joined(self, opened: _Opened) -> int | None:
+        """Count the processes that have joined; None if the path no longer leads to this file."""
+        with contextlib.suppress(OSError):
+            found = os.stat(self._path)  # noqa: PTH116 - at every call
+            if os.path.samestat(found, opened.identity):
+                return found.st_size
         return None
 
-    def _open_first(self) -> None:
-        with self._lock:
-            if self._descriptor is None:
-                try:
-                    self._descriptor = self._open()
-                except OSError:
-                    self._is_usable = False
-
-    def _open(self) -> int:
-        prepare_directory(self._directory)
-        return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-
-    def _is_in_place(self, descriptor: int) -> bool:
-        """Whether the path still leads to this file."""
-        try:
-            return os.path.samestat(os.stat(self._path), os.fstat(descriptor))  # noqa: PTH116
-        except OSError:
-            return False
-
-    def _retire(self, descriptor: int) -> None:
+    def _retire(self, opened: _Opened) -> None:
         """Open the file anew, because another session or a user has removed this one.
 
         The removed file stays open: other threads may have locks in it.
         """
         with self._lock:
-            if self._descriptor == descriptor:
+            if self._opened is opened:
+                self._has_seen_all = False
                 with contextlib.suppress(OSError):
-                    self._descriptor = self._open()
-                    self._retired.append(descriptor)
+                    self._opened = self._open()
+                    self._retired.append(opened.descriptor)
+
+    def _leave(self) -> None:
+        """Join anew in a forked child, so that the parent hears of it."""
+        self._has_seen_all = False
+        if self._opened is not None:
+            self._retired.append(self._opened.descriptor)
+            self._opened = None
+
+
+class _Opened(NamedTuple):
+    """The file that was opened."""
+
+    descriptor: int
+    identity: os.stat_result
 
 
 def _holder(descriptor: int, place: int) -> str:
@@ -262,12 +306,12 @@ class SingleFlight:
     def _forget(self) -> None:
         self._flights: dict[str, _Flight] = {}
 
-    def share(self, name: str, pay: Callable[[], StoredReply]) -> StoredReply:
+    def share(self, name: str, pay: Callable[[bool], StoredReply]) -> StoredReply:
         """Make a call, or wait for the same call of another thread.
 
         Args:
             name: of the draw.
-            pay: makes the call.
+            pay: makes the call; is told whether another process may have made it meanwhile.
 
         Raises:
             Exception: what ``pay`` raised, here or in the other thread.
@@ -282,8 +326,8 @@ class SingleFlight:
             if flight.reply is not None:
                 return replace(flight.reply, replayed=True)
         try:
-            with self._locks.locked(name):
-                own.reply = pay()
+            with self._locks.locked(name) as may_be_paid:
+                own.reply = pay(may_be_paid)
         except CallAbandoned:
             raise
         except Exception as exc:

@@ -193,9 +193,11 @@ class Replies:
         is_own = self._mode != "refresh" or reply.session == self._session
         return reply if is_own and accepts(reply) else None
 
-    def _pay_alone(self, name: str, request: KeptRequest, slot: Slot) -> StoredReply:
+    def _pay_alone(
+        self, name: str, request: KeptRequest, slot: Slot, may_be_paid: bool
+    ) -> StoredReply:
         """Pay while nobody else does, unless another process has done so since the lookup."""
-        stored = self._stored(name, request.accepts)
+        stored = self._stored(name, request.accepts) if may_be_paid else None
         if stored is not None:
             return stored
         reply = StoredReply.fresh(request.perform(slot), session=self._session)
@@ -255,6 +257,8 @@ class Replies:
             if self._store is None:
                 from pytest_llmeval.cache.store import Store
 
+                if self._mode != "replay":
+                    self._process_locks.join()
                 self._store = Store(self._directory, warn=self._warn)
             return self._store
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -75,8 +76,108 @@ def test_a_file_that_another_thread_has_opened_or_replaced_is_not_opened_again(
 ) -> None:
     own = make_locks(tmp_path)
     with own.locked("draw"):
-        before = own._descriptor
-        own._retire(-1)
-        own._open_first()
-        assert own._descriptor == before
+        before = own._opened
+        assert before is not None
+        own._retire(before._replace(descriptor=-1))
+        own.join()
+        assert own._opened is before
+    own.close()
+
+
+def may_be_paid(own: ProcessLocks, draw: str = "draw") -> bool:
+    """Lock a draw; tell whether another process may have paid for it."""
+    with own.locked(draw) as answer:
+        return answer
+
+
+def test_who_is_alone_knows_what_was_paid_for(tmp_path: Path) -> None:
+    own = make_locks(tmp_path)
+    own.join()
+    own.join()
+
+    assert not may_be_paid(own)
+    own.close()
+
+
+def test_who_joins_after_a_lookup_may_have_missed_something(tmp_path: Path) -> None:
+    own = make_locks(tmp_path)
+
+    assert may_be_paid(own)
+    own.join()
+    assert may_be_paid(own)
+    own.close()
+
+
+def test_another_process_may_pay_from_when_it_joins(tmp_path: Path) -> None:
+    own, other = make_locks(tmp_path), make_locks(tmp_path)
+    own.join()
+    assert not may_be_paid(own)
+
+    other.join()
+    assert may_be_paid(own)
+    assert may_be_paid(other)
+    other.close()
+    own.close()
+
+
+def test_a_forked_child_joins_anew(tmp_path: Path) -> None:
+    own = make_locks(tmp_path)
+    own.join()
+    child = os.fork()
+    if not child:
+        os._exit(may_be_paid(own))
+
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 1
+    assert may_be_paid(own)
+    own.close()
+
+
+def test_what_was_waited_for_may_be_paid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = make_locks(tmp_path)
+    own.join()
+    lockf, refusals = locks.fcntl.lockf, [BlockingIOError()]
+
+    def refuse_once(*arguments: Any) -> None:
+        if refusals:
+            raise refusals.pop()
+        lockf(*arguments)
+
+    monkeypatch.setattr(locks.fcntl, "lockf", refuse_once)
+
+    assert may_be_paid(own)
+    assert not may_be_paid(own)
+    own.close()
+
+
+@pytest.mark.parametrize("is_there_again", [False, True])
+def test_after_the_file_was_removed_anybody_may_have_paid(
+    tmp_path: Path, is_there_again: bool
+) -> None:
+    own = make_locks(tmp_path)
+    own.join()
+    (tmp_path / FILE).unlink()
+    other = make_locks(tmp_path)
+    if is_there_again:
+        other.join()
+
+    assert may_be_paid(own)
+    assert may_be_paid(own)
+    other.close()
+    own.close()
+
+
+def test_who_cannot_tell_others_that_it_is_there_locks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object) -> int:
+        raise OSError(28, "no space left")
+
+    opened = len([*Path("/proc/self/fd").iterdir()])
+    monkeypatch.setattr(locks.os, "write", refuse)
+    own = make_locks(tmp_path)
+    own.join()
+
+    assert may_be_paid(own)
+    assert len([*Path("/proc/self/fd").iterdir()]) == opened
     own.close()

@@ -120,6 +120,8 @@ def test_a_killed_writer_loses_no_acknowledged_reply(
         lines += process.stdout.readlines()
         replies = make_replies("replay")
         for line in lines:
+            if not line.endswith("\n"):  # the kill cut the last one
+                continue
             trial, draw = line.split()
             assert answered(replies, key, Slot(int(trial), 0), never).draw == draw
         replies.close()

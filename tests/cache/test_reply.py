@@ -78,7 +78,17 @@ def test_what_is_written_is_read_back(
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("length", [0, 255, 256, 511, 512, 32_767, 32_768, 200_000])
+@pytest.mark.parametrize("length", [0, 1, 255, 2048])
+def test_a_short_text_is_stored_as_it_is(length: int) -> None:
+    text = secrets.token_bytes(length)
+
+    packed = deflate(text)
+
+    assert zlib.decompress(packed) == text
+    assert len(packed) == length + 11
+
+
+@pytest.mark.parametrize("length", [2049, 4095, 4096, 32_767, 32_768, 200_000])
 def test_a_text_of_any_length_is_packed_as_zlib_packs(length: int) -> None:
     text = secrets.token_hex(length)[:length].encode()
 
