@@ -20,6 +20,7 @@ REPEATS = 5
 TARGET = 2.0  # times the bare script
 COMPARED = "pytest, compared with the last run"
 ALONE = "pytest, not compared"
+PRICED = "pytest, compared, with a price in the ini file"
 BARE = "bare script: import openai and diskcache, read 1000 rows"
 
 PROJECT = {
@@ -62,13 +63,14 @@ def main() -> int:
         usages = interleaved(
             {
                 COMPARED: [*replay, "--llm-baseline=last"],
+                PRICED: [*replay, "--llm-baseline=last", "-o", "llm_prices=openai/bench = 1, 2"],
                 ALONE: replay,
                 BARE: ["bare.py"],
             },
             folder=folder,
             rounds=ROUNDS,
         )
-    targets = dict.fromkeys((COMPARED, ALONE), f"wall {TARGET}")
+    targets = dict.fromkeys((COMPARED, PRICED, ALONE), f"wall {TARGET}")
     print(table(usages, unit=f"{CASES * REPEATS} trials replayed", targets=targets))
     return 0 if all(ratio(usages[name], usages[BARE]) <= TARGET for name in targets) else 1
 

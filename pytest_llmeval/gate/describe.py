@@ -38,7 +38,7 @@ from pytest_llmeval.stats.intervals import (
 from pytest_llmeval.stats.multiplicity import holm
 
 if TYPE_CHECKING:
-    from pytest_llmeval.gate.pairing import Pairing  # numpy and scipy
+    from pytest_llmeval.gate.pairing import Pairing
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,15 @@
-"""numpy and scipy.special for the tests of the gate, loaded without threads that keep cores busy.
+"""numpy and scipy.special for the tests of the gate, loaded when a function of theirs is asked for.
 
-A module that imports this one is not for a session that compares nothing.
+A comparison in which no request has changed asks for none, and need not wait 0.2 s for them.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 # Both bring a linear algebra library. Its threads, one a core, wait for work in a busy loop
 # once they are loaded: 0.1 s of CPU each, for what nobody asked them yet.
@@ -26,11 +28,38 @@ def _without_busy_loops() -> Iterator[None]:
             del os.environ[_BUSY_LOOP]
 
 
-with _without_busy_loops():
+class _Library:
+    """A library that is loaded when the first of its functions is asked for.
+
+    Args:
+        name: of the module.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        load()
+        found = getattr(sys.modules[self._name], name)
+        setattr(self, name, found)  # this is asked for once
+        return found
+
+
+def load() -> None:
+    """Load both, as while a session waits anyway."""
+    with _without_busy_loops():
+        import numpy  # noqa: F401
+        import scipy.special  # noqa: F401
+
+
+if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
     from scipy import special
 
-FloatArray = NDArray[np.float64]
+    FloatArray = NDArray[np.float64]
+else:
+    np, special = _Library("numpy"), _Library("scipy.special")
+    ArrayLike = FloatArray = Any
 
-__all__ = ["FloatArray", "np", "special"]
+__all__ = ["ArrayLike", "FloatArray", "load", "np", "special"]

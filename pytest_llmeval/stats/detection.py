@@ -9,9 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from numpy.typing import ArrayLike
-
-from pytest_llmeval.stats.arrays import FloatArray, np, special
+from pytest_llmeval.stats.arrays import ArrayLike, FloatArray, np, special
 from pytest_llmeval.stats.intervals import negligible
 from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T
 

@@ -266,7 +266,7 @@ def repeats_for_width(expected: ExpectedMean, *, width: float, limit: int) -> in
         The smallest number above those at hand; None if even the limit would not do, if
         those at hand do, or if nothing is known.
     """
-    from pytest_llmeval.stats.detection import fewest  # numpy and scipy
+    from pytest_llmeval.stats.detection import fewest
 
     def is_enough(repeats: int) -> bool:
         found = expected.width_at(repeats)

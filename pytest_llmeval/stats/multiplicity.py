@@ -10,14 +10,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from pytest_llmeval.stats.arrays import ArrayLike, FloatArray, np, special
 from pytest_llmeval.stats.distributions import normal_quantile
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from pytest_llmeval.stats.arrays import FloatArray
 
 Spending = Literal["obrien-fleming", "pocock"]
 
@@ -129,8 +125,6 @@ def spending_bounds(
     """
     from scipy import optimize
 
-    from pytest_llmeval.stats.arrays import np  # p-values are adjusted without it
-
     bounds: list[float] = []
     before, used = 0.0, 0.0
     path, weights = np.zeros(1), np.ones(1)
@@ -149,8 +143,6 @@ def _crossing(
     path: FloatArray, weights: FloatArray, *, step: float, scale: float
 ) -> Callable[[float], float]:
     """Return the chance to be above a z at this look, given where the path is by now."""
-    from pytest_llmeval.stats.arrays import special
-
     return lambda z: float(weights @ special.ndtr((path - z * scale) / step))
 
 
@@ -158,8 +150,6 @@ def _carried_on(
     path: FloatArray, weights: FloatArray, *, step: float, upto: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return the paths that did not cross: places on a grid, and the weight of each."""
-    from pytest_llmeval.stats.arrays import np
-
     grid = np.linspace(LOWEST, upto, GRID)
     density = np.exp(-(((grid[:, np.newaxis] - path) / step) ** 2) / 2) @ weights
     density /= step * math.sqrt(2 * math.pi)
@@ -185,8 +175,6 @@ def e_value(differences: ArrayLike, *, bets: Sequence[float] = BETS) -> float:
         exp(-bet x sum of the true differences), so at most 1 without a drop (Ville's
         inequality).
     """
-    from pytest_llmeval.stats.arrays import np, special
-
     data = np.asarray(differences, dtype=np.float64).ravel()
     logs = np.sum(np.log1p(-np.outer(bets, data)), axis=1)
     return float(np.exp(special.logsumexp(logs) - math.log(len(bets))))

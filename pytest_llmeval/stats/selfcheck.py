@@ -11,9 +11,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
-
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Literal
 
 from pytest_llmeval.stats.arrays import FloatArray, np, special
 from pytest_llmeval.stats.exact import exact_within_case, seeded, sign_flip
@@ -21,6 +19,9 @@ from pytest_llmeval.stats.expected import DRIFT_LEVEL, drift_p
 from pytest_llmeval.stats.intervals import dof_of_units, negligible, wilson_interval
 from pytest_llmeval.stats.sample import FEWEST_REPEATS, HITS, CaseScores
 from pytest_llmeval.stats.t_tests import FEWEST_UNITS_FOR_T, jackknife_errors
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # the cases that share their chance: the scores of each
 Unit = list[list[float]]

@@ -6,9 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from numpy.typing import ArrayLike
-
-from pytest_llmeval.stats.arrays import FloatArray, np, special
+from pytest_llmeval.stats.arrays import ArrayLike, FloatArray, np, special
 from pytest_llmeval.stats.detection import (
     POWER,
     detectable_shift,

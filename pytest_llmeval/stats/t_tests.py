@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from numpy.typing import ArrayLike
-
-from pytest_llmeval.stats.arrays import FloatArray, np, special
+from pytest_llmeval.stats.arrays import ArrayLike, FloatArray, np, special
 from pytest_llmeval.stats.intervals import UnitMean, negligible, student_interval, unit_mean
 from pytest_llmeval.stats.sample import CaseScores, SignificanceResult, Tails
 

@@ -79,14 +79,20 @@ def test_question(llm):
 OF_EVALS = ("-p", "pytest_llmeval.plugin", "--llm-model=function/test_it:answer")
 
 
-def test_a_session_that_compares_nothing_needs_neither_numpy_nor_scipy(tmp_path: Path) -> None:
+def test_numpy_and_scipy_are_for_sessions_in_which_something_changed(tmp_path: Path) -> None:
     names = modules_of_a_session(tmp_path, *OF_EVALS, "--llm-report=found.json", test=EVAL)
 
     assert "pytest_llmeval.gate.describe" in names
     assert "prediction" in (tmp_path / "found.json").read_text()
     assert {"numpy", "scipy"} & names == set()
 
-    compared = modules_of_a_session(tmp_path, *OF_EVALS, "--llm-baseline=last", test=EVAL)
+    unchanged = modules_of_a_session(tmp_path, *OF_EVALS, "--llm-baseline=last", test=EVAL)
+
+    assert "pytest_llmeval.stats.t_tests" in unchanged
+    assert {"numpy", "scipy"} & unchanged == set()
+
+    changed = EVAL.replace("Is it?", "Is it not?")
+    compared = modules_of_a_session(tmp_path, *OF_EVALS, "--llm-baseline=last", test=changed)
 
     assert {"numpy", "scipy.special"} <= compared
 

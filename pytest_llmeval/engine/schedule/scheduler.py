@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from importlib import import_module
 from itertools import chain
 from queue import Empty, SimpleQueue
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
     from pytest_llmeval.engine.trial.event_loop import Pump, TrialRunner
 
-# The libraries of the gate take 0.3 s, which a session that waits for a model need not add.
-_NEEDED_AT_THE_END = ("pytest_llmeval.stats.arrays", "pytest_llmeval.gate.compare")
 # Seconds for which trials go on though the case in turn can be reported. To wake the session for
 # each of many replayed cases takes 3 to 7 % more time.
 LONGEST_AWAY = 0.02
@@ -141,7 +140,7 @@ class Scheduler:
         self._cases = cases.values()
         self._limit = limit
         compares = session.config.option.llm_baseline and not hasattr(session.config, "workerinput")
-        self._ahead = list(_NEEDED_AT_THE_END) if compares else []
+        self._ahead = _libraries_of_gate() if compares else []
         self._escaped: dict[pytest.Item, BaseException] = {}  # what is to end the session
         self._head: CaseTrials | None = None  # the case whose turn it is, while trials run
         self._until: Callable[[], bool] | None = None  # what is waited for
@@ -247,7 +246,7 @@ class Scheduler:
     def _wait_for_one(self) -> TrialThread:
         if self._ahead and len(self._flight) < self._limit:  # nothing is left to start
             self.turns.put_back()
-            import_module(self._ahead.pop(0))
+            self._ahead.pop(0)()
         return self._next_ready()
 
     def _next_ready(self) -> TrialThread:
@@ -362,3 +361,13 @@ class Scheduler:
         else:  # it was cancelled and says nothing
             del trials.running[trial.index]
             trial.release()
+
+
+def _libraries_of_gate() -> list[Callable[[], object]]:
+    """Return what loads the libraries of the gate, step by step.
+
+    They take 0.3 s, which a session that waits for a model need not add.
+    """
+    from pytest_llmeval.stats.arrays import load
+
+    return [load, partial(import_module, "pytest_llmeval.gate.compare")]
