@@ -80,7 +80,7 @@ test-clients: $(addprefix test-clients-,$(CLIENTS))
 	touch $@
 
 # Fixtures, streams and interception: what leans on the SDKs and on what they send through.
-SENDING := $(addprefix tests/models/,http providers test_aiohttp.py test_async.py test_interception.py \
+SENDING := $(addprefix tests/models/,http providers test_aiohttp.py test_async.py test_interception.py test_stand_ins.py \
 	test_openai_streams.py test_prices.py test_reply_bound.py test_requirements.py test_secrets.py \
 	test_vendor_streams.py test_vendors.py) $(addprefix tests/plugin/test_,clients.py streams.py interception.py)
 

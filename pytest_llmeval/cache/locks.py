@@ -222,6 +222,7 @@ class ProcessLocks:
             return self._is_usable
 
     def _open(self) -> _Opened:
+        self._has_seen_all = False
         prepare_directory(self._directory)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
         descriptor = os.open(self._path, flags, 0o600)
@@ -247,14 +248,12 @@ class ProcessLocks:
         """
         with self._lock:
             if self._opened is opened:
-                self._has_seen_all = False
                 with contextlib.suppress(OSError):
                     self._opened = self._open()
                     self._retired.append(opened.descriptor)
 
     def _leave(self) -> None:
         """Join anew in a forked child, so that the parent hears of it."""
-        self._has_seen_all = False
         if self._opened is not None:
             self._retired.append(self._opened.descriptor)
             self._opened = None

@@ -108,6 +108,15 @@ def test_who_joins_after_a_lookup_may_have_missed_something(tmp_path: Path) -> N
     own.close()
 
 
+def test_others_may_have_come_and_gone_while_the_file_was_closed(tmp_path: Path) -> None:
+    own = make_locks(tmp_path)
+    own.join()
+    own.close()
+
+    assert may_be_paid(own)
+    own.close()
+
+
 def test_another_process_may_pay_from_when_it_joins(tmp_path: Path) -> None:
     own, other = make_locks(tmp_path), make_locks(tmp_path)
     own.join()

@@ -148,11 +148,11 @@ def test_headers_arrive_in_their_order_and_several_of_a_name(
     server.then(*[Scripted(body=REPLY)] * 2)
     for client in (blocking(session), httpx.Client()):
         with client:
-            ask(client, server.origin, headers=LISTED, params={"a": "b c"})
+            ask(client, server.origin, headers=LISTED, params={"a": "b"})
 
     ours, alone = server.requests
     assert ours.head == alone.head
-    assert ours.path == alone.path == "/api/chat?a=b+c"
+    assert ours.path == alone.path == "/api/chat?a=b"
 
 
 def test_an_error_has_all_headers_of_a_name(session: Session, server: OpenAIServer) -> None:
