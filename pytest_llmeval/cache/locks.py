@@ -9,8 +9,10 @@ reply as the draw and the others as spares.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
+import stat
 import struct
 import sys
 import threading
@@ -227,6 +229,9 @@ class ProcessLocks:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
         descriptor = os.open(self._path, flags, 0o600)
         try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+                raise OSError(errno.EPERM, "this may be a file of somebody else")  # noqa: TRY301
             os.write(descriptor, b"\n")
             return _Opened(descriptor, os.fstat(descriptor))
         except OSError:
@@ -248,9 +253,11 @@ class ProcessLocks:
         """
         with self._lock:
             if self._opened is opened:
-                with contextlib.suppress(OSError):
+                try:
                     self._opened = self._open()
                     self._retired.append(opened.descriptor)
+                except OSError:  # no room, or no directory any more: to wait would not help
+                    self._is_usable = False
 
     def _leave(self) -> None:
         """Join anew in a forked child, so that the parent hears of it."""

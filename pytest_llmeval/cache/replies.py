@@ -85,6 +85,7 @@ class Replies:
         warn_late = partial(self._warn_once, "late")
         self._process_locks = ProcessLocks(directory, patience=patience, warn=warn_late)
         self._flights = SingleFlight(self._process_locks)
+        self._misses = _Misses()
         self._kept_keys: set[str] = set()
         self._explained_keys: set[str] = set()
 
@@ -108,7 +109,11 @@ class Replies:
             CacheError: mode ``replay``, and the cache cannot be read.
         """
         self._is_closed = False
-        stored = self._stored(f"{request.key}/{slot}", request.accepts)
+        name = f"{request.key}/{slot}"
+        self._misses.enter(name)  # before it is read: what is stored from now on may be missed
+        stored = self._stored(name, request.accepts)
+        if stored is not None or self._mode in ("off", "replay"):
+            self._misses.leave(name)
         if stored is None and self._mode == "replay":
             raise ReplayMiss(self._miss(request, slot))
         return stored
@@ -136,10 +141,13 @@ class Replies:
             return StoredReply.fresh(request.perform(slot), session=self._session)
         name = f"{request.key}/{slot}"
         session = self._session if self._mode == "refresh" else ""  # it replays its own draws only
-        return self._flights.share(
-            f"{name}/{session}/{'loop' if request.awaits else 'thread'}",
-            partial(self._pay_alone, name, request, slot),
-        )
+        try:
+            return self._flights.share(
+                f"{name}/{session}/{'loop' if request.awaits else 'thread'}",
+                partial(self._pay_alone, name, request, slot),
+            )
+        finally:
+            self._misses.leave(name)
 
     def close(self) -> None:
         """Close the database; the next lookup opens it again.
@@ -196,7 +204,8 @@ class Replies:
     def _pay_alone(
         self, name: str, request: KeptRequest, slot: Slot, may_be_paid: bool
     ) -> StoredReply:
-        """Pay while nobody else does, unless another process has done so since the lookup."""
+        """Pay while nobody else does, unless another has done so since the lookup."""
+        may_be_paid = may_be_paid or not self._misses.has_one_alone(name)
         stored = self._stored(name, request.accepts) if may_be_paid else None
         if stored is not None:
             return stored
@@ -289,3 +298,33 @@ class Replies:
             self._warned.add(kind)
         if is_new:
             self._warn(message)
+
+
+class _Misses:
+    """The draws that this process has looked up in vain and not paid for yet.
+
+    A thread that finds a draw missing may be overtaken before it pays: by another that missed it,
+    too, and has paid by then.
+    """
+
+    def __init__(self) -> None:
+        self._lock = fork_safe_lock()
+        # By name: how many are under way, and whether there was another beside one of them.
+        self._by_name: dict[str, tuple[int, bool]] = {}
+
+    def enter(self, name: str) -> None:
+        """Note a draw before it is looked up."""
+        with self._lock:
+            others, _ = self._by_name.get(name, (0, False))
+            self._by_name[name] = others + 1, others > 0
+
+    def leave(self, name: str) -> None:
+        """Forget a draw that was found or paid for."""
+        with self._lock:
+            count, had_company = self._by_name.pop(name, (0, False))
+            if count > 1:
+                self._by_name[name] = count - 1, had_company
+
+    def has_one_alone(self, name: str) -> bool:
+        """Whether one thread alone has looked a draw up, and nobody since it began to."""
+        return self._by_name.get(name) == (1, False)

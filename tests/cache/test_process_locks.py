@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -189,4 +190,48 @@ def test_who_cannot_tell_others_that_it_is_there_locks_nothing(
 
     assert may_be_paid(own)
     assert len([*Path("/proc/self/fd").iterdir()]) == opened
+    own.close()
+
+
+def test_who_joins_again_may_have_missed_something_between(tmp_path: Path) -> None:
+    own, other = make_locks(tmp_path), make_locks(tmp_path)
+    own.join()
+    own.close()
+    other.join()
+    other.close()
+
+    assert may_be_paid(own)
+    own.close()
+
+
+def test_without_room_for_a_file_that_was_removed_nobody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object) -> int:
+        raise OSError(28, "no space left")
+
+    own = make_locks(tmp_path)  # a warning that it was waited for in vain would end the test
+    own.join()
+    (tmp_path / FILE).unlink()
+    monkeypatch.setattr(locks.os, "write", refuse)
+    started = time.monotonic()
+
+    assert may_be_paid(own)
+    assert time.monotonic() - started < 10
+    own.close()
+
+
+@pytest.mark.parametrize("kind", ["hard link", "pipe"])
+def test_what_may_be_somebody_elses_is_not_written_to(tmp_path: Path, kind: str) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("theirs")
+    if kind == "pipe":
+        os.mkfifo(tmp_path / FILE)
+    else:
+        (tmp_path / FILE).hardlink_to(victim)
+    own = make_locks(tmp_path)
+    own.join()
+
+    assert may_be_paid(own)
+    assert victim.read_text() == "theirs"
     own.close()

@@ -106,6 +106,33 @@ def test_a_lookup_that_came_too_early_is_made_up_for(make_replies: Make) -> None
     assert (late.draw, late.replayed) == (paid.draw, True)
 
 
+def test_who_missed_a_draw_that_another_thread_has_paid_for_since_replays_it(
+    make_replies: Make,
+) -> None:
+    replies = make_replies()
+    assert answered(replies, "cd" * 32, SLOT, says("Cuzco"))
+    for _ in range(3):  # cases that ask the same
+        assert replies.lookup(wanted(KEY), SLOT) is None
+    paid = replies.pay(wanted(KEY, says("Lima")), SLOT)
+
+    for _ in range(2):
+        late = replies.pay(wanted(KEY, never), SLOT)
+        assert (late.draw, late.replayed) == (paid.draw, True)
+
+
+def test_a_draw_that_one_thread_alone_has_missed_is_looked_up_once(
+    make_replies: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up: list[str] = []
+    find = Replies._stored
+    monkeypatch.setattr(Replies, "_stored", lambda *args: looked_up.append(args[1]) or find(*args))
+    replies = make_replies()
+    for trial in range(3):
+        answered(replies, KEY, Slot(trial, 0), says("Lima"))
+
+    assert looked_up == [f"{KEY}/{Slot(trial, 0)}" for trial in range(3)]
+
+
 def test_who_waits_gets_the_failure_of_the_call(
     make_replies: Make, pool: ThreadPoolExecutor
 ) -> None:
