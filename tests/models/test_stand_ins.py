@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import gc
+import json
 import socket
+import ssl
+import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -19,7 +24,7 @@ from pytest_llmeval.models.http.libraries import connecting, newest
 from pytest_llmeval.models.interception import Interception, intercepting
 from pytest_llmeval.models.providers.vendor import Recognition
 from tests.models.conftest import CountingTrial, Session, encrypted
-from tests.servers.openai_server import OpenAIServer
+from tests.servers.openai_server import OpenAIServer, chat_completion
 
 LIBRARIES = list(dict.fromkeys((httpx, newest)))
 libraries = pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library.__name__)
@@ -172,6 +177,107 @@ def test_a_tracer_below_us_is_told(
         ask(client, server.url)
 
     assert told == ["POST"]
+
+
+ANSWER = json.dumps(chat_completion("Hi", "m")).encode()
+REPLY = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(ANSWER), ANSWER)
+
+
+def head_of(connection: socket.socket) -> bytes:
+    """Read a request up to its body, of which some may come along: all of a short one."""
+    head = b""
+    while b"\r\n\r\n" not in head:
+        head += connection.recv(4096)
+    return head
+
+
+@contextmanager
+def answering_once(answer: Callable[[socket.socket], None]) -> Iterator[str]:
+    """Run a server that answers one connection; yield its address."""
+
+    def serve() -> None:
+        connection, _ = listening.accept()
+        with connection:
+            answer(connection)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1/chat/completions"
+        thread.join()
+
+
+@libraries
+@pytest.mark.usefixtures("trial")
+def test_what_is_refused_before_all_of_it_was_sent_has_its_reply(library: ModuleType) -> None:
+    def refuse(connection: socket.socket) -> None:
+        head_of(connection)
+        connection.sendall(b"HTTP/1.1 413 Large\r\ncontent-length: 2\r\n\r\n{}")
+
+    with answering_once(refuse) as url, library.Client() as client:
+        reply = client.post(url, json={**QUESTION, "user": "x" * 2**23})
+
+    assert reply.status_code == 413
+
+
+@libraries
+@pytest.mark.usefixtures("trial")
+def test_what_comes_before_a_reply_is_none(library: ModuleType) -> None:
+    def hint(connection: socket.socket) -> None:
+        head_of(connection)
+        for status in (100, 102, 103, 103):
+            connection.sendall(b"HTTP/1.1 %d Soon\r\nlink: <a>\r\n\r\n" % status)
+        connection.sendall(REPLY)
+
+    with answering_once(hint) as url, library.Client() as client:
+        reply = client.post(url, json=QUESTION)
+
+    assert (reply.status_code, reply.content, reply.headers.get("link")) == (200, ANSWER, None)
+
+
+@libraries
+@pytest.mark.usefixtures("trial")
+def test_a_long_question_may_be_taken_slowly(library: ModuleType) -> None:
+    text = "x" * 2**23
+
+    def take(connection: socket.socket) -> None:
+        left = len(text)
+        while left > 0:
+            left -= len(connection.recv(2**16))
+            time.sleep(0.01)  # 1.3 s for all
+        connection.sendall(REPLY)
+
+    timeout = library.Timeout(0.7, read=5)
+    with answering_once(take) as url, library.Client(timeout=timeout) as client:
+        reply = client.post(url, json={**QUESTION, "user": text})
+
+    assert reply.status_code == 200
+
+
+@libraries
+@pytest.mark.usefixtures("trial")
+def test_a_context_that_others_have_set_to_http2_is_for_http1_here(
+    library: ModuleType, certificate: Path
+) -> None:
+    spoken: list[str | None] = []
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.load_cert_chain(certificate)
+    shared = ssl.create_default_context(cafile=certificate)
+    for context in (serving, shared):
+        context.set_alpn_protocols(["h2", "http/1.1"])
+
+    def answer(connection: socket.socket) -> None:
+        with serving.wrap_socket(connection, server_side=True) as encrypting:
+            spoken.append(encrypting.selected_alpn_protocol())
+            head_of(encrypting)
+            encrypting.sendall(REPLY)
+
+    with answering_once(answer) as url, library.Client(verify=shared) as client:
+        client.post(url.replace("http:", "https:"), json=QUESTION)
+        assert not own_connections(client)
+
+    assert spoken == ["http/1.1"]
 
 
 class Renamed:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 5.0  # the vendors' own
 PIECE = 2**16  # bytes that are read or unpacked at a time
 GZIP = 31  # what zlib calls it
+_INTERIM = range(102, 200)  # statuses of what comes before a reply
 _FAILURES = (HTTPException, OSError, zlib.error, EOFError, ValueError)
 _HEADERS = {
     "accept": "application/json",
@@ -53,6 +54,7 @@ class PlainRequest:
         headers: all of them, in their order.
         connect: seconds for opening a connection, None for any number.
         silence: seconds for which the connection may be silent, likewise.
+        stall: seconds for which it may take nothing of what is sent, likewise.
     """
 
     origin: tuple[str, str, int | None]
@@ -62,6 +64,7 @@ class PlainRequest:
     content: bytes
     connect: float | None
     silence: float | None
+    stall: float | None
 
 
 class NotConnected(NetworkFailed):
@@ -156,6 +159,7 @@ class PlainHttp(KeptConnections):
                 content=content,
                 connect=CONNECT_SECONDS,
                 silence=self._seconds,
+                stall=self._seconds,
             )
             reply = self.send(request, deadline)
             return replace(reply, body=_unpacked(reply, most=self.most))
@@ -220,7 +224,9 @@ class PlainHttp(KeptConnections):
     def _open(self, scheme: str, host: str, port: int | None) -> HTTPConnection:
         port = port or DEFAULT_PORTS.get(scheme, 80)  # else an IPv6 host would be cut
         if scheme == "https":
-            return HTTPSConnection(host, port, context=self._tls_context())
+            tls = self._tls_context()
+            tls.set_alpn_protocols(["http/1.1"])  # others share the context, and may speak HTTP/2
+            return HTTPSConnection(host, port, context=tls)
         return HTTPConnection(host, port)
 
 
@@ -251,15 +257,24 @@ def _response(sock: socket, request: PlainRequest, *, end: float) -> HTTPRespons
     Head and body are sent together, which ``http.client`` does one after the other. Each is a
     system call, two with the wait for room, and so a turn of the interpreter's lock.
     """
-    left = end - time.perf_counter()
-    silence = left if request.silence is None else min(request.silence, left)
-    _allow(sock, silence, least=silence)
-    sock.sendall(_as_bytes(request))
+    content = memoryview(_as_bytes(request))
+    try:
+        while content:  # sendall bounds the whole of it, not the silence
+            _allow_silence(sock, request.stall, end=end)
+            content = content[sock.send(content) :]
+    except TimeoutError:
+        raise
+    except OSError:  # who refuses what is large may answer, and close, before all is sent
+        pass
+    _allow_silence(sock, request.silence, end=end)
     response = HTTPResponse(sock, method=request.method)
     response.fp.close()
     response.fp = BufferedReader(_PunctualReader(sock, end=end))
     try:
         response.begin()
+        while response.status in _INTERIM:  # of these http.client knows the first alone
+            response.headers = None  # type: ignore[assignment]  # so it begins anew
+            response.begin()
     except BaseException:
         response.close()
         raise
@@ -295,6 +310,13 @@ class _PunctualReader(SocketIO):
     def readinto(self, buffer: Any) -> int | None:
         _allow(self._socket, self._end - time.perf_counter())
         return super().readinto(buffer)
+
+
+def _allow_silence(sock: socket, most: float | None, *, end: float) -> None:
+    """Bound the seconds that a socket waits to so many, and by the end of the time."""
+    left = end - time.perf_counter()
+    silence = left if most is None else min(most, left)
+    _allow(sock, silence, least=silence)
 
 
 def _allow(sock: socket, most: float, *, least: float = 0.0) -> None:

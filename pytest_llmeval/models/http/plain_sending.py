@@ -103,6 +103,7 @@ def _as_sent(request: Any) -> PlainRequest:
         content=request.content,
         connect=timeouts.get("connect"),
         silence=timeouts.get("read"),
+        stall=timeouts.get("write"),
     )
 
 

@@ -286,6 +286,7 @@ def test_a_head_is_one_head(
         content=b"{}",
         connect=1.0,
         silence=1.0,
+        stall=1.0,
     )
     with pytest.raises(NetworkFailed) as caught:
         line.send(request, unhurried())
