@@ -25,7 +25,7 @@ def _without_busy_loops() -> Iterator[None]:
         yield
     finally:
         if is_unset:
-            del os.environ[_BUSY_LOOP]
+            os.environ.pop(_BUSY_LOOP, None)  # of two threads the first has taken it away
 
 
 class _Library:

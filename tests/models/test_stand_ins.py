@@ -158,20 +158,40 @@ def test_socket_options_of_a_client_are_set(server: OpenAIServer, library: Modul
     assert len(server.requests) == 1
 
 
-@libraries
-def test_a_tracer_below_us_is_told(
-    interception: Interception,
-    server: OpenAIServer,
-    library: ModuleType,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    told: list[str] = []
-    plain = library.HTTPTransport.handle_request
+class Proxying:
+    """A wrapper as those of wrapt: it shows all that the wrapped function has."""
 
+    def __init__(self, wrapped: Any, told: list[str]) -> None:
+        self._wrapped = wrapped
+        self._told = told
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._wrapped, name)
+
+    def __call__(self, transport: Any, request: Any) -> Any:
+        self._told.append(request.method)
+        return self._wrapped(transport, request)
+
+
+def with_a_function(plain: Any, told: list[str]) -> Any:
     def traced(transport: Any, request: Any) -> Any:
         told.append(request.method)
         return plain(transport, request)
 
+    return traced
+
+
+@libraries
+@pytest.mark.parametrize("tracing", [with_a_function, Proxying])
+def test_a_tracer_below_us_is_told(
+    interception: Interception,
+    server: OpenAIServer,
+    library: ModuleType,
+    tracing: Callable[[Any, list[str]], Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[str] = []
+    traced = tracing(library.HTTPTransport.handle_request, told)
     monkeypatch.setattr(library.HTTPTransport, "handle_request", traced)
     with intercepting(interception), charging(CountingTrial(0)), library.Client() as client:
         ask(client, server.url)

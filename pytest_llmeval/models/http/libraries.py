@@ -9,6 +9,7 @@ import ssl
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
+from types import FunctionType
 from typing import Any, NamedTuple
 
 try:
@@ -59,7 +60,7 @@ def is_as_shipped(library: Any, *methods: Any) -> bool:
     """Whether nobody but us stands between blocking clients of a library and the network.
 
     Stubs, recorders and tracers do. What they put there may bear the name of what it wraps, but
-    not its global variables.
+    not its global variables; wrapt's objects, with which OpenTelemetry traces, are no functions.
 
     Args:
         library: a module.
@@ -71,7 +72,7 @@ def is_as_shipped(library: Any, *methods: Any) -> bool:
     for kind in (library.HTTPTransport, pool):
         methods += (getattr(kind, "handle_request", None),)
     for method in methods:
-        names = getattr(method, "__globals__", {})
+        names = method.__globals__ if type(method) is FunctionType else {}
         if names.get("__name__", "").partition(".")[0] not in own:
             return False
     return True
