@@ -94,6 +94,24 @@ def test_a_client_asks_by_one_connection_which_ends_with_it(
     assert len(trial.calls) == 4
 
 
+@libraries
+@pytest.mark.usefixtures("trial")
+def test_the_connection_of_a_closed_client_that_lives_on_is_closed(library: ModuleType) -> None:
+    ended: list[bytes] = []
+
+    def answer(connection: socket.socket) -> None:
+        head_of(connection)
+        connection.sendall(REPLY)
+        connection.settimeout(10)
+        ended.append(connection.recv(1))
+
+    with answering_once(answer) as url, library.Client() as client:
+        client.post(url, json=QUESTION)
+
+    assert ended == [b""]
+    assert client.is_closed
+
+
 class Derived(httpx.HTTPTransport):
     """A transport of the application."""
 

@@ -110,7 +110,7 @@ def connecting(library: Any, transport: Any) -> Connecting | None:
 
 def _settings(part: Any) -> tuple[type, Mapping[str, object]]:
     """Describe a part of a transport; objects in it count by their types."""
-    free = (*_BOUNDS, "_socket_options")
+    free = (*_BOUNDS, "_socket_options", "close")
     return type(part), {
         name: value if isinstance(value, (type(None), int, float, str)) else type(value)
         for name, value in vars(part).items()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from http.client import HTTPException
 from typing import Any
-from weakref import WeakKeyDictionary, finalize
+from weakref import WeakKeyDictionary, finalize, ref
 
 from pytest_llmeval.cache.key import DEFAULT_PORTS
 from pytest_llmeval.models.deadline import Deadline
@@ -58,8 +58,21 @@ class StandIns:
                 stand_in = PlainHttp(most=self._most, tls=tls, socket_options=socket_options)
                 finalize(transport, stand_in.close)
             # Of two threads that come here at once the second takes what the first has made.
-            self._by_transport.setdefault(transport, stand_in)
+            stand_in = self._by_transport.setdefault(transport, stand_in)
+            if stand_in is not None:
+                _close_along(stand_in, transport._pool)
         return self._by_transport[transport]
+
+
+def _close_along(stand_in: PlainHttp, pool: Any) -> None:
+    """Close a stand-in with a pool, which may live on: a server may wait for that at its end."""
+    known, close = ref(pool), type(pool).close
+
+    def close_both() -> None:
+        stand_in.close()
+        close(known())
+
+    pool.close = close_both
 
 
 def send_plainly(
