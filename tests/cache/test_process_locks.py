@@ -143,6 +143,19 @@ def test_a_forked_child_joins_anew(tmp_path: Path) -> None:
     own.close()
 
 
+def test_a_child_uses_no_lock_of_its_parent(tmp_path: Path) -> None:
+    own = make_locks(tmp_path)
+    own._leave()
+    own.join()
+    parents = own._opened
+
+    own._leave()  # as in a child
+
+    assert may_be_paid(own)
+    assert own._opened is not parents
+    own.close()
+
+
 def test_what_was_waited_for_may_be_paid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = make_locks(tmp_path)
     own.join()
