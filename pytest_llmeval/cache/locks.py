@@ -233,7 +233,7 @@ class ProcessLocks:
             if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
                 raise OSError(errno.EPERM, "this may be a file of somebody else")  # noqa: TRY301
             os.write(descriptor, b"\n")
-            return _Opened(descriptor, os.fstat(descriptor))
+            return _Opened(descriptor, found)
         except OSError:
             os.close(descriptor)
             raise

@@ -19,11 +19,14 @@ import pytest
 
 from pytest_llmeval.checks import CacheMode
 from pytest_llmeval.errors import LLMEvalError
+from pytest_llmeval.models.attribution import trial_to_charge
 from pytest_llmeval.models.calls import CachedCalls
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS
 from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES
+from pytest_llmeval.models.interception import Interception
 from pytest_llmeval.models.llm import AsyncModel, Model
 from pytest_llmeval.models.model_session import ModelSession
+from pytest_llmeval.models.providers.vendor import Recognition
 from pytest_llmeval.models.throttle import Clock
 from pytest_llmeval.records import Call, Slot
 from pytest_llmeval.settings import Settings
@@ -199,3 +202,16 @@ def encrypted(server: OpenAIServer, certificate: Path) -> str:
     tls.load_cert_chain(certificate)
     server._http.socket = tls.wrap_socket(server._http.socket, server_side=True)
     return server.origin.replace("http://", "https://")
+
+
+def interception_of(
+    session: Session, *, note: Callable[[str], None], hosts: tuple[str, ...] = ()
+) -> Interception:
+    """Make what decides in a session which requests of an application are kept."""
+    return Interception(
+        trial_to_charge,
+        calls_of=session.calls,  # type: ignore[arg-type]  # of the one kind of trial that is here
+        retries=session.models.retries,
+        recognition=Recognition(hosts),
+        note=note,
+    )

@@ -29,10 +29,9 @@ from pytest_llmeval.models.attribution import (
 )
 from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.http.libraries import newest
-from pytest_llmeval.models.interception import Interception, intercepting
-from pytest_llmeval.models.providers.vendor import Recognition
+from pytest_llmeval.models.interception import intercepting
 from pytest_llmeval.records import Slot
-from tests.models.conftest import CountingTrial, Session
+from tests.models.conftest import CountingTrial, Session, interception_of
 from tests.servers.anthropic_server import AnthropicServer
 from tests.servers.ollama_server import OllamaServer
 from tests.servers.openai_server import OpenAIServer, Scripted
@@ -46,13 +45,7 @@ class Place:
 
     def __init__(self, session: Session, *, hosts: tuple[str, ...] = ()) -> None:
         self.notes: list[str] = []
-        self.interception = Interception(
-            trial_to_charge,
-            calls_of=session.calls,  # type: ignore[arg-type]  # of the one kind of trial that is here
-            retries=session.models.retries,
-            recognition=Recognition(hosts),
-            note=self.notes.append,
-        )
+        self.interception = interception_of(session, hosts=hosts, note=self.notes.append)
 
     @contextmanager
     def trial(self, index: int = 0) -> Iterator[CountingTrial]:

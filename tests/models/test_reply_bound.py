@@ -16,11 +16,10 @@ from typing import Any
 import httpx
 import pytest
 
-from pytest_llmeval.models.attribution import charging, trial_to_charge
+from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.http.libraries import newest
-from pytest_llmeval.models.interception import Interception, intercepting
-from pytest_llmeval.models.providers.vendor import Recognition
-from tests.models.conftest import CountingTrial, Session
+from pytest_llmeval.models.interception import intercepting
+from tests.models.conftest import CountingTrial, Session, interception_of
 from tests.servers.ollama_server import chat_reply
 from tests.servers.openai_server import OpenAIServer, Scripted, chat_completion
 from tests.servers.openai_streams import chat_chunks
@@ -57,13 +56,7 @@ def by_ollama(session: Session, trial: CountingTrial, server: OpenAIServer) -> o
 
 @contextmanager
 def intercepting_for(session: Session, trial: CountingTrial) -> Iterator[None]:
-    interception = Interception(
-        trial_to_charge,
-        calls_of=session.calls,  # type: ignore[arg-type]  # of the one kind of trial that is here
-        retries=session.models.retries,
-        recognition=Recognition(),
-        note=lambda _note: None,
-    )
+    interception = interception_of(session, note=lambda _note: None)
     with intercepting(interception), charging(trial):
         yield
 

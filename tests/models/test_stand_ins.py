@@ -19,11 +19,10 @@ import httpx
 import openai
 import pytest
 
-from pytest_llmeval.models.attribution import charging, trial_to_charge
+from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.http.libraries import connecting, newest
 from pytest_llmeval.models.interception import Interception, intercepting
-from pytest_llmeval.models.providers.vendor import Recognition
-from tests.models.conftest import CountingTrial, Session, encrypted
+from tests.models.conftest import CountingTrial, Session, encrypted, interception_of
 from tests.servers.openai_server import OpenAIServer, chat_completion
 
 LIBRARIES = list(dict.fromkeys((httpx, newest)))
@@ -33,13 +32,7 @@ QUESTION: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content
 
 @pytest.fixture
 def interception(session: Session) -> Interception:
-    return Interception(
-        trial_to_charge,
-        calls_of=session.calls,  # type: ignore[arg-type]  # of the one kind of trial that is here
-        retries=session.models.retries,
-        recognition=Recognition(()),
-        note=[].append,
-    )
+    return interception_of(session, note=[].append)
 
 
 @pytest.fixture

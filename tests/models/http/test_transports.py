@@ -148,11 +148,12 @@ def test_headers_arrive_in_their_order_and_several_of_a_name(
     server.then(*[Scripted(body=REPLY)] * 2)
     for client in (blocking(session), httpx.Client()):
         with client:
-            ask(client, server.origin, headers=LISTED, params={"a": "b"})
+            ask(client, server.origin, headers=LISTED, params={"a": "b c"})
 
     ours, alone = server.requests
     assert ours.head == alone.head
-    assert ours.path == alone.path == "/api/chat?a=b"
+    assert ours.path == alone.path
+    assert ours.path in ("/api/chat?a=b+c", "/api/chat?a=b%20c")  # httpx 0.27 writes the latter
 
 
 def test_an_error_has_all_headers_of_a_name(session: Session, server: OpenAIServer) -> None:
