@@ -90,8 +90,7 @@ class Context:
             self.directory == other.directory
             and self.stdout is other.stdout
             and self.stderr is other.stderr
-            and len(self.environ) == len(other.environ)  # a trial that ended has no current test
-            and self.environ | _NO_TEST == other.environ | _NO_TEST
+            and _is_same_environ(self.environ, other.environ)
         )
 
 
@@ -167,6 +166,16 @@ class Switch:
         self._drain(context)
         self._left = context
         return context
+
+    def looks_like(self, context: Context) -> bool:
+        """Whether nothing is patched, and the state is like another: as ``Context.looks_like``."""
+        return (
+            not (self._patches is not None and self._patches.places)
+            and getattr(sys, "stdout", None) is context.stdout
+            and getattr(sys, "stderr", None) is context.stderr
+            and _is_same_environ(_ENVIRON, context.environ)
+            and _directory() == context.directory
+        )
 
     def load(self, context: Context) -> None:
         """Make a state that of the process."""
@@ -284,6 +293,11 @@ class Switch:
                     self._capture.suspend_global_capture()
         sys.stdout = context.stdout
         sys.stderr = context.stderr
+
+
+def _is_same_environ(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
+    """Whether two are equal but for the current test, which a trial that ended has not."""
+    return len(one) == len(other) and one | _NO_TEST == other | _NO_TEST
 
 
 def _directory() -> str:

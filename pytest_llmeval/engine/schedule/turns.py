@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from _pytest.fixtures import FixtureDef
@@ -47,9 +46,11 @@ class Turns:
         self._in_turn: RunningTrial | None = None
         self._is_row = False
         self._away: Context | None = None  # the state beneath, between two turns in a row
+        self._unsaved: _Turn | None = None  # the last step on the loop, if its state still stands
 
     def prepare(self, trial: RunningTrial) -> None:
         """Make the state in which a new trial begins, from the session's own."""
+        self._save_last_step()
         session = self._away = self._away or self.switch.save()
         trial.context = self.switch.fork(
             session,
@@ -75,6 +76,7 @@ class Turns:
 
     def put_back(self) -> None:
         """Put the session's state back, which a turn in a row had left away for the next one."""
+        self._save_last_step()
         if self._away is not None:
             self.switch.load(self._away)
             self.switch.give_back(self._away)
@@ -82,7 +84,11 @@ class Turns:
 
     @contextmanager
     def turn(self, trial: RunningTrial) -> Iterator[None]:
-        """Swap the state of the process for the trial's, meanwhile."""
+        """Swap the state of the process for the trial's, during a step on the event loop.
+
+        Often the next step is of the same trial. So what calls would not notice is left as it is
+        until another turn begins, or the state beneath is put back.
+        """
         if trial.context is None or trial is self._in_turn:
             yield  # it runs inline, or has its turn already
             return
@@ -91,35 +97,53 @@ class Turns:
             self.begin(trial)
             yield
         finally:
-            self.end(depth)
+            self.end(depth, is_step=True)
 
     def begin(self, trial: RunningTrial) -> None:
         """Swap the state of the process for that of a trial which overlaps others."""
         assert trial.context is not None  # noqa: S101 - it was prepared
+        last = self._unsaved
+        if last is not None and last.trial is trial:
+            self._taken.append(last)
+            self._in_turn, self._unsaved, self._away = trial, None, None
+            return
+        self._save_last_step()
         beneath = self._away = self._away or self.switch.save()
         self._taken.append(_Turn(trial, beneath))
         self._away = None
         self.switch.load(trial.context)
         self._in_turn = trial
 
-    def end(self, depth: int = 0) -> None:
+    def end(self, depth: int = 0, *, is_step: bool = False) -> None:
         """Keep the state of the trial whose turn it is, and go back to that beneath it.
 
         Args:
             depth: how many turns go on; nothing is done if no more than those are taken.
+            is_step: the next turn may be of the same trial.
         """
         if len(self._taken) <= depth:
             return
         turn = self._taken[depth]
+        in_row = self._is_row and not depth
+        is_alike = False
         try:
             if self._in_turn is turn.trial:  # else Ctrl-C broke into its beginning
-                self._keep(turn.trial, turn.beneath)
+                if is_step and in_row and self.switch.looks_like(turn.beneath):
+                    self._unsaved, is_alike = turn, True
+                else:
+                    self._keep(turn)
+                    is_alike = in_row and _is_alike(turn)
         finally:  # whatever became of the trial's state: Ctrl-C may come at any line
             self._away = turn.beneath
             del self._taken[depth:]
             self._in_turn = self._taken[-1].trial if self._taken else None
-            if not (self._in_turn is None and self._is_row and _is_alike(turn)):
+            if not is_alike:
                 self.put_back()
+
+    def _save_last_step(self) -> None:
+        if self._unsaved is not None:
+            self._keep(self._unsaved)
+            self._unsaved = None
 
     @contextmanager
     def setting_up_shared(self, trial: RunningTrial) -> Iterator[None]:
@@ -193,8 +217,9 @@ class Turns:
             stack[node] = entry
         return stack
 
-    def _keep(self, trial: RunningTrial, beneath: Context) -> None:
+    def _keep(self, turn: _Turn) -> None:
         """Save the state of a trial that hands the baton back."""
+        trial, beneath = turn
         assert trial.context is not None  # noqa: S101 - it was loaded
         drained = trial.context.out
         trial.context = self.switch.save()
@@ -207,8 +232,7 @@ class Turns:
                 self._parked[node] = entry  # the trial set it up first; it is the item's, too
 
 
-@dataclass(frozen=True, slots=True)
-class _Turn:
+class _Turn(NamedTuple):
     """A turn that is taken.
 
     Attributes:

@@ -184,40 +184,177 @@ def test_the_session_gets_its_state_back_if_that_of_a_trial_cannot_be_saved(
     assert (pytester.path / "order.log").read_text().splitlines()[-1] == "down wide"
 
 
+SEEING = """
+import os
+import sys
+import threading
+import time
+
+ALL_WAIT = threading.Barrier(3)
+
+def answer(messages):
+    ALL_WAIT.wait(10)
+    time.sleep(0.05)  # until the last of them has handed its turn back
+    seen = f"{os.environ.get('LLMEVAL_MINE')} {os.getcwd()} {type(sys.stdout).__name__}"
+    ALL_WAIT.wait(10)
+    return seen
+"""
+SEEN = """
+import asyncio
+import io
+import os
+import sys
+from pytest_llmeval import llm_eval
+
+HERE = os.getcwd()
+
+def check(text):
+    environ, directory, stdout = text.split()
+    assert (environ, directory) == ("None", HERE)
+    assert stdout != "StringIO"
+"""
+
+
 def test_calls_do_not_see_what_the_trial_before_them_changed(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
-        bot="""
-        import os
-        import threading
-        import time
-
-        ALL_WAIT = threading.Barrier(3)
-
-        def answer(messages):
-            ALL_WAIT.wait(10)
-            time.sleep(0.05)  # until the last of them has handed its turn back
-            seen = f"{os.environ.get('LLMEVAL_MINE')} {os.getcwd()}"
-            ALL_WAIT.wait(10)
-            return seen
-        """,
-        test_it="""
-        import os
-        from pytest_llmeval import llm_eval
-
-        HERE = os.getcwd()
-
-        @llm_eval(repeats=3, min_score=1)
-        def test_patching(llm, monkeypatch, tmp_path):
-            monkeypatch.setenv("LLMEVAL_MINE", "1")
-            monkeypatch.chdir(tmp_path)
-            assert llm.ask("Where?").text == f"None {HERE}"
-            assert os.environ["LLMEVAL_MINE"] == "1"
-            assert os.getcwd() == str(tmp_path)
-        """,
+        bot=SEEING,
+        test_it=SEEN
+        + """
+@llm_eval(repeats=3, min_score=1)
+def test_patching(llm, monkeypatch, tmp_path):
+    monkeypatch.setenv("LLMEVAL_MINE", "1")
+    monkeypatch.chdir(tmp_path)
+    check(llm.ask("Where?").text)
+    assert os.environ["LLMEVAL_MINE"] == "1"
+    assert os.getcwd() == str(tmp_path)
+""",
     )
     pytester.makeini("[pytest]\nllm_model = function/bot:answer\npythonpath = .\n")
 
     result = run_forked(pytester, "-p", "no:cacheprovider", "--llm-concurrency=3")
+
+    result.assert_outcomes(passed=1)
+
+
+# What a step of a coroutine changes, whether it is so in the next one, and how it is undone.
+STEPS = {
+    "environ": (
+        "os.environ['LLMEVAL_MINE'] = '1'",
+        "os.environ['LLMEVAL_MINE'] == '1'",
+        "del os.environ['LLMEVAL_MINE']",
+    ),
+    "directory": ("os.chdir(tmp_path)", "os.getcwd() == str(tmp_path)", "os.chdir(HERE)"),
+    "stdout": (
+        "plain, sys.stdout = sys.stdout, io.StringIO()",
+        "isinstance(sys.stdout, io.StringIO)",
+        "sys.stdout = plain",
+    ),
+    "patched environ": (
+        "monkeypatch.setenv('LLMEVAL_MINE', '1')",
+        "os.environ['LLMEVAL_MINE'] == '1'",
+        "monkeypatch.undo()",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", STEPS)
+def test_calls_do_not_see_what_a_step_on_the_loop_changed(
+    pytester: pytest.Pytester, change: str
+) -> None:
+    do, holds, undo = STEPS[change]
+    pytester.makepyfile(
+        bot=SEEING,
+        test_it=SEEN
+        + f"""
+@llm_eval(repeats=3, min_score=1)
+async def test_steps(async_llm, monkeypatch, tmp_path):
+    for _ in range(3):  # of the same trial, one after the other
+        await asyncio.sleep(0)
+    {do}
+    for _ in range(3):
+        await asyncio.sleep(0)
+        assert {holds}
+    check((await async_llm.ask("Where?")).text)
+    assert {holds}
+    {undo}
+""",
+    )
+    pytester.makeini("[pytest]\nllm_model = function/bot:answer\npythonpath = .\n")
+
+    result = run_forked(pytester, "-p", "no:cacheprovider", "--llm-concurrency=3")
+
+    result.assert_outcomes(passed=1)
+
+
+def test_calls_of_others_do_not_see_what_a_step_on_the_loop_patched(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        bot="""
+        import threading
+        import time
+
+        PATCHED = threading.Event()
+
+        def answer(messages):
+            assert PATCHED.wait(10)
+            time.sleep(0.05)  # until the trial waits
+            return time.ctime()
+        """,
+        test_it="""
+        import asyncio
+        import time
+        import bot
+        from pytest_llmeval import llm_eval
+
+        @llm_eval(repeats=1, min_score=1)
+        async def test_other(async_llm):
+            assert (await async_llm.ask("When?")).text != "noon"
+
+        @llm_eval(repeats=1, min_score=1)
+        async def test_patching(monkeypatch):
+            monkeypatch.setattr(time, "ctime", lambda: "noon")
+            for _ in range(3):
+                await asyncio.sleep(0)
+            bot.PATCHED.set()
+            await asyncio.sleep(0.2)
+            assert time.ctime() == "noon"
+        """,
+    )
+    pytester.makeini("[pytest]\nllm_model = function/bot:answer\npythonpath = .\n")
+
+    result = run_forked(pytester, "-p", "no:cacheprovider")
+
+    result.assert_outcomes(passed=2)
+
+
+def test_the_state_of_a_trial_is_saved_once_where_its_steps_follow_one_another(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        """
+        import asyncio
+        from pytest_llmeval import llm_eval
+        from pytest_llmeval.engine.isolation.process_state import Switch
+
+        SAVE, SAVES = Switch.save, []
+
+        def save(switch):
+            SAVES.append(1)
+            return SAVE(switch)
+
+        Switch.save = save
+
+        @llm_eval(repeats=1, min_score=1)
+        async def test_alone():
+            before = len(SAVES)
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert len(SAVES) - before < 10
+        """
+    )
+
+    result = run_forked(pytester, "-p", "no:cacheprovider")
 
     result.assert_outcomes(passed=1)
 
