@@ -308,29 +308,33 @@ class _PunctualReader(SocketIO):
         self._end = end
 
     def readinto(self, buffer: Any) -> int | None:
-        _allow(self._socket, self._end - time.perf_counter())
+        _allow_silence(self._socket, None, end=self._end, may_be_less=True)
         return super().readinto(buffer)
 
 
-def _allow_silence(sock: socket, most: float | None, *, end: float) -> None:
-    """Bound the seconds that a socket waits to so many, and by the end of the time."""
-    left = end - time.perf_counter()
-    silence = left if most is None else min(most, left)
-    _allow(sock, silence, least=silence)
-
-
-def _allow(sock: socket, most: float, *, least: float = 0.0) -> None:
+def _allow_silence(
+    sock: socket, most: float | None, *, end: float, may_be_less: bool = False
+) -> None:
     """Bound the seconds that a socket waits, give or take a hundredth.
 
     To set the bound anew each time would be a turn of the interpreter's lock before every read.
 
+    Args:
+        sock: is about to wait.
+        most: so many seconds, None for any number.
+        end: of the time, which bounds them too.
+        may_be_less: a lower bound than that may stay.
+
     Raises:
         TimeoutError: there are none.
     """
-    if most <= 0:
+    left = end - time.perf_counter()
+    silence = left if most is None else min(most, left)
+    if silence <= 0:
         raise TimeoutError
-    if not least <= (sock.gettimeout() or 0.0) <= most * 1.01:
-        sock.settimeout(min(most, TIMEOUT_MAX))
+    least = 0.0 if may_be_less else silence
+    if not least <= (sock.gettimeout() or 0.0) <= silence * 1.01:
+        sock.settimeout(min(silence, TIMEOUT_MAX))
 
 
 def _is_alive(connection: HTTPConnection) -> bool:
