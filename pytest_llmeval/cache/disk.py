@@ -15,9 +15,9 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -64,6 +64,7 @@ SETTINGS: dict[str, Any] = {
 }
 INSERT = "INSERT INTO Cache(key, raw, store_time, access_time, size, mode, filename, value) VALUES "
 ROW = f"(?, 1, ?, ?, 0, {MODE_RAW}, NULL, ?)"
+TAKEN = "SELECT key FROM Cache WHERE raw = 1 AND key IN"
 # Not OR IGNORE: a row that breaks another rule, which somebody else's table may have, is damage.
 INSERT_IF_NEW = f"{INSERT}{ROW} ON CONFLICT (key, raw) DO NOTHING"
 DELETE = "DELETE FROM Cache WHERE key = ? AND raw = 1"
@@ -118,8 +119,9 @@ class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
     def add_all(self, rows: Sequence[NewRow]) -> list[bool]:
         """Write rows in one transaction, each unless its name is taken.
 
-        If all are new, one statement does it. Each statement is a turn of the interpreter's lock:
-        beside 64 trials in flight, the five of diskcache's ``add`` held every reply back by 30 ms.
+        If all are new, one statement does it, else four do. Each statement is a turn of the
+        interpreter's lock: beside 64 trials in flight, the five of diskcache's ``add`` held every
+        reply back by 30 ms.
 
         Returns:
             For each row whether it was written.
@@ -127,18 +129,34 @@ class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
         Raises:
             sqlite3.DatabaseError, Timeout: none was written.
         """
-        columns = list(_columns(rows))
         try:
-            statement = INSERT + ", ".join([ROW] * len(rows))
-            self._con.execute(statement, list(chain.from_iterable(columns)))
+            self._insert(rows)
         except sqlite3.IntegrityError:  # one of them has a row already, say
             with self.transact():
-                return [self._con.execute(INSERT_IF_NEW, row).rowcount == 1 for row in columns]
+                return self._insert_new(rows)
         except sqlite3.OperationalError as exc:
             if exc.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
                 raise Timeout from exc  # as diskcache calls it
             raise
         return [True] * len(rows)
+
+    def _insert_new(self, rows: Sequence[NewRow]) -> list[bool]:
+        """Write those of the rows whose names are not taken, nor that of one before them."""
+        names = [name for name, _ in rows]
+        marks = ", ".join("?" * len(names))
+        found = self._con.execute(f"{TAKEN} ({marks})", names)
+        taken = {name for (name,) in found}
+        is_new = []
+        for name in names:
+            is_new.append(name not in taken)
+            taken.add(name)
+        self._insert(list(compress(rows, is_new)))
+        return is_new
+
+    def _insert(self, rows: Sequence[NewRow]) -> None:
+        if rows:
+            statement = INSERT + ", ".join([ROW] * len(rows))
+            self._con.execute(statement, list(chain.from_iterable(_columns(rows))))
 
     def find(self, *names: str) -> list[Value | None]:
         """Read the values of rows; see ``find_rows``."""
@@ -176,10 +194,9 @@ class SharedCache(Cache):  # type: ignore[misc]  # diskcache has no types
             connection.close()
 
 
-def _columns(rows: Iterable[NewRow]) -> Iterator[tuple[object, ...]]:
+def _columns(rows: Iterable[NewRow]) -> list[tuple[object, ...]]:
     now = time.time()
-    for name, value in rows:
-        yield name, now, now, value
+    return [(name, now, now, value) for name, value in rows]
 
 
 def open_cache(directory: Path) -> SharedCache:

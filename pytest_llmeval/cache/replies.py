@@ -25,7 +25,7 @@ from pytest_llmeval.cache.reply import (
     decode,
     encode,
 )
-from pytest_llmeval.cache.requests import new_request_rows
+from pytest_llmeval.cache.requests import request_rows
 from pytest_llmeval.checks import CacheMode
 from pytest_llmeval.errors import CacheUnusable, ReplayMiss, RowRefused
 from pytest_llmeval.records import Slot
@@ -219,7 +219,7 @@ class Replies:
             key, canonical = request.key, request.canonical
             if canonical is not None and key not in self._kept_keys:
                 self._kept_keys.add(key)
-                beside += new_request_rows(store, key, canonical, session=self._session)
+                beside += request_rows(key, canonical, session=self._session)
             winner = self._file(store, name, value, beside=beside, accepts=request.accepts)
             if winner is None:
                 return reply

@@ -20,7 +20,6 @@ from pytest_llmeval.errors import RowRefused
 
 if TYPE_CHECKING:
     from pytest_llmeval.cache.queries import NewRow, StoredRow
-    from pytest_llmeval.cache.store import Store
 
 SCHEMA = 1
 PREFIX = "request/"
@@ -56,23 +55,17 @@ def parts_to_keep(request: Canonical) -> Parts:
     return parts | {"body": _trimmed(request.body)}
 
 
-def new_request_rows(
-    store: Store, key: str, request: Canonical, *, session: str
-) -> Iterator[NewRow]:
-    """Give the row to store along with a reply; none if the request has one, or cannot be kept.
-
-    Raises:
-        CacheUnusable: the database cannot be read.
-    """
+def request_rows(key: str, request: Canonical, *, session: str) -> Iterator[NewRow]:
+    """Give the row to store along with a reply, if there is none yet; none if it cannot be kept."""
     created = datetime.now(UTC).strftime(TIME)
     try:
         parts = parts_to_keep(request)
         value = pack_request(
             {"schema": SCHEMA, "request": parts, "created": created, "session": session}
         )
-        if value is not None and store.get(row_name(key)) is None:
+        if value is not None:
             yield row_name(key), value
-    except (RowRefused, RecursionError):  # nested so deeply that only C can follow
+    except RecursionError:  # nested so deeply that only C can follow
         return
 
 

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.cache import requests as module
-from pytest_llmeval.cache.key import Canonical
 from pytest_llmeval.cache.replies import Replies
 from pytest_llmeval.cache.requests import (
-    new_request_rows,
     pack_request,
     parts_to_keep,
+    stored_requests,
     unpack_request,
 )
 from pytest_llmeval.cache.store import Store
@@ -32,10 +31,6 @@ def paid(replies: Replies, text: str, *, slot: Slot = SLOT) -> None:
     replies.pay(wanted(request.key(), says("Lima"), canonical=request), slot)
 
 
-def rows(store: Store, request: Canonical) -> list[tuple[str, bytes]]:
-    return list(new_request_rows(store, request.key(), request, session="s2"))
-
-
 def requests(sql: Sql) -> list[str]:
     return [name for (name,) in sql("SELECT key FROM Cache WHERE key LIKE 'request/%'")]
 
@@ -48,14 +43,12 @@ def test_a_request_is_kept_once_beside_its_replies(make_replies: Make, sql: Sql)
     assert requests(sql) == [f"request/{asks('Peru?').key()}"]
 
 
-def test_a_request_that_another_session_kept_is_not_written_again(
-    make_replies: Make, home: Path
-) -> None:
-    paid(make_replies(), "Peru?")
+def test_a_request_that_another_session_kept_stays_as_it_is(make_replies: Make, home: Path) -> None:
+    paid(make_replies(session="s1"), "Peru?")
+    paid(make_replies(session="s2"), "Peru?", slot=Slot(1, 0))
     with contextlib.closing(Store(home, warn=print)) as store:
-        assert rows(store, asks("Peru?")) == []
-        [(name, _)] = rows(store, asks("Chad?"))
-    assert name == f"request/{asks('Chad?').key()}"
+        [request] = stored_requests(store.rows("request/*"))
+    assert (request.key, request.session) == (asks("Peru?").key(), "s1")
 
 
 def test_no_prompt_is_written_where_nothing_is_kept(make_replies: Make, home: Any) -> None:

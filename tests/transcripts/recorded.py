@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_llmeval.cache.key import Canonical, canonical_request
 from pytest_llmeval.cache.reply import Answer, StoredReply, encode
-from pytest_llmeval.cache.requests import new_request_rows
+from pytest_llmeval.cache.requests import request_rows
 from pytest_llmeval.cache.store import Store
 from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial, bare_run
 
@@ -55,7 +55,7 @@ class Recorder:
 
     def keep(self, request: Canonical, stored: StoredReply, slot: Slot) -> Call:
         key, generation = request.key(), 0
-        rows = list(new_request_rows(self.store, key, request, session="s"))
+        rows = list(request_rows(key, request, session="s"))
         while not self.store.add(f"{key}/{slot}/{generation}", encode(stored), beside=rows):
             generation += 1
         return Call(
