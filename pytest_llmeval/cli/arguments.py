@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -32,7 +33,7 @@ from pytest_llmeval.runs.score_table import ScoreTable, read_table, runs_of, tab
 from pytest_llmeval.runs.sharing.ref_store import SCHEME
 from pytest_llmeval.runs.store import ENDING, RunStore
 from pytest_llmeval.safe_text import printable
-from pytest_llmeval.settings import default_directory
+from pytest_llmeval.settings import Settings, default_directory, options_of
 
 if TYPE_CHECKING:
     from pytest_llmeval.gate.scoring import FunctionScores
@@ -86,8 +87,7 @@ class Home:
 
     def refs_of(self, store: RunStore) -> Refs:
         """Tell what names mean to a store that reads the runs there in a way of its own."""
-        typed = next(iter(ini_words("llm_baseline_reach")), NEAREST)
-        reach = checked("llm_baseline_reach", checks.count, typed)
+        reach = ini_settings("baseline_reach").get("baseline_reach", NEAREST)
         return Refs(store, read_state(Path.cwd()), reach=reach)
 
     def find_run(self, reference: str) -> Baseline:
@@ -211,20 +211,22 @@ def ini_words(name: str, *, by_line: bool = False) -> tuple[str, ...]:
     return tuple(filter(None, map(str.strip, text.splitlines() if by_line else text.split())))
 
 
-def ini_of_reports() -> dict[str, Any]:
-    """Read what the ini file says of reports: whether they quote replies, and how many fit a page.
+def ini_settings(*names: str) -> dict[str, Any]:
+    """Read some ``Settings`` of such a session that stand in its ini file, by their names.
 
     Raises:
         SettingsError: a value will not do.
     """
     found: dict[str, Any] = {}
-    for texts in ini_words("llm_show_texts"):
-        try:
-            found["show_texts"] = bool(click.BOOL(texts))
-        except click.BadParameter:
-            raise SettingsError(f"llm_show_texts={texts}: must be true or false") from None
-    for size in ini_words("llm_html_mb"):
-        found["html_mb"] = checked("llm_html_mb", checks.not_negative, size)
+    for name, option in options_of(Settings):
+        is_list = option.ini == "linelist"
+        words = ini_words(option.key, by_line=is_list) if name in names else ()
+        if words:
+            value: object = words if is_list else words[0]
+            if option.ini == "bool":
+                with suppress(click.BadParameter):  # the check below refuses what is left a text
+                    value = click.BOOL(value)
+            found[name] = checked(option.key, option.check, value)
     return found
 
 

@@ -16,7 +16,7 @@ from pytest_llmeval.cli.arguments import (
     Home,
     checked,
     home_option,
-    ini_of_reports,
+    ini_settings,
     ini_words,
     run_files,
     store_option,
@@ -200,22 +200,8 @@ def _settings(run: Run, asked: Settings) -> Settings:
         for name, value in run.rules.items()
         if name in known
     }
-    lists = {"renamed": checks.renamed, "prices": checks.prices}
-    age = ini_words("llm_baseline_age")
-    return Settings(
-        session="",
-        directory=asked.directory,
-        baseline=asked.baseline,
-        reports=asked.reports,
-        **ini_of_reports(),
-        store=asked.store,
-        gate=GateRules(**rules),
-        **{
-            name: checked(f"llm_{name}", check, ini_words(f"llm_{name}", by_line=True))
-            for name, check in lists.items()
-        },
-        **({"baseline_age": checked("llm_baseline_age", checks.count, age[0])} if age else {}),
-    )
+    own = ini_settings("baseline_age", "html_mb", "prices", "renamed", "show_texts")
+    return replace(asked, gate=GateRules(**rules), **own)
 
 
 def _planned(settings: Settings, home: Home, run: Run, *, shards: Sequence[Run]) -> Judgement:

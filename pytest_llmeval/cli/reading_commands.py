@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from pytest_llmeval import checks
-from pytest_llmeval.cli.arguments import Home, checked, home_option, ini_words
+from pytest_llmeval.cli.arguments import Home, home_option, ini_settings
 from pytest_llmeval.cli.pages import has_colours, page_of_output
 from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.records import OWN_DIRECTIONS, PASS_METRIC, SCORE_METRIC
+from pytest_llmeval.reports.formats import listed_names
 from pytest_llmeval.reports.terminal.commands.layout import Layout, StyledLine
 from pytest_llmeval.reports.terminal.commands.reading import (
     CaseSide,
@@ -27,7 +27,7 @@ from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import under_new_names
 from pytest_llmeval.runs.store import BORROWED, ENDING, RunStore
 from pytest_llmeval.safe_text import printable
-from pytest_llmeval.transcripts.messages import Asked, read_request
+from pytest_llmeval.transcripts.messages import Asked
 from pytest_llmeval.transcripts.scan import HeaderStore, ScannedRun, means_that_moved, scan_run
 from pytest_llmeval.transcripts.transcript import StoredTexts, parting, transcripts
 from pytest_llmeval.transcripts.word_diff import MessageDiff, edit_of, request_diff
@@ -138,8 +138,7 @@ def _file_of(run_id: str | None, store: RunStore) -> Path | None:
 
 def _old_names(baseline: Baseline) -> dict[str, str]:
     """Map the names that cases of the baseline have here to those that they have there."""
-    lines = ini_words("llm_renamed", by_line=True)
-    new = under_new_names(baseline, checked("llm_renamed", checks.renamed, lines)).run.cases
+    new = under_new_names(baseline, ini_settings("renamed").get("renamed", ())).run.cases
     return {now.id: then.id for now, then in zip(new, baseline.run.cases, strict=True)}
 
 
@@ -161,11 +160,8 @@ def _named(text: str, cases: Iterable[str]) -> str:
         return found[0]
     if not found:
         raise click.UsageError(f"{text}: no case has that name, or a part of that name")
-    more = f" and {len(found) - _CANDIDATES} more" if len(found) > _CANDIDATES else ""
-    raise click.UsageError(
-        f"{text}: {len(found)} cases have that: {', '.join(found[:_CANDIDATES])}{more}. "
-        "Name one of them"
-    )
+    named = listed_names(found, _CANDIDATES)
+    raise click.UsageError(f"{text}: {len(found)} cases have that: {named}. Name one of them")
 
 
 def _fell_most(before: ScannedRun, after: ScannedRun, renamed: dict[str, str]) -> str | None:
@@ -223,8 +219,7 @@ def _asked_of(scanned: ScannedRun, cases: Sequence[str], stored: StoredTexts) ->
         next((call.key for trial in trials for call in trial.calls), "")
         for trials in scanned.trials_of(*cases, most=1).values()
     ]
-    parts = map(stored.request, keys)
-    return [None if one is None else read_request(one) for one in parts]
+    return list(map(stored.request, keys))
 
 
 def _show(sides: Sequence[CaseSide], *, full: bool, **found: Any) -> None:

@@ -17,7 +17,7 @@ from pytest_llmeval.cli.arguments import (
     echo,
     function_option,
     home_option,
-    ini_of_reports,
+    ini_settings,
     ranged,
 )
 from pytest_llmeval.cli.pages import echo_lines, page_of_output, verbose_option
@@ -135,8 +135,10 @@ def compare_command(
     if rules.test in get_args(FixedTest):
         old = replace(old, notes=(*old.notes, NO_GATE.format(rules.test)))
     rules = GateRules(**typed, **_let_off(new.run))
-    known: Any = {"baseline": baseline, "gate": rules, **ini_of_reports()}
-    settings = Settings(directory=home.path, session="", **known)
+    of_reports = ini_settings("html_mb", "show_texts")
+    settings = Settings(
+        directory=home.path, session="", baseline=baseline, gate=rules, **of_reports
+    )
     judgement = judged(Judgement(settings=settings, baseline=old), new.run)
     if form is not None:
         click.echo(report_text(document(judgement), form, judgement), nl=False)

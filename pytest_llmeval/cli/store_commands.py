@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -103,18 +103,14 @@ def fetch_command(references: tuple[str, ...], home: Home, *, store: str | None)
 def _wanted(
     names: Sequence[RunName], references: Sequence[str], *, git: GitState
 ) -> tuple[RunName, ...]:
+    """Choose the runs of a name, or of the commit of that name."""
     if not references:
         return tuple(names)
-    meant = {one for reference in references for one in _meanings(reference, git)}
+    meant = set(references)
+    if git.top is not None:
+        found = (resolve(reference, top=git.top) for reference in references)
+        meant |= {one.commit for one in found if one is not None}
     return tuple(name for name in names if name.run_id in meant or name.commit in meant)
-
-
-def _meanings(reference: str, git: GitState) -> Iterator[str]:
-    """Yield what a name may mean: itself, and the commit of that name."""
-    yield reference
-    found = None if git.top is None else resolve(reference, top=git.top)
-    if found is not None:
-        yield found.commit
 
 
 def _warn(text: str) -> None:
