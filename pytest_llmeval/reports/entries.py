@@ -34,7 +34,7 @@ def compared_functions(judgement: Judgement, comparison: Comparison) -> list[Ent
     functions = comparison.functions
     moved = [most_moved_both_ways(one) for one in functions]
     names = {case.case for cases in moved for case in cases}
-    trials = _trials_of_both(judgement, names)
+    trials = trials_of_both(judgement, names)
     places = {one.function: place_of(judgement, one.function) for one in functions}
     return [
         {
@@ -56,7 +56,7 @@ def described_functions(judgement: Judgement) -> list[Entry]:
     """Write the descriptions of a run that is compared with nothing."""
     descriptions = judgement.descriptions
     names = {case.case for one in descriptions for case in one.worst[:MOST]}
-    trials = _trials_of_both(judgement, names)
+    trials = trials_of_both(judgement, names)
     places = {one.function: place_of(judgement, one.function) for one in descriptions}
     return [
         {
@@ -125,7 +125,8 @@ def _case(case: CaseComparison) -> Entry:
     return {name: getattr(case, name) for name in _OF_CASES} | {"unchanged": case.kind is None}
 
 
-def _trials_of_both(judgement: Judgement, cases: Collection[str]) -> tuple[Trials, Trials]:
+def trials_of_both(judgement: Judgement, cases: Collection[str]) -> tuple[Trials, Trials]:
+    """Return the trials of some cases, in the baseline and in this run."""
     none: Trials = {case: [] for case in cases}
     baseline, run = judgement.baseline, judgement.run
     return (

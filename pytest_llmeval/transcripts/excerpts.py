@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from pytest_llmeval.records import Better, Run, Trial, trials_by_case
-from pytest_llmeval.transcripts.messages import Message, read_reply
+from pytest_llmeval.transcripts.messages import Message
 from pytest_llmeval.transcripts.transcript import StoredTexts
 
 LONGEST = 300  # characters
@@ -54,11 +54,10 @@ def _extreme(trials: Sequence[Trial], metric: str, *, highest: bool) -> Trial | 
 
 def _lines(trial: Trial | None, stored: StoredTexts) -> list[str | None]:
     calls = () if trial is None else trial.calls
-    replies = [stored.reply(call) for call in calls]
-    return [None if reply is None else one_line(read_reply(reply)) for reply in replies]
+    return [None if reply is None else _one_line(reply) for reply in map(stored.reply, calls)]
 
 
-def one_line(messages: Sequence[Message]) -> str:
+def _one_line(messages: Sequence[Message]) -> str:
     """Write what a reply says first in one line, whatever it holds; a thought only if alone."""
     first = min(messages, key=lambda message: message.kind == "thought")
     return " ".join(first.text[:_LOOKED_THROUGH].split())

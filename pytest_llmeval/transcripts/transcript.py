@@ -9,8 +9,8 @@ from typing import Self
 
 from pytest_llmeval.cache.directory import refuse_link
 from pytest_llmeval.cache.queries import RowReader
-from pytest_llmeval.cache.reply import StoredReply, decode_or_none
-from pytest_llmeval.cache.requests import Parts, row_name, unpack_request
+from pytest_llmeval.cache.reply import decode_or_none
+from pytest_llmeval.cache.requests import row_name, unpack_request
 from pytest_llmeval.errors import RowRefused
 from pytest_llmeval.records import Call, Trial
 from pytest_llmeval.transcripts.messages import ASSISTANT, Asked, Message, read_reply, read_request
@@ -43,24 +43,23 @@ class StoredTexts:
         if self._rows is not None:
             self._rows.close()
 
-    def reply(self, call: Call) -> StoredReply | None:
-        """Find the very draw that a call was given."""
+    def reply(self, call: Call) -> tuple[Message, ...] | None:
+        """Read the very draw that a call was given."""
         if self._rows is None or call.draw is None:
             return None
         values = self._rows.below(f"{call.key}/{call.slot}/")
         replies = filter(None, map(decode_or_none, values))
-        return next((reply for reply in replies if reply.draw == call.draw), None)
+        return next((read_reply(reply) for reply in replies if reply.draw == call.draw), None)
 
-    def request(self, key: str) -> Parts | None:
-        """Find the request of a key, in its parts."""
+    def request(self, key: str) -> Asked | None:
+        """Read the request of a key."""
         value = None if self._rows is None else self._rows.get(row_name(key))
         if not isinstance(value, bytes):
             return None
         try:
-            parts: Parts = unpack_request(value)["request"]
+            return read_request(unpack_request(value)["request"])
         except RowRefused:
             return None
-        return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +109,7 @@ def _transcript(trial: Trial, stored: StoredTexts, requests: dict[str, Asked | N
     is_here = True
     for number, call in enumerate(trial.calls, start=1):
         if call.key not in requests:
-            parts = stored.request(call.key)
-            requests[call.key] = None if parts is None else read_request(parts)
+            requests[call.key] = stored.request(call.key)
         asked = requests[call.key]
         messages = () if asked is None else asked.messages
         if number > 1:
@@ -119,7 +117,7 @@ def _transcript(trial: Trial, stored: StoredTexts, requests: dict[str, Asked | N
             utterances += (Utterance(number, message) for message in new)
         reply = stored.reply(call)
         is_here = is_here and (reply is not None or call.draw is None)
-        answer = (_missing(call),) if reply is None else read_reply(reply)
+        answer = (_missing(call),) if reply is None else reply
         utterances += (Utterance(number, message) for message in answer)
         known = (*messages, *answer)
     first = requests[trial.calls[0].key] if trial.calls else None

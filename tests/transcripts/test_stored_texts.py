@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.records import Call, Slot
-from pytest_llmeval.transcripts.messages import read_reply, read_request
 from pytest_llmeval.transcripts.transcript import StoredTexts
 from tests.transcripts.recorded import Recorder, said, user
 
@@ -29,7 +28,7 @@ def recorder(home: Path) -> Iterator[Recorder]:
 def text_of(home: Path, call: Call) -> str | None:
     with StoredTexts(home) as stored:
         reply = stored.reply(call)
-    return None if reply is None else read_reply(reply)[0].text
+    return None if reply is None else reply[0].text
 
 
 def test_a_draw_is_found_by_its_id_among_those_of_its_slot(recorder: Recorder, home: Path) -> None:
@@ -57,7 +56,7 @@ def test_a_request_is_found_by_its_key(recorder: Recorder, home: Path) -> None:
         missing = stored.request("0" * 64)
 
     assert found is not None
-    assert read_request(found).messages[0].text == "Peru?"
+    assert found.messages[0].text == "Peru?"
     assert missing is None
 
 

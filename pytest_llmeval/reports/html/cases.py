@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pytest_llmeval.judgement import Judgement
@@ -13,6 +13,7 @@ from pytest_llmeval.records import PASS_METRIC, Outcome
 from pytest_llmeval.reports.document import Entry
 from pytest_llmeval.reports.formats import hits, short
 from pytest_llmeval.reports.html.plots import CASE_WIDTH, Axis, CasePlot, axis_of, case_plot
+from pytest_llmeval.reports.html.side_by_side import ShownReplies
 
 Move = Literal["broke", "fixed", "wobbled", "stable", "short", "errored"]
 MOVES: dict[Move, str] = {
@@ -59,7 +60,7 @@ class ShownCase:
         return self.move == "stable", self.lost, self.case
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ShownFunction:
     """The cases of a function.
 
@@ -67,11 +68,20 @@ class ShownFunction:
         entry: of the report.
         cases: those that moved, worst first, and then those that errored.
         unchanged: how many were not asked anew.
+        asked: what cases were asked and answered, worst first, as far as there is room.
+        replies: the same as HTML, by case.
     """
 
     entry: Entry
     cases: list[ShownCase]
-    unchanged: int = 0
+    unchanged: int
+    asked: list[ShownReplies] = field(default_factory=list)
+    replies: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def alike(self) -> int:
+        """How many of the cases with replies had the same words changed as the first."""
+        return sum(each.edit == self.asked[0].edit for each in self.asked)
 
 
 def shown_function(function: Entry, errored: Collection[str]) -> ShownFunction:
@@ -158,12 +168,12 @@ def shared_values(shown: Sequence[ShownFunction]) -> list[str]:
     return sorted(several)
 
 
-def errored_cases(judgement: Judgement) -> dict[str, set[str]]:
+def errored_cases(judgement: Judgement) -> Mapping[str, set[str]]:
     """Return the cases of which a trial got no reply in this run, by function."""
-    run, found = judgement.run, dict[str, set[str]]()
-    if run is not None:
-        errored = {trial.case for trial in run.trials if trial.outcome is Outcome.ERRORED}
-        for case in run.cases:
-            if case.id in errored:
-                found.setdefault(case.function, set()).add(case.id)
+    found = defaultdict[str, set[str]](set)
+    if judgement.run is not None:
+        functions = {case.id: case.function for case in judgement.run.cases}
+        for trial in judgement.run.trials:
+            if trial.outcome is Outcome.ERRORED:
+                found[functions[trial.case]].add(trial.case)
     return found

@@ -9,9 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import shlex
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -38,7 +36,7 @@ from pytest_llmeval.reports.html.cases import (
 from pytest_llmeval.reports.html.charts import Chart, history_charts
 from pytest_llmeval.reports.html.facts import facts, provenance, title
 from pytest_llmeval.reports.html.plots import CASE_WIDTH, WIDTH, forests
-from pytest_llmeval.reports.html.side_by_side import Edit, ShownReplies, read_replies
+from pytest_llmeval.reports.html.side_by_side import read_replies
 from pytest_llmeval.reports.html.trust import doubts
 from pytest_llmeval.reports.sentences import count_moved
 from pytest_llmeval.runs.lookup.newest_runs import newest_runs
@@ -49,23 +47,6 @@ if TYPE_CHECKING:
 
 _MOST_RUNS = 30
 _BYTES = 10**6
-
-
-@dataclass(frozen=True, slots=True)
-class _Function:
-    """A function of the page, with the texts of its cases.
-
-    Attributes:
-        shown: its cases.
-        replies: rendered, by case; a case that is missing has no room.
-        asked: what the first of them was asked, with what changed in it.
-        alike: how many of them had the same words changed.
-    """
-
-    shown: ShownFunction
-    replies: Mapping[str, str]
-    asked: ShownReplies | None
-    alike: int
 
 
 def render_page(report: Entry, judgement: Judgement) -> str:
@@ -81,7 +62,10 @@ def render_page(report: Entry, judgement: Judgement) -> str:
     ordered = worst_first(side["functions"])
     errored = errored_cases(judgement)
     shown = [shown_function(one, errored.get(one["function"], ())) for one in ordered]
-    anchors, means = _anchors(report, side), means_around(judgement)
+    if judgement.settings.show_texts:
+        _add_replies(judgement, shown)
+    anchor, means = report["anchor"], means_around(judgement)
+    anchors = anchor["functions"] if anchor and anchor is not side else []
     return _rendered(
         "page.html",
         script=_resource("page.js"),
@@ -94,7 +78,7 @@ def render_page(report: Entry, judgement: Judgement) -> str:
         facts=facts(report, side),
         forests=forests(report, ordered, anchors),
         has_anchor=bool(anchors),
-        functions=_with_replies(judgement, shown),
+        functions=shown,
         embeds=judgement.settings.show_texts,
         moves=moves_of(shown),
         meanings=MOVES,
@@ -153,36 +137,20 @@ def render_charts(heading: str, hint: str, charts: Sequence[Chart]) -> str:
     return _rendered("charts.html", title=heading, hint=hint, charts=charts)
 
 
-def _with_replies(judgement: Judgement, shown: Sequence[ShownFunction]) -> list[_Function]:
+def _add_replies(judgement: Judgement, shown: Sequence[ShownFunction]) -> None:
     """Render the replies of cases, worst first over all functions, until there is no more room."""
-    replies: dict[int, dict[str, str]] = {at: {} for at in range(len(shown))}
-    asked: dict[int, list[ShownReplies]] = {at: [] for at in range(len(shown))}
-    if judgement.settings.show_texts:
-        room = judgement.settings.html_mb * _BYTES
-        ordered = sorted((case.order, at) for at, one in enumerate(shown) for case in one.cases)
-        wanted = [(order[-1], shown[at].entry["metric"]) for order, at in ordered]
-        for (order, at), found in zip(ordered, read_replies(judgement, wanted), strict=True):
-            is_compared = judgement.baseline is not None
-            text = _filled("replies.html", replies=found, is_compared=is_compared)
-            room -= len(text.encode())
-            if room < 0:
-                break
-            replies[at][order[-1]] = text
-            asked[at].append(found)
-    return [
-        _Function(one, replies[at], next(iter(asked[at]), None), _alike(asked[at]))
-        for at, one in enumerate(shown)
-    ]
-
-
-def _alike(asked: Sequence[ShownReplies]) -> int:
-    edits: Counter[Edit] = Counter(one.edit for one in asked)
-    return edits[asked[0].edit] if asked else 0
-
-
-def _anchors(report: Entry, side: Entry) -> Sequence[Entry]:
-    anchor = report["anchor"]
-    return anchor["functions"] if anchor and anchor is not side else []
+    room = judgement.settings.html_mb * _BYTES
+    ordered = [(case.order, function) for function in shown for case in function.cases]
+    ordered.sort(key=lambda each: each[0])
+    wanted = [(order[-1], function.entry["metric"]) for order, function in ordered]
+    for (order, function), found in zip(ordered, read_replies(judgement, wanted), strict=True):
+        is_compared = judgement.baseline is not None
+        text = _filled("replies.html", replies=found, is_compared=is_compared)
+        room -= len(text.encode())
+        if room < 0:
+            break
+        function.asked.append(found)
+        function.replies[order[-1]] = text
 
 
 def _rendered(template: str, *, script: str | None = None, **shown: Any) -> str:

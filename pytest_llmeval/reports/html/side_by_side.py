@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import PASS_METRIC, Trial, trials_by_case
-from pytest_llmeval.reports.entries import first_failure
+from pytest_llmeval.records import PASS_METRIC, Trial
+from pytest_llmeval.reports.entries import first_failure, trials_of_both
 from pytest_llmeval.reports.formats import number, short
 from pytest_llmeval.transcripts.messages import Asked
 from pytest_llmeval.transcripts.transcript import StoredTexts, Transcript, transcripts
@@ -40,7 +40,7 @@ class ShownMessage:
 
     label: str
     pieces: tuple[Piece, ...]
-    parts: bool = False
+    parts: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +104,15 @@ def read_replies(judgement: Judgement, cases: Sequence[tuple[str, str]]) -> Iter
         judgement: with the run, and the baseline if there is one.
         cases: the id of each, and the metric whose scores are told.
     """
-    baseline, run, ids = judgement.baseline, judgement.run, {case for case, _ in cases}
-    before, after = (
-        trials_by_case(side, ids) if side else {} for side in (baseline and baseline.run, run)
-    )
+    before, after = trials_of_both(judgement, {case for case, _ in cases})
     with StoredTexts(judgement.settings.directory) as stored:
         for case, metric in cases:
-            old, new = (transcripts(side.get(case, ()), stored) for side in (before, after))
+            old, new = (transcripts(side[case], stored) for side in (before, after))
             request = _request(_asked(old), _asked(new))
             yield ShownReplies(
                 name=short(case),
                 asked=_last_asked(_asked(new) or _asked(old)),
-                failure=_failure(judgement, case, after.get(case, ())),
+                failure=_failure(judgement, case, after[case]),
                 draws=_draws(old, new, metric),
                 request=request,
                 edit=edit_of(request),
@@ -205,30 +202,19 @@ def _messages(
     before: Transcript | None, after: Transcript | None
 ) -> tuple[list[ShownMessage], list[ShownMessage]]:
     """Mark in the messages of both sides what the other has not."""
-    sides = [
-        [] if one is None else [each.message for each in one.utterances] for one in (before, after)
-    ]
-    if before is None or after is None:
-        plain = [[ShownMessage(each.label, _same(each.text)) for each in side] for side in sides]
-        return plain[0], plain[1]
     shown: tuple[list[ShownMessage], list[ShownMessage]] = ([], [])
-    has_parted = False
-    for old, new in zip_longest(*sides):
+    has_parted = before is None or after is None  # one side alone has nothing to part from
+    for old, new in zip_longest(*(() if one is None else one.said for one in (before, after))):
         parts = old != new and not has_parted
         has_parted |= parts
         is_pair = old and new and old.label == new.label
         diff = word_diff(old.text, new.text) if is_pair and old != new else None
         for place, message, own in ((0, old, "-"), (1, new, "+")):
             if message is not None:
-                pieces = _same(message.text)
-                if diff is not None:
-                    pieces = _cut([piece for piece in diff if piece.op in (" ", own)])
-                shown[place].append(ShownMessage(message.label, pieces, parts))
+                pieces = (Piece(" ", message.text),) if diff is None else diff
+                kept = _cut(piece for piece in pieces if piece.op in (" ", own))
+                shown[place].append(ShownMessage(message.label, kept, parts))
     return shown
-
-
-def _same(text: str) -> tuple[Piece, ...]:
-    return _cut([Piece(" ", text)])
 
 
 def _cut(pieces: Iterable[Piece]) -> tuple[Piece, ...]:

@@ -24,8 +24,7 @@ def doubts(judgement: Judgement, side: Entry, history: History) -> list[str]:
     for one in side["functions"]:
         points = history.get((one["function"], one["metric"]), [])
         described = {point.run.id: point.described for point in points}
-        sides = [("in the baseline", baseline), ("here", run)]
-        for name, recorded in sides:
+        for name, recorded in (("in the baseline", baseline), ("here", run)):
             if recorded and recorded.id in described and described[recorded.id].drifts:
                 found.append(
                     f"{one['label']}: the repeats drift {name}; its trials were not made under "
