@@ -47,10 +47,16 @@ def server() -> Iterator[OpenAIServer]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory, server: OpenAIServer) -> Path:
+    """Where the project lies that was made first; its run names the address of the server."""
+    return tmp_path_factory.mktemp("keyless") / "project"
+
+
 @pytest.fixture
 def main(
     pytester: pytest.Pytester,
-    originals: Path,
+    recorded: Path,
     server: OpenAIServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Project:
@@ -65,7 +71,7 @@ def main(
         project.git("switch", "-qc", "branch")
         project.write(pytest_ini=INI)
 
-    project = made_once(originals / "keyless", pytester, record)
+    project = made_once(recorded, pytester, record)
     for name in KEYS:
         monkeypatch.setenv(name, "")
     server.requests.clear()
