@@ -5,7 +5,6 @@ The pages of ``markdown`` and ``html`` are made of that document, so they share 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,24 +19,18 @@ from pytest_llmeval.reports.formats import (
     p_value,
     short,
 )
-from pytest_llmeval.reports.sentences import WITHIN_CASES, difference_interval, with_name
+from pytest_llmeval.reports.sentences import (
+    WITHIN_CASES,
+    difference_interval,
+    drop_as_factor,
+    verdict_words,
+    with_name,
+)
 
 Entry = Mapping[str, Any]
 _MOST_NAMES = 3
 
 _ORDER = {str(verdict): at for at, verdict in enumerate(Verdict)}
-
-_WORDS = {
-    "regressed": "REGRESSED",
-    "not_comparable": "NOT COMPARABLE",
-    "not_gated": "not compared with a baseline",
-    "deferred": "deferred to the merge queue",
-}
-
-
-def verdict_words(verdict: str, *, accepted: bool = False) -> str:
-    """Write a verdict in words."""
-    return f"{verdict}, accepted" if accepted else _WORDS.get(verdict, verdict.replace("_", " "))
 
 
 def worst_first(functions: Sequence[Entry]) -> list[Entry]:
@@ -119,8 +112,7 @@ def undetected_drop(function: Entry) -> str:
         return "any drop, as too few cases moved"
     if function["ratio"] is None:
         return f"a drop smaller than {mean_with_ends(drop, None, log=function['scale'] == 'log')}"
-    ratio = math.exp(drop if function["better"] == "lower" else -drop)
-    return f"a change for the worse by less than {factor(ratio)}"
+    return f"a change for the worse by less than {drop_as_factor(drop, function['better'])}"
 
 
 def lead(report: Entry, functions: Sequence[Entry]) -> list[str]:

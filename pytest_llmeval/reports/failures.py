@@ -11,18 +11,12 @@ from pytest_llmeval.reports.entries import place_of
 from pytest_llmeval.reports.formats import ends, label
 from pytest_llmeval.reports.reasons import why_failed
 from pytest_llmeval.reports.remarks import accepting_line, remarks
-from pytest_llmeval.reports.sentences import VERDICTS, most_moved, moved_case, sentence
+from pytest_llmeval.reports.sentences import most_moved, moved_case, sentence, verdict_words
 from pytest_llmeval.reports.terminal.headline import failure_line
 from pytest_llmeval.safe_text import printable
 
 SUITE = "llmeval"
 _LISTED_CASES = 5
-_WORDS = {
-    Verdict.REGRESSED: "regressed",
-    Verdict.NOT_COMPARABLE: "not comparable",
-    Verdict.INCONCLUSIVE: "inconclusive",
-    Verdict.GONE: "gone",
-}
 # GitHub shows this many of one step.
 _MOST_ANNOTATIONS = 10
 _OF_VALUES = {"%": "%25", "\r": "%0D", "\n": "%0A"}
@@ -54,8 +48,8 @@ def _of_function(
         properties += _properties(one, "llm_anchor" if against else "llm")
     return GateFailure(
         name=f"{SUITE}::{function}",
-        word=_WORDS.get(worst, "gate failed"),
-        title=f"llm evals: {label(failed[0][1])}: {VERDICTS[worst]}",
+        word=worst.replace("_", " "),
+        title=f"llm evals: {label(failed[0][1])}: {verdict_words(worst)}",
         lines=tuple(map(printable, lines)),
         properties=tuple(properties),
         file=place["file"],

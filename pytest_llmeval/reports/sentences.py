@@ -33,15 +33,12 @@ from pytest_llmeval.settings import GateRules
 
 WITHIN_CASES = "these very cases fell beyond chance"
 NOT_THE_MODEL = "the test or the application changed, not the model"
-VERDICTS = {
-    Verdict.REGRESSED: "REGRESSED",
-    Verdict.IMPROVED: "improved",
-    Verdict.NO_SIGNIFICANT_CHANGE: "no significant change",
-    Verdict.INCONCLUSIVE: "inconclusive",
-    Verdict.UNCHANGED: "unchanged (all replayed, nothing new was measured)",
-    Verdict.NOT_COMPARABLE: "NOT COMPARABLE",
-    Verdict.NEW: "new",
-    Verdict.GONE: "gone",
+ALL_REPLAYED = "unchanged (all replayed, nothing new was measured)"
+_VERDICTS = {
+    "regressed": "REGRESSED",
+    "not_comparable": "NOT COMPARABLE",
+    "not_gated": "not compared with a baseline",
+    "deferred": "deferred to the merge queue",
 }
 _OF_THESE_CASES: tuple[Method, ...] = ("exact-within-case", "whole-repeats", "welch", "cmh")
 _OF_ALL_TRIALS: tuple[Method, ...] = ("chi-square", "chi-square-plain", "two-proportion-z")
@@ -60,7 +57,7 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
         case Verdict.IMPROVED:
             text = f"{name} {_moved(comparison)}; {_odds(comparison)}"
         case Verdict.UNCHANGED:
-            text = VERDICTS[verdict] + _uncompared(comparison)
+            text = ALL_REPLAYED + _uncompared(comparison)
         case Verdict.NO_SIGNIFICANT_CHANGE:
             text = f"no significant change: {_ruled_out(comparison, rules)}"
         case Verdict.INCONCLUSIVE:
@@ -80,9 +77,9 @@ def with_name(text: str, name: str) -> str:
     return text if text.startswith(name) else f"{name}: {text}"
 
 
-def verdict_word(comparison: FunctionComparison) -> str:
-    """Write the verdict on one function as the table has it."""
-    return "regressed, accepted" if comparison.accepted else VERDICTS[comparison.verdict]
+def verdict_words(verdict: str, *, accepted: bool = False) -> str:
+    """Write a verdict in words, on a function or on all of them."""
+    return f"{verdict}, accepted" if accepted else _VERDICTS.get(verdict, verdict.replace("_", " "))
 
 
 def scored_otherwise(comparison: FunctionComparison) -> bool:
@@ -95,7 +92,7 @@ def _of_same_replies(comparison: FunctionComparison, rules: GateRules) -> str:
     """Say what a verdict means in which no reply has a part: no chance, nothing to settle."""
     verdict = comparison.verdict
     change = _moved(comparison) if comparison.effect.difference else "no change on the whole"
-    text = f"{VERDICTS[verdict]}: {change}"
+    text = f"{verdict_words(verdict)}: {change}"
     if verdict in (Verdict.REGRESSED, Verdict.IMPROVED):
         beyond = _beyond(rules) if verdict is Verdict.REGRESSED else ""
         text = f"{label(comparison)} {change}{beyond}"
@@ -232,14 +229,13 @@ def _why_open(comparison: FunctionComparison) -> str:
         return why
     drop = f"a drop of {smallest:.2f}"
     if comparison.scale == "log":
-        drop = f"a change by a factor of {detectable_factor(comparison)[1:]}"
+        drop = f"a change by a factor of {drop_as_factor(smallest, comparison.better)[1:]}"
     return f"{why}; {drop} or more would have been caught in 4 of 5 builds"
 
 
-def detectable_factor(comparison: FunctionComparison) -> str:
-    """Write the smallest drop that is found as the factor that it means."""
-    drop = comparison.evidence.smallest_detectable_drop or 0.0
-    return factor(math.exp(drop if comparison.better == "lower" else -drop))
+def drop_as_factor(drop: float, better: Better) -> str:
+    """Write a drop of logarithms as the factor that it means."""
+    return factor(math.exp(drop if better == "lower" else -drop))
 
 
 def difference_interval(interval: Interval, ratios: Interval | None) -> str:

@@ -8,8 +8,9 @@ import re
 import pytest
 
 from docs.make_options import PAGE, options_page
+from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.models.llm import parse_model_name
-from pytest_llmeval.reports.sentences import VERDICTS
+from pytest_llmeval.reports.sentences import verdict_words
 from pytest_llmeval.reports.terminal.tables import _COLUMNS
 from pytest_llmeval.settings import every_option
 from pytest_llmeval.vendors import VENDORS
@@ -122,8 +123,8 @@ def test_every_key_of_the_report_is_told(project: Project) -> None:
 def test_the_glossary_has_each_verdict_and_each_column_of_the_section() -> None:
     glossary = text_of("docs/glossary.md")
 
-    for word in VERDICTS.values():
-        assert f"`{word.partition(' (')[0]}`" in glossary
+    for verdict in set(Verdict) - {Verdict.NOT_GATED}:
+        assert f"`{verdict_words(verdict)}`" in glossary
     columns = {name.partition(" [")[0] for name in _COLUMNS} - {"verdict", "bar"}
     titles = {"interval": "90% interval", "test function": "function"}
     for name in columns:

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_llmeval.gate.results import Effect, Evidence, FunctionComparison, Interval, Verdict
 from pytest_llmeval.reports.formats import Line, aligned, columns
-from pytest_llmeval.reports.terminal.bars import Scale, scale_of
+from pytest_llmeval.reports.terminal.bars import DifferenceScale, scale_of
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.settings import GateRules
 
@@ -146,7 +146,7 @@ def test_a_figure_without_room_is_left_out() -> None:
 
 def test_where_ratios_are_compared_the_target_is_a_factor() -> None:
     function = replace(compared((-0.2, 0.0), -0.1), scale="log", metric="seconds")
-    scale = Scale(low=-1.0, high=0.0, target=1.0, width=101)
+    scale = DifferenceScale(low=-1.0, high=0.0, target=1.0, width=101)
     assert scale.bar(function).index("┊") == 31  # exp(-0.69) is one half
 
 
@@ -154,7 +154,7 @@ def test_what_was_not_compared_has_no_bar() -> None:
     unchanged = replace(compared(None, 0.0), row=6, effect=Effect(cases=9, difference=0.0))
     refused = replace(compared(None, -0.1), row=3)
     assert scale_of([unchanged, refused], RULES, width=15) is None
-    assert Scale(low=-1.0, high=0.0, target=0.1, width=15).bar(refused) == ""
+    assert DifferenceScale(low=-1.0, high=0.0, target=0.1, width=15).bar(refused) == ""
 
 
 def test_a_very_long_text_is_cut_at_once() -> None:

@@ -18,8 +18,8 @@ from pytest_llmeval.reports.formats import figure, mean_with_ends
 from pytest_llmeval.reports.remarks import claims, family_words, not_judged
 from pytest_llmeval.reports.sentences import (
     count_moved,
-    detectable_factor,
     difference_interval,
+    drop_as_factor,
     sentence,
     within_case_remark,
 )
@@ -132,9 +132,8 @@ def test_a_mean_stands_beside_its_interval(
 
 
 def test_the_drop_that_could_be_caught_points_to_the_worse() -> None:
-    assert detectable_factor(SECONDS) == "x1.11"
-    higher = altered(SECONDS, better="higher")
-    assert detectable_factor(higher) == "x0.905"
+    assert drop_as_factor(0.1, "lower") == "x1.11"
+    assert drop_as_factor(0.1, "higher") == "x0.905"
 
 
 def test_an_interval_is_one_of_ratios_where_there_are_some() -> None:

@@ -10,9 +10,9 @@ from pytest_llmeval.reports.document import (
     moved_functions,
     part_judged,
     undetected_drop,
-    verdict_words,
 )
 from pytest_llmeval.reports.formats import counted
+from pytest_llmeval.reports.sentences import verdict_words
 
 _MOST_MISSED = 4
 _DAY = 86_400

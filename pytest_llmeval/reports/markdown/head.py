@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.reports.document import (
     Entry,
     consequence,
@@ -15,7 +14,6 @@ from pytest_llmeval.reports.document import (
     moved_functions,
     part_judged,
     undetected_drop,
-    verdict_words,
     worst_first,
 )
 from pytest_llmeval.reports.formats import counted, figure
@@ -27,7 +25,7 @@ from pytest_llmeval.reports.markdown.cells import (
     reference_of,
     told,
 )
-from pytest_llmeval.reports.sentences import VERDICTS, count_moved
+from pytest_llmeval.reports.sentences import ALL_REPLAYED, count_moved, verdict_words
 
 _MOST_FUNCTIONS = 4
 _MOST_CASES = 5
@@ -93,7 +91,7 @@ def _counts(side: Entry) -> str:
     )
     shown = [f"{count} {word}" for word, count in counts.items() if word != "unchanged"]
     if counts["unchanged"]:
-        shown.append(f"{counts['unchanged']} {VERDICTS[Verdict.UNCHANGED]}")
+        shown.append(f"{counts['unchanged']} {ALL_REPLAYED}")
     cases = sum(one["cases"] for one in side["functions"])
     functions = f"{counted(len(side['functions']), 'function')} with {counted(cases, 'case')}"
     if side["baseline"] is None:

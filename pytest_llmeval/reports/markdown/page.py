@@ -14,7 +14,6 @@ from pytest_llmeval.reports.document import (
     failing_side,
     is_unchanged,
     moved_functions,
-    verdict_words,
 )
 from pytest_llmeval.reports.formats import counted, figure
 from pytest_llmeval.reports.markdown.cells import (
@@ -30,6 +29,7 @@ from pytest_llmeval.reports.markdown.head import (
     moved_counts,
     unchanged_line,
 )
+from pytest_llmeval.reports.sentences import verdict_words
 from pytest_llmeval.safe_text import code_span, html_code
 
 MOST = 64_000  # characters; a comment on GitHub has at most 65,536, and begins with more

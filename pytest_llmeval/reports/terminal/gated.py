@@ -91,7 +91,7 @@ def _about(
     dropped: Sequence[str],
 ) -> Iterator[Line]:
     name, text = label(function), sentences.sentence(function, judgement.settings.gate)
-    is_told = text not in sentences.VERDICTS.values()  # else the table has said that much
+    is_told = text != sentences.ALL_REPLAYED  # else the table has said that much
     if is_told:
         yield Line()
         yield Line(sentences.with_name(text, name), style(function))

@@ -8,7 +8,7 @@ from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, label
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
-from pytest_llmeval.reports.sentences import VERDICTS, sentence, verdict_word, with_name
+from pytest_llmeval.reports.sentences import ALL_REPLAYED, sentence, verdict_words, with_name
 from pytest_llmeval.reports.terminal.tables import STYLES, counted_comparisons
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules
@@ -85,9 +85,11 @@ def place(found: Baseline) -> str:
 def _verdict(comparison: Comparison, against: str, rules: GateRules) -> Iterator[Line]:
     verdict, functions = comparison.verdict, comparison.functions
     having = [one for one in functions if one.verdict is verdict]
-    word, markup = VERDICTS.get(verdict, ""), STYLES.get(verdict, BOLD)
+    word, markup = verdict_words(verdict), STYLES.get(verdict, BOLD)
+    if verdict is Verdict.UNCHANGED:
+        word = ALL_REPLAYED
     if having and all(one.accepted for one in having):
-        word, markup = verdict_word(having[0]), YELLOW
+        word, markup = verdict_words(verdict, accepted=True), YELLOW
     count = counted_comparisons(functions)
     if len(having) < len(functions):
         count = f"{len(having)} of {count}"

@@ -27,10 +27,10 @@ from pytest_llmeval.reports.formats import (
 )
 from pytest_llmeval.reports.sentences import (
     adjusted_p,
-    detectable_factor,
     difference_interval,
+    drop_as_factor,
     scored_otherwise,
-    verdict_word,
+    verdict_words,
 )
 from pytest_llmeval.reports.terminal.bars import NARROWEST, WIDEST, scale_of
 from pytest_llmeval.reports.terminal.fitting import Page
@@ -158,7 +158,7 @@ def _cells(function: FunctionComparison, page: Page) -> dict[str, str]:
     }
     for side, (mean, interval) in sides.items():
         cells[side] = mean_with_ends(mean, interval if page.verbose else None, log=log)
-    word = "unchanged" if function.verdict is Verdict.UNCHANGED else verdict_word(function)
+    word = verdict_words(function.verdict, accepted=function.accepted)
     name = page.cut(label(function), max(_LEAST_NAME, page.width // 3))
     return cells | {"test function": name, "verdict": word}
 
@@ -168,26 +168,15 @@ def _could_catch(function: FunctionComparison, *, log: bool) -> str:
     if drop is None:
         return "none"
     if log and function.evidence.ratio is not None:
-        return detectable_factor(function)
+        return drop_as_factor(drop, function.better)
     return mean_with_ends(drop, None, log=log)
 
 
 def table_of_descriptions(judgement: Judgement, page: Page) -> Iterator[Line]:
     """Put the descriptions of a run that is compared with nothing in a table."""
     level = 1 - 2 * judgement.settings.gate.alpha
-    rows = [
-        [
-            "test function",
-            "cases",
-            "trials",
-            "mean",
-            f"{level:.0%} interval",
-            "next run",
-            "pass^k",
-            "",
-        ]
-    ]
-    rows += map(_described_row, judgement.descriptions)
+    titles = (*("test function", "cases", "trials", "mean"), f"{level:.0%} interval")
+    rows = [(*titles, "next run", "pass^k", ""), *map(_described_row, judgement.descriptions)]
     (heading, *texts), left_out = page.table(rows, _ORDER_OF_DESCRIBED)
     yield Line(heading, BOLD)
     yield from map(Line, texts)

@@ -9,12 +9,12 @@ from typing import Any
 from pytest_llmeval.gate.describe import History, MeanOfRun
 from pytest_llmeval.reports.formats import BOLD, Line, ends_of, figure, name_of
 from pytest_llmeval.reports.json import facts_of_run
+from pytest_llmeval.reports.terminal.bars import Scale
 from pytest_llmeval.reports.terminal.fitting import Page
 
 _TITLES = ("commit", "branch", "recorded", "cases", "mean", "interval", "")
 _ORDER = ((0,), (4,), (6,), (5,), (1,), (2,), (3,))
 _BAR = 25  # columns
-_LINE, _POINT = "━●"
 _OF_MEAN = ("cases", "scored_cases", "mean", "interval", "interval_level", "trials")
 
 
@@ -44,16 +44,9 @@ def _row(point: MeanOfRun, metric: str, bar: str) -> Sequence[str]:
 def _bars(points: Sequence[MeanOfRun]) -> Iterator[tuple[MeanOfRun, str]]:
     """Draw the interval of each mean, all on one scale."""
     sides = [point.described.interval or (point.mean, point.mean) for point in points]
-    low, high = min(low for low, _ in sides), max(high for _, high in sides)
-
-    def at(value: float) -> int:
-        return round((value - low) / (high - low) * (_BAR - 1)) if high > low else 0
-
-    for point, (first, last) in zip(points, sides, strict=True):
-        cells = [" "] * _BAR
-        cells[at(first) : at(last) + 1] = _LINE * (at(last) + 1 - at(first))
-        cells[at(point.mean)] = _POINT
-        yield point, "".join(cells)
+    scale = Scale(min(low for low, _ in sides), max(high for _, high in sides), _BAR)
+    for point, ends in zip(points, sides, strict=True):
+        yield point, scale.drawn(ends, point.mean)
 
 
 def history_entries(history: History) -> list[dict[str, Any]]:
