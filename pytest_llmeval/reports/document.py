@@ -84,11 +84,16 @@ class Figures(NamedTuple):
     p: str
 
 
-def figures(function: Entry) -> Figures:
-    """Write the figures of a compared function."""
+def figures(function: Entry, *, with_ends: bool = False) -> Figures:
+    """Write the figures of a compared function, means with the ends of their own intervals or not.
+
+    On the scale of logarithms each difference is told as a ratio.
+    """
     is_log = function["scale"] == "log" or function["metric"] in MEASURED_METRICS
-    means = (function["baseline_mean"], function["mean"])
-    before, after = (mean_with_ends(mean, None, log=is_log) for mean in means)
+    ends = ("baseline_mean_interval", "mean_interval")
+    own = [function[name] if with_ends else None for name in ends]
+    before = mean_with_ends(function["baseline_mean"], own[0], log=is_log)
+    after = mean_with_ends(function["mean"], own[1], log=is_log)
     difference = interval = p = ""
     if function["difference"] is not None:
         difference = number(function["difference"], signed=True)
@@ -110,8 +115,8 @@ def undetected_drop(function: Entry) -> str:
     drop = function["smallest_detectable_drop"]
     if drop is None:
         return "any drop, as too few cases moved"
-    if function["ratio"] is None:
-        return f"a drop smaller than {mean_with_ends(drop, None, log=function['scale'] == 'log')}"
+    if function["scale"] == "linear":
+        return f"a drop smaller than {number(drop)}"
     return f"a change for the worse by less than {drop_as_factor(drop, function['better'])}"
 
 

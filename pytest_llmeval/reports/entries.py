@@ -38,7 +38,7 @@ def compared_functions(judgement: Judgement, comparison: Comparison) -> list[Ent
     places = {one.function: place_of(judgement, one.function) for one in functions}
     return [
         {
-            **_figures(one),
+            **flat_entry(one),
             **places[one.function],
             "label": label(one),
             "sentence": sentence(one, judgement.settings.gate),
@@ -74,7 +74,7 @@ def described_functions(judgement: Judgement) -> list[Entry]:
 
 def ungated_function(function: FunctionComparison) -> Entry:
     """Write a metric that decides nothing."""
-    return {name: value for name, value in _figures(function).items() if name in _OF_UNGATED}
+    return {name: value for name, value in flat_entry(function).items() if name in _OF_UNGATED}
 
 
 def most_moved_both_ways(comparison: FunctionComparison) -> list[CaseComparison]:
@@ -112,7 +112,7 @@ def first_failure(judgement: Judgement, case: str, trials: Iterable[Trial]) -> s
     return judgement.headlines.get(case) or next(filter(None, messages), "")
 
 
-def _figures(function: FunctionComparison) -> Entry:
+def flat_entry(function: FunctionComparison) -> Entry:
     """Write a comparison with its figures in line, in the order in which they are declared."""
     entry: Entry = {}
     for name, value in ((field.name, getattr(function, field.name)) for field in fields(function)):

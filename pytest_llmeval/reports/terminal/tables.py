@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pytest_llmeval.gate.results import FunctionComparison, FunctionDescription, Verdict
 from pytest_llmeval.gate.scoring import Counted
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import MEASURED_METRICS
+from pytest_llmeval.reports.document import figures, is_tested
+from pytest_llmeval.reports.entries import flat_entry
 from pytest_llmeval.reports.formats import (
     BOLD,
     GREEN,
@@ -17,21 +18,12 @@ from pytest_llmeval.reports.formats import (
     columns,
     counted,
     ends_of,
-    factor,
     figure,
     label,
-    mean_with_ends,
     name_of,
     number,
-    p_value,
 )
-from pytest_llmeval.reports.sentences import (
-    adjusted_p,
-    difference_interval,
-    drop_as_factor,
-    scored_otherwise,
-    verdict_words,
-)
+from pytest_llmeval.reports.sentences import drop_as_factor
 from pytest_llmeval.reports.terminal.bars import NARROWEST, WIDEST, scale_of
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.runs.lookup.refs import Baseline
@@ -137,39 +129,26 @@ def _filled(
 
 def _cells(function: FunctionComparison, page: Page) -> dict[str, str]:
     """Write the cells of a row, by column."""
-    effect, evidence = function.effect, function.evidence
-    log = function.scale == "log" or function.metric in MEASURED_METRICS
-    cells = dict.fromkeys(_COLUMNS, "")
-    if effect.changed:
-        cells["changed"] = f"{effect.changed}/{effect.cases}"
-    if effect.difference is not None:
-        difference = effect.difference
-        cells["difference"] = f"{difference:.3g}" if log else number(difference, signed=True)
-        if log and evidence.ratio is not None:
-            cells["difference"] = factor(evidence.ratio)
-    if effect.method != "none" and not scored_otherwise(function):  # else chance has no part
-        cells["p"] = p_value(adjusted_p(function))
-        cells["could catch"] = _could_catch(function, log=log)
-        if evidence.interval is not None:
-            cells["interval"] = difference_interval(evidence.interval, evidence.ratio_interval)
-    sides = {
-        "baseline": (effect.baseline_mean, effect.baseline_mean_interval),
-        "here": (effect.mean, effect.mean_interval),
+    effect, entry = function.effect, flat_entry(function)
+    shown = figures(entry, with_ends=page.verbose)
+    return {
+        "verdict": shown.verdict,
+        "test function": page.cut(label(function), max(_LEAST_NAME, page.width // 3)),
+        "baseline": shown.before,
+        "here": shown.after,
+        "difference": shown.difference,
+        "interval": shown.interval,
+        "changed": f"{effect.changed}/{effect.cases}" if effect.changed else "",
+        "could catch": _could_catch(function) if is_tested(entry) else "",
+        "p": shown.p,
     }
-    for side, (mean, interval) in sides.items():
-        cells[side] = mean_with_ends(mean, interval if page.verbose else None, log=log)
-    word = verdict_words(function.verdict, accepted=function.accepted)
-    name = page.cut(label(function), max(_LEAST_NAME, page.width // 3))
-    return cells | {"test function": name, "verdict": word}
 
 
-def _could_catch(function: FunctionComparison, *, log: bool) -> str:
+def _could_catch(function: FunctionComparison) -> str:
     drop = function.evidence.smallest_detectable_drop
     if drop is None:
         return "none"
-    if log and function.evidence.ratio is not None:
-        return drop_as_factor(drop, function.better)
-    return mean_with_ends(drop, None, log=log)
+    return drop_as_factor(drop, function.better) if function.scale == "log" else number(drop)
 
 
 def table_of_descriptions(judgement: Judgement, page: Page) -> Iterator[Line]:
