@@ -228,10 +228,7 @@ class SessionHooks:
         print(begins(commit), flush=True)
         made = rerun.run(commit)
         print(ended(commit, made.found), flush=True)
-        notes = rerun_notes(
-            made.dropped, made.dependencies, made.submodules, has_pointers=made.has_pointers
-        )
-        return None if made.found is None else replace(made.found, notes=notes)
+        return None if made.found is None else replace(made.found, notes=tuple(rerun_notes(made)))
 
     def pytest_report_header(self) -> list[str]:
         """Say what will be compared with, before the first test."""

@@ -19,8 +19,8 @@ SUITE = "llmeval"
 _LISTED_CASES = 5
 # GitHub shows this many of one step.
 _MOST_ANNOTATIONS = 10
-_OF_VALUES = {"%": "%25", "\r": "%0D", "\n": "%0A"}
-_OF_PROPERTIES = _OF_VALUES | {":": "%3A", ",": "%2C"}
+_OF_VALUES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_OF_PROPERTIES = _OF_VALUES | str.maketrans({":": "%3A", ",": "%2C"})
 
 
 def failures(judgement: Judgement) -> list[GateFailure]:
@@ -116,10 +116,6 @@ def github_annotations(found: list[GateFailure]) -> list[str]:
 def _annotation(failure: GateFailure) -> str:
     values = {"file": failure.file, "line": failure.line, "title": printable(failure.title)}
     given = {name: str(value) for name, value in values.items() if value is not None}
-    told = ",".join(f"{name}={_escaped(text, _OF_PROPERTIES)}" for name, text in given.items())
+    told = ",".join(f"{name}={text.translate(_OF_PROPERTIES)}" for name, text in given.items())
     message = "\n".join(map(printable, failure.lines))
-    return f"::error {told}::{_escaped(message, _OF_VALUES)}"
-
-
-def _escaped(text: str, escapes: dict[str, str]) -> str:
-    return "".join(escapes.get(char, char) for char in text)
+    return f"::error {told}::{message.translate(_OF_VALUES)}"

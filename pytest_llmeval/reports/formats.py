@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -34,13 +34,13 @@ def columns(text: str) -> int:
     return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
 
 
-def aligned(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]], *, left: Collection[int] = (0,)) -> list[str]:
     """Line rows up in columns.
 
     Args:
         rows: at least one, equally long; the first is usually the heading.
-        left: how many columns from the left, and the last one, are set flush left;
-            those between hold figures and are set flush right.
+        left: the columns that are set flush left, as is the last one; the others hold figures
+            and are set flush right.
 
     Returns:
         One line a row, without trailing blanks.
@@ -52,7 +52,7 @@ def aligned(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
         cells = []
         for index, (cell, width) in enumerate(zip(row, widths, strict=True)):
             blanks = " " * (width - columns(cell))
-            cells.append(cell + blanks if index < left or index == last else blanks + cell)
+            cells.append(cell + blanks if index in left or index == last else blanks + cell)
         lines.append("  ".join(cells).rstrip())
     return lines
 

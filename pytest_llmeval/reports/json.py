@@ -54,11 +54,6 @@ def _indented(value: Any, margin: str = "") -> str:
 
 def document(judgement: Judgement) -> dict[str, Any]:
     """Make the JSON report of a judgement: no NaN in it, lists and texts alone."""
-    found: dict[str, Any] = _finite(_document(judgement))
-    return found
-
-
-def _document(judgement: Judgement) -> dict[str, Any]:
     comparison, run, keyless = judgement.comparison, judgement.run, judgement.keyless
     prices = Prices(judgement.settings.prices)
     why = unjudgeable(judgement.could_not_judge)
@@ -73,7 +68,7 @@ def _document(judgement: Judgement) -> dict[str, Any]:
         ungated = list(map(ungated_function, comparison.ungated))
         missing = list(map(_not_judged, comparison.not_judged))
         notes += [*comparison.notes, *filter(None, [nothing_matched(judgement)])]
-    return {
+    report = {
         "schema_version": SCHEMA_VERSION,
         "verdict": _verdict(judgement),
         "fails": judgement.fails,
@@ -94,6 +89,7 @@ def _document(judgement: Judgement) -> dict[str, Any]:
         ],
         "notes": list(map(worded, notes)),
     }
+    return {key: _finite(value) for key, value in report.items()}
 
 
 def _verdict(judgement: Judgement) -> str:

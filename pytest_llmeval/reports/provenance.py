@@ -36,13 +36,9 @@ class Difference:
 
     def __str__(self) -> str:
         """Put it in a line: ``model: openai/a -> openai/b (test_a)``."""
-        where = (
-            f" ({listed_names(tuple(map(bare, self.functions)), _LISTED)})"
-            if self.functions
-            else ""
-        )
-        old, new = (listed_names(values, _LISTED) for values in (self.baseline, self.here))
-        return f"{self.fact}: {old} -> {new}{where}"
+        texts = (self.baseline, self.here, tuple(map(bare, self.functions)))
+        old, new, functions = (listed_names(each, _LISTED) for each in texts)
+        return f"{self.fact}: {old} -> {new}" + (f" ({functions})" if functions else "")
 
 
 def differences(judgement: Judgement) -> list[Difference]:

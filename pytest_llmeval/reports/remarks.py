@@ -26,10 +26,7 @@ _LISTED_FUNCTIONS = 5
 _LISTED_CASES = 3
 _LISTED_HOSTS = 5
 _SHOWN_OF_HASH = 12
-_NOT_HERE = "the baseline's cache is not here"
 _WHY_REDRAWN: Mapping[CacheMode, str] = {
-    "auto": _NOT_HERE,
-    "replay": _NOT_HERE,
     "refresh": "--llm-cache=refresh draws everything anew",
     "off": "--llm-cache=off replays nothing",
 }
@@ -142,10 +139,8 @@ def _changes_of_test(function: FunctionComparison) -> Iterator[str]:
 def _kinds_of_change(judgement: Judgement, effect: Effect) -> Iterator[str]:
     kinds, baseline = effect.changed_kinds, judgement.baseline
     if "redrawn" in kinds:
-        yield (
-            f"{kinds['redrawn']} cases sent the same requests but got new replies "
-            f"({_WHY_REDRAWN[judgement.settings.cache]})"
-        )
+        why = _WHY_REDRAWN.get(judgement.settings.cache, "the baseline's cache is not here")
+        yield f"{kinds['redrawn']} cases sent the same requests but got new replies ({why})"
     if "unseen" in kinds and baseline is not None and baseline.how != "table":
         yield f"{kinds['unseen']} cases made no call that was seen here"
     if 0 < kinds.get("score", 0) < effect.changed:

@@ -97,7 +97,7 @@ class Page:
         left_out = [at for group in full for at in group if at not in kept]
         kept.sort()
         cells = [[*(row[at] for at in kept), ""] for row in shown]  # the last is set flush left
-        return aligned(cells, left=sum(at < left for at in kept)), left_out
+        return aligned(cells, left=range(sum(at < left for at in kept))), left_out
 
     def _cut_column(self, rows: Sequence[list[str]], at: int, room: int) -> None:
         for row in rows:

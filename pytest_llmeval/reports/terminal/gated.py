@@ -159,8 +159,10 @@ def _moved_lines(
     """
     assert judgement.baseline is not None  # noqa: S101 - a comparison has one
     sides = side_name(judgement.baseline), "here"
-    if told and function.verdict is not Verdict.NO_SIGNIFICANT_CHANGE:
-        yield from _counts(function, told)
+    differences = [case.difference for case in function.compared]
+    has_more = sum(map(bool, differences)) > len(told) > 0
+    if has_more and function.verdict is not Verdict.NO_SIGNIFICANT_CHANGE:
+        yield Line(f"  {count_moved(differences, function.better)}")
     rows = [_row(function, case) for case in told]
     if any(columns(page.shown(row)) > page.width for row in rows):
         # the sentence above has the function's name
@@ -200,13 +202,6 @@ def _others(function: FunctionComparison, told: Sequence[CaseComparison]) -> str
         if 2 * case.difference <= fell[0].difference and case not in told
     ]
     return f"  {verb(function.better, improved=False)} too  {' · '.join(others)}" if others else ""
-
-
-def _counts(function: FunctionComparison, told: Sequence[CaseComparison]) -> Iterator[Line]:
-    """Count the cases that moved, if not all of them are named."""
-    differences = [case.difference for case in function.compared]
-    if sum(map(bool, differences)) > len(told):
-        yield Line(f"  {count_moved(differences, function.better)}")
 
 
 def _replies(

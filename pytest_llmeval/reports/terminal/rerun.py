@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.store import FoundRun, first_of
+
+if TYPE_CHECKING:
+    from pytest_llmeval.engine.rerun.base_run import BaseRun
 
 
 def begins(commit: str) -> str:
@@ -21,31 +25,16 @@ def ended(commit: str, found: FoundRun | None) -> str:
     return f"llm evals: end of the run of {short_hash(commit)}, {run}\n"
 
 
-def rerun_notes(
-    dropped: Sequence[str],
-    dependencies: Sequence[str],
-    submodules: Sequence[str],
-    *,
-    has_pointers: bool,
-) -> tuple[str, ...]:
-    """Say in what the run of a baseline that was made now may be unlike one made then.
-
-    Args:
-        dropped: paths that were typed and that the commit lacks.
-        dependencies: files by which the commit wants other packages than are installed.
-        submodules: folders that were empty.
-        has_pointers: what git-lfs keeps was not there.
-    """
-    notes = []
-    if dropped:
-        notes.append(f"the commit lacks {first_of(dropped)}, which is compared with nothing")
-    if dependencies:
-        notes.append(
-            f"{first_of(dependencies)} differs: the run was made with the packages installed here, "
-            "which may not be what that commit wants"
+def rerun_notes(made: BaseRun) -> Iterator[str]:
+    """Say in what the run of a baseline that was made now may be unlike one made then."""
+    if made.dropped:
+        yield f"the commit lacks {first_of(made.dropped)}, which is compared with nothing"
+    if made.dependencies:
+        yield (
+            f"{first_of(made.dependencies)} differs: the run was made with the packages installed "
+            "here, which may not be what that commit wants"
         )
-    if submodules:
-        notes.append(f"the submodule {first_of(submodules)} was empty in that run")
-    if has_pointers:
-        notes.append("files that git-lfs keeps were its pointers in that run")
-    return tuple(notes)
+    if made.submodules:
+        yield f"the submodule {first_of(made.submodules)} was empty in that run"
+    if made.has_pointers:
+        yield "files that git-lfs keeps were its pointers in that run"

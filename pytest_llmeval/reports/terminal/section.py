@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.prices import Prices
@@ -171,7 +171,9 @@ def _facts(judgement: Judgement) -> Iterator[Line]:
     if judgement.anchored is not None:
         yield from map(Line, _named(judgement.anchor, side="anchor"))
     if judgement.serial:
-        yield Line(_serial_line(judgement.serial))
+        reasons = ", ".join(f"{reason} ({count})" for reason, count in judgement.serial.items())
+        cases = counted(sum(judgement.serial.values()), "case")
+        yield Line(f"{cases} ran serially: {reasons}")
     yield from (Line(_slowdown_line(slowdown)) for slowdown in judgement.slowdowns)
     notes = [*map(worded, judgement.notes), *unseen_connections(judgement)]
     yield from (Line(f"note: {note}", YELLOW) for note in notes)
@@ -251,11 +253,6 @@ def _account(run: Run, seconds: float, *, cost: str) -> Iterator[str]:
         yield f"{seconds:.1f} s"
     if cost:
         yield cost
-
-
-def _serial_line(serial: Mapping[str, int]) -> str:
-    reasons = ", ".join(f"{reason} ({count})" for reason, count in serial.items())
-    return f"{counted(sum(serial.values()), 'case')} ran serially: {reasons}"
 
 
 def _slowdown_line(slowdown: Slowdown) -> str:

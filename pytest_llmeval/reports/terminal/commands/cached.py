@@ -33,7 +33,7 @@ def contents(found: Contents, folder: Path) -> Iterator[str]:
         (model, host, str(replies), size(found.sizes[model, host]))
         for (model, host), replies in sorted(found.replies.items())
     ]
-    yield from aligned([("model", "host", "replies", "size"), *rows], left=2) if rows else []
+    yield from aligned([("model", "host", "replies", "size"), *rows], left=range(2)) if rows else []
 
 
 def pruning(planned: Pruning, *, before: str) -> Iterator[str]:

@@ -57,15 +57,12 @@ class PlannedFunction:
 
     def lines(self) -> list[str]:
         """Word the plan."""
-        return [*self._now(), *self._needed(), *self._curves(), *self._tied()]
-
-    def _tied(self) -> Iterator[str]:
+        lines = [*self._now(), *self._needed(), *self._curves()]
         cases, independent = self.tied
         if independent < cases:
-            yield (
-                f"  (its {cases} cases are {independent} independent ones, "
-                "which find less than this)"
-            )
+            units = f"{independent} independent ones, which find less than this"
+            lines.append(f"  (its {cases} cases are {units})")
+        return lines
 
     def _now(self) -> Iterator[str]:
         plan, design = self.plan, self.plan.design
@@ -129,7 +126,7 @@ class PlannedFunction:
             rows = [[heading, unit, "found", f"smallest {self._unit}", ""]]
             rows += [self._row(point, int(getattr(point, heading)), now=now) for point in points]
             yield ""
-            yield from (f"  {line}" for line in aligned(rows, left=0))
+            yield from (f"  {line}" for line in aligned(rows, left=()))
 
     def _row(self, point: Point, number: int, *, now: float) -> list[str]:
         bar = "#" * round(BAR * point.power)

@@ -113,7 +113,7 @@ def _headings(sides: Sequence[CaseSide]) -> Iterator[StyledLine]:
         metric = "passed" if side.metric == PASS_METRIC else side.metric
         told = f"{score} {metric}" if side.trials else "has no such case"
         rows.append([side.name, f"run {side.run.id}", of, told])
-    yield from _plain(aligned(rows, left=4))
+    yield from _plain(aligned(rows, left=range(4)))
 
 
 def _request(side: CaseSide, layout: Layout) -> Iterator[StyledLine]:
@@ -213,15 +213,10 @@ def _table(sides: Sequence[CaseSide], letters: Letters, layout: Layout) -> list[
             second = by_index[-1].get(index)
             is_replay = len(sides) > 1 and second and second.draws == draws.get(index)
             rows.append([*row, "= replay" if is_replay else ""])
-        lines = aligned(_flush_left(rows, columns=range(1, len(rows[0]) - 1, most)), left=2)
+        lines = aligned(rows, left={0, *range(1, len(rows[0]), most)})
         if max(map(columns, lines)) <= layout.width:
             break
     return lines
-
-
-def _flush_left(rows: Sequence[Sequence[str]], *, columns: range) -> list[list[str]]:
-    widths = {column: max(len(row[column]) for row in rows) for column in columns}
-    return [[cell.ljust(widths.get(place, 0)) for place, cell in enumerate(row)] for row in rows]
 
 
 def _cells(one: Transcript, letters: Letters, metric: str) -> Sequence[str]:
