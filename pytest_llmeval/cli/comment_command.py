@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -19,10 +18,6 @@ from pytest_llmeval.reports.received import (
     read_report,
     written,
 )
-
-if TYPE_CHECKING:
-    from pytest_llmeval.github.api import Github
-    from pytest_llmeval.github.workflow_run import WorkflowRun
 
 NAME = "evals"
 
@@ -50,38 +45,35 @@ def comment_command(report: Path | None, artifact: str) -> None:
     of that run, or from the file REPORT. A comment that is there is written anew. Exit 0 where
     there is nothing to comment on.
     """
-    from pytest_llmeval.github.api import Github
-    from pytest_llmeval.github.workflow_run import read_workflow_run
-
-    run = read_workflow_run(os.environ)
-    with Github(os.environ) as github:
-        echo([_comment_on(run, github, report, name=artifact)])
+    echo([_comment(report, name=artifact)])
 
 
-def _comment_on(run: WorkflowRun, github: Github, path: Path | None, *, name: str) -> str:
+def _comment(path: Path | None, *, name: str) -> str:
     """Comment; return the line that says what was done, or why nothing."""
-    from pytest_llmeval.github.api import find_comment, write_comment
-    from pytest_llmeval.github.workflow_run import download_report, open_pull_requests
+    from pytest_llmeval.github import workflow_run
+    from pytest_llmeval.github.api import Github, find_comment, write_comment
 
-    numbers = open_pull_requests(github, run)
-    if len(numbers) != 1:
-        return nobody_to_tell(run, github.repository, numbers)
-    if path is None:
-        content = download_report(github, run, artifact=name, most=MOST_BYTES + 1)
-    else:
-        content = _content(path)
-    if content is None:
-        return f"nothing to comment: run {run.id} left no artifact '{name}'"
-    report = read_report(content)
-    (number,) = numbers
-    old = find_comment(github, pull_request=number, marker=marker(name))
-    if old is None and not is_worth_a_comment(report):
-        return f"nothing to comment: unchanged (#{number})"
-    text = written(report, run, name=name)
-    if old is not None and old["body"] == text:
-        return f"the comment on #{number} says so already: {old.get('html_url')}"
-    url = write_comment(github, text, pull_request=number, old=old)
-    return f"{'commented' if old is None else 'comment updated'} on #{number}: {url}"
+    run = workflow_run.read_workflow_run(os.environ)
+    with Github(os.environ) as github:
+        numbers = workflow_run.open_pull_requests(github, run)
+        if len(numbers) != 1:
+            return nobody_to_tell(run, github.repository, numbers)
+        if path is None:
+            content = workflow_run.download_report(github, run, artifact=name, most=MOST_BYTES + 1)
+        else:
+            content = _content(path)
+        if content is None:
+            return f"nothing to comment: run {run.id} left no artifact '{name}'"
+        report = read_report(content)
+        (number,) = numbers
+        old = find_comment(github, pull_request=number, marker=marker(name))
+        if old is None and not is_worth_a_comment(report):
+            return f"nothing to comment: unchanged (#{number})"
+        text = written(report, run, name=name)
+        if old is not None and old["body"] == text:
+            return f"the comment on #{number} says so already: {old.get('html_url')}"
+        url = write_comment(github, text, pull_request=number, old=old)
+        return f"{'commented' if old is None else 'comment updated'} on #{number}: {url}"
 
 
 def _content(path: Path) -> bytes:

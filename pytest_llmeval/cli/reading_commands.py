@@ -80,9 +80,8 @@ def diff_command(names: Sequence[str], home: Home, *, full: bool) -> None:
 
 def show_case(reference: str, case: str, home: Home, *, full: bool) -> None:
     """Print what one case of a run asked and was answered."""
-    headers = HeaderStore(home.path)
-    found = find_candidate(reference, home.refs_of(headers))
-    scanned = scan_run(found.path, headers.headers.get(found.path))
+    found = find_candidate(reference, home.refs_of(HeaderStore(home.path)))
+    scanned = scan_run(found.path)
     chosen = _named(case, [each.id for each in scanned.header.run.cases])
     with StoredTexts(home.path) as stored:
         side = _side("", scanned, chosen, stored)
@@ -102,11 +101,9 @@ def _pair(home: Home, names: Sequence[str]) -> tuple[ScannedRun, ScannedRun, dic
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    headers = HeaderStore(home.path)
-    found = _found(home, headers, names)
-    paths = [each.path for each in found]
+    found = _found(home, HeaderStore(home.path), names)
     with ThreadPoolExecutor(max_workers=2) as pool:  # to unpack a file holds no other up
-        before, after = pool.map(scan_run, paths, map(headers.headers.get, paths))
+        before, after = pool.map(scan_run, [each.path for each in found])
     return before, after, _old_names(found[0])
 
 

@@ -43,6 +43,7 @@ from pytest_llmeval.runs.run_lines import (
 LARGEST = 2**30
 LONGEST_LINE = 2**26
 
+CHANGED = "the sha256 is not that of the lines before: they were changed"
 _AGAIN = "Record the run again (pytest), or name another one with --llm-baseline."
 
 
@@ -120,7 +121,7 @@ def read_run(path: Path) -> Run:
         BaselineUnreadable: it cannot be opened, or is not, or no longer, what
             ``write_run`` wrote.
     """
-    with _opened(path) as file:
+    with opened_run(path) as file:
         return _decode(file)
 
 
@@ -130,13 +131,14 @@ def read_run_header(path: Path) -> RunHeader:
     Raises:
         BaselineUnreadable: it cannot be opened, or its first line is no header.
     """
-    with _opened(path) as file:
-        header, _ = _header(_read(file))
+    with opened_run(path) as file:
+        header, _ = _header(read_lines(file))
     return header
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BufferedIOBase]:
+def opened_run(path: Path) -> Iterator[BufferedIOBase]:
+    """Open a run file, and turn every fault of it into a ``BaselineUnreadable``."""
     with faults_explained(path), gzip.open(path) as file:
         yield file
 
@@ -159,7 +161,8 @@ def faults_explained(path: Path) -> Iterator[None]:
         raise BaselineUnreadable(f"{path} cannot be read: {exc.strerror or exc}. {_AGAIN}") from exc
 
 
-def _read(file: BufferedIOBase) -> Iterator[bytes]:
+def read_lines(file: BufferedIOBase) -> Iterator[bytes]:
+    """Read the lines of a run file, as long as they and their number stay within bounds."""
     return _bounded(iter(partial(file.readline, LONGEST_LINE + 1), b""))
 
 
@@ -181,7 +184,7 @@ def _header(lines: Iterator[bytes]) -> tuple[RunHeader, bytes]:
 
 
 def _decode(file: BufferedIOBase) -> Run:
-    lines = _read(file)
+    lines = read_lines(file)
     header, line = _header(lines)
     return replace(header.run, trials=tuple(_trials(header, line, lines)))
 
@@ -220,7 +223,7 @@ def _check_end(line: Line, *, counts: dict[str, int], digest: str) -> None:
     if "sha256" not in line:
         raise Malformed("the closing line is missing")
     if need(line, "sha256", as_text) != digest:
-        raise Malformed("the sha256 is not that of the lines before: they were changed")
+        raise Malformed(CHANGED)
     told = need(line, "counts", table(as_count))
     if told | counts != told:
         raise Malformed("the counts are not those of the lines before")

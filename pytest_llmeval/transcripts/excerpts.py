@@ -8,6 +8,7 @@ from typing import NamedTuple
 from pytest_llmeval.records import Better, Run, Trial, trials_by_case
 from pytest_llmeval.transcripts.messages import Message
 from pytest_llmeval.transcripts.transcript import StoredTexts
+from pytest_llmeval.transcripts.word_diff import first_difference
 
 LONGEST = 300  # characters
 _LEAD = 60  # of these before the place where the sides part
@@ -74,8 +75,7 @@ def _parting(baseline: Sequence[str | None], current: Sequence[str | None]) -> S
 
 def _cut(one: str, other: str) -> Sides:
     """Cut two lines to what stands around the place from which they differ."""
-    pairs = enumerate(zip(one, other, strict=False))
-    place = next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+    place = first_difference(one, other)
     begin = place - _LEAD if place > 2 * _LEAD else 0
     first, second = ("..." * (begin > 0) + line[begin:][:LONGEST] for line in (one, other))
     return first, second

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import zlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
@@ -17,7 +16,13 @@ from pathlib import Path
 
 from pytest_llmeval.records import Outcome, Run, Trial
 from pytest_llmeval.runs.json_lines import Malformed, as_text, need, parse_line
-from pytest_llmeval.runs.run_file import LARGEST, faults_explained, read_run_header
+from pytest_llmeval.runs.run_file import (
+    CHANGED,
+    faults_explained,
+    opened_run,
+    read_lines,
+    read_run_header,
+)
 from pytest_llmeval.runs.run_lines import RunHeader, read_header, read_trial
 from pytest_llmeval.runs.store import RunStore
 
@@ -27,7 +32,6 @@ _BEGINNING = re.compile(
     rb'"outcome":"(\w+)"(?:,"scores":(\{(?:' + _STRING + rb":[^,}]*,?)*\}))?"
 )
 _SCORED = {outcome.value.encode() for outcome in Outcome if outcome.is_scored}
-_GZIP = 31  # for zlib
 
 Tally = Counter[tuple[bytes, bytes, bytes]]  # case, outcome and scores of trials, as in the file
 
@@ -122,15 +126,7 @@ def _means(tally: Tally, cases: Set[bytes]) -> dict[str, dict[str, float]]:
 
 
 class HeaderStore(RunStore):
-    """The runs of a folder, of which the headers alone are read, each once.
-
-    Attributes:
-        headers: those that were read, by file.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory)
-        self.headers: dict[Path, RunHeader] = {}
+    """The runs of a folder, of which the headers alone are read."""
 
     def load(self, path: Path) -> Run:
         """Read a run without its trials.
@@ -138,41 +134,20 @@ class HeaderStore(RunStore):
         Raises:
             BaselineUnreadable: its header cannot be read.
         """
-        self.headers[path] = read_run_header(path)
-        return self.headers[path].run
+        return read_run_header(path).run
 
 
-def scan_run(path: Path, header: RunHeader | None = None) -> ScannedRun:
+def scan_run(path: Path) -> ScannedRun:
     """Read a run file.
-
-    Args:
-        path: of it.
-        header: what its first line says, if that was read.
 
     Raises:
         BaselineUnreadable: it cannot be opened, or is damaged.
     """
-    with faults_explained(path):
-        content = _unpacked(path.read_bytes())
+    with opened_run(path) as file:
+        content = b"".join(read_lines(file))
         end = content.rfind(b"\n", 0, -1) + 1
-        closing = parse_line(content[end:])
-        if (
-            need(closing, "sha256", as_text)
-            != hashlib.sha256(memoryview(content)[:end]).hexdigest()
-        ):
-            raise Malformed("the sha256 is not that of the lines before: they were changed")
-        header = header or read_header(parse_line(content[: content.find(b"\n") + 1]))
+        digest = hashlib.sha256(memoryview(content)[:end]).hexdigest()
+        if need(parse_line(content[end:]), "sha256", as_text) != digest:
+            raise Malformed(CHANGED)
+        header = read_header(parse_line(content[: content.find(b"\n") + 1]))
         return ScannedRun(path, header, content)
-
-
-def _unpacked(data: bytes) -> bytes:
-    unpacked = b""
-    while data:  # gzip files can be put one behind the other
-        stream = zlib.decompressobj(_GZIP)
-        unpacked += stream.decompress(data, LARGEST - len(unpacked) + 1)
-        if len(unpacked) > LARGEST:
-            raise Malformed(f"unpacks to more than {LARGEST} bytes")
-        if not stream.eof:
-            raise EOFError
-        data = stream.unused_data
-    return unpacked

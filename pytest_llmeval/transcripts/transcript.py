@@ -14,6 +14,7 @@ from pytest_llmeval.cache.requests import row_name, unpack_request
 from pytest_llmeval.errors import RowRefused
 from pytest_llmeval.records import Call, Trial
 from pytest_llmeval.transcripts.messages import ASSISTANT, Asked, Message, read_reply, read_request
+from pytest_llmeval.transcripts.word_diff import first_difference
 
 DATABASE = "cache.db"
 _NOT_HERE = (Message("request", "not here", "missing"),)
@@ -105,7 +106,7 @@ def transcripts(trials: Iterable[Trial], stored: StoredTexts) -> tuple[Transcrip
 
 def _transcript(trial: Trial, stored: StoredTexts, requests: dict[str, Asked | None]) -> Transcript:
     utterances: list[Utterance] = []
-    known: tuple[Message, ...] = ()
+    known: Sequence[Message] = ()  # with which a request repeats what was said before it
     is_here = True
     for number, call in enumerate(trial.calls, start=1):
         if call.key not in requests:
@@ -113,13 +114,14 @@ def _transcript(trial: Trial, stored: StoredTexts, requests: dict[str, Asked | N
         asked = requests[call.key]
         messages = () if asked is None else asked.messages
         if number > 1:
-            new = _NOT_HERE if asked is None else messages[_common(known, messages) :]
+            new = _NOT_HERE if asked is None else messages[first_difference(known, messages) :]
             utterances += (Utterance(number, message) for message in new)
         reply = stored.reply(call)
         is_here = is_here and (reply is not None or call.draw is None)
         answer = (_missing(call),) if reply is None else reply
         utterances += (Utterance(number, message) for message in answer)
-        known = (*messages, *answer)
+        # A thought is not sent back to the model.
+        known = [one for one in (*messages, *answer) if one.kind != "thought"]
     first = requests[trial.calls[0].key] if trial.calls else None
     return Transcript(trial, first, tuple(utterances), is_here)
 
@@ -129,16 +131,6 @@ def _missing(call: Call) -> Message:
         why = call.reason or call.failure or "unknown"
         return Message(ASSISTANT, f"no reply: {why}", "missing")
     return Message(ASSISTANT, "the reply is not here", "missing")
-
-
-def _common(known: Sequence[Message], messages: Sequence[Message]) -> int:
-    """Count the messages with which a request repeats what was said before it.
-
-    A thought is not sent back to the model, so it does not count.
-    """
-    spoken = [message for message in known if message.kind != "thought"]
-    pairs = enumerate(zip(spoken, messages, strict=False))
-    return next((place for place, (a, b) in pairs if a != b), min(len(spoken), len(messages)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +157,7 @@ def parting(baseline: Sequence[Transcript], current: Sequence[Transcript]) -> Pa
         other = others.get(one.trial.index)
         if other is None or one.said == other.said or not (one.is_here and other.is_here):
             continue
-        place = 0
-        while one.said[place : place + 1] == other.said[place : place + 1]:
-            place += 1
+        place = first_difference(one.said, other.said)
         utterances = (
             each.utterances[place] if place < len(each.utterances) else None
             for each in (one, other)

@@ -20,6 +20,12 @@ _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _MOST = 600
 
 
+def first_difference(one: Sequence[object], other: Sequence[object]) -> int:
+    """Return the first place where two sequences differ, or where one of them ends."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """Words that both texts have, or only the first (``-``), or only the second (``+``)."""
@@ -39,10 +45,8 @@ def word_diff(before: str, after: str) -> tuple[Piece, ...]:
 
 def _diff(before: Sequence[str], after: Sequence[str]) -> tuple[Piece, ...] | None:
     """Compare parts of texts; None if too many differ."""
-    shorter = min(len(before), len(after))
-    start = next((i for i in range(shorter) if before[i] != after[i]), shorter)
-    left = shorter - start
-    end = next((i for i in range(left) if before[-1 - i] != after[-1 - i]), left)
+    start = first_difference(before, after)
+    end = first_difference(before[start:][::-1], after[start:][::-1])
     old, new = before[start : len(before) - end], after[start : len(after) - end]
     if max(len(old), len(new)) > _MOST:
         return None

@@ -19,6 +19,7 @@ from pytest_llmeval.reports.sentences import all_lost, count_moved, most_moved, 
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.headline import by_severity
 from pytest_llmeval.reports.terminal.tables import compared_table, side_name, style
+from pytest_llmeval.transcripts.word_diff import first_difference
 
 _MOST_CASES = 8  # after so many a function has one case, but under -v
 _LISTED_CASES = 3
@@ -211,10 +212,9 @@ def _replies(
     width = max(map(columns, sides))
     room = page.width - width - 6
     old, new = (reply or "" for reply in replies)
-    parting = (at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other)
     skipped = 0
     if old and new and max(columns(old), columns(new)) > room:
-        skipped = max(0, next(parting, min(len(old), len(new))) - room // 3)
+        skipped = max(0, first_difference(old, new) - room // 3)
     for side, reply in zip(sides, replies, strict=True):
         if reply is not None:
             name = side + " " * (width - columns(side))
