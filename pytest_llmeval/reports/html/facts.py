@@ -35,17 +35,12 @@ def facts(report: Entry, side: Entry) -> Facts:
     found: Facts = []
     if baseline is not None:
         found.append(("Baseline", _baseline(baseline)))
-    missed = [
-        f"{one['label']}: {undetected_drop(one)}"
-        for one in moved_functions(side)
-        if baseline is not None and is_tested(one)
-    ]
     if run is not None:
         found.append(("Here", _place(run)))
+    tested = [one for one in moved_functions(side) if baseline is not None and is_tested(one)]
+    missed = [f"{one['label']}: {undetected_drop(one)}" for one in tested[:_MOST_MISSED]]
     if missed:
-        found.append(
-            ("Could be missed, in 1 of 5 builds or more", "; ".join(missed[:_MOST_MISSED]))
-        )
+        found.append(("Could be missed, in 1 of 5 builds or more", "; ".join(missed)))
     if parts := part_judged(report):
         found.append(("Only a part was judged", parts))
     if run is not None and any(run["calls"].values()):
@@ -85,24 +80,26 @@ def provenance(report: Entry, side: Entry) -> Facts:
     baseline, run = side["baseline"], report["run"]
     for name, found in (("Baseline", baseline), ("Here", run)):
         if found is not None:
-            told.append((f"{name}: run", f"{found['id']} of {found['created'][:16]}"))
-            told.append(
-                (f"{name}: commit", f"{found['commit'] or 'none'}{' (dirty)' * found['dirty']}")
-            )
-            told.append((f"{name}: models", ", ".join(found["models"]) or "none"))
-            told.append((f"{name}: served", ", ".join(found["served"]) or "not told"))
-            versions = (f"{name} {version}" for name, version in found["versions"].items())
-            told.append((f"{name}: versions", ", ".join(versions)))
+            told += [
+                (f"{name}: run", f"{found['id']} of {found['created'][:16]}"),
+                (f"{name}: commit", f"{found['commit'] or 'none'}{' (dirty)' * found['dirty']}"),
+                (f"{name}: models", ", ".join(found["models"]) or "none"),
+                (f"{name}: served", ", ".join(found["served"]) or "not told"),
+                (f"{name}: versions", _named(found["versions"])),
+            ]
             if found["ci"] and found["ci"]["url"]:
                 told.append((f"{name}: job", found["ci"]["url"]))
     for one in report["differences"]:
         old, new = (", ".join(one[of]) for of in ("baseline", "here"))
         told.append((f"Differs: {one['fact']}", f"{old} \N{RIGHTWARDS ARROW} {new}"))
-    settings = (f"{name} {value}" for name, value in report["settings"].items())
-    told.append(("Settings", ", ".join(settings)))
+    told.append(("Settings", _named(report["settings"])))
     told += [("Holds for", line) for line in report["scope"]]
     told += [("Note", line) for line in report["notes"]]
     if baseline is not None and run is not None:
         typed = shlex.join(["llmeval", "compare", baseline["id"], run["id"]])
         told.append(("Again", typed))
     return told
+
+
+def _named(values: Entry) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())

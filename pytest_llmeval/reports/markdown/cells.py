@@ -76,10 +76,8 @@ def _short_reference(side: Entry) -> str:
 
 
 def reference_of(side: Entry) -> str:
-    """Name what is compared with, and the commit of its run if there is one."""
+    """Name the baseline, and the commit of its run if there is one."""
     baseline = side["baseline"]
-    if baseline is None:
-        return "nothing"
     commit = baseline["commit"]
     shown = name(baseline["reference"]) + (f" at {name(commit[:_SHOWN_OF_HASH])}" if commit else "")
     if baseline["substitute"] and baseline["wanted"]:

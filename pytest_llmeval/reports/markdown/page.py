@@ -35,7 +35,6 @@ from pytest_llmeval.safe_text import code_span, html_code
 MOST = 64_000  # characters; a comment on GitHub has at most 65,536, and begins with more
 _ROOM_FOR_NOTE = 300
 _MOST_LINES = 20  # of one kind
-_OF_TERMINAL = "beside a mean"  # of which these tables have no interval
 _LONGEST_LABEL = 120  # characters
 
 
@@ -50,7 +49,9 @@ def render(document: Entry) -> str:
     """
     if is_unchanged(document):
         return f"{unchanged_line(document)}\n"
-    parts = ["\n".join([*head(document), ""]), *_provenance(document)]
+    parts = ["\n".join([*head(document), ""])]
+    if facts := [f"- {line}" for line in _facts(document)]:
+        parts.append(_folded("What was compared", facts))
     room = MOST - _ROOM_FOR_NOTE - sum(map(len, parts))
     cut = 0
     for block in _functions(document):
@@ -63,13 +64,6 @@ def render(document: Entry) -> str:
         blocks = counted(cut, "block of details", "blocks of details")
         parts.append(f"Left out, as there is no more room: {blocks}. The JSON report has all.\n")
     return "\n".join(parts)
-
-
-def _provenance(report: Entry) -> Iterator[str]:
-    """Say what was compared, and for what the figures hold."""
-    facts = [f"- {line}" for line in _facts(report)]
-    if facts:
-        yield _folded("What was compared", facts)
 
 
 def _functions(report: Entry) -> Iterator[str]:
@@ -143,8 +137,7 @@ def _facts(report: Entry) -> Iterator[str]:
     for one in islice(report["not_judged"], _MOST_LINES):
         cases = counted(one["cases"], "case")
         yield f"Not judged: {name(one['function'])} ({cases}, {one['why']})"
-    held_for = [line for line in report["scope"] if not line.startswith(_OF_TERMINAL)]
-    yield from map(told, held_for[:_MOST_LINES])
+    yield from map(told, report["scope"][:_MOST_LINES])
     yield from map(told, report["notes"][:_MOST_LINES])
 
 
