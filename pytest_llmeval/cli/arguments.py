@@ -73,7 +73,15 @@ class Home:
         Raises:
             SettingsError: the directory that was found belongs to somebody else.
         """
-        return _session_home() if self.named is None else self.named.absolute()
+        if self.named is not None:
+            return self.named.absolute()
+        rootpath, ini = root_and_ini(Path.cwd())
+        named = next(iter(ini_words("llm_dir", by_line=True)), None)
+        if named is not None:
+            return (rootpath / named).absolute()
+        home = default_directory(rootpath, has_ini=ini is not None)
+        refuse_foreign(home, rootpath=rootpath)
+        return home
 
     @cached_property
     def store(self) -> RunStore:
@@ -183,16 +191,6 @@ def _split(reference: str) -> tuple[str, Selection | None]:
     return name, parse_selection(test)
 
 
-def _session_home() -> Path:
-    rootpath, ini = root_and_ini(Path.cwd())
-    named = ((ini and settings_of(ini)) or {}).get("llm_dir")
-    if named:
-        return (rootpath / str(named)).absolute()
-    home = default_directory(rootpath, has_ini=ini is not None)
-    refuse_foreign(home, rootpath=rootpath)
-    return home
-
-
 def ini_words(name: str, *, by_line: bool = False) -> tuple[str, ...]:
     """Read a list in the ini file of a session that would be started in the working directory.
 
@@ -264,18 +262,15 @@ def settings_of(file: Path) -> Mapping[str, object] | None:
     try:
         content = file.read_text(encoding="utf-8")
         if file.suffix == ".toml":
-            return _table(tomllib.loads(content), keys)
+            table = tomllib.loads(content)
+            for key in keys:
+                table = table[key]
+            return dict(table.get("ini_options", table))
         parser = ConfigParser(strict=False, interpolation=None, allow_no_value=True)
         parser.read_string(content)
         return parser[keys[0]]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ConfigParserError):
         return None
-
-
-def _table(document: dict[str, Any], keys: Sequence[str]) -> Mapping[str, object]:
-    for key in keys:
-        document = document[key]
-    return dict(document.get("ini_options", document))
 
 
 function_option = click.option(

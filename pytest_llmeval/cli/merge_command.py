@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import click
@@ -118,7 +117,9 @@ def _judged(shards: Sequence[Path], home: Home, asked: Settings, *, union: bool)
     refuse_tracked(home.path, git=home.refs.git)
     runs, notes = _read(shards)
     merged = merge_runs(runs, union=union)
-    missing = _missing(merged, shards)
+    missing = None
+    if merged.found != merged.expected:
+        missing = Fact(Why.CASES_MISSING, (merged.found, merged.expected, _guess(shards)))
     if union and missing is None:
         merged, missing = _over_paths(merged, home)
     settings = _settings(merged.run, asked)
@@ -149,12 +150,6 @@ def _read(shards: Iterable[Path]) -> tuple[list[Run], list[str]]:
     of = short_hash(newest.commit) if newest.commit else "no commit"
     notes = [f"passed over: {others} run(s) that are not of {of}"] if others else []
     return [read_run(path) for path in chosen], notes
-
-
-def _missing(merged: Merged, shards: Sequence[Path]) -> Fact | None:
-    if merged.found == merged.expected:
-        return None
-    return Fact(Why.CASES_MISSING, (merged.found, merged.expected, _guess(shards)))
 
 
 def _guess(shards: Sequence[Path]) -> str:
@@ -213,22 +208,22 @@ def _planned(settings: Settings, home: Home, run: Run, *, shards: Sequence[Run])
     git = replace(home.refs.git, commit=run.commit, tree=run.tree, dirty=run.dirty)
     store = open_store(home.path, named=settings.store, git=git)
     models = {call.model for trial in run.trials for call in trial.calls if call.model}
-    find = partial(
-        find_baseline,
-        refs=Refs(store, git, read_ci(os.environ), reach=home.refs.reach),
-        root=run.root,
-        selection=run.selection,
-        models=frozenset(models) or None,
-        excluding={run.id, *(shard.id for shard in shards)},
-        demands=Demands(age=settings.baseline_age, strict=settings.gate.strict),
-    )
 
-    def found(reference: str, *, option: str) -> Baseline:
-        return find(reference, option=option.replace("--llm-", "--"))
+    def find(reference: str, *, option: str) -> Baseline:
+        return find_baseline(
+            reference,
+            option=option.replace("--llm-", "--"),
+            refs=Refs(store, git, read_ci(os.environ), reach=home.refs.reach),
+            root=run.root,
+            selection=run.selection,
+            models=frozenset(models) or None,
+            excluding={run.id, *(shard.id for shard in shards)},
+            demands=Demands(age=settings.baseline_age, strict=settings.gate.strict),
+        )
 
     rootpath = (git.top or Path.cwd()) / run.root
     try:
-        planned = planned_judgement(settings, find=found, rootpath=rootpath, typed=())
+        planned = planned_judgement(settings, find=find, rootpath=rootpath, typed=())
     except BaselineError as exc:
         line = exc.line if isinstance(exc, BaselineNotFound) else str(exc)
         raise BaselineError(" ".join(line.split())) from None

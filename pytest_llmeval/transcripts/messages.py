@@ -17,7 +17,7 @@ from pytest_llmeval.cache.explain import flat_fields
 from pytest_llmeval.cache.key import parse_json
 from pytest_llmeval.cache.reply import StoredReply
 from pytest_llmeval.cache.requests import Parts
-from pytest_llmeval.transcripts.streams import joined_stream
+from pytest_llmeval.transcripts.streams import joined_stream, objects
 
 MessageKind = Literal["text", "thought", "call", "result", "media", "other", "missing"]
 
@@ -122,15 +122,13 @@ def read_reply(reply: StoredReply) -> tuple[Message, ...]:
 def _answers(answer: Mapping[str, Any]) -> Iterator[Message]:
     if isinstance(answer.get("text"), str):  # of a function model
         yield Message(ASSISTANT, answer["text"])
-    for choice in _listed(answer.get("choices")):
-        if isinstance(choice, dict):
-            yield from _messages(choice.get("message", choice.get("text")), ASSISTANT)
-    for candidate in _listed(answer.get("candidates")):
-        if isinstance(candidate, dict):
-            yield from _messages(_field(candidate.get("content"), "parts"), ASSISTANT)
+    for choice in objects(answer.get("choices")):
+        yield from _messages(choice.get("message", choice.get("text")), ASSISTANT)
+    for candidate in objects(answer.get("candidates")):
+        yield from _messages(_field(candidate.get("content"), "parts"), ASSISTANT)
     for name in _ANSWERS[3:]:
         yield from _messages(answer.get(name), ASSISTANT)
-    vectors = [one.get("embedding") for one in _listed(answer.get("data")) if isinstance(one, dict)]
+    vectors = [one.get("embedding") for one in objects(answer.get("data"))]
     vectors += [vector for name in _EMBEDDINGS for vector in _vectors(answer.get(name))]
     for vector in vectors:
         if vector is not None:

@@ -27,7 +27,7 @@ def joined_stream(body: bytes) -> dict[str, Any] | None:
             _add_message(messages.setdefault("None", {}), said)
         elif "index" in chunk and ("content_block" in chunk or "delta" in chunk):
             _add_block(blocks.setdefault(str(chunk["index"]), {}), chunk)
-        for candidate in _objects(chunk.get("candidates")):
+        for candidate in objects(chunk.get("candidates")):
             _add_parts(candidates.setdefault(str(candidate.get("index")), []), candidate)
         if isinstance(chunk.get("response"), str):
             responses.append(chunk["response"])
@@ -35,16 +35,13 @@ def joined_stream(body: bytes) -> dict[str, Any] | None:
             place = messages.setdefault(str(choice.get("index")), {})
             whole = choice.get("message") or {"content": choice.get("text")}
             _add_message(place, choice.get("delta") or whole)
-    joined: dict[str, Any] = {}
-    if blocks:
-        joined["content"] = list(blocks.values())
-    if messages:
-        joined["choices"] = [{"message": _finished(each)} for each in messages.values()]
-    if candidates:
-        joined["candidates"] = [{"content": {"parts": each}} for each in candidates.values()]
-    if responses:
-        joined["response"] = "".join(responses)
-    return joined or None
+    joined = {
+        "content": list(blocks.values()),
+        "choices": [{"message": _finished(each)} for each in messages.values()],
+        "candidates": [{"content": {"parts": each}} for each in candidates.values()],
+        "response": "".join(responses) if responses else None,
+    }
+    return {name: value for name, value in joined.items() if value not in ([], None)} or None
 
 
 def _chunks(body: bytes) -> Iterator[dict[str, Any]]:
@@ -62,7 +59,7 @@ def _chunks(body: bytes) -> Iterator[dict[str, Any]]:
 def _pieces_of_messages(chunk: dict[str, Any]) -> list[dict[str, Any]]:
     choices = chunk.get("choices")
     if isinstance(choices, list):
-        return _objects(choices)
+        return objects(choices)
     return [chunk] if isinstance(chunk.get("message"), dict) and "type" not in chunk else []
 
 
@@ -82,14 +79,15 @@ def _said_by_cohere(chunk: dict[str, Any]) -> dict[str, Any] | None:
     return {name: value for name, value in said.items() if value}
 
 
-def _objects(value: object) -> list[dict[str, Any]]:
+def objects(value: object) -> list[dict[str, Any]]:
+    """Return the objects in what may be a list of them."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def _add_parts(parts: list[dict[str, Any]], candidate: dict[str, Any]) -> None:
     """Add a chunk of Google's: a text goes on the last one, unless one of them is a thought."""
     content = candidate.get("content")
-    for part in _objects(content.get("parts") if isinstance(content, dict) else None):
+    for part in objects(content.get("parts") if isinstance(content, dict) else None):
         last = parts[-1] if parts else {}
         are_texts = isinstance(part.get("text"), str) and isinstance(last.get("text"), str)
         if are_texts and part.get("thought") == last.get("thought"):
