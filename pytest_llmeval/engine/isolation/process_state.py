@@ -196,12 +196,16 @@ class Switch:
             logging.disable(context.disabled)
         self._patches = context.patches
         self._output = context.output
-        if self._output is not None:
-            self._output.show_logs(self.logs.handlers)
-            if context.is_capturing or self._capture is None:
-                self._output.show(context.show_warning)
+        self.show_calls()
         if self._patches is not None and self._patches.places:
             self._patches.enter()
+
+    def show_calls(self) -> None:
+        """Show what calls of the trial whose turn it is have printed, logged and warned of."""
+        if self._output is not None:
+            self._output.show_logs(self.logs.handlers)
+            if self._capture is None or self._is_capturing():
+                self._output.show(warnings._showwarnmsg_impl)  # type: ignore[attr-defined]
 
     def give_back(self, context: Context) -> None:
         """Write again the captured output that was drained when a state was saved."""

@@ -106,6 +106,7 @@ class Turns:
         if last is not None and last.trial is trial:
             self._taken.append(last)
             self._in_turn, self._unsaved, self._away = trial, None, None
+            self.switch.show_calls()
             return
         self._save_last_step()
         beneath = self._away = self._away or self.switch.save()

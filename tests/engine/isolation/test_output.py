@@ -7,6 +7,7 @@ import pytest
 from tests.forked import run_forked
 
 BOT = """
+import logging
 import sys
 import time
 import warnings
@@ -16,6 +17,7 @@ def answer(messages, *, draw):
     time.sleep(0.01 + 0.02 * draw.rng.random())
     print(f"called {said}")
     print(f"failing {said}", file=sys.stderr)
+    logging.getLogger("bot").warning(f"logged {said}")
     if said.startswith("careful"):
         warnings.warn(f"warned {said}", UserWarning)
     time.sleep(0.01)
@@ -197,7 +199,7 @@ def test_shown(llm):
 
     result.assert_outcomes(passed=17, warnings=2 if mode[:1] == ("--llm-concurrency=1",) else 4)
     result.stdout.fnmatch_lines(
-        ["*test_it.py::test_shown*", "*bot.py:11: UserWarning: warned careful shown*"]
+        ["*test_it.py::test_shown*", "*bot.py:13: UserWarning: warned careful shown*"]
     )
     result.stdout.fnmatch_lines(["*test_it.py:*: UserWarning: by the test"])
     result.stdout.no_fnmatch_line("*warned careful ignored*")
@@ -225,3 +227,34 @@ async def test_it(async_llm, n):
         part = str(result.stdout).partition(f"_ test_it[{n}] _")[2].partition("\n____")[0]
         assert part.count(f"called careful {n}\nanswered careful {n}\n") == 3
         assert part.count("called ") == 3
+
+
+@MODES
+def test_a_coroutine_meets_the_output_of_its_call_where_no_other_has_its_turn_between(
+    pytester: pytest.Pytester, mode: tuple[str, ...]
+) -> None:
+    result = run(
+        pytester,
+        """
+@llm_eval(repeats=1, min_score=1)
+async def test_it(async_llm, caplog):
+    for n in range(3):
+        print(f"before {n}")
+        with pytest.warns(UserWarning, match=f"warned careful {n}"):
+            await async_llm.ask(f"careful {n}")
+        assert f"logged careful {n}" in caplog.text
+        print(f"after {n}")
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        await async_llm.ask("?")
+    assert text.getvalue() == "called ?\\nanswered ?\\n"
+    await async_llm.ask("end")
+    pytest.fail("seen to the end")
+""",
+        *mode,
+    )
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*Failed: seen to the end"])
+    said = [f"before {n}\ncalled careful {n}\nanswered careful {n}\nafter {n}\n" for n in range(3)]
+    assert "".join([*said, "called end\nanswered end\n"]) in str(result.stdout)
