@@ -5,7 +5,7 @@ The pages of ``markdown`` and ``html`` are made of that document, so they share 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pytest_llmeval.gate.results import Verdict
@@ -29,6 +29,7 @@ from pytest_llmeval.reports.sentences import (
 
 Entry = Mapping[str, Any]
 _MOST_NAMES = 3
+_MOST_UNDETECTED = 4
 
 _ORDER = {str(verdict): at for at, verdict in enumerate(Verdict)}
 
@@ -48,6 +49,21 @@ def worst_first(functions: Sequence[Entry]) -> list[Entry]:
 def moved_functions(side: Entry) -> list[Entry]:
     """Return the functions of a comparison of which there is something to say, worst first."""
     return worst_first([one for one in side["functions"] if one["verdict"] != "unchanged"])
+
+
+def title(report: Entry, side: Entry, reference: Callable[[str], str] = str) -> str:
+    """Write the verdict of the comparison that is shown.
+
+    Args:
+        report: the document.
+        side: the report itself, or its anchor.
+        reference: writes the name of the anchor.
+    """
+    accepted = side["verdict"] == "regressed" and not side["fails"]
+    words = verdict_words(side["verdict"], accepted=accepted)
+    if side is report:
+        return words
+    return f"{words} against the anchor {reference(side['baseline']['reference'])}"
 
 
 def failing_side(report: Entry) -> Entry:
@@ -110,8 +126,13 @@ def figures(function: Entry, *, with_ends: bool = False) -> Figures:
     return Figures(word, part, before, after, difference, interval, p)
 
 
-def undetected_drop(function: Entry) -> str:
-    """Write which drops fewer than 4 of 5 builds find."""
+def undetected_drops(side: Entry) -> list[tuple[str, str]]:
+    """Write which drops of functions that moved fewer than 4 of 5 builds find; of a few."""
+    tested = [one for one in moved_functions(side) if is_tested(one)]
+    return [(one["label"], _undetected_drop(one)) for one in tested[:_MOST_UNDETECTED]]
+
+
+def _undetected_drop(function: Entry) -> str:
     drop = function["smallest_detectable_drop"]
     if drop is None:
         return "any drop, as too few cases moved"

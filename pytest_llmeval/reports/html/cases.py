@@ -34,10 +34,9 @@ class ShownCase:
     """A case of the page.
 
     Attributes:
-        case: its id; ``name`` is the same without the file.
+        case: its id.
         move: how it moved.
         is_errored: a trial of this run got no reply.
-        values: of its parameters, as far as its id tells them.
         before: its scores in the baseline as text; "" without any.
         after: likewise of this run.
         lost: its difference, or without a baseline its mean, turned so that less is worse.
@@ -45,14 +44,23 @@ class ShownCase:
     """
 
     case: str
-    name: str
     move: Move
     is_errored: bool
-    values: tuple[str, ...]
     before: str = ""
     after: str = ""
     lost: float = 0.0
     plot: CasePlot | None = None
+
+    @property
+    def name(self) -> str:
+        """Its id without the file."""
+        return short(self.case)
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The values of its parameters, which pytest joins by hyphens."""
+        brackets = re.search(r"\[(.*)\]$", self.case)
+        return tuple(dict.fromkeys(brackets[1].split("-"))) if brackets else ()
 
     @property
     def order(self) -> tuple[bool, float, str]:
@@ -99,7 +107,8 @@ def shown_function(function: Entry, errored: Collection[str]) -> ShownFunction:
         if not case.get("unchanged") or case["case"] in errored
     ]
     known = {case["case"] for case in compared}
-    shown += [_errored(case) for case in sorted(errored) if case not in known]
+    others = (case for case in errored if case not in known)
+    shown += [ShownCase(case=case, move="errored", is_errored=True) for case in others]
     shown.sort(key=lambda case: case.order)
     unchanged = sum(bool(case.get("unchanged")) for case in compared)
     return ShownFunction(function, shown, unchanged)
@@ -117,20 +126,12 @@ def _compared(case: Entry, function: Entry, axis: Axis, *, is_errored: bool) -> 
     difference = case.get("difference")
     return ShownCase(
         case=case["case"],
-        name=short(case["case"]),
         move=_move(case, function),
         is_errored=is_errored,
-        values=_values(case["case"]),
         before=hits(before, metric) if before else "",
         after=hits(case["scores"], metric) if case["scores"] else "",
         lost=sign * case["mean"] if difference is None else difference,
         plot=case_plot(case, axis) if case["scores"] else None,
-    )
-
-
-def _errored(case: str) -> ShownCase:
-    return ShownCase(
-        case=case, name=short(case), move="errored", is_errored=True, values=_values(case)
     )
 
 
@@ -147,12 +148,6 @@ def _move(case: Entry, function: Entry) -> Move:
         is_below, is_above = max(after) < min(before), min(after) > max(before)
         broke, fixed = (is_below, is_above)[:: 1 if function["better"] == "higher" else -1]
     return "broke" if broke else "fixed" if fixed else "wobbled"
-
-
-def _values(case: str) -> tuple[str, ...]:
-    """Read the values of parameters, which pytest joins by hyphens."""
-    brackets = re.search(r"\[(.*)\]$", case)
-    return tuple(dict.fromkeys(brackets[1].split("-"))) if brackets else ()
 
 
 def moves_of(shown: Sequence[ShownFunction]) -> dict[str, int]:

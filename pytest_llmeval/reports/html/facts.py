@@ -1,32 +1,15 @@
-"""Facts of the page in words: its title, what was compared at which cost, where it comes from."""
+"""Facts of the page in words: what was compared at which cost, where it comes from."""
 
 from __future__ import annotations
 
 import shlex
 
-from pytest_llmeval.reports.document import (
-    Entry,
-    is_tested,
-    moved_functions,
-    part_judged,
-    undetected_drop,
-)
+from pytest_llmeval.reports.document import Entry, part_judged, undetected_drops
 from pytest_llmeval.reports.formats import counted
-from pytest_llmeval.reports.sentences import verdict_words
 
-_MOST_MISSED = 4
 _DAY = 86_400
 
 Facts = list[tuple[str, str]]
-
-
-def title(report: Entry, side: Entry) -> str:
-    """Write the verdict of the comparison that is shown."""
-    accepted = side["verdict"] == "regressed" and not side["fails"]
-    words = verdict_words(side["verdict"], accepted=accepted)
-    if side is report:
-        return words
-    return f"{words} against the anchor {side['baseline']['reference']}"
 
 
 def facts(report: Entry, side: Entry) -> Facts:
@@ -37,9 +20,8 @@ def facts(report: Entry, side: Entry) -> Facts:
         found.append(("Baseline", _baseline(baseline)))
     if run is not None:
         found.append(("Here", _place(run)))
-    tested = [one for one in moved_functions(side) if baseline is not None and is_tested(one)]
-    missed = [f"{one['label']}: {undetected_drop(one)}" for one in tested[:_MOST_MISSED]]
-    if missed:
+    if baseline is not None and (drops := undetected_drops(side)):
+        missed = (f"{label}: {drop}" for label, drop in drops)
         found.append(("Could be missed, in 1 of 5 builds or more", "; ".join(missed)))
     if parts := part_judged(report):
         found.append(("Only a part was judged", parts))

@@ -22,6 +22,7 @@ from pytest_llmeval.reports.document import (
     failing_side,
     lead,
     moved_functions,
+    title,
     worst_first,
 )
 from pytest_llmeval.reports.html.cases import (
@@ -34,7 +35,7 @@ from pytest_llmeval.reports.html.cases import (
     shown_function,
 )
 from pytest_llmeval.reports.html.charts import Chart, history_charts
-from pytest_llmeval.reports.html.facts import facts, provenance, title
+from pytest_llmeval.reports.html.facts import facts, provenance
 from pytest_llmeval.reports.html.plots import CASE_WIDTH, WIDTH, forests
 from pytest_llmeval.reports.html.side_by_side import read_replies
 from pytest_llmeval.reports.html.trust import doubts

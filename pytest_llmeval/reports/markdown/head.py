@@ -9,11 +9,11 @@ from pytest_llmeval.reports.document import (
     Entry,
     consequence,
     failing_side,
-    is_tested,
     lead,
     moved_functions,
     part_judged,
-    undetected_drop,
+    title,
+    undetected_drops,
     worst_first,
 )
 from pytest_llmeval.reports.formats import counted, figure
@@ -46,7 +46,7 @@ def head(report: Entry) -> Iterator[str]:
     """Write the lines that answer the five questions."""
     side = failing_side(report)
     functions = moved_functions(side)
-    yield f"## LLM evals: {_title(report, side)}"
+    yield f"## LLM evals: {title(report, side, name)}"
     yield ""
     yield f"{_lead(report, functions)} {consequence(report)}"
     if not side["functions"]:
@@ -66,15 +66,6 @@ def head(report: Entry) -> Iterator[str]:
     if len(functions) > len(shown):
         more = counted(len(functions) - len(shown), "more function")
         yield from ("", f"{more} below, the worst first.")
-
-
-def _title(report: Entry, side: Entry) -> str:
-    verdict = side["verdict"]
-    accepted = verdict == "regressed" and not side["fails"]
-    words = verdict_words(verdict, accepted=accepted)
-    if side is not report:
-        words += f" against the anchor {name(side['baseline']['reference'])}"
-    return words
 
 
 def _lead(report: Entry, functions: Sequence[Entry]) -> str:
@@ -101,8 +92,7 @@ def _counts(side: Entry) -> str:
 
 def _missed(side: Entry) -> Iterator[str]:
     """Say which drops could not have been seen."""
-    tested = [one for one in moved_functions(side) if is_tested(one)]
-    missed = [f"in {name(one['label'])} {undetected_drop(one)}" for one in tested[:_MOST_FUNCTIONS]]
+    missed = [f"in {name(label)} {drop}" for label, drop in undetected_drops(side)]
     if missed:
         yield ""
         text = f"**What would have been missed:** {'; '.join(missed)}. "
