@@ -21,6 +21,7 @@ from pytest_llmeval.reports.formats import (
 )
 from pytest_llmeval.reports.sentences import (
     WITHIN_CASES,
+    count_moved,
     difference_interval,
     drop_as_factor,
     verdict_words,
@@ -157,6 +158,12 @@ def lead(report: Entry, functions: Sequence[Entry]) -> list[str]:
     worst = functions[0]
     also = [text for text in worst["remarks"] if text.startswith(WITHIN_CASES)]
     return [with_name(worst.get("sentence", ""), worst["label"]), *also]
+
+
+def moved_counts(function: Entry) -> str:
+    """Count the cases of a function that fell and rose."""
+    differences = [case["difference"] or 0.0 for case in function["compared"]]
+    return count_moved(differences, function["better"])
 
 
 def part_judged(report: Entry) -> str:

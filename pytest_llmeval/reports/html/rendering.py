@@ -21,6 +21,7 @@ from pytest_llmeval.reports.document import (
     consequence,
     failing_side,
     lead,
+    moved_counts,
     moved_functions,
     title,
     worst_first,
@@ -39,7 +40,6 @@ from pytest_llmeval.reports.html.facts import facts, provenance
 from pytest_llmeval.reports.html.plots import CASE_WIDTH, WIDTH, forests
 from pytest_llmeval.reports.html.side_by_side import read_replies
 from pytest_llmeval.reports.html.trust import doubts
-from pytest_llmeval.reports.sentences import count_moved
 from pytest_llmeval.runs.lookup.newest_runs import newest_runs
 from pytest_llmeval.runs.store import RunStore
 
@@ -96,8 +96,7 @@ def _moved(functions: Sequence[Entry]) -> str:
     worst = next((one for one in functions if one.get("compared")), None)
     if worst is None or worst["verdict"] == "unchanged":
         return ""
-    differences = [case["difference"] or 0.0 for case in worst["compared"]]
-    return f"In {worst['label']}, {count_moved(differences, worst['better'])}"
+    return f"In {worst['label']}, {moved_counts(worst)}"
 
 
 def _of_changed(means: History, functions: Sequence[Entry]) -> History:

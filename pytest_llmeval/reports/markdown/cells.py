@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_llmeval.reports.document import Entry, figures
-from pytest_llmeval.reports.formats import hits
+from pytest_llmeval.reports.formats import ends, figure, hits
 from pytest_llmeval.safe_text import code_span, prose
 
 _LONGEST_NAME = 120  # characters
@@ -35,12 +35,11 @@ def _part(text: str) -> str:
     return code_span(part) if part.startswith(_TYPED) else prose(part.replace(" -> ", " → "))
 
 
-def markdown_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Put cells in a table, without the columns that are empty in every row."""
-    kept = [at for at in range(len(heading)) if any(row[at] for row in rows)]
-    lines = [[heading[at] for at in kept], ["---"] * len(kept)]
-    lines += [[row[at] for at in kept] for row in rows]
-    return [f"| {' | '.join(line)} |" for line in lines] if rows else []
+    columns = zip(heading, *rows, strict=True)
+    kept = [(title, "---", *cells) for title, *cells in columns if any(cells)]
+    return [f"| {' | '.join(line)} |" for line in zip(*kept, strict=True)]
 
 
 def _cells(function: Entry) -> list[str]:
@@ -60,7 +59,21 @@ def functions_table(report: Entry, side: Entry, functions: Sequence[Entry]) -> l
     interval = f"{1 - 2 * report['settings']['alpha']:.0%} interval"
     sides = _short_reference(side), "here"
     heading = ("", "function", "changed", *sides, "difference", interval, "p")
-    return markdown_table(heading, list(map(_cells, functions)))
+    return _table(heading, list(map(_cells, functions)))
+
+
+def means_table(functions: Sequence[Entry]) -> list[str]:
+    """Put functions that are compared with nothing in a table."""
+    rows = [
+        [
+            name(one["label"]),
+            str(one["cases"]),
+            "" if one["mean"] is None else figure(one["mean"], one["metric"]),
+            "" if one["interval"] is None else ends(one["interval"], ".3g"),
+        ]
+        for one in functions
+    ]
+    return _table(["function", "cases", "mean", "interval"], rows)
 
 
 def cases_table(side: Entry, cases: Sequence[tuple[Entry, Entry]]) -> list[str]:
@@ -68,7 +81,7 @@ def cases_table(side: Entry, cases: Sequence[tuple[Entry, Entry]]) -> list[str]:
     reference = _short_reference(side)
     replies = f"reply on {reference}", "reply here"
     heading = ("case", reference, "here", *replies, "first failure here")
-    return markdown_table(heading, [_case_cells(case, one["metric"]) for one, case in cases])
+    return _table(heading, [_case_cells(case, one["metric"]) for one, case in cases])
 
 
 def _short_reference(side: Entry) -> str:

@@ -10,22 +10,23 @@ from pytest_llmeval.reports.document import (
     consequence,
     failing_side,
     lead,
+    moved_counts,
     moved_functions,
     part_judged,
     title,
     undetected_drops,
     worst_first,
 )
-from pytest_llmeval.reports.formats import counted, figure
+from pytest_llmeval.reports.formats import counted
 from pytest_llmeval.reports.markdown.cells import (
     cases_table,
     functions_table,
-    markdown_table,
+    means_table,
     name,
     reference_of,
     told,
 )
-from pytest_llmeval.reports.sentences import ALL_REPLAYED, count_moved, verdict_words
+from pytest_llmeval.reports.sentences import ALL_REPLAYED, verdict_words
 
 _MOST_FUNCTIONS = 4
 _MOST_CASES = 5
@@ -123,31 +124,11 @@ def _cases(side: Entry, functions: Sequence[Entry]) -> Iterator[str]:
 
 def _all_moved(functions: Sequence[Entry]) -> str:
     if len(functions) == 1:
-        return moved_counts(functions[0])
-    return "; ".join(f"in {name(one['label'])} {moved_counts(one)}" for one in functions)
-
-
-def moved_counts(function: Entry) -> str:
-    """Count the cases of a function that fell and rose."""
-    differences = [case["difference"] or 0 for case in function["compared"]]
-    return told(count_moved(differences, function["better"]))
+        return told(moved_counts(functions[0]))
+    return "; ".join(f"in {name(one['label'])} {told(moved_counts(one))}" for one in functions)
 
 
 def _is_telling(function: Entry, case: Entry) -> bool:
     """Whether a case shows why its function has its verdict."""
     difference = case.get("difference", -1) or 0
     return bool(difference > 0 if function["verdict"] == "improved" else difference < 0)
-
-
-def means_table(functions: Sequence[Entry]) -> list[str]:
-    """Put functions that are compared with nothing in a table."""
-    rows = [
-        [
-            name(one["label"]),
-            str(one["cases"]),
-            "" if one["mean"] is None else figure(one["mean"], one["metric"]),
-            "" if one["interval"] is None else "[{:.3g}, {:.3g}]".format(*one["interval"]),
-        ]
-        for one in functions
-    ]
-    return markdown_table(["function", "cases", "mean", "interval"], rows)

@@ -13,22 +13,19 @@ from pytest_llmeval.reports.document import (
     Entry,
     failing_side,
     is_unchanged,
+    moved_counts,
     moved_functions,
 )
 from pytest_llmeval.reports.formats import counted, figure
 from pytest_llmeval.reports.markdown.cells import (
     cases_table,
     functions_table,
+    means_table,
     name,
     reference_of,
     told,
 )
-from pytest_llmeval.reports.markdown.head import (
-    head,
-    means_table,
-    moved_counts,
-    unchanged_line,
-)
+from pytest_llmeval.reports.markdown.head import head, unchanged_line
 from pytest_llmeval.reports.sentences import verdict_words
 from pytest_llmeval.safe_text import code_span, html_code
 
@@ -103,7 +100,7 @@ def _function(report: Entry, side: Entry, one: Entry) -> tuple[str, list[str]]:
         lines.append(f"- If this drop is meant, say in the ini file {name(one['accepting_line'])}")
     lines += [f"- {each}" for each in [*where, *_command(report, side, one)]]
     lines += ["", *cases_table(side, cases)] if cases else []
-    moved = moved_counts(one) if one["compared"] else verdict_words(one["verdict"])
+    moved = told(moved_counts(one)) if one["compared"] else verdict_words(one["verdict"])
     return f"{label}: {moved}", lines
 
 
