@@ -37,14 +37,11 @@ _ORDER = {str(verdict): at for at, verdict in enumerate(Verdict)}
 
 def worst_first(functions: Sequence[Entry]) -> list[Entry]:
     """Order functions: those that fail, then by verdict, then by what they lost."""
-    return sorted(
-        functions,
-        key=lambda one: (
-            not one.get("fails"),
-            _ORDER[one["verdict"]],
-            one.get("difference") or 0.0,
-        ),
-    )
+
+    def severity(one: Entry) -> tuple[bool, int, float]:
+        return not one.get("fails"), _ORDER[one["verdict"]], one.get("difference") or 0.0
+
+    return sorted(functions, key=severity)
 
 
 def moved_functions(side: Entry) -> list[Entry]:

@@ -16,7 +16,12 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.cost import NO_PRICE, Cost, cost_of_run
-from pytest_llmeval.reports.entries import compared_functions, described_functions, ungated_function
+from pytest_llmeval.reports.entries import (
+    Entry,
+    compared_functions,
+    described_functions,
+    ungated_function,
+)
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
 from pytest_llmeval.reports.remarks import nothing_matched, scope, unseen_connections
@@ -52,7 +57,7 @@ def _indented(value: Any, margin: str = "") -> str:
     return f"{ends[0]}\n{inner}{separator.join(entries)}\n{margin}{ends[1]}"
 
 
-def document(judgement: Judgement) -> dict[str, Any]:
+def document(judgement: Judgement) -> Entry:
     """Make the JSON report of a judgement: no NaN in it, lists and texts alone."""
     comparison, run, keyless = judgement.comparison, judgement.run, judgement.keyless
     prices = Prices(judgement.settings.prices)
@@ -75,7 +80,7 @@ def document(judgement: Judgement) -> dict[str, Any]:
         "why": why or without_key(judgement) or worded(judgement.unsaved),
         "settings": asdict(judgement.settings.gate),
         "run": None if run is None else _run(run, prices, path=judgement.path),
-        "baseline": _baseline(judgement.baseline, run, prices=prices),
+        "baseline": _baseline(judgement.baseline, run, prices),
         "differences": list(map(asdict, differences(judgement))),
         "scope": lines,
         "functions": functions,
@@ -106,7 +111,7 @@ def _verdict(judgement: Judgement) -> str:
     return "could_not_judge" if judgement.baseline is None else "not_comparable"
 
 
-def _anchor(judgement: Judgement, prices: Prices) -> dict[str, Any] | None:
+def _anchor(judgement: Judgement, prices: Prices) -> Entry | None:
     """Tell of the second comparison what is told of the first."""
     against = judgement.against_anchor
     if against is None or against.comparison is None:
@@ -115,22 +120,22 @@ def _anchor(judgement: Judgement, prices: Prices) -> dict[str, Any] | None:
         "verdict": str(against.comparison.verdict),
         "fails": against.comparison.fails,
         "why": why_failed(against.comparison, judgement.settings.gate),
-        "baseline": _baseline(against.baseline, judgement.run, prices=prices),
+        "baseline": _baseline(against.baseline, judgement.run, prices),
         "functions": compared_functions(against, against.comparison),
     }
 
 
-def _not_judged(fact: Fact) -> dict[str, Any]:
+def _not_judged(fact: Fact) -> Entry:
     function, cases = fact.figures
     return {"function": function, "cases": cases, "why": str(fact.why)}
 
 
-def facts_of_run(run: Run) -> dict[str, Any]:
+def facts_of_run(run: Run) -> Entry:
     """Tell of a run what its first line says, as all JSON of ours has it."""
     return {name: getattr(run, name) for name in _OF_RUN} | {"cases": len(run.cases)}
 
 
-def _run(run: Run, prices: Prices, *, path: Path | None) -> dict[str, Any]:
+def _run(run: Run, prices: Prices, *, path: Path | None) -> Entry:
     calls = [call for trial in run.trials for call in trial.calls]
     return {
         **facts_of_run(run),
@@ -154,7 +159,7 @@ def _run(run: Run, prices: Prices, *, path: Path | None) -> dict[str, Any]:
     }
 
 
-def _cost(cost: Cost) -> dict[str, Any]:
+def _cost(cost: Cost) -> Entry:
     return {
         "currency": "USD",
         "spent": None if cost.spent.unknown else float(cost.spent.known),
@@ -170,9 +175,7 @@ def _cost(cost: Cost) -> dict[str, Any]:
     }
 
 
-def _baseline(
-    baseline: Baseline | None, run: Run | None, *, prices: Prices
-) -> dict[str, Any] | None:
+def _baseline(baseline: Baseline | None, run: Run | None, prices: Prices) -> Entry | None:
     if baseline is None:
         return None
     age = None

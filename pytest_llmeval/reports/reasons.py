@@ -13,6 +13,7 @@ from pytest_llmeval.records import (
     TOKENS_METRIC,
     bare,
 )
+from pytest_llmeval.reports.formats import counted
 from pytest_llmeval.runs.keyless import ElsewhereAsked
 from pytest_llmeval.settings import GateRules
 
@@ -158,10 +159,8 @@ def why_failed(comparison: Comparison, rules: GateRules) -> str:
         return f"{'; '.join(missing)} (--llm-strict)"
     if not comparison.not_run:
         return ""
-    unrun = ", ".join(
-        f"{count} case{'s' * (count > 1)} of {bare(function)}"
-        for function, count in comparison.not_run.items()
-    )
+    not_run = comparison.not_run.items()
+    unrun = ", ".join(f"{counted(cases, 'case')} of {bare(name)}" for name, cases in not_run)
     return f"not run: {unrun}: a conftest or a plugin passed over them, or ended the session"
 
 
@@ -173,7 +172,7 @@ def without_key(judgement: Judgement) -> str:
     count = len(keyless.cases)
     why = "; ".join([_no_key(keyless.variables), *map(_asked_elsewhere, keyless.elsewhere)])
     if judgement.is_deferred:
-        cases = f"{count} case{'s' * (count > 1)}"
+        cases = counted(count, "case")
         return f"deferred to the merge queue: {cases} (they ask something new: {why})"
     cases = "1 case asks" if count == 1 else f"{count} cases ask"
     return f"{cases} something new and there is no key: {why}{_not_deferred(judgement)}"

@@ -110,15 +110,13 @@ def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]
     if 0 < effect.units < effect.changed:
         yield f"{effect.changed} changed cases, {effect.units} independent"
     yield from _kinds_of_change(judgement, effect)
-    place = first_new_call(judgement, function)
-    if place is not None:
+    if place := first_new_call(judgement, function):
         yield _where_requests_part(*place)
     if function.evidence.identical_repeats:
         yield "all repeats are identical: they are one draw"
     if effect.method == rules.test in _STATISTICS:
         yield _chosen_test(effect.method, function.evidence)
-    remark = sentences.within_case_remark(function, rules)
-    if remark:
+    if remark := sentences.within_case_remark(function, rules):
         yield remark
     yield from _left_out(judgement, function)
 

@@ -52,10 +52,8 @@ def sentence(comparison: FunctionComparison, rules: GateRules) -> str:
     if scored_otherwise(comparison) and verdict is not Verdict.NOT_COMPARABLE:
         return _of_same_replies(comparison, rules)
     match verdict:
-        case Verdict.REGRESSED:
-            text = f"{name} {_moved(comparison)}{_beyond(rules)}; {_odds(comparison)}"
-        case Verdict.IMPROVED:
-            text = f"{name} {_moved(comparison)}; {_odds(comparison)}"
+        case Verdict.REGRESSED | Verdict.IMPROVED:
+            text = f"{name} {_moved(comparison)}{_beyond(comparison, rules)}; {_odds(comparison)}"
         case Verdict.UNCHANGED:
             text = ALL_REPLAYED + _uncompared(comparison)
         case Verdict.NO_SIGNIFICANT_CHANGE:
@@ -94,8 +92,7 @@ def _of_same_replies(comparison: FunctionComparison, rules: GateRules) -> str:
     change = _moved(comparison) if comparison.effect.difference else "no change on the whole"
     text = f"{verdict_words(verdict)}: {change}"
     if verdict in (Verdict.REGRESSED, Verdict.IMPROVED):
-        beyond = _beyond(rules) if verdict is Verdict.REGRESSED else ""
-        text = f"{label(comparison)} {change}{beyond}"
+        text = f"{label(comparison)} {change}{_beyond(comparison, rules)}"
     cases = counted(comparison.effect.changed, "case")
     return f"{text}; the same replies are scored otherwise ({cases}): {NOT_THE_MODEL}"
 
@@ -104,11 +101,10 @@ def _moved(comparison: FunctionComparison) -> str:
     effect, ratio = comparison.effect, comparison.evidence.ratio
     assert effect.difference is not None  # noqa: S101 - every judged function has one
     direction = verb(comparison.better, improved=effect.difference >= 0)
+    distance, form = f"{abs(effect.difference):.3f}", ".3f"
     if ratio is not None:
-        change = f"{effect.baseline_mean:.3g} -> {effect.mean:.3g}"
-        return f"{direction} by a factor of {ratio:.3g} ({change})"
-    change = f"{effect.baseline_mean:.3f} -> {effect.mean:.3f}"
-    return f"{direction} by {abs(effect.difference):.3f} ({change})"
+        distance, form = f"a factor of {ratio:.3g}", ".3g"
+    return f"{direction} by {distance} ({effect.baseline_mean:{form}} -> {effect.mean:{form}})"
 
 
 def verb(better: Better, *, improved: bool) -> str:
@@ -139,8 +135,9 @@ def count_moved(differences: Sequence[float], better: Better) -> str:
     return f"{text}; the {len(far)} that {down} furthest make {share} of the difference"
 
 
-def _beyond(rules: GateRules) -> str:
-    return f", more than the margin of {rules.margin:g}" if rules.margin > 0 else ""
+def _beyond(comparison: FunctionComparison, rules: GateRules) -> str:
+    is_told = comparison.verdict is Verdict.REGRESSED and rules.margin > 0
+    return f", more than the margin of {rules.margin:g}" if is_told else ""
 
 
 def _odds(comparison: FunctionComparison) -> str:

@@ -17,8 +17,7 @@ from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import worded
 from pytest_llmeval.reports.sentences import all_lost, count_moved, most_moved, moved_case, verb
 from pytest_llmeval.reports.terminal.fitting import Page
-from pytest_llmeval.reports.terminal.headline import by_severity
-from pytest_llmeval.reports.terminal.tables import compared_table, side_name, style
+from pytest_llmeval.reports.terminal.tables import by_severity, compared_table, side_name, style
 from pytest_llmeval.transcripts.word_diff import first_difference
 
 _MOST_CASES = 8  # after so many a function has one case, but under -v
@@ -33,12 +32,10 @@ _FELL = (*_OPEN, Verdict.NO_SIGNIFICANT_CHANGE)  # or may have
 
 def gated_lines(judgement: Judgement, page: Page) -> Iterator[Line]:
     """Word the comparison with the baseline: its table, and each function by itself."""
-    assert judgement.baseline is not None  # noqa: S101 - a comparison has one
-    functions = by_severity(judgement.comparison)
-    lines, left_out = compared_table(judgement.baseline, functions, judgement.settings.gate, page)
+    lines, left_out = compared_table(judgement, page)
     yield from lines
     shown, before = 0, None
-    for function in functions:
+    for function in by_severity(judgement.comparison):
         told = _told_cases(function)
         if shown >= _MOST_CASES and function.verdict is not Verdict.NO_SIGNIFICANT_CHANGE:
             told = told if page.verbose else told[:1]
@@ -74,12 +71,11 @@ def circumstances(judgement: Judgement, page: Page) -> Iterator[Line]:
 
 def anchored_lines(against: Judgement, page: Page) -> Iterator[Line]:
     """Word the comparison with the anchor, which stands for the baseline: what fails in it."""
-    assert against.baseline is not None  # noqa: S101 - a comparison has one
-    rules, functions = against.settings.gate, by_severity(against.comparison)
-    yield from compared_table(against.baseline, functions, rules, page)[0]
-    for one in functions:
+    yield from compared_table(against, page)[0]
+    for one in by_severity(against.comparison):
         if one.fails:
-            yield Line(f"against the anchor: {sentences.sentence(one, rules)}", style(one))
+            text = sentences.sentence(one, against.settings.gate)
+            yield Line(f"against the anchor: {text}", style(one))
             yield from _moved_lines(against, one, page, told=_told_cases(one))
 
 
@@ -158,8 +154,7 @@ def _moved_lines(
         page: on which each takes few lines.
         told: the cases.
     """
-    assert judgement.baseline is not None  # noqa: S101 - a comparison has one
-    sides = side_name(judgement.baseline), "here"
+    sides = side_name(judgement), "here"
     differences = [case.difference for case in function.compared]
     has_more = sum(map(bool, differences)) > len(told) > 0
     if has_more and function.verdict is not Verdict.NO_SIGNIFICANT_CHANGE:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_llmeval.gate.results import Comparison, FunctionComparison, Verdict
+from pytest_llmeval.gate.results import Comparison, Verdict
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, label
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
 from pytest_llmeval.reports.sentences import ALL_REPLAYED, sentence, verdict_words, with_name
-from pytest_llmeval.reports.terminal.tables import STYLES, counted_comparisons
+from pytest_llmeval.reports.terminal.tables import STYLES, by_severity, counted_comparisons
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules
 
-_SEVERITY = list(Verdict)
 _HARMLESS = " (does not fail the build)"
 _STRICT = " (fails the build: --llm-strict)"
 
@@ -39,16 +38,6 @@ def headlines(judgement: Judgement) -> list[Line]:
     if is_described(judgement):
         lines.append(_ungated(judgement))
     return sorted(lines, key=lambda line: line.markup != RED)
-
-
-def by_severity(comparison: Comparison | None) -> list[FunctionComparison]:
-    """Put what fails first, then what is worst, then what fell most."""
-    functions = () if comparison is None else comparison.functions
-
-    def severity(one: FunctionComparison) -> tuple[bool, int, float]:
-        return not one.fails, _SEVERITY.index(one.verdict), one.effect.difference or 0.0
-
-    return sorted(functions, key=severity)
 
 
 def failure_line(judgement: Judgement) -> str:

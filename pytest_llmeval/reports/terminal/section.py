@@ -23,13 +23,12 @@ from pytest_llmeval.reports.terminal.gated import (
     in_a_line,
 )
 from pytest_llmeval.reports.terminal.headline import (
-    by_severity,
     failure_line,
     headlines,
     is_described,
     place,
 )
-from pytest_llmeval.reports.terminal.tables import table_of_descriptions
+from pytest_llmeval.reports.terminal.tables import by_severity, table_of_descriptions
 from pytest_llmeval.runs.lookup.best_run import peculiarities
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.retry import Retry

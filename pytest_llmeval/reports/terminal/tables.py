@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_llmeval.gate.results import FunctionComparison, FunctionDescription, Verdict
+from pytest_llmeval.gate.results import Comparison, FunctionComparison, FunctionDescription, Verdict
 from pytest_llmeval.gate.scoring import Counted
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports.document import figures, is_tested
@@ -26,8 +26,6 @@ from pytest_llmeval.reports.formats import (
 from pytest_llmeval.reports.sentences import drop_as_factor
 from pytest_llmeval.reports.terminal.bars import NARROWEST, WIDEST, scale_of
 from pytest_llmeval.reports.terminal.fitting import Page
-from pytest_llmeval.runs.lookup.refs import Baseline
-from pytest_llmeval.settings import GateRules
 
 # as they stand in the table; below in the order in which they are given room
 _COLUMNS = (
@@ -43,6 +41,7 @@ _NEXT_RUN, _PASS_HAT = 5, 6
 _ORDER_OF_DESCRIBED = ((0,), (3,), (4,), (1,), (7,), (_NEXT_RUN,), (_PASS_HAT,), (2,))
 _NAME_WIDTH = 12  # of a side
 _LEAST_NAME = 16  # of a function
+_SEVERITY = list(Verdict)
 _ODD: tuple[Counted, ...] = ("crashed", "errored", "skipped")
 STYLES: Mapping[Verdict, Mapping[str, bool]] = {
     Verdict.REGRESSED: RED,
@@ -59,10 +58,22 @@ def style(function: FunctionComparison) -> Mapping[str, bool]:
     return YELLOW if function.accepted else STYLES.get(function.verdict, {})
 
 
-def side_name(baseline: Baseline) -> str:
+def by_severity(comparison: Comparison | None) -> list[FunctionComparison]:
+    """Put what fails first, then what is worst, then what fell most."""
+    functions = () if comparison is None else comparison.functions
+
+    def severity(one: FunctionComparison) -> tuple[bool, int, float]:
+        return not one.fails, _SEVERITY.index(one.verdict), one.effect.difference or 0.0
+
+    return sorted(functions, key=severity)
+
+
+def side_name(judgement: Judgement) -> str:
     """Name the side that is compared with, in few letters."""
-    name = baseline.reference
-    return name if len(name) <= _NAME_WIDTH else "baseline"
+    baseline = judgement.baseline
+    if baseline is None or len(baseline.reference) > _NAME_WIDTH:
+        return "baseline"
+    return baseline.reference
 
 
 def counted_comparisons(functions: Sequence[FunctionComparison]) -> str:
@@ -72,23 +83,22 @@ def counted_comparisons(functions: Sequence[FunctionComparison]) -> str:
 
 
 def compared_table(
-    baseline: Baseline, compared: Sequence[FunctionComparison], rules: GateRules, page: Page
+    judgement: Judgement, page: Page
 ) -> tuple[list[Line], dict[tuple[str, str], list[str]]]:
     """Put a comparison in a table; functions in which nothing was measured are a line below it.
 
     Args:
-        baseline: whose name is the title of its column where it is short.
-        compared: of which each may be a row.
-        rules: with the target, and the level of the intervals.
+        judgement: with the comparison.
         page: that has room for so many columns; if it is verbose each function is a row.
 
     Returns:
         The lines, and what had no room in them, by function and metric.
     """
+    compared = by_severity(judgement.comparison)
     shown = [one for one in compared if page.verbose or one.verdict is not Verdict.UNCHANGED]
     if not shown:
         return [], {}  # the first line of the section has said it
-    (heading, *rows), texts, dropped = _filled(baseline, shown, rules, page)
+    (heading, *rows), texts, dropped = _filled(judgement, shown, page)
     lines = [Line(), Line(texts[0], BOLD)]
     lines += [Line(text, style(one)) for text, one in zip(texts[1:], shown, strict=True)]
     if len(shown) < len(compared):
@@ -106,10 +116,11 @@ def compared_table(
 
 
 def _filled(
-    baseline: Baseline, shown: Sequence[FunctionComparison], rules: GateRules, page: Page
+    judgement: Judgement, shown: Sequence[FunctionComparison], page: Page
 ) -> tuple[list[list[str]], list[str], list[int]]:
     """Write the cells of a table, its lines, and say which columns had no room."""
-    own = {"baseline": side_name(baseline), "interval": f"{1 - 2 * rules.alpha:.0%} interval"}
+    rules = judgement.settings.gate
+    own = {"baseline": side_name(judgement), "interval": f"{1 - 2 * rules.alpha:.0%} interval"}
     order = [
         tuple(map(_COLUMNS.index, group)) for group in _ORDER if page.verbose or group != ("p",)
     ]
