@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
-from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.errors import SettingsError, without_user
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -41,6 +41,19 @@ LARGEST_REPLY = 256  # MiB
 JSON, MARKDOWN, HTML = REPORT_ENDINGS = (".json", ".md", ".html")
 # those that can hold a margin against a spread
 MARGIN_TESTS: tuple[GateTest, ...] = ("paired-t", "log-ratio")
+
+
+def checked(source: str, check: Callable[[Any], Any], value: Any) -> Any:
+    """Read a value by one of the checks below.
+
+    Raises:
+        SettingsError: it will not do; the message names its source.
+    """
+    try:
+        return check(value)
+    except (ValueError, TypeError) as exc:
+        shown = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+        raise SettingsError(f"{source}={without_user(shown)}: {exc}") from None
 
 
 def _number(value: object) -> float:

@@ -193,7 +193,8 @@ def _given(config: pytest.Config, kind: type[Settings | GateRules]) -> dict[str,
 
 def _typed(config: pytest.Config, option: Option) -> Any:
     """Read what the command line says, None if it does not."""
-    return _checked(config.getoption(option.key, None), option.flag, option)
+    value = config.getoption(option.key, None)
+    return None if value is None else checks.checked(option.flag, option.check, value)
 
 
 def _stored(config: pytest.Config, option: Option) -> Any:
@@ -211,17 +212,7 @@ def _stored(config: pytest.Config, option: Option) -> Any:
         if quoted is None:
             raise SettingsError(f"{source}: {exc}") from None
         value = quoted[1]
-    return _checked(None if value in ("", []) else value, source, option)
-
-
-def _checked(value: Any, source: str, option: Option) -> Any:
-    if value is None:
-        return None
-    try:
-        return option.check(value)
-    except (ValueError, TypeError) as exc:
-        shown = " ".join(map(str, value)) if isinstance(value, list) else value
-        raise SettingsError(f"{source}={without_user(str(shown))}: {exc}") from None
+    return None if value in (None, "", []) else checks.checked(source, option.check, value)
 
 
 def _directory(config: pytest.Config, named: str | None) -> Path:

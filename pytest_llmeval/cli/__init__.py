@@ -79,10 +79,7 @@ def _message(exc: Exception) -> str:
     return str(exc)
 
 
-@click.group(cls=_Door)
+@click.group(cls=_Door, commands=cast("Any", _Commands()))
 @click.version_option(__version__, prog_name="llmeval")
 def main() -> None:
     """Compare what pytest sessions with evals left behind, and look after it."""
-
-
-main.commands = cast("Any", _Commands())

@@ -16,7 +16,7 @@ import click
 
 from pytest_llmeval import checks
 from pytest_llmeval.cache.directory import refuse_foreign
-from pytest_llmeval.errors import SettingsError, TableError, without_user
+from pytest_llmeval.errors import SettingsError, TableError
 from pytest_llmeval.records import Better, Run
 from pytest_llmeval.reports.formats import short
 from pytest_llmeval.runs.git import read_state
@@ -224,20 +224,8 @@ def ini_settings(*names: str) -> dict[str, Any]:
             if option.ini == "bool":
                 with suppress(click.BadParameter):  # the check below refuses what is left a text
                     value = click.BOOL(value)
-            found[name] = checked(option.key, option.check, value)
+            found[name] = checks.checked(option.key, option.check, value)
     return found
-
-
-def checked(source: str, check: Callable[[Any], Any], value: object) -> Any:
-    """Read a value by one of ``checks``.
-
-    Raises:
-        SettingsError: it will not do; the message names its source.
-    """
-    try:
-        return check(value)
-    except (ValueError, TypeError) as exc:
-        raise SettingsError(f"{source}={value}: {exc}") from None
 
 
 def root_and_ini(start: Path) -> tuple[Path, Path | None]:
@@ -285,23 +273,20 @@ home_option = click.option(
 )
 
 
+def _store_named(_: click.Context, __: click.Parameter, typed: str | None) -> str | None:
+    source, check = "--store", checks.store
+    if typed is None:
+        typed = next(iter(ini_words("llm_store")), None)
+        source, check = "llm_store in the ini file", checks.untyped_store
+    return None if typed is None else str(checks.checked(source, check, typed))
+
+
 store_option = click.option(
     "--store",
     metavar=f"{SCHEME}REMOTE",
-    callback=lambda _, __, named: _store_named(named),
+    callback=_store_named,
     help="The store of the team; else llm_store of the ini file.",
 )
-
-
-def _store_named(typed: str | None) -> str | None:
-    source, named, check = "--store", typed, checks.store
-    if named is None:
-        source, named = "llm_store in the ini file", next(iter(ini_words("llm_store")), None)
-        check = checks.untyped_store
-    try:
-        return None if named is None else check(named)
-    except ValueError as exc:
-        raise SettingsError(f"{source}={without_user(named or '')}: {exc}") from None
 
 
 def run_files(place: Path) -> list[Path]:
@@ -322,7 +307,7 @@ def ranged(
     """
 
     def read(_: click.Context, __: click.Parameter, value: str | None) -> object:
-        return None if value is None else checked(f"--{name}", check, value)
+        return None if value is None else checks.checked(f"--{name}", check, value)
 
     shown = f" (default: {default:g})" if isinstance(default, float) else ""
     return click.option(

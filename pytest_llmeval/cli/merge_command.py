@@ -13,7 +13,6 @@ import click
 from pytest_llmeval import checks
 from pytest_llmeval.cli.arguments import (
     Home,
-    checked,
     home_option,
     ini_settings,
     ini_words,
@@ -78,11 +77,13 @@ def merge_command(
     Each DIR holds the run files of a shard, in whatever folders: the artifact that a job left, or
     its .llmeval. The merged run is recorded here. Exit 1 if a case is missing, or the gate fails.
     """
+    if baseline is not None:
+        checks.checked("--baseline", checks.not_blank, baseline)
     asked = Settings(
         session="",
         directory=home.path,
-        baseline=None if baseline is None else checked("--baseline", checks.not_blank, baseline),
-        reports=checked("--report", checks.report_paths, reports),
+        baseline=baseline,
+        reports=checks.checked("--report", checks.report_paths, reports),
         store=store,
     )
     try:
@@ -191,7 +192,7 @@ def _settings(run: Run, asked: Settings) -> Settings:
     """Take the rules of the gate from the run, the rest from what was typed and the ini file."""
     known = dict(options_of(GateRules))
     rules = {
-        name: checked(f"{name} of run {run.id}", known[name].check, value)
+        name: checks.checked(f"{name} of run {run.id}", known[name].check, value)
         for name, value in run.rules.items()
         if name in known
     }
