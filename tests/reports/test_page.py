@@ -20,9 +20,9 @@ from pytest_llmeval.reports.document import Entry
 from pytest_llmeval.reports.files import write_reports
 from pytest_llmeval.reports.html import rendering
 from pytest_llmeval.reports.html.cases import shown_function
+from pytest_llmeval.reports.html.facts import doubts
 from pytest_llmeval.reports.html.plots import WIDTH, axis_of
 from pytest_llmeval.reports.html.rendering import means_around
-from pytest_llmeval.reports.html.trust import doubts
 from pytest_llmeval.reports.json import document
 from pytest_llmeval.settings import STEP_SUMMARY
 from tests.reports import planted as planted_module
