@@ -71,6 +71,11 @@ class Judgement:
     lost: Collection[str] = ()
 
     @property
+    def runs(self) -> tuple[Run | None, Run | None]:
+        """The run of the baseline, and the one that is held against it."""
+        return None if self.baseline is None else self.baseline.run, self.run
+
+    @property
     def fails(self) -> bool:
         """Whether the session may not end green."""
         is_unjudged = bool(self.could_not_judge or self.unsaved)

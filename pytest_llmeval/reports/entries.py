@@ -35,17 +35,16 @@ def compared_functions(judgement: Judgement, comparison: Comparison) -> list[Ent
     moved = [most_moved_both_ways(one) for one in functions]
     names = {case.case for cases in moved for case in cases}
     trials = trials_of_both(judgement, names)
-    places = {one.function: place_of(judgement, one.function) for one in functions}
     return [
         {
             **flat_entry(one),
-            **places[one.function],
+            **place_of(judgement, one.function),
             "label": label(one),
             "sentence": sentence(one, judgement.settings.gate),
             "remarks": list(remarks(judgement, one)),
             "accepting_line": accepting_line(judgement, one) or None,
             "pass_hat": one.pass_hat and one.pass_hat._asdict(),
-            "moved": _moved(judgement, places[one.function], map(_case, cases), trials),
+            "moved": _moved(judgement, one.function, map(_case, cases), trials),
             "compared": list(map(_case, one.compared)),
         }
         for one, cases in zip(functions, moved, strict=True)
@@ -57,16 +56,15 @@ def described_functions(judgement: Judgement) -> list[Entry]:
     descriptions = judgement.descriptions
     names = {case.case for one in descriptions for case in one.worst[:MOST]}
     trials = trials_of_both(judgement, names)
-    places = {one.function: place_of(judgement, one.function) for one in descriptions}
     return [
         {
             **asdict(one),
-            **places[one.function],
+            **place_of(judgement, one.function),
             "label": name_of(one.function, one.metric),
             "why": unjudgeable(one.why),
             "verdict": "not_gated",
             "pass_hat": one.pass_hat and one.pass_hat._asdict(),
-            "moved": _moved(judgement, places[one.function], map(asdict, one.worst[:MOST]), trials),
+            "moved": _moved(judgement, one.function, map(asdict, one.worst[:MOST]), trials),
         }
         for one in descriptions
     ]
@@ -93,10 +91,9 @@ def place_of(judgement: Judgement, function: str) -> Entry:
     Of a function that is gone the place where it was. The line is None where no run tells it, and
     so is the file of what is no test.
     """
-    run, baseline = judgement.run, judgement.baseline
-    runs = [*([run] if run else []), *([baseline.run] if baseline else [])]
+    runs = [run for run in reversed(judgement.runs) if run]
     file, separator, _ = function.partition("::")
-    if not separator or (baseline is not None and baseline.how == "table"):
+    if not separator or (judgement.baseline and judgement.baseline.how == "table"):
         return {"file": None, "line": None}
     places = (run.places[function] for run in runs if function in run.places)
     file, _, line = next(places, f"{file}:").rpartition(":")
@@ -128,18 +125,15 @@ def _case(case: CaseComparison) -> Entry:
 def trials_of_both(judgement: Judgement, cases: Collection[str]) -> tuple[Trials, Trials]:
     """Return the trials of some cases, in the baseline and in this run."""
     none: Trials = {case: [] for case in cases}
-    baseline, run = judgement.baseline, judgement.run
-    return (
-        trials_by_case(baseline.run, cases) if baseline else none,
-        trials_by_case(run, cases) if run else none,
-    )
+    before, after = (trials_by_case(run, cases) if run else none for run in judgement.runs)
+    return before, after
 
 
 def _moved(
-    judgement: Judgement, place: Entry, cases: Iterable[Entry], trials: tuple[Trials, Trials]
+    judgement: Judgement, function: str, cases: Iterable[Entry], trials: tuple[Trials, Trials]
 ) -> list[Entry]:
     """Tell of cases where they stand, why they failed and where their replies are found."""
-    entries = list[Entry]()
+    entries, place = list[Entry](), place_of(judgement, function)
     for case in cases:
         name, found = case["case"], [of_side[case["case"]] for of_side in trials]
         entry = {**case, **place, "failure": first_failure(judgement, name, found[1])}

@@ -46,10 +46,8 @@ def differences(judgement: Judgement) -> list[Difference]:
 
     The rules of the gate are held against those of the baseline's own session.
     """
-    if judgement.run is None or judgement.baseline is None:
-        return []
-    baseline, run = judgement.baseline.run, judgement.run
-    if not baseline.cases:  # it stands for a commit without evals
+    baseline, run = judgement.runs
+    if run is None or baseline is None or not baseline.cases:  # of a commit without evals
         return []
     return [
         *_of_calls(baseline, run),
@@ -66,12 +64,10 @@ def first_new_call(judgement: Judgement, function: FunctionComparison) -> tuple[
         them the baseline's own draws, and the model of the next one; None where trials differ in
         that, or begin otherwise.
     """
-    if judgement.run is None or judgement.baseline is None:
-        return None
     changed = {case.case for case in function.compared if case.kind == "request"}
     sides = [
         {(one.case, one.index): one.calls for one in run.trials if one.case in changed}
-        for run in (judgement.baseline.run, judgement.run)
+        for run in filter(None, judgement.runs)
     ]
     found = {_first_new(sides[0][trial], sides[1][trial]) for trial in sides[0].keys() & sides[1]}
     place = found.pop() if len(found) == 1 else None

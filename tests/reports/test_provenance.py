@@ -246,4 +246,3 @@ def test_where_requests_part_is_told_if_it_is_the_same_place_in_each_trial(
     (function,) = compare(before, run, GateRules()).functions
 
     assert first_new_call(judgement, function) == found
-    assert first_new_call(replace(judgement, baseline=None), function) is None

@@ -116,14 +116,10 @@ class Page:
         indent = " " * (len(text) - len(text.lstrip()) + 2)
         glued = _TYPED.sub(lambda found: found[0].replace(" ", _GLUE), text)
         between = self.shown(_PARTED)
-        parts = glued.split(between)
-        if len(parts) > 1:
-            short = [len(part) < self.width - len(indent) - 2 for part in parts]
-            parts = [
-                part.replace(" ", _GLUE) if fits and at else part
-                for at, (part, fits) in enumerate(zip(parts, short, strict=True))
-            ]
-            glued = f"{_GLUE}{between.strip()} ".join(parts)
+        first, *parts = glued.split(between)
+        room = self.width - len(indent) - 2
+        whole = (part.replace(" ", _GLUE) if len(part) < room else part for part in parts)
+        glued = f"{_GLUE}{between.strip()} ".join((first, *whole))
         broken = textwrap.wrap(
             glued,
             max(20, self.width),

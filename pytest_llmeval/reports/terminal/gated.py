@@ -219,15 +219,13 @@ def _replies(
 
 def in_a_line(text: str, message: str, page: Page) -> Iterator[Line]:
     """Put a message behind a text, or below it where there is no room."""
-    if not message:
-        yield Line(text)
-        return
     room = page.width - columns(page.shown(text)) - 2
-    if room >= min(_LEAST_ROOM, len(message)):
+    if message and room >= min(_LEAST_ROOM, len(message)):
         yield Line(f"{text}  {page.cut(message, room)}")
         return
     yield Line(text)
-    yield Line(page.cut(f"    {message}", page.width))
+    if message:
+        yield Line(page.cut(f"    {message}", page.width))
 
 
 def command(functions: Sequence[FunctionComparison], *, runs: Sequence[str] = ()) -> str:
