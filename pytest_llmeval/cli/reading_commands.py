@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -45,6 +45,14 @@ _MARKUP: dict[str, dict[str, Any]] = {
 full_option = click.option("--full", is_flag=True, help="Cut no text, however long.")
 
 
+class _Pair(NamedTuple):
+    """Two runs, and by the names that cases have here those that they have in the first one."""
+
+    before: ScannedRun
+    after: ScannedRun
+    old_names: dict[str, str]
+
+
 @click.command("diff")
 @click.argument("names", metavar="[CASE] [A B]", nargs=-1)
 @full_option
@@ -57,21 +65,21 @@ def diff_command(names: Sequence[str], home: Home, *, full: bool) -> None:
     """
     if len(names) > 3:  # noqa: PLR2004 - CASE A B
         raise click.UsageError("name a case, two runs, or a case and two runs: [CASE] [A B]")
-    case, pair = (None, names) if len(names) == 2 else (names[0] if names else None, names[1:])  # noqa: PLR2004
-    before, after, renamed = _pair(home, pair)
-    known = dict.fromkeys((*renamed, *(each.id for each in after.header.run.cases)))
-    chosen = _fell_most(before, after, renamed) if case is None else _named(case, known)
+    case, runs = (None, names) if len(names) == 2 else (names[0] if names else None, names[1:])  # noqa: PLR2004
+    pair = _pair(home, runs)
+    known = dict.fromkeys((*pair.old_names, *(each.id for each in pair.after.header.run.cases)))
+    chosen = _fell_most(pair) if case is None else _named(case, known)
     if chosen is None:
         click.echo("every case scored the same in both; name one: llmeval diff CASE")
         return
     with StoredTexts(home.path) as stored:
         sides = (
-            _side("baseline", before, renamed.get(chosen, chosen), stored),
-            _side("here", after, chosen, stored),
+            _side("baseline", pair.before, pair.old_names.get(chosen, chosen), stored),
+            _side("here", pair.after, chosen, stored),
         )
         old, new = (side.asked for side in sides)
         request = request_diff(old, new) if old and new else None
-        alike = _alike(request, (before, after), chosen, renamed, stored) if request else ""
+        alike = _alike(request, pair, chosen, stored) if request else ""
     if not any(side.trials for side in sides):
         raise click.UsageError(f"{chosen}: no trial of it ended in either run")
     where = parting(sides[0].transcripts, sides[1].transcripts)
@@ -90,11 +98,8 @@ def show_case(reference: str, case: str, home: Home, *, full: bool) -> None:
     _show([side], full=full)
 
 
-def _pair(home: Home, names: Sequence[str]) -> tuple[ScannedRun, ScannedRun, dict[str, str]]:
+def _pair(home: Home, names: Sequence[str]) -> _Pair:
     """Find two runs by their headers, then scan them.
-
-    Returns:
-        Both, and by the names that cases have here those that they have in the first one.
 
     Raises:
         LLMEvalError: one of them is not here, or cannot be read.
@@ -104,7 +109,9 @@ def _pair(home: Home, names: Sequence[str]) -> tuple[ScannedRun, ScannedRun, dic
     found = _found(home, HeaderStore(home.path), names)
     with ThreadPoolExecutor(max_workers=2) as pool:  # to unpack a file holds no other up
         before, after = pool.map(scan_run, [each.path for each in found])
-    return before, after, _old_names(found[0])
+    new = under_new_names(found[0], ini_settings("renamed").get("renamed", ())).run.cases
+    old_names = {now.id: then.id for now, then in zip(new, found[0].run.cases, strict=True)}
+    return _Pair(before, after, old_names)
 
 
 def _found(home: Home, headers: HeaderStore, names: Sequence[str]) -> tuple[Baseline, Baseline]:
@@ -133,12 +140,6 @@ def _file_of(run_id: str | None, store: RunStore) -> Path | None:
     return store.by_id(run_id) or next(borrowed, None)
 
 
-def _old_names(baseline: Baseline) -> dict[str, str]:
-    """Map the names that cases of the baseline have here to those that they have there."""
-    new = under_new_names(baseline, ini_settings("renamed").get("renamed", ())).run.cases
-    return {now.id: then.id for now, then in zip(new, baseline.run.cases, strict=True)}
-
-
 def _named(text: str, cases: Iterable[str]) -> str:
     """Find the case of a name, or of a part of one.
 
@@ -161,12 +162,12 @@ def _named(text: str, cases: Iterable[str]) -> str:
     raise click.UsageError(f"{text}: {len(found)} cases have that: {named}. Name one of them")
 
 
-def _fell_most(before: ScannedRun, after: ScannedRun, renamed: dict[str, str]) -> str | None:
+def _fell_most(pair: _Pair) -> str | None:
     """Find the case that fell most, else the one that rose most; None if none did either."""
-    old, new = means_that_moved(before.tally(), after.tally())
+    old, new = means_that_moved(pair.before.tally(), pair.after.tally())
     moved: list[tuple[float, str]] = []
-    for case in after.header.run.cases:
-        then, now = old.get(renamed.get(case.id, ""), {}), new.get(case.id, {})
+    for case in pair.after.header.run.cases:
+        then, now = old.get(pair.old_names.get(case.id, ""), {}), new.get(case.id, {})
         for metric in case.gate or (SCORE_METRIC if SCORE_METRIC in now else PASS_METRIC,):
             if metric in then and metric in now and then[metric] != now[metric]:
                 sign = 1 if OWN_DIRECTIONS.get(metric, case.better) == "higher" else -1
@@ -184,30 +185,24 @@ def _side(name: str, scanned: ScannedRun, case: str, stored: StoredTexts) -> Cas
     return CaseSide(name=name, run=run, case=known, transcripts=transcripts(trials, stored))
 
 
-def _alike(
-    request: Sequence[MessageDiff],
-    runs: tuple[ScannedRun, ScannedRun],
-    chosen: str,
-    renamed: dict[str, str],
-    stored: StoredTexts,
-) -> str:
+def _alike(request: Sequence[MessageDiff], pair: _Pair, chosen: str, stored: StoredTexts) -> str:
     """Say how many other cases of the function were asked the same change."""
     edit = edit_of(request)
-    function = next((one.function for one in runs[1].header.run.cases if one.id == chosen), None)
-    if not edit or function is None:
+    functions = {one.id: one.function for one in pair.after.header.run.cases}
+    if not edit or chosen not in functions:
         return ""
-    cases = [one.id for one in runs[1].header.run.cases if one.function == function]
+    cases = [case for case, function in functions.items() if function == functions[chosen]]
     place = cases.index(chosen)
-    following = (case for case in (*cases[place + 1 :], *cases[:place]) if case in renamed)
+    following = (case for case in (*cases[place + 1 :], *cases[:place]) if case in pair.old_names)
     others = list(islice(following, _OTHERS))
-    before = _asked_of(runs[0], [renamed[case] for case in others], stored)
-    after = _asked_of(runs[1], others, stored)
+    before = _asked_of(pair.before, [pair.old_names[case] for case in others], stored)
+    after = _asked_of(pair.after, others, stored)
     edits = [
         edit_of(request_diff(old, new))
         for old, new in zip(before, after, strict=True)
         if old is not None and new is not None
     ]
-    return alike_in_others(edits.count(edit), of=len(edits), function=function)
+    return alike_in_others(edits.count(edit), of=len(edits), function=functions[chosen])
 
 
 def _asked_of(scanned: ScannedRun, cases: Sequence[str], stored: StoredTexts) -> list[Asked | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -30,12 +31,10 @@ class StoredTexts:
     def __init__(self, directory: Path) -> None:
         self._rows: RowReader | None = None
         folder = directory / "cache"
-        try:
+        with suppress(OSError):
             refuse_link(folder)
             if (folder / DATABASE).is_file():
                 self._rows = RowReader(folder / DATABASE)
-        except OSError:
-            return
 
     def __enter__(self) -> Self:
         return self
@@ -158,9 +157,6 @@ def parting(baseline: Sequence[Transcript], current: Sequence[Transcript]) -> Pa
         if other is None or one.said == other.said or not (one.is_here and other.is_here):
             continue
         place = first_difference(one.said, other.said)
-        utterances = (
-            each.utterances[place] if place < len(each.utterances) else None
-            for each in (one, other)
-        )
+        utterances = (next(iter(side.utterances[place:]), None) for side in (one, other))
         return Parting(one.trial.index, *utterances)
     return None

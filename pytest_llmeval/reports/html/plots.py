@@ -100,10 +100,11 @@ def forests(report: Entry, functions: Sequence[Entry], anchors: Sequence[Entry])
         anchors: entries of the comparison with the anchor.
     """
     by_name = {(one["function"], one["metric"]): one for one in anchors}
-    groups: dict[str, list[Entry]] = {}
+    groups: dict[str, list[tuple[Entry, Entry | None]]] = {}
     for one in functions:
-        groups.setdefault(_caption(one), []).append(one)
-    return [_forest(report, caption, found, by_name) for caption, found in groups.items()]
+        against = by_name.get((one["function"], one["metric"]))
+        groups.setdefault(_caption(one), []).append((one, against))
+    return [_forest(report["settings"], caption, pairs) for caption, pairs in groups.items()]
 
 
 def _caption(function: Entry) -> str:
@@ -120,14 +121,12 @@ def _is_share(mean: float | None) -> bool:
     return mean is None or 0 <= mean <= 1
 
 
-def _forest(
-    report: Entry, caption: str, functions: Sequence[Entry], anchors: dict[tuple[str, str], Entry]
-) -> Forest:
-    is_compared = "baseline_mean" in functions[0]
-    is_log = is_compared and functions[0]["scale"] == "log"
-    against = [anchors.get((one["function"], one["metric"])) for one in functions]
-    lines = _held_against(report["settings"], is_log=is_log) if is_compared else []
-    shown = [*functions, *filter(None, against)]
+def _forest(settings: Entry, caption: str, pairs: list[tuple[Entry, Entry | None]]) -> Forest:
+    first, _ = pairs[0]
+    is_compared = "baseline_mean" in first
+    is_log = is_compared and first["scale"] == "log"
+    lines = _held_against(settings, is_log=is_log) if is_compared else []
+    shown = [one for pair in pairs for one in pair if one is not None]
     axis = axis_of(
         [value for one in shown for value in (_value(one), *(one["interval"] or ())) if value],
         around=[value for value, _ in lines] if is_compared else [0.0, 1.0],
@@ -137,9 +136,9 @@ def _forest(
             function=one,
             figures=figures(one) if is_compared else None,
             mark=_mark(one, axis),
-            anchor=None if other is None else _mark(other, axis),
+            anchor=None if anchor is None else _mark(anchor, axis),
         )
-        for one, other in zip(functions, against, strict=True)
+        for one, anchor in pairs
     ]
     ticks = [(axis.at(value), _tick(value, is_log=is_log)) for value in axis.ticks()]
     return Forest(caption, ticks, [(axis.at(value), name) for value, name in lines], rows)
@@ -154,8 +153,8 @@ def _held_against(settings: Entry, *, is_log: bool) -> list[tuple[float, str]]:
 
 
 def _value(function: Entry) -> float | None:
-    value = function["difference"] if "difference" in function else function["mean"]
-    return None if value is None else float(value)
+    value: float | None = function.get("difference", function["mean"])
+    return value
 
 
 def _mark(function: Entry, axis: Axis) -> Mark | None:

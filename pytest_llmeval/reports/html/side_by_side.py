@@ -131,9 +131,8 @@ def _asked(side: Iterable[Transcript]) -> Asked | None:
 
 def _last_asked(asked: Asked | None) -> str:
     text = asked.messages[-1].text if asked and asked.messages else ""
-    return (
-        text if len(text) <= _LONGEST_ASKED else f"{text[:_LONGEST_ASKED]}\N{HORIZONTAL ELLIPSIS}"
-    )
+    ellipsis = "\N{HORIZONTAL ELLIPSIS}" if len(text) > _LONGEST_ASKED else ""
+    return text[:_LONGEST_ASKED] + ellipsis
 
 
 def _request(before: Asked | None, after: Asked | None) -> tuple[MessageDiff, ...]:
