@@ -138,6 +138,13 @@ def parse_json(text: bytes) -> Any:
         raise ValueError("it is nested too deeply") from exc
 
 
+def value_at(value: object, *names: str) -> object:
+    """Return what stands in an object of JSON, None if there is no such place."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
 

@@ -14,6 +14,7 @@ from typing import Any, Self
 import httpx
 
 from pytest_llmeval import __version__
+from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.errors import GithubFailed, SettingsError
 from pytest_llmeval.safe_text import printable
 
@@ -79,7 +80,7 @@ class Github:
         The token of a job may not ask REST for ``/user``, so GraphQL is asked.
         """
         reply = self.send("POST", self._graphql, {"query": "query { viewer { login } }"})
-        login = at(reply, "data", "viewer", "login")
+        login = value_at(reply, "data", "viewer", "login")
         if not isinstance(login, str) or not login:
             raise GithubFailed(
                 "GitHub does not say whose GITHUB_TOKEN is: use the token of the job"
@@ -124,7 +125,7 @@ class Github:
                 following = reply.links.get("next", {}).get("url")
                 url = reply.url.join(following or "")
             value = _parsed(reply)
-            entries = value if name is None else at(value, name)
+            entries = value if name is None else value_at(value, name)
             if not isinstance(entries, list):
                 raise GithubFailed(f"GET {reply.url.path}: no list came back: {_WHERE}")
             yield from (entry for entry in entries if isinstance(entry, dict))
@@ -177,7 +178,7 @@ def find_comment(github: Github, *, pull_request: int, marker: str) -> Object | 
     """
     account = github.account()
     for entry in github.pages(f"issues/{pull_request}/comments", {}):
-        is_own = at(entry, "user", "login") == account
+        is_own = value_at(entry, "user", "login") == account
         if is_own and str(entry.get("body")).startswith(marker) and "id" in entry:
             return entry
     return None
@@ -204,13 +205,6 @@ def needed(environ: Mapping[str, str], name: str) -> str:
     return value
 
 
-def at(value: object, *names: str) -> object:
-    """Return what stands in an object of JSON, None if there is no such place."""
-    for name in names:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
-
-
 def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
 
@@ -231,7 +225,7 @@ def _checked(reply: httpx.Response) -> httpx.Response:
     """
     if reply.is_success:
         return reply
-    status, message = reply.status_code, at(_parsed(reply), "message")
+    status, message = reply.status_code, value_at(_parsed(reply), "message")
     told = printable(message)[:LONGEST] if isinstance(message, str) else ""
     if _is_throttled(reply, told):
         advice = "this token has asked too much: start the job again in an hour"

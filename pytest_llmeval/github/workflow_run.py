@@ -10,9 +10,9 @@ from io import BytesIO
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
-from pytest_llmeval.cache.key import parse_json
+from pytest_llmeval.cache.key import parse_json, value_at
 from pytest_llmeval.errors import ReportRefused, SettingsError
-from pytest_llmeval.github.api import Github, at, needed
+from pytest_llmeval.github.api import Github, needed
 from pytest_llmeval.safe_text import printable
 
 MOST_ARTIFACT = 20 * 10**6  # bytes of an artifact, which may have run files too
@@ -51,10 +51,10 @@ def read_workflow_run(environ: Mapping[str, str]) -> WorkflowRun:
     """
     path = Path(needed(environ, "GITHUB_EVENT_PATH"))
     try:
-        run = at(parse_json(path.read_bytes()), "workflow_run")
+        run = value_at(parse_json(path.read_bytes()), "workflow_run")
     except (OSError, ValueError):
         run = None
-    run_id = at(run, "id")
+    run_id = value_at(run, "id")
     if not isinstance(run_id, int):
         raise SettingsError(
             f"GITHUB_EVENT_PATH={path}: no event of a workflow that has ended was found there: "
@@ -87,7 +87,7 @@ def open_pull_requests(github: Github, run: WorkflowRun) -> list[int]:
     return [
         entry["number"]
         for entry in github.pages("pulls", {"state": "open", "head": f"{owner}:{run.branch}"})
-        if tuple(at(entry, *place) for place in places) == wanted
+        if tuple(value_at(entry, *place) for place in places) == wanted
     ]
 
 
@@ -141,5 +141,5 @@ def report_in(archive: bytes, *, most: int) -> bytes:
 
 
 def _text(value: object, *names: str) -> str:
-    found = at(value, *names)
+    found = value_at(value, *names)
     return found if isinstance(found, str) else ""

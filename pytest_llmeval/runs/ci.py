@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pytest_llmeval.cache.key import parse_json
+from pytest_llmeval.cache.key import parse_json, value_at
 from pytest_llmeval.records import CiJob
 from pytest_llmeval.runs.run_lines import FULL_HASH
 
@@ -122,14 +122,16 @@ def github_facts(environ: Mapping[str, str], event: object) -> CiFacts:
         notes.add(f"GITHUB_EVENT_PATH is {_shown(path)}, no file with a JSON object in it")
     elif name == "pull_request":
         fork = _comes_from_elsewhere(event)
-        merged = notes.commit("pull_request.head.sha", _at(event, "pull_request", "head", "sha"))
+        merged = notes.commit(
+            "pull_request.head.sha", value_at(event, "pull_request", "head", "sha")
+        )
         if not re.fullmatch(MERGE_REF, ref := environ.get("GITHUB_REF", "")):
             notes.add(f"GITHUB_REF is {_shown(ref)}, not refs/pull/NUMBER/merge")
     elif name == "merge_group":
-        target = notes.need("merge_group.base_ref", _at(event, "merge_group", "base_ref"))
+        target = notes.need("merge_group.base_ref", value_at(event, "merge_group", "base_ref"))
         base_name = "merge_group.base_sha"
-        base = notes.commit(base_name, _at(event, "merge_group", "base_sha"))
-    default = _at(event, "repository", "default_branch")
+        base = notes.commit(base_name, value_at(event, "merge_group", "base_sha"))
+    default = value_at(event, "repository", "default_branch")
     return CiFacts(
         provider="github",
         event=name,
@@ -147,12 +149,12 @@ def github_facts(environ: Mapping[str, str], event: object) -> CiFacts:
 
 
 def _comes_from_elsewhere(event: object) -> bool | None:
-    ours = _at(event, "repository", "full_name")
-    head = _at(event, "pull_request", "head")
+    ours = value_at(event, "repository", "full_name")
+    head = value_at(event, "pull_request", "head")
     if not isinstance(head, dict) or "repo" not in head or not isinstance(ours, str):
         return None
     # A repository that was deleted is null.
-    return _at(head, "repo", "full_name") != ours
+    return value_at(head, "repo", "full_name") != ours
 
 
 def _github_url(environ: Mapping[str, str]) -> str | None:
@@ -233,13 +235,6 @@ class _Complaints:
             self.add(f"{name} is {_shown(text)}, no hash of a commit")
             return None
         return commit
-
-
-def _at(value: object, *names: str) -> object:
-    """Return what stands in an object of JSON, None if there is no such place."""
-    for name in names:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
 
 
 def _shown(text: str) -> str:

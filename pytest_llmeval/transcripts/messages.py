@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any, Literal
 
 from pytest_llmeval.cache.explain import flat_fields
-from pytest_llmeval.cache.key import parse_json
+from pytest_llmeval.cache.key import parse_json, value_at
 from pytest_llmeval.cache.reply import StoredReply
 from pytest_llmeval.cache.requests import Parts
 from pytest_llmeval.transcripts.streams import joined_stream, objects
@@ -125,7 +125,7 @@ def _answers(answer: Mapping[str, Any]) -> Iterator[Message]:
     for choice in objects(answer.get("choices")):
         yield from _messages(choice.get("message", choice.get("text")), ASSISTANT)
     for candidate in objects(answer.get("candidates")):
-        yield from _messages(_field(candidate.get("content"), "parts"), ASSISTANT)
+        yield from _messages(value_at(candidate.get("content"), "parts"), ASSISTANT)
     for name in _ANSWERS[3:]:
         yield from _messages(answer.get(name), ASSISTANT)
     vectors = [one.get("embedding") for one in objects(answer.get("data"))]
@@ -176,9 +176,9 @@ def _googles(part: Mapping[str, Any], role: str) -> Iterator[Message]:
     call, result = part.get("functionCall"), part.get("functionResponse")
     medium = part.get("inlineData", part.get("fileData"))
     if call is not None:
-        yield Message(role, _call(_field(call, "name"), _field(call, "args")), "call")
+        yield Message(role, _call(value_at(call, "name"), value_at(call, "args")), "call")
     elif result is not None:
-        yield Message(TOOL, _as_json(_field(result, "response")), "result")
+        yield Message(TOOL, _as_json(value_at(result, "response")), "result")
     elif isinstance(medium, dict):
         kind = str(medium.get("mimeType", "file")).partition("/")[0]
         yield Message(role, _medium(kind, {**medium, "mimeType": ""}), "media")
@@ -223,7 +223,7 @@ def _vectors(value: object) -> list[Any]:
         return [value.get("values")]
     listed = _listed(value)
     if listed and isinstance(listed[0], dict):
-        return [_field(one, "values") for one in listed]
+        return [value_at(one, "values") for one in listed]
     return listed if listed and isinstance(listed[0], list) else [listed or None]
 
 
@@ -237,10 +237,6 @@ def _embedding(vector: object) -> str:
 
 def _listed(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _field(value: object, name: str) -> Any:
-    return value.get(name) if isinstance(value, dict) else None
 
 
 def _as_json(value: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pytest_llmeval.cache.key import parse_json
+from pytest_llmeval.cache.key import parse_json, value_at
 
 _FINAL = ("response.completed", "response.incomplete", "stream-end")
 _TEXTS = ("text", "thinking", "partial_json")  # of a delta of Anthropic's
@@ -65,8 +65,7 @@ def _pieces_of_messages(chunk: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _said_by_cohere(chunk: dict[str, Any]) -> dict[str, Any] | None:
     """Word an event of Cohere's as a chunk of OpenAI's; None if it is none."""
-    delta = chunk.get("delta")
-    message = delta.get("message") if isinstance(delta, dict) else None
+    message = value_at(chunk, "delta", "message")
     if not isinstance(message, dict):
         return None
     content, call = message.get("content"), message.get("tool_calls")
@@ -86,8 +85,7 @@ def objects(value: object) -> list[dict[str, Any]]:
 
 def _add_parts(parts: list[dict[str, Any]], candidate: dict[str, Any]) -> None:
     """Add a chunk of Google's: a text goes on the last one, unless one of them is a thought."""
-    content = candidate.get("content")
-    for part in objects(content.get("parts") if isinstance(content, dict) else None):
+    for part in objects(value_at(candidate, "content", "parts")):
         last = parts[-1] if parts else {}
         are_texts = isinstance(part.get("text"), str) and isinstance(last.get("text"), str)
         if are_texts and part.get("thought") == last.get("thought"):
