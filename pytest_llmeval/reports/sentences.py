@@ -142,21 +142,15 @@ def _beyond(comparison: FunctionComparison, rules: GateRules) -> str:
 
 def _odds(comparison: FunctionComparison) -> str:
     """Put the p-value as how often chance alone would do the like."""
-    p, effect = adjusted_p(comparison), comparison.effect
+    evidence, effect = comparison.evidence, comparison.effect
+    improved = comparison.verdict is Verdict.IMPROVED
+    p = evidence.p_improved_adjusted if improved else evidence.p_adjusted
+    assert p is not None  # noqa: S101 - whatever was tested has one
     often = f"1 of {round(1 / p)}" if p >= 0.001 else "fewer than 1 of 1000"  # noqa: PLR2004
     text = f"chance alone would do this in {often} comparisons"
     if effect.method in _OF_THESE_CASES:
         return f"{text} ({these_cases(effect.changed)} only)"
     return f"{text} (if all trials were independent)" if effect.method in _OF_ALL_TRIALS else text
-
-
-def adjusted_p(comparison: FunctionComparison) -> float:
-    """Return the adjusted p of a tested comparison, for the direction that its verdict has."""
-    evidence = comparison.evidence
-    improved = comparison.verdict is Verdict.IMPROVED
-    p = evidence.p_improved_adjusted if improved else evidence.p_adjusted
-    assert p is not None  # noqa: S101 - whatever was tested has one
-    return p
 
 
 def these_cases(cases: int) -> str:

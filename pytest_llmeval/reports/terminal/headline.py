@@ -9,7 +9,7 @@ from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports.formats import BOLD, RED, YELLOW, Line, label
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
 from pytest_llmeval.reports.sentences import ALL_REPLAYED, sentence, verdict_words, with_name
-from pytest_llmeval.reports.terminal.tables import STYLES, by_severity, counted_comparisons
+from pytest_llmeval.reports.terminal.tables import by_severity, counted_comparisons, style
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.settings import GateRules
 
@@ -74,21 +74,19 @@ def place(found: Baseline) -> str:
 def _verdict(comparison: Comparison, against: str, rules: GateRules) -> Iterator[Line]:
     verdict, functions = comparison.verdict, comparison.functions
     having = [one for one in functions if one.verdict is verdict]
-    word, markup = verdict_words(verdict), STYLES.get(verdict, BOLD)
+    if not having:
+        return
+    first = min(having, key=lambda one: not one.fails)
+    word = verdict_words(verdict, accepted=first.accepted)
     if verdict is Verdict.UNCHANGED:
         word = ALL_REPLAYED
-    if having and all(one.accepted for one in having):
-        word, markup = verdict_words(verdict, accepted=True), YELLOW
     count = counted_comparisons(functions)
     if len(having) < len(functions):
         count = f"{len(having)} of {count}"
     outcome = ""
     if verdict is Verdict.INCONCLUSIVE:
         outcome = _STRICT if rules.strict else _HARMLESS
-    if any(one.fails for one in having):
-        markup = RED
-    if functions:
-        yield Line(f"{word}: {count} vs {against}{outcome}", markup)
+    yield Line(f"{word}: {count} vs {against}{outcome}", style(first) or BOLD)
 
 
 def _ungated(judgement: Judgement) -> Line:

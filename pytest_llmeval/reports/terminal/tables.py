@@ -43,7 +43,7 @@ _NAME_WIDTH = 12  # of a side
 _LEAST_NAME = 16  # of a function
 _SEVERITY = list(Verdict)
 _ODD: tuple[Counted, ...] = ("crashed", "errored", "skipped")
-STYLES: Mapping[Verdict, Mapping[str, bool]] = {
+_STYLES: Mapping[Verdict, Mapping[str, bool]] = {
     Verdict.REGRESSED: RED,
     Verdict.NOT_COMPARABLE: RED,
     Verdict.INCONCLUSIVE: YELLOW,
@@ -55,7 +55,7 @@ def style(function: FunctionComparison) -> Mapping[str, bool]:
     """Return the colour of a verdict."""
     if function.fails:
         return RED
-    return YELLOW if function.accepted else STYLES.get(function.verdict, {})
+    return YELLOW if function.accepted else _STYLES.get(function.verdict, {})
 
 
 def by_severity(comparison: Comparison | None) -> list[FunctionComparison]:
