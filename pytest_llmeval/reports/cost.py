@@ -13,8 +13,8 @@ from pytest_llmeval.records import Call, Outcome, Run
 from pytest_llmeval.reports.formats import counted
 from pytest_llmeval.settings import Settings
 
-NO_PRICE = "no price for"
-NO_TOKENS = "no token counts in the replies of"
+# by what is lacking
+_UNKNOWN = {"price": "no price for", "tokens": "no token counts in the replies of"}
 CENT = Decimal("0.01")
 _NONE = Decimal(0)
 
@@ -25,7 +25,7 @@ class Sum:
 
     Attributes:
         known: of the calls whose cost is known.
-        unknown: how many others there are, by model and cause.
+        unknown: how many others there are, by model and by what is lacking.
     """
 
     known: Decimal = _NONE
@@ -84,7 +84,7 @@ def cost_of_run(run: Run, prices: Prices) -> Cost:
 
 
 def _cause(call: Call, prices: Prices) -> str:
-    return NO_PRICE if prices.tariff(call.model) is None else NO_TOKENS
+    return "price" if prices.tariff(call.model) is None else "tokens"
 
 
 def unknown_lines(cost: Cost, prices: Prices) -> Iterator[str]:
@@ -95,8 +95,8 @@ def unknown_lines(cost: Cost, prices: Prices) -> Iterator[str]:
 
 def _unknown(model: str, cause: str, prices: Prices, calls: int = 0) -> str:
     number = f" ({counted(calls, 'call')})" if calls else ""
-    remedy = f". {prices.remedy(model or None)}" if cause == NO_PRICE else ""
-    return f"{cause} {model or 'requests that name no model'}{number}{remedy}"
+    remedy = f". {prices.remedy(model or None)}" if cause == "price" else ""
+    return f"{_UNKNOWN[cause]} {model or 'requests that name no model'}{number}{remedy}"
 
 
 def capped_lines(run: Run) -> Iterator[str]:

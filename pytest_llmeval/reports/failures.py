@@ -40,7 +40,6 @@ def failures(judgement: Judgement) -> list[GateFailure]:
 def _of_function(
     judgement: Judgement, function: str, failed: list[tuple[str, FunctionComparison]]
 ) -> GateFailure:
-    place = place_of(judgement, function)
     worst = min((one.verdict for _, one in failed), key=list(Verdict).index)
     lines, properties = list[str](), list[tuple[str, str]]()
     for against, one in failed:
@@ -52,8 +51,7 @@ def _of_function(
         title=f"llm evals: {label(failed[0][1])}: {verdict_words(worst)}",
         lines=tuple(map(printable, lines)),
         properties=tuple(properties),
-        file=place["file"],
-        line=place["line"],
+        **place_of(judgement, function),
     )
 
 

@@ -15,7 +15,7 @@ from pytest_llmeval.gate.results import Fact
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.cost import NO_PRICE, Cost, cost_of_run
+from pytest_llmeval.reports.cost import Cost, cost_of_run
 from pytest_llmeval.reports.entries import (
     Entry,
     compared_functions,
@@ -165,11 +165,7 @@ def _cost(cost: Cost) -> Entry:
         "spent": None if cost.spent.unknown else float(cost.spent.known),
         "saved": None if cost.saved.unknown else float(cost.saved.known),
         "unknown": [
-            {
-                "model": model or None,
-                "calls": calls,
-                "why": "price" if cause == NO_PRICE else "tokens",
-            }
+            {"model": model or None, "calls": calls, "why": cause}
             for (model, cause), calls in cost.unknown
         ],
     }
