@@ -182,14 +182,13 @@ def _side(found: Sequence[Transcript], messages: list[ShownMessage], metric: str
 
 def _ended(trial: Trial, metric: str) -> str:
     score = trial.scores.get(metric)
-    is_told = score is None or metric == PASS_METRIC
-    return str(trial.outcome) if is_told else f"{trial.outcome} {number(score or 0.0)}"
+    if score is None or metric == PASS_METRIC:
+        return str(trial.outcome)
+    return f"{trial.outcome} {number(score)}"
 
 
 def _cost(trials: Sequence[Trial]) -> str:
     calls = [call for trial in trials for call in trial.calls]
-    if not calls:
-        return ""
     tokens = sum((call.input_tokens or 0) + (call.output_tokens or 0) for call in calls)
     seconds = sum(call.seconds or 0.0 for call in calls)
     told = [f"{tokens / len(trials):.0f} tokens"] if tokens else []

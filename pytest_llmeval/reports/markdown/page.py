@@ -55,7 +55,7 @@ def render(document: Entry) -> str:
         At most ``MOST`` characters, a newline at the end. What is left out for that is said.
     """
     if is_unchanged(document):
-        return f"{_unchanged_line(document)}\n"
+        return f"**LLM evals: unchanged** · {_extent(document, document)}\n"
     parts = ["\n".join([*_head(document), ""])]
     if facts := [f"- {line}" for line in _facts(document)]:
         parts.append(_folded("What was compared", facts))
@@ -73,16 +73,6 @@ def render(document: Entry) -> str:
     return "\n".join(parts)
 
 
-def _unchanged_line(report: Entry) -> str:
-    """Say in one line that nothing changed."""
-    return f"**LLM evals: unchanged** · {_counts(report)} {_left_out(report)}".rstrip()
-
-
-def _left_out(report: Entry) -> str:
-    parts = part_judged(report)
-    return f"Only a part was judged: {told(parts)}." if parts else ""
-
-
 def _head(report: Entry) -> Iterator[str]:
     """Write the lines that answer the five questions."""
     side = failing_side(report)
@@ -93,7 +83,7 @@ def _head(report: Entry) -> Iterator[str]:
     if not side["functions"]:
         return
     yield ""
-    yield f"{_counts(side)} {_left_out(report)}".rstrip()
+    yield _extent(report, side)
     if report["verdict"] == "not_gated" and report["notes"]:
         yield from ("", " · ".join(map(told, report["notes"][:_MOST_NOTES])))
     yield ""
@@ -113,6 +103,12 @@ def _lead(report: Entry, functions: Sequence[Entry]) -> str:
     """Say the worst in a sentence."""
     told_first, *more = [*map(told, lead(report, functions)), ""]
     return f"**{told_first}.**{''.join(f' {each}.' for each in more if each)}" if told_first else ""
+
+
+def _extent(report: Entry, side: Entry) -> str:
+    """Say what was compared with what, and whether that is a part alone."""
+    parts = part_judged(report)
+    return f"{_counts(side)} Only a part was judged: {told(parts)}." if parts else _counts(side)
 
 
 def _counts(side: Entry) -> str:
