@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, bare
+from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Trial, bare
 
 if TYPE_CHECKING:
     from pytest_llmeval.gate.results import FunctionComparison, Interval
@@ -133,3 +133,11 @@ def hits(scores: Sequence[float], metric: str) -> str:
     if metric == PASS_METRIC:
         return f"{sum(map(int, scores))}/{len(scores)}"
     return figure(sum(scores) / len(scores), metric)
+
+
+def outcome_and_score(trial: Trial, metric: str) -> str:
+    """Write how a trial ended, with its score unless the outcome tells it: ``passed 0.800``."""
+    score = trial.scores.get(metric)
+    if score is None or metric == PASS_METRIC:
+        return str(trial.outcome)
+    return f"{trial.outcome} {number(score)}"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from pytest_llmeval.judgement import Judgement
-from pytest_llmeval.records import PASS_METRIC, Trial
+from pytest_llmeval.records import Trial
 from pytest_llmeval.reports.entries import first_failure, trials_of_both
-from pytest_llmeval.reports.formats import number, short
+from pytest_llmeval.reports.formats import outcome_and_score, short
 from pytest_llmeval.transcripts.messages import Asked
 from pytest_llmeval.transcripts.transcript import StoredTexts, Transcript, transcripts
 from pytest_llmeval.transcripts.word_diff import (
@@ -169,7 +169,7 @@ def _draws(
 
 def _side(found: Sequence[Transcript], messages: list[ShownMessage], metric: str) -> ShownSide:
     trials = [one.trial for one in found]
-    ended = Counter(_ended(trial, metric) for trial in trials)
+    ended = Counter(outcome_and_score(trial, metric) for trial in trials)
     return ShownSide(
         ended=", ".join(
             f"{how} \N{MULTIPLICATION SIGN}{n}" if n > 1 else how for how, n in ended.items()
@@ -178,13 +178,6 @@ def _side(found: Sequence[Transcript], messages: list[ShownMessage], metric: str
         cost=_cost(trials),
         messages=messages,
     )
-
-
-def _ended(trial: Trial, metric: str) -> str:
-    score = trial.scores.get(metric)
-    if score is None or metric == PASS_METRIC:
-        return str(trial.outcome)
-    return f"{trial.outcome} {number(score)}"
 
 
 def _cost(trials: Sequence[Trial]) -> str:

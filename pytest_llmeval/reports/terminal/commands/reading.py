@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Case, Run, Trial, bare
-from pytest_llmeval.reports.formats import aligned, columns, counted, hits, number
+from pytest_llmeval.reports.formats import aligned, columns, counted, hits, outcome_and_score
 from pytest_llmeval.reports.terminal.commands.layout import Layout, StyledLine, Words
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.transcripts.messages import Asked, Message
@@ -220,15 +220,13 @@ def _table(sides: Sequence[CaseSide], letters: Letters, layout: Layout) -> list[
 
 
 def _cells(one: Transcript, letters: Letters, metric: str) -> Sequence[str]:
-    trial, calls = one.trial, one.trial.calls
-    score = trial.scores.get(metric)
-    told = f" {number(score)}" if metric != PASS_METRIC and score is not None else ""
+    calls = one.trial.calls
     asked = sum(call.input_tokens or 0 for call in calls)
     answered = sum(call.output_tokens or 0 for call in calls)
     seconds = sum(call.seconds or 0 for call in calls)
     letter = f"{letters.get(one.said, '?')} " if calls else ""
     return (
-        f"{letter}{trial.outcome}{told}",
+        f"{letter}{outcome_and_score(one.trial, metric)}",
         f"{asked}+{answered}" if asked or answered else "",
         f"{seconds:.1f}" if calls else "",
     )
