@@ -8,15 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from pytest_llmeval.cli import main as command
-from tests.project import APP, Project, made_once
+from tests.plugin.test_gating import WORSE, record_main
+from tests.project import Project, made_once
 
-WORSE = APP.replace("rate=0.8", "rate=0.3")
 BASELINE = "--llm-baseline=main"
-
-
-def record_main(project: Project) -> None:
-    assert project.run("--llm-repeats=10").ret == 0
-    project.git("switch", "-qc", "branch")
 
 
 @pytest.fixture
