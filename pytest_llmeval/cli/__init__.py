@@ -15,22 +15,22 @@ from pytest_llmeval.errors import LLMEvalError
 from pytest_llmeval.safe_text import printable
 
 USAGE_ERROR = 4  # as pytest exits
-# Each command and where it stands: a command of its own needs not the imports of all.
-_PLACES = {
-    "init": "init_command:init_command",
-    "compare": "run_commands:compare_command",
-    "list": "run_commands:list_command",
-    "show": "run_commands:show_command",
-    "history": "history_command:history_command",
-    "until": "until_command:until_command",
-    "plan": "plan_command:plan_command",
-    "selfcheck": "run_commands:selfcheck_command",
-    "diff": "reading_commands:diff_command",
-    "merge": "merge_command:merge_command",
-    "push": "store_commands:push_command",
-    "fetch": "store_commands:fetch_command",
-    "comment": "comment_command:comment_command",
-    "cache": "cache_commands:cache",
+# Each command and its module: a command of its own needs not the imports of all.
+_MODULES = {
+    "init": "init_command",
+    "compare": "run_commands",
+    "list": "run_commands",
+    "show": "run_commands",
+    "history": "history_command",
+    "until": "until_command",
+    "plan": "plan_command",
+    "selfcheck": "run_commands",
+    "diff": "reading_commands",
+    "merge": "merge_command",
+    "push": "store_commands",
+    "fetch": "store_commands",
+    "comment": "comment_command",
+    "cache": "cache_commands",
 }
 
 
@@ -38,15 +38,14 @@ class _Commands(Mapping[str, click.Command]):
     """The commands by name, each imported when it is asked for."""
 
     def __getitem__(self, name: str) -> click.Command:
-        module, _, attribute = _PLACES[name].partition(":")
-        found = getattr(import_module(f"pytest_llmeval.cli.{module}"), attribute)
-        return cast("click.Command", found)
+        module = import_module(f"pytest_llmeval.cli.{_MODULES[name]}")
+        return cast("click.Command", getattr(module, f"{name}_command"))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_PLACES)
+        return iter(_MODULES)
 
     def __len__(self) -> int:
-        return len(_PLACES)
+        return len(_MODULES)
 
 
 class _Door(click.Group):

@@ -32,8 +32,8 @@ from pytest_llmeval.runs.lookup.for_commands import (
 AGE = re.compile(r"([1-9][0-9]{0,4})d", re.ASCII)
 
 
-@click.group()
-def cache() -> None:
+@click.group("cache")
+def cache_command() -> None:
     """Look into the replies that were paid for, and carry, prune or clear them."""
 
 
@@ -43,7 +43,7 @@ file_argument = click.argument(
 )
 
 
-@cache.command()
+@cache_command.command()
 @home_option
 def stats(home: Home) -> None:
     """Count requests, draws, generations and bytes, by model and host."""
@@ -51,7 +51,7 @@ def stats(home: Home) -> None:
         echo(cached.contents(count_contents(store), home.path / "cache"))
 
 
-@cache.command()
+@cache_command.command()
 @click.argument("nodeid")
 @click.option("--run", "reference", default="last", metavar="RUN", show_default=True,
               help="A run file, a run id, or last.")  # fmt: skip
@@ -68,7 +68,7 @@ def why(nodeid: str, reference: str, home: Home) -> None:
         echo(cached.explanation(explain_calls(store, calls)))
 
 
-@cache.command()
+@cache_command.command()
 @click.option("--older-than", "age", required=True, metavar="DAYS", help="Such as 90d.")
 @click.option(
     "--keep-baseline", "references", multiple=True, metavar="REF",
@@ -95,7 +95,7 @@ def prune(age: str, references: tuple[str, ...], home: Home, *, yes: bool) -> No
         store.rewrite(plan)
 
 
-@cache.command("export")
+@cache_command.command("export")
 @file_argument
 @home_option
 def export_file(path: Path, home: Home) -> None:
@@ -104,7 +104,7 @@ def export_file(path: Path, home: Home) -> None:
         click.echo(cached.exported(export(store, path), path))
 
 
-@cache.command("import")
+@cache_command.command("import")
 @file_argument
 @home_option
 def import_file(path: Path, home: Home) -> None:
@@ -115,7 +115,7 @@ def import_file(path: Path, home: Home) -> None:
     click.echo(cached.merged(done, path))
 
 
-@cache.command()
+@cache_command.command()
 @yes_option
 @home_option
 def clear(home: Home, *, yes: bool) -> None:
