@@ -227,7 +227,7 @@ def _why_errored_or_without_value(pairing: Pairing) -> Fact | None:
             if too_many_errored(counts["errored"], ran=ran):
                 return Fact(why, (counts["errored"], ran))
         if every["without_value"] > MOST_WITHOUT_VALUE * every["scored"] + ROUNDING:
-            return Fact(without_value, (every["without_value"], every["scored"], pairing.metric))
+            return Fact(without_value, (pairing.metric, every["without_value"], every["scored"]))
     return None
 
 

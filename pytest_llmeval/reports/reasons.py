@@ -43,8 +43,8 @@ _SENTENCES: Mapping[Why, str] = {
     "baseline again",
     Why.BASELINE_ERRORED_ANEW: "{} of {} trials of the cases asked anew errored in the baseline, "
     "more than 5 %: record the baseline again",
-    Why.WITHOUT_VALUE: "{0} of {1} scored trials here have no value for {2}, more than 5 %: {how}",
-    Why.BASELINE_WITHOUT_VALUE: "{0} of {1} scored trials in the baseline have no value for {2}, "
+    Why.WITHOUT_VALUE: "{1} of {2} scored trials here have no value for {0}, more than 5 %: {how}",
+    Why.BASELINE_WITHOUT_VALUE: "{1} of {2} scored trials in the baseline have no value for {0}, "
     "more than 5 %: {how}",
     Why.TRIALS_SKIPPED: "{} of {} trials of the common cases are skipped here and {} in the "
     "baseline, over 5 % more: what is skipped is not judged, so let such trials fail, or skip the "
@@ -103,23 +103,15 @@ _NEEDS = {
     COST_METRIC: "it takes replies that count their tokens, and a price above 0 for their model, "
     "as a line of llm_prices",
 }
-# where the metric stands among the figures of the sentences that say how to have it
-_METRIC_AT = {
-    Why.NOT_MEASURED: 0,
-    Why.NEVER_RECORDED: 0,
-    Why.WITHOUT_VALUE: 2,
-    Why.BASELINE_WITHOUT_VALUE: 2,
-}
 
 
 def worded(fact: Fact | str | None) -> str:
     """Write a reason or a note of the gate or the session; a text of others as it is."""
     if fact is None or isinstance(fact, str):
         return fact or ""
-    how = ""
-    if fact.why in _METRIC_AT:
-        how = _how_to_have(str(fact.figures[_METRIC_AT[fact.why]]))
-    return _SENTENCES[fact.why].format(*fact.figures, how=how)
+    text = _SENTENCES[fact.why]
+    how = _how_to_have(str(fact.figures[0])) if "{how}" in text else ""
+    return text.format(*fact.figures, how=how)
 
 
 def unjudgeable(reason: Fact | None) -> str:

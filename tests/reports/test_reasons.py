@@ -32,6 +32,6 @@ def test_functions_that_were_not_judged_are_listed_in_one_line() -> None:
     ],
 )
 def test_a_metric_without_value_is_told_what_it_takes(metric: str, needs: str) -> None:
-    assert worded(Fact(Why.WITHOUT_VALUE, (2, 4, metric))) == (
+    assert worded(Fact(Why.WITHOUT_VALUE, (metric, 2, 4))) == (
         f"2 of 4 scored trials here have no value for {metric}, more than 5 %: {needs}"
     )
