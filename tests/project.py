@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from pytest_llmeval.reports.received import misfit
+
 MODEL = '''
 from pathlib import Path
 
@@ -93,9 +95,11 @@ class Project:
         return self.pytester.runpytest("-p", "no:cacheprovider", *arguments)
 
     def gate(self, *arguments: str) -> tuple[pytest.RunResult, dict[str, Any]]:
-        """Run pytest with a JSON report, and read it."""
+        """Run pytest with a JSON report, and read it; ``llmeval comment`` could do so, too."""
         result = self.run("--llm-report=out/report.json", *arguments)
-        return result, json.loads((self.path / "out" / "report.json").read_text())
+        report = json.loads((self.path / "out" / "report.json").read_text())
+        assert misfit(report) == ""
+        return result, report
 
     def calls(self) -> int:
         """Count the calls made since the last time, and forget them."""

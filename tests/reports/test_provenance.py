@@ -13,7 +13,9 @@ from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial
 from pytest_llmeval.reports.json import document
+from pytest_llmeval.reports.markdown.page import render
 from pytest_llmeval.reports.provenance import Difference, differences, first_new_call
+from pytest_llmeval.reports.received import misfit
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.runs.lookup.refs import Baseline
@@ -200,6 +202,17 @@ def test_the_report_names_them(judgement: Judgement) -> None:
     assert report["run"]["served"] == ["gpt-2026-02-02"]
     assert report["run"]["fingerprints"] == ["fp_1"]
     assert report["run"]["hosts"] == ["https://api.openai.com"]
+
+
+def test_a_report_that_names_them_can_be_commented_on(judgement: Judgement) -> None:
+    trials = [trial for day in (2, 3) for trial in a_run(served=f"gpt-2026-0{day}-0{day}").trials]
+    report = document(replace(judgement, run=replace(a_run(), trials=tuple(trials))))
+
+    assert misfit(report) == ""
+    assert (
+        "Differs from the baseline: `served` `gpt-2026-01-01`, "
+        "now `gpt-2026-02-02, gpt-2026-03-03`\n"
+    ) in render(report)
 
 
 def test_without_a_baseline_nothing_differs(judgement: Judgement, tmp_path: Path) -> None:

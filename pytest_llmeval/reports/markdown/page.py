@@ -236,8 +236,8 @@ def _facts(report: Entry) -> Iterator[str]:
         yield from map(told, baseline["notes"][:_MOST_LINES])
     for one in islice(report["differences"], _MOST_LINES):
         of = f" (of {counted(len(one['functions']), 'function')})" if one["functions"] else ""
-        sides = f"{name(one['baseline'])}, now {name(one['here'])}"
-        yield f"Differs from the baseline: {name(one['fact'])} {sides}{of}"
+        before, now = (name(", ".join(one[side])) for side in ("baseline", "here"))
+        yield f"Differs from the baseline: {name(one['fact'])} {before}, now {now}{of}"
     for one in islice(report["not_judged"], _MOST_LINES):
         cases = counted(one["cases"], "case")
         yield f"Not judged: {name(one['function'])} ({cases}, {one['why']})"
