@@ -55,6 +55,7 @@ class Baton:
         """
         self.variables = copy_context()
         self.is_wanted = False
+        self._to_session.acquire(blocking=False)  # it may have come back after Ctrl-C
         self._lent = monotonic()
         try:
             self._holder = thread
@@ -115,8 +116,15 @@ class Baton:
         return False
 
     def _is_taken_from(self, holder: TrialThread, *, by_force: bool = False) -> bool:
-        """Take it from a trial, unless it has just passed it on: that one is detached."""
+        """Take it from a trial, unless it has just passed it on: that one is detached.
+
+        A trial that waits for the session goes on waiting; by force, without what it asked for.
+        """
         with holder.handing_over:
+            if self._request is not None:
+                if by_force:
+                    self._request = self._holder = None
+                return by_force
             is_to_go_on = self._holder is holder and (by_force or holder.trial.may_be_detached)
             if is_to_go_on:
                 self._holder = None
@@ -126,7 +134,10 @@ class Baton:
     def _take_back(self) -> None:
         """Take it back after Ctrl-C, from whoever has it."""
         self.is_wanted = True
-        if self._request is not None:  # the holder waits for the session
-            self._request = self._holder = None
-        elif not self._to_session.acquire(timeout=GRACE) and self._holder is not None:
-            self._is_taken_from(self._holder, by_force=True)
+        try:
+            if self._request is None:
+                self._to_session.acquire(timeout=GRACE)
+        finally:  # after a second Ctrl-C, too, no trial may run beside the session
+            holder = self._holder
+            while holder is not None and not self._is_taken_from(holder, by_force=True):
+                holder = self._holder  # it has just passed it on

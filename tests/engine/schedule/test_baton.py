@@ -1,0 +1,66 @@
+"""Who has the baton after Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_llmeval.engine.schedule.baton import Baton
+
+
+def thread() -> Any:
+    """What a baton needs of a trial that never comes by."""
+    return SimpleNamespace(
+        go_on=lambda: None, pooled=None, handing_over=threading.Lock(), detached=False, done=False
+    )
+
+
+@contextmanager
+def ctrl_c_twice(at_the_second: Callable[[], object]) -> Iterator[None]:
+    """Interrupt what waits, and then what waits on the way out."""
+    steps = [lambda: signal.setitimer(signal.ITIMER_REAL, 0.02), at_the_second]
+
+    def interrupt(*_: object) -> None:
+        steps.pop(0)()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        with pytest.raises(KeyboardInterrupt):
+            yield
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert not steps
+
+
+def test_at_a_second_ctrl_c_the_baton_is_taken_from_a_trial_that_does_not_come_by() -> None:
+    holder, baton = thread(), Baton(lambda _: None)
+
+    with ctrl_c_twice(lambda: None):
+        baton.lend(holder)
+
+    assert holder.detached
+
+
+def test_a_baton_that_came_back_at_a_second_ctrl_c_is_not_taken_for_that_of_the_next() -> None:
+    first, second, baton = thread(), thread(), Baton(lambda _: None)
+    with ctrl_c_twice(lambda: baton.pass_on(first)):
+        baton.lend(first)
+    assert not first.detached
+    passed_on = []
+
+    def pass_on() -> None:
+        passed_on.append("second")
+        baton.pass_on(second)
+
+    second.go_on = lambda: threading.Timer(0.05, pass_on).start()
+    baton.lend(second)
+
+    assert passed_on == ["second"]
