@@ -157,11 +157,15 @@ class TrialRunner:
             )
         context = context or copy_context()
         context.run(RUNNER.set, self)
+        result: Result[T] = Result()
+        kept = result.keep_awaited(coroutine)
         try:
-            return self._run(coroutine, context)
+            self._run(kept, context)
+            return result.get()
         finally:
-            if getcoroutinestate(coroutine) == CORO_CREATED:  # cancelled before its first step
-                coroutine.close()
+            for unwanted in (kept, coroutine):
+                if getcoroutinestate(unwanted) == CORO_CREATED:  # cancelled before its first step
+                    unwanted.close()
 
     def close(self) -> None:
         """Cancel the tasks that the trial left running, as ``asyncio.run`` does."""
@@ -187,12 +191,11 @@ class TrialRunner:
         """Swap the state of the process for the trial's, while there is a trial."""
         return contextlib.nullcontext() if self._has_ended else self._pump.ready.turn(self._trial)
 
-    def _run(self, coroutine: Coroutine[Any, Any, T], context: Context) -> T:
+    def _run(self, coroutine: Coroutine[Any, Any, None], context: Context) -> None:
         thread = self._trial.thread
-        result: Result[T] = Result()
 
         def begin() -> asyncio.Task[None]:
-            return self._pump.start(self._trial, result.keep_awaited(coroutine), context)
+            return self._pump.start(self._trial, coroutine, context)
 
         if not isinstance(thread, TrialThread):
             self._wait_here(begin(), timeout=None)
@@ -202,7 +205,6 @@ class TrialRunner:
             ready = self._pump.ready
             thread.suspend(lambda: begin().add_done_callback(lambda _: ready.put(thread)))
         self._raise_exit()
-        return result.get()
 
     def _raise_exit(self) -> None:
         raised, self._exit = self._exit, None
