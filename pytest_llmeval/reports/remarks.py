@@ -214,6 +214,8 @@ def first_errored(judgement: Judgement, function: str) -> Iterator[str]:
 def nothing_matched(judgement: Judgement) -> str:
     """Wonder why every case sent requests that the baseline never sent; "" if one did not.
 
+    An edited prompt is the usual reason. The other one makes every build pay for all calls.
+
     Two conditions of one run ask unlike things on purpose.
     """
     run, baseline, comparison = judgement.run, judgement.baseline, judgement.comparison
@@ -222,7 +224,10 @@ def nothing_matched(judgement: Judgement) -> str:
     effects = [function.effect for function in comparison.functions if function.effect.cases]
     if not effects or any(one.changed_kinds.get("request") != one.cases for one in effects):
         return ""
-    return "no request matched the baseline's: does the prompt contain a date or a random id?"
+    return (
+        "every request differs from the baseline's: unless a prompt was edited, does one contain "
+        "a date or a random id?"
+    )
 
 
 def unseen_connections(judgement: Judgement) -> Iterator[str]:

@@ -79,6 +79,7 @@ def test_a_worse_prompt_fails_the_session(main: Project) -> None:
             "test_says_yes fell by 0.* chance alone would do this in *",
             "  fell most *",
             "holds for these 20 cases and this wording",
+            "every request differs from the baseline's: unless a prompt was edited, does one *",
             "read both replies:  llmeval diff 'test_says_yes[[]*]'",
             "!* llm evals: test_says_yes fell by 0.* chance alone would do this in *!",
         ]
