@@ -146,6 +146,15 @@ def test_a_planted_request_is_passed_over(make_replies: Make, sql: Sql, attack: 
     paid(make_replies(), "Peru?", slot=Slot(1, 0))
 
 
+@pytest.mark.parametrize("attack", ["mode = 4", "value = NULL"])
+def test_a_request_whose_row_is_refused_is_not_known(
+    make_replies: Make, sql: Sql, attack: str
+) -> None:
+    paid(make_replies(), "Peru?")
+    sql(f"UPDATE Cache SET {attack} WHERE key LIKE 'request/%'")  # noqa: S608 - a test
+    assert "is stored, but" not in missed(make_replies("replay"), "Peru?", slot=Slot(1, 0))
+
+
 @pytest.mark.parametrize("error", [CacheError("full"), RecursionError("planted, and deep")])
 def test_a_cache_that_cannot_be_looked_through_explains_nothing(
     make_replies: Make, monkeypatch: pytest.MonkeyPatch, error: Exception

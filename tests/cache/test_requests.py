@@ -133,6 +133,10 @@ def test_a_long_text_is_cut_and_told_apart_by_its_digest() -> None:
     assert len(json.dumps(one)) < 11_000
 
 
-def test_a_request_that_is_too_long_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_is_too_long_is_not_kept(
+    make_replies: Make, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "MAX_HEADER", 100)
     assert pack_request(LINE) is None
+    paid(make_replies(), "Peru?")
+    assert requests(sql) == []
