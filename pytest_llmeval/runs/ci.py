@@ -121,10 +121,8 @@ def github_facts(environ: Mapping[str, str], event: object) -> CiFacts:
         path = environ.get("GITHUB_EVENT_PATH", "")
         notes.add(f"GITHUB_EVENT_PATH is {_shown(path)}, no file with a JSON object in it")
     elif name == "pull_request":
-        fork = _comes_from_elsewhere(event)
-        merged = notes.commit(
-            "pull_request.head.sha", value_at(event, "pull_request", "head", "sha")
-        )
+        fork, head = _comes_from_elsewhere(event), value_at(event, "pull_request", "head", "sha")
+        merged = notes.commit("pull_request.head.sha", head)
         if not re.fullmatch(MERGE_REF, ref := environ.get("GITHUB_REF", "")):
             notes.add(f"GITHUB_REF is {_shown(ref)}, not refs/pull/NUMBER/merge")
     elif name == "merge_group":
