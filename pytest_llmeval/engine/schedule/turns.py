@@ -132,8 +132,8 @@ class Turns:
                 if is_step and in_row and self.switch.looks_like(turn.beneath):
                     self._unsaved, is_alike = turn, True
                 else:
-                    self._keep(turn)
-                    is_alike = in_row and _is_alike(turn)
+                    kept = self._keep(turn)
+                    is_alike = in_row and kept.looks_like(turn.beneath)
         finally:  # whatever became of the trial's state: Ctrl-C may come at any line
             self._away = turn.beneath
             del self._taken[depth:]
@@ -218,19 +218,20 @@ class Turns:
             stack[node] = entry
         return stack
 
-    def _keep(self, turn: _Turn) -> None:
-        """Save the state of a trial that hands the baton back."""
+    def _keep(self, turn: _Turn) -> Context:
+        """Save the state of a trial that hands the baton back, and return it."""
         trial, beneath = turn
         assert trial.context is not None  # noqa: S101 - it was loaded
         drained = trial.context.out
-        trial.context = self.switch.save()
+        context = trial.context = self.switch.save()
         for kind, text in drained.items():
-            trial.context.out[kind] = text + trial.context.out[kind]
+            context.out[kind] = text + context.out[kind]
             if trial.thread.done:  # hooks printed it after the last phase: it is the case's
-                beneath.out[kind] += trial.context.out[kind]
-        for node, entry in trial.context.stack.items():
+                beneath.out[kind] += context.out[kind]
+        for node, entry in context.stack.items():
             if node is not trial.clone and node not in beneath.stack:
                 self._parked[node] = entry  # the trial set it up first; it is the item's, too
+        return context
 
 
 class _Turn(NamedTuple):
@@ -243,12 +244,6 @@ class _Turn(NamedTuple):
 
     trial: RunningTrial
     beneath: Context
-
-
-def _is_alike(turn: _Turn) -> bool:
-    """Whether calls of the trial's see no difference in the state beneath it."""
-    context = turn.trial.context
-    return context is not None and context.looks_like(turn.beneath)
 
 
 @contextmanager
