@@ -180,14 +180,15 @@ def test_after_the_file_was_removed_anybody_may_have_paid(
     own.close()
 
 
+def no_room(*_arguments: object) -> int:
+    raise OSError(28, "no space left")
+
+
 def test_who_cannot_tell_others_that_it_is_there_locks_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_arguments: object) -> int:
-        raise OSError(28, "no space left")
-
     opened = len([*Path("/proc/self/fd").iterdir()])
-    monkeypatch.setattr(locks.os, "write", refuse)
+    monkeypatch.setattr(locks.os, "write", no_room)
     own = make_locks(tmp_path)
     own.join()
 
@@ -210,13 +211,10 @@ def test_who_joins_again_may_have_missed_something_between(tmp_path: Path) -> No
 def test_without_room_for_a_file_that_was_removed_nobody_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_arguments: object) -> int:
-        raise OSError(28, "no space left")
-
     own = make_locks(tmp_path)  # a warning that it was waited for in vain would end the test
     own.join()
     (tmp_path / FILE).unlink()
-    monkeypatch.setattr(locks.os, "write", refuse)
+    monkeypatch.setattr(locks.os, "write", no_room)
     waits: list[float] = []
     monkeypatch.setattr(locks.time, "sleep", waits.append)
 

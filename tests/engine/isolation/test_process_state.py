@@ -215,11 +215,20 @@ def check(text):
 """
 
 
+def assert_passes_where_calls_look(pytester: pytest.Pytester, test: str) -> None:
+    """Run three trials that overlap, while whose calls the state of the process is looked at."""
+    pytester.makepyfile(bot=SEEING, test_it=f"{SEEN}\n{test}")
+    pytester.makeini("[pytest]\nllm_model = function/bot:answer\npythonpath = .\n")
+
+    result = run_forked(pytester, "-p", "no:cacheprovider", "--llm-concurrency=3")
+
+    result.assert_outcomes(passed=1)
+
+
 def test_calls_do_not_see_what_the_trial_before_them_changed(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        bot=SEEING,
-        test_it=SEEN
-        + """
+    assert_passes_where_calls_look(
+        pytester,
+        """
 @llm_eval(repeats=3, min_score=1)
 def test_patching(llm, monkeypatch, tmp_path):
     monkeypatch.setenv("LLMEVAL_MINE", "1")
@@ -229,11 +238,6 @@ def test_patching(llm, monkeypatch, tmp_path):
     assert os.getcwd() == str(tmp_path)
 """,
     )
-    pytester.makeini("[pytest]\nllm_model = function/bot:answer\npythonpath = .\n")
-
-    result = run_forked(pytester, "-p", "no:cacheprovider", "--llm-concurrency=3")
-
-    result.assert_outcomes(passed=1)
 
 
 # What a step of a coroutine changes, whether it is so in the next one, and how it is undone.
@@ -262,10 +266,9 @@ def test_calls_do_not_see_what_a_step_on_the_loop_changed(
     pytester: pytest.Pytester, change: str
 ) -> None:
     do, holds, undo = STEPS[change]
-    pytester.makepyfile(
-        bot=SEEING,
-        test_it=SEEN
-        + f"""
+    assert_passes_where_calls_look(
+        pytester,
+        f"""
 @llm_eval(repeats=3, min_score=1)
 async def test_steps(async_llm, monkeypatch, tmp_path):
     for _ in range(3):  # of the same trial, one after the other
@@ -279,11 +282,6 @@ async def test_steps(async_llm, monkeypatch, tmp_path):
     {undo}
 """,
     )
-    pytester.makeini("[pytest]\nllm_model = function/bot:answer\npythonpath = .\n")
-
-    result = run_forked(pytester, "-p", "no:cacheprovider", "--llm-concurrency=3")
-
-    result.assert_outcomes(passed=1)
 
 
 def test_calls_of_others_do_not_see_what_a_step_on_the_loop_patched(
