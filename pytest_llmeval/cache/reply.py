@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any
 
 from pytest_llmeval.cache.key import Canonical, parse_json
@@ -31,6 +32,7 @@ MAX_HEADER = 2**20
 MAX_BODY = 2**28  # 256 MiB, far above any reply: what inflates to more is a bomb
 KEPT_HEADERS = frozenset({"content-type"})  # others may carry cookies, accounts or keys
 
+_header_fields = attrgetter(*HEADER)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
 Fact = str | int | float | bool | None
@@ -133,7 +135,7 @@ def encode(reply: StoredReply) -> bytes:
         RowRefused: header or body are too large to be read back.
         TypeError, ValueError: the facts are no JSON scalars.
     """
-    fields = {name: getattr(reply, name) for name in HEADER}
+    fields = dict(zip(HEADER, _header_fields(reply), strict=True))
     return pack({"schema": SCHEMA, **fields}, reply.body)
 
 

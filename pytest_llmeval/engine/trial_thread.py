@@ -60,14 +60,6 @@ class InlineThread:
         self.trial.run()
         self.done = True
 
-    def holds_up_loop(self) -> bool:
-        """Whether a coroutine on the loop of all trials asks to wait here."""
-        return False
-
-    def block(self, function: Callable[[], T]) -> T:
-        """Run a function that waits for the outside; return what it returns."""
-        return function()
-
     def raise_if_cancelled(self) -> None:
         """Let a trial that is not wanted any more go no further."""
 

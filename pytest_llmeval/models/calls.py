@@ -53,30 +53,24 @@ class Request(KeptRequest):
     serial: bool = False
 
 
+@dataclass(frozen=True, slots=True)
 class CachedCalls:
     """The calls of one trial: each answered from the store or made, and recorded.
 
-    Args:
+    Attributes:
         trial: gives slots and is told of every call.
         replies: the replies that were paid for.
         aliases: pairs of origins; a request to the first has the key of the second.
     """
 
-    def __init__(
-        self,
-        trial: CurrentTrial,
-        replies: Replies,
-        *,
-        aliases: Sequence[tuple[str, str]] = (),
-    ) -> None:
-        self.trial = trial
-        self._replies = replies
-        self.aliases = tuple(aliases)
+    trial: CurrentTrial
+    replies: Replies
+    aliases: Sequence[tuple[str, str]] = ()
 
     @property
     def only_replays(self) -> bool:
         """Whether no call may be made."""
-        return self._replies.only_replays
+        return self.replies.only_replays
 
     def call(self, request: Request) -> StoredReply:
         """Answer a request.
@@ -89,7 +83,7 @@ class CachedCalls:
         """
         slot = self.trial.slot(request.key)
         try:
-            reply = self._replies.lookup(request, slot)
+            reply = self.replies.lookup(request, slot)
             if reply is None:  # wait for the reply, and until it is on disk
                 pay = partial(self._pay, request, slot)
                 reply = self.trial.wait(pay, serial=request.serial)
@@ -103,7 +97,7 @@ class CachedCalls:
         """Answer a request of a coroutine; if it gives up, the reply is lost to it but kept."""
         slot = self.trial.slot(request.key)
         try:
-            reply = self._replies.lookup(request, slot)
+            reply = self.replies.lookup(request, slot)
             if reply is None:
                 pay = partial(self._pay, request, slot)
                 reply = await self.trial.wait_async(
@@ -125,7 +119,7 @@ class CachedCalls:
 
     def _pay(self, request: Request, slot: Slot) -> StoredReply:
         with charging(None):  # a model is not intercepted while it answers
-            return self._replies.pay(request, slot)
+            return self.replies.pay(request, slot)
 
 
 def is_on_asyncio() -> bool:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import copy_context
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
@@ -56,20 +57,17 @@ class TimeLimit:
                 return worker
 
 
+@dataclass(slots=True)
 class Deadline:
     """The time that is left for one call. Time between its parts is not counted.
 
-    Args:
-        seconds: for all parts together.
-        worker: gives a thread that is idle.
-
     Attributes:
-        left: seconds.
+        left: seconds for all parts together.
+        worker: gives a thread that is idle.
     """
 
-    def __init__(self, seconds: float, worker: Callable[[], _Worker]) -> None:
-        self.left = seconds
-        self._worker = worker
+    left: float
+    worker: Callable[[], _Worker]
 
     def run(self, part: Callable[[], T]) -> T:
         """Run a part of the call, in another thread but with the context of this one.
@@ -79,7 +77,7 @@ class Deadline:
         """
         job = _Job(copy_context().run, part)
         started = time.perf_counter()
-        self._worker().jobs.put(job)
+        self.worker().jobs.put(job)
         has_ended = job.ended.acquire(timeout=min(max(self.left, 0.0), threading.TIMEOUT_MAX))
         self.left -= time.perf_counter() - started
         if not has_ended:

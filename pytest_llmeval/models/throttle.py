@@ -64,7 +64,7 @@ class Pace:
         return max(0.0, self._resumes - now)
 
     def may_start(self, now: float) -> bool:
-        """Whether a call may start; if it does, count it among those in flight."""
+        """Whether a call may start now."""
         return self.in_flight < self.limit and now >= self._resumes
 
     def has_given_up(self, now: float) -> bool:

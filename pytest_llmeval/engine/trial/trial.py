@@ -247,11 +247,12 @@ class RunningTrial:
         return bool(held_for)
 
     def _give_way(self, function: Callable[[], T]) -> T:
-        if self.shared_setups or self.holding:
+        thread = self.thread
+        if self.shared_setups or self.holding or not isinstance(thread, TrialThread):
             return function()
-        if self.thread.holds_up_loop():
+        if thread.holds_up_loop():
             self._held_for = self._held_for or BLOCKING_IN_ASYNC
-        return self.thread.block(function)
+        return thread.block(function)
 
     def _hold(self, function: Callable[[], T]) -> T:
         self.thread.check_in()

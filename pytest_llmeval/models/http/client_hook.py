@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
 
@@ -39,10 +39,11 @@ PIECE = 64
 PACKING = "content-encoding"
 
 
+@dataclass(frozen=True, slots=True)
 class Question:
     """A request whose reply is kept.
 
-    Args:
+    Attributes:
         library: whose request it is.
         request: as its client sends it.
         body: the JSON object that was read of it.
@@ -51,20 +52,11 @@ class Question:
             tried, with pauses in which no other trial can run. To a status it listens.
     """
 
-    def __init__(
-        self,
-        library: Any,
-        request: Any,
-        *,
-        body: JsonObject,
-        exchange: Exchange,
-        retries_errors: bool = False,
-    ) -> None:
-        self._library = library
-        self._request = request
-        self._body = body
-        self._exchange = exchange
-        self._retries_errors = retries_errors
+    library: Any
+    request: Any
+    body: JsonObject
+    exchange: Exchange
+    retries_errors: bool = False
 
     def answer(self, attempt: Attempt) -> Any:
         """Answer it.
@@ -78,7 +70,7 @@ class Question:
         """
         outcome: StoredReply | Unanswered
         try:
-            outcome = self._exchange.calls.call(self._call(attempt))
+            outcome = self.exchange.calls.call(self._call(attempt))
         except UNANSWERED as exc:
             outcome = exc
         return self._handed_on(outcome)
@@ -99,31 +91,31 @@ class Question:
     async def _answer_async(self, call: Request) -> Any:
         outcome: StoredReply | Unanswered
         try:
-            outcome = await self._exchange.calls.call_async(call)
+            outcome = await self.exchange.calls.call_async(call)
         except UNANSWERED as exc:
             outcome = exc
         return self._handed_on(outcome)
 
     def _call(self, attempt: Attempt, *, awaits: bool = False) -> Request:
-        url = self._request.url
+        url = self.request.url
         path, _, query = url.raw_path.decode("ascii").partition("?")
         sent = HttpRequest(
-            method=self._request.method,
+            method=self.request.method,
             origin=f"{url.scheme}://{url.netloc.decode('ascii')}",
             path=path,
             query=query,
-            headers=self._request.headers,
-            body=self._body,
+            headers=self.request.headers,
+            body=self.body,
         )
-        call, _ = self._exchange.call_for(sent, attempt, awaits=awaits)
+        call, _ = self.exchange.call_for(sent, attempt, awaits=awaits)
         return call
 
     def _handed_on(self, outcome: StoredReply | Unanswered) -> Any:
-        if isinstance(outcome, NetworkFailed) and not self._retries_errors:
+        if isinstance(outcome, NetworkFailed) and not self.retries_errors:
             if isinstance(outcome, TimedOut):
-                raise self._library.ReadTimeout(str(outcome), request=self._request)
+                raise self.library.ReadTimeout(str(outcome), request=self.request)
             raise outcome.error
-        return response(self._library, reply_for_sdk(outcome))
+        return response(self.library, reply_for_sdk(outcome))
 
 
 def json_object(content: bytes) -> JsonObject | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -38,6 +39,7 @@ from pytest_llmeval.models.http.retries import (
     is_throttled,
     send_with_retries,
 )
+from pytest_llmeval.records import Slot
 
 # Posts a question of our own once: URL, headers, body, and the time that is left for it. Raises
 # ``NetworkFailed`` and ``TimeIsUp``.
@@ -130,15 +132,8 @@ class Dialect:
             is_stream=asked.is_stream,
             is_whole=self.is_whole,
             answer_fields=self.answer_fields,
-            answers=self.answer_check(path),
+            answers=self.answers.get(next(filter(path.endswith, self.answers), "")),
         )
-
-    def answer_check(self, path: str) -> AnswerCheck | None:
-        """Find the check of the replies to a path; None where no model is asked."""
-        for end, check in self.answers.items():
-            if path.endswith(end):
-                return check
-        return None
 
     def canonical(self, request: HttpRequest, aliases: Sequence[tuple[str, str]]) -> Canonical:
         """Write a request in the form of which its key is made.
@@ -245,7 +240,7 @@ class Exchange:
             parameters=sampling_parameters(sampling if isinstance(sampling, Mapping) else {}),
             canonical=canonical,
             accepts=expected.accepts,
-            perform=lambda _slot: self._perform(request, expected, attempt, model, unset=unset),
+            perform=partial(self._perform, request, expected, attempt, model, unset),
             awaits=awaits,
         )
         return call, expected
@@ -256,8 +251,8 @@ class Exchange:
         expected: Expected,
         attempt: Attempt,
         model: str | None,
-        *,
         unset: Sequence[str],
+        _slot: Slot,
     ) -> Answer:
         """Make the call; anything but a complete success is raised."""
         dialect, retries = self.dialect, self.retries

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from errno import EPROTO
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from io import BufferedReader
 from socket import SocketIO, socket
@@ -266,10 +267,9 @@ def _response(sock: socket, request: PlainRequest, *, end: float) -> HTTPRespons
         raise
     except OSError:  # who refuses what is large may answer, and close, before all is sent
         pass
-    _allow_silence(sock, request.silence, end=end)
     response = HTTPResponse(sock, method=request.method)
     response.fp.close()
-    response.fp = BufferedReader(_PunctualReader(sock, end=end))
+    response.fp = BufferedReader(_PunctualReader(sock, request.silence, end=end))
     try:
         response.begin()
         while response.status in _INTERIM:  # of these http.client knows the first alone
@@ -300,21 +300,18 @@ def _as_bytes(request: PlainRequest) -> bytes:
 
 
 class _PunctualReader(SocketIO):
-    """The bytes of a socket, until the end of the time."""
+    """The bytes of a socket, which may be silent for so many seconds, until the end of the time."""
 
-    def __init__(self, sock: socket, *, end: float) -> None:
+    def __init__(self, sock: socket, silence: float | None, *, end: float) -> None:
         super().__init__(sock, "r")
-        self._socket = sock
-        self._end = end
+        self._allow_silence = partial(_allow_silence, sock, silence, end=end)
 
     def readinto(self, buffer: Any) -> int | None:
-        _allow_silence(self._socket, None, end=self._end, may_be_less=True)
+        self._allow_silence()
         return super().readinto(buffer)
 
 
-def _allow_silence(
-    sock: socket, most: float | None, *, end: float, may_be_less: bool = False
-) -> None:
+def _allow_silence(sock: socket, most: float | None, *, end: float) -> None:
     """Bound the seconds that a socket waits, give or take a hundredth.
 
     To set the bound anew each time would be a turn of the interpreter's lock before every read.
@@ -323,7 +320,6 @@ def _allow_silence(
         sock: is about to wait.
         most: so many seconds, None for any number.
         end: of the time, which bounds them too.
-        may_be_less: a lower bound than that may stay.
 
     Raises:
         TimeoutError: there are none.
@@ -332,8 +328,7 @@ def _allow_silence(
     silence = left if most is None else min(most, left)
     if silence <= 0:
         raise TimeoutError
-    least = 0.0 if may_be_less else silence
-    if not least <= (sock.gettimeout() or 0.0) <= silence * 1.01:
+    if not silence <= (sock.gettimeout() or 0.0) <= silence * 1.01:
         sock.settimeout(min(silence, TIMEOUT_MAX))
 
 
