@@ -14,11 +14,19 @@ from tests.servers.openai_server import OpenAIServer, Received, Scripted
 
 
 class BusyServer(OpenAIServer):
-    """Refuses what comes while so many requests are being answered."""
+    """Refuses what comes while so many requests are being answered.
+
+    Attributes:
+        refused: how many it has refused.
+        seconds: that it waits for the first one too many, before it answers anything. A busy
+            machine may take long to send so many.
+    """
 
     def __init__(self, capacity: int, headers: Mapping[str, str]) -> None:
         super().__init__()
         self.refused = 0
+        self.seconds = 0.0
+        self._has_refused = threading.Event()
         self._capacity = capacity
         self._headers = headers
         self._busy = 0
@@ -28,8 +36,10 @@ class BusyServer(OpenAIServer):
         with self._count:
             if self._busy >= self._capacity:
                 self.refused += 1
+                self._has_refused.set()
                 return Scripted(status=429, headers=self._headers, body={})
             self._busy += 1
+        self._has_refused.wait(self.seconds)
         time.sleep(0.02)
         with self._count:
             self._busy -= 1
@@ -67,6 +77,7 @@ def run(pytester: pytest.Pytester, *arguments: str, more: str = "") -> Any:
 def test_what_is_refused_for_being_one_too_many_costs_no_trial(
     pytester: pytest.Pytester, busy: BusyServer, arguments: tuple[str, ...]
 ) -> None:
+    busy.seconds = 10
     result = run(pytester, "--llm-concurrency=32", *arguments)
 
     result.assert_outcomes(passed=20)
@@ -86,6 +97,7 @@ def test_a_worker_that_is_killed_takes_nothing_with_it(
         open("killed", "x").close()
         os.kill(os.getpid(), signal.SIGKILL)
 """
+    busy.seconds = 10
     result = run(pytester, "--llm-concurrency=32", "-n", "2", more=killed)
 
     result.assert_outcomes(passed=19, failed=1)
