@@ -221,7 +221,7 @@ class SessionHooks:
     def _make_run(self, commit: str) -> FoundRun | None:
         """Run the evals of a commit now; None if it has none of those that were chosen."""
         from pytest_llmeval.engine.rerun.base_run import rerun_of
-        from pytest_llmeval.reports.terminal.rerun import begins, ended, rerun_notes
+        from pytest_llmeval.reports.terminal.section import begins, ended, rerun_notes
 
         config, stash = self._config, self._config.stash
         rerun = rerun_of(config, self._settings, stash.get(PARSER, None), environ_of(config))

@@ -22,7 +22,7 @@ from pytest_llmeval.cache.transfer import export, merge, read_export
 from pytest_llmeval.cli.arguments import Home, echo, home_option
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.records import Run, Trial
-from pytest_llmeval.reports.terminal.commands import cached
+from pytest_llmeval.reports.terminal import stored
 from pytest_llmeval.runs.lookup.for_commands import (
     draws_of_baselines,
     draws_of_every_run,
@@ -48,7 +48,7 @@ file_argument = click.argument(
 def stats(home: Home) -> None:
     """Count requests, draws, generations and bytes, by model and host."""
     with _opened(home) as store:
-        echo(cached.contents(count_contents(store), home.path / "cache"))
+        echo(stored.contents(count_contents(store), home.path / "cache"))
 
 
 @cache_command.command()
@@ -65,7 +65,7 @@ def why(nodeid: str, reference: str, home: Home) -> None:
     if not calls:
         click.echo("it made no call")
     with _opened(home) as store:
-        echo(cached.explanation(explain_calls(store, calls)))
+        echo(stored.explanation(explain_calls(store, calls)))
 
 
 @cache_command.command()
@@ -87,7 +87,7 @@ def prune(age: str, references: tuple[str, ...], home: Home, *, yes: bool) -> No
     plan = partial(plan_pruning, before=before, kept=kept)
     with _opened(home) as store:
         planned = plan(store.rows())
-        echo(cached.pruning(planned, before=before))
+        echo(stored.pruning(planned, before=before))
         if not planned.replies:
             return
         if not yes:
@@ -101,7 +101,7 @@ def prune(age: str, references: tuple[str, ...], home: Home, *, yes: bool) -> No
 def export_file(path: Path, home: Home) -> None:
     """Write all replies to a new FILE.jsonl or FILE.jsonl.gz; it holds what was asked and said."""
     with _opened(home) as store:
-        click.echo(cached.exported(export(store, path), path))
+        click.echo(stored.exported(export(store, path), path))
 
 
 @cache_command.command("import")
@@ -112,7 +112,7 @@ def import_file(path: Path, home: Home) -> None:
     foreign = read_export(path)
     with _opened(home, must_exist=False) as store:
         done = store.rewrite(partial(merge, foreign=foreign))
-    click.echo(cached.merged(done, path))
+    click.echo(stored.merged(done, path))
 
 
 @cache_command.command()
@@ -123,7 +123,7 @@ def clear(home: Home, *, yes: bool) -> None:
     _check(home)
     folder = home.path / "cache"
     refuse_link(folder)
-    size = cached.size((folder / DBNAME).stat().st_size)
+    size = stored.size((folder / DBNAME).stat().st_size)
     if not yes:
         click.confirm(f"Delete every reply in {folder} ({size}) for good?", abort=True)
     try:

@@ -15,10 +15,10 @@ from pytest_llmeval.reports.terminal.fitting import Page
 verbose_option = click.option("-v", "--verbose", is_flag=True, help="Tell what few ask for, too.")
 
 
-def page_of_output(*, verbose: bool = False) -> Page:
+def page_of_output(*, verbose: bool = False, full: bool = False) -> Page:
     """Describe standard output."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    return Page(shutil.get_terminal_size().columns, encoding, verbose=verbose)
+    return Page(shutil.get_terminal_size().columns, encoding, verbose=verbose, full=full)
 
 
 def echo_lines(lines: Iterable[Line]) -> None:

@@ -15,7 +15,7 @@ from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.gate.scoring import FunctionScores, scores_of
 from pytest_llmeval.judgement import pricing
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.terminal.commands.planning import PlannedFunction, named
+from pytest_llmeval.reports.terminal.planning import PlannedFunction, named
 from pytest_llmeval.settings import GateRules
 
 if TYPE_CHECKING:

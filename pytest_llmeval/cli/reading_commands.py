@@ -14,14 +14,13 @@ from pytest_llmeval.cli.pages import has_colours, page_of_output
 from pytest_llmeval.errors import BaselineError
 from pytest_llmeval.records import OWN_DIRECTIONS, PASS_METRIC, SCORE_METRIC
 from pytest_llmeval.reports.formats import listed_names
-from pytest_llmeval.reports.terminal.commands.layout import Layout, StyledLine
-from pytest_llmeval.reports.terminal.commands.reading import (
+from pytest_llmeval.reports.terminal.fitting import Page, StyledLine
+from pytest_llmeval.reports.terminal.reading import (
     CaseSide,
     alike_in_others,
     case_lines,
     not_here,
 )
-from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.runs.lookup.for_commands import find_candidate, find_reference
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import under_new_names
@@ -222,9 +221,8 @@ def _show(sides: Sequence[CaseSide], *, full: bool, **found: Any) -> None:
         full: no text is cut.
         found: what was found out about both sides.
     """
-    page = page_of_output()
-    layout = Layout(page.width, is_full=full)
-    _echo(layout.fit(case_lines(sides, layout, **found)), page)
+    page = page_of_output(full=full)
+    _echo(page.fitted_words(case_lines(sides, page, **found)), page)
     missing = not_here(sides)
     if missing:
         click.echo(f"note: {printable(missing)}", err=True)

@@ -27,9 +27,9 @@ from pytest_llmeval.judgement import Judgement, judged, pricing
 from pytest_llmeval.records import Better, Run
 from pytest_llmeval.reports.files import report_text
 from pytest_llmeval.reports.json import document
-from pytest_llmeval.reports.terminal.commands.listing import listed_runs, run_entry
-from pytest_llmeval.reports.terminal.commands.planning import Checked, selfcheck_lines
+from pytest_llmeval.reports.terminal.planning import Checked, selfcheck_lines
 from pytest_llmeval.reports.terminal.section import compared_lines, shown_lines
+from pytest_llmeval.reports.terminal.stored import listed_runs, run_entry
 from pytest_llmeval.settings import GateRules, Settings
 
 DEFAULTS = GateRules()

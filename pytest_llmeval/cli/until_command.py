@@ -14,7 +14,7 @@ from pytest_llmeval import checks
 from pytest_llmeval.cli.arguments import Home, chosen, echo, function_option, home_option, ranged
 from pytest_llmeval.gate.scoring import FunctionScores, scores_of
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.terminal.commands.planning import (
+from pytest_llmeval.reports.terminal.planning import (
     ending,
     look_heading,
     look_lines,

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from pytest_llmeval.cli import main
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.terminal.commands.planning import Checked
+from pytest_llmeval.reports.terminal.planning import Checked
 from pytest_llmeval.stats.selfcheck import self_check
 from tests.cli.recording import record
 from tests.gate.builders import CallsOfTrial, CaseAndTrials, a_call, a_case, a_run

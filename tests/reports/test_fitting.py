@@ -8,8 +8,8 @@ import pytest
 
 from pytest_llmeval.gate.results import Effect, Evidence, FunctionComparison, Interval, Verdict
 from pytest_llmeval.reports.formats import Line, aligned, columns
-from pytest_llmeval.reports.terminal.bars import DifferenceScale, scale_of
 from pytest_llmeval.reports.terminal.fitting import Page
+from pytest_llmeval.reports.terminal.tables import DifferenceScale, scale_of
 from pytest_llmeval.settings import GateRules
 
 RULES = GateRules()

@@ -1,4 +1,4 @@
-"""The page that lines are fitted to: how wide it is, which characters it has, how much it tells."""
+"""Lines and texts of any length and language, fitted to the page that they are shown on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_llmeval.reports.formats import Line, aligned, columns
-from pytest_llmeval.safe_text import printable
+from pytest_llmeval.safe_text import printable, printable_lines
 
 _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 _ASCII = {ord(char): plain for char, plain in zip("\N{MIDDLE DOT}━●│┊", "|-*|:", strict=True)}
@@ -18,6 +18,11 @@ _GLUE = "\0"  # stands for a blank at which no line ends; nothing printable hold
 _LEAST = 12  # columns of what is cut short
 _MOST_OF_A_COLUMN = 8  # letters: some take none
 _PARTED = " \N{MIDDLE DOT} "
+_LINES = 40  # of one text
+_TOKENS = re.compile(r"\s+|\S+")
+
+Words = tuple[str, str]  # a text, and its style: "", bold, dim, red or green
+StyledLine = tuple[Words, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +33,13 @@ class Page:
         width: in columns.
         encoding: of the output.
         verbose: also what few readers ask for is told.
+        full: no text is cut.
     """
 
     width: int = 80
     encoding: str = "utf-8"
     verbose: bool = False
+    full: bool = False
 
     def shown(self, text: str) -> str:
         """Write a text as one printable line, with the characters that the output has."""
@@ -99,6 +106,40 @@ class Page:
         cells = [[*(row[at] for at in kept), ""] for row in shown]  # the last is set flush left
         return aligned(cells, left=range(sum(at < left for at in kept))), left_out
 
+    def text(
+        self, pieces: Sequence[Words], *, label: str = "", indent: int = 2
+    ) -> Iterator[StyledLine]:
+        """Lay out a text behind its label, of so many lines at most.
+
+        Args:
+            pieces: of the text, with line ends in it.
+            label: stands before the first line.
+            indent: columns before every line; the label has them.
+        """
+        room = max(self.width - indent, 20)
+        seen = pieces if self.full else _beginning(pieces, room * (_LINES + 1))
+        lines = _wrapped(seen, room)
+        most = len(lines) if self.full else _LINES
+        for line in lines[:most]:
+            yield ((label.ljust(indent), "bold"), *line)
+            label = ""
+        if len(lines) > most:
+            total = sum(len(text) for text, _ in pieces)
+            more = f"... ({total} characters in all; --full shows them)"
+            yield ((" " * indent, ""), (more, "dim"))
+
+    def fitted_words(self, lines: Iterable[StyledLine]) -> Iterator[StyledLine]:
+        """Break lines of several styles that are too wide."""
+        for line in lines:
+            if sum(columns(text) for text, _ in line) <= self.width:
+                yield line
+                continue
+            first, *others = _wrapped(line, self.width)
+            yield first
+            indent = min(4, self.width // 4)
+            rest = [part for other in others for part in other]
+            yield from (((" " * indent, ""), *one) for one in _wrapped(rest, self.width - indent))
+
     def _cut_column(self, rows: Sequence[list[str]], at: int, room: int) -> None:
         for row in rows:
             row[at] = self.cut(row[at], room)
@@ -129,3 +170,46 @@ class Page:
         )
         # A line that begins in the middle of a text may begin as a command to the CI service does.
         return [printable(line.replace(_GLUE, " ").rstrip()) for line in broken]
+
+
+def _beginning(pieces: Sequence[Words], most: int) -> Iterator[Words]:
+    """Give what can be seen of a text: nobody waits until a megabyte is laid out."""
+    for text, style in pieces:
+        yield text[:most], style
+        most = max(0, most - len(text))
+
+
+def _wrapped(pieces: Iterable[Words], room: int) -> list[StyledLine]:
+    lines: list[list[Words]] = [[]]
+    column = 0
+    for text, style in pieces:
+        for place, line in enumerate(printable_lines(text)):
+            if place:
+                lines.append([])
+                column = 0
+            for part in (part for token in _TOKENS.findall(line) for part in _cut(token, room)):
+                if column and column + columns(part) > room:
+                    lines.append([])
+                    column = 0
+                    part = part.lstrip()  # noqa: PLW2901 - blanks at the end of a line
+                lines[-1].append((part, style))
+                column += columns(part)
+    return list(map(_without_end, lines))
+
+
+def _without_end(line: list[Words]) -> StyledLine:
+    """Leave out the blanks at the end of a line."""
+    while line and not line[-1][0].strip():
+        line.pop()
+    return tuple(line)
+
+
+def _cut(token: str, room: int) -> Iterator[str]:
+    """Cut a word that is wider than a line."""
+    while columns(token) > room:
+        end = room
+        while columns(token[:end]) > room:
+            end -= 1
+        yield token[:end]
+        token = token[end:]
+    yield token

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.models.prices import Prices
@@ -29,11 +30,15 @@ from pytest_llmeval.reports.terminal.headline import (
     place,
 )
 from pytest_llmeval.reports.terminal.tables import by_severity, table_of_descriptions
+from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.lookup.best_run import peculiarities
 from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.retry import Retry
-from pytest_llmeval.runs.store import first_of
+from pytest_llmeval.runs.store import FoundRun, first_of
 from pytest_llmeval.safe_text import printable
+
+if TYPE_CHECKING:
+    from pytest_llmeval.engine.rerun.base_run import BaseRun
 
 _LISTED_CASES = 3
 _MINUTE = 60
@@ -278,3 +283,31 @@ def _recorded(run: Run) -> str:
         bars.append("of a dirty tree")
     bar = f" (no baseline for it: the run is {' and '.join(bars)})" if bars else ""
     return f"recorded {name} for {run.commit[:7]}{bar}"
+
+
+def begins(commit: str) -> str:
+    """Say that the evals of another commit run first."""
+    return (
+        f"llm evals: no run of {short_hash(commit)} is stored: its evals run first, in a worktree"
+    )
+
+
+def ended(commit: str, found: FoundRun | None) -> str:
+    """Say that they have ended."""
+    run = "it has no such eval" if found is None else f"recorded as run {found.run.id}"
+    return f"llm evals: end of the run of {short_hash(commit)}, {run}\n"
+
+
+def rerun_notes(made: BaseRun) -> Iterator[str]:
+    """Say in what the run of a baseline that was made now may be unlike one made then."""
+    if made.dropped:
+        yield f"the commit lacks {first_of(made.dropped)}, which is compared with nothing"
+    if made.dependencies:
+        yield (
+            f"{first_of(made.dependencies)} differs: the run was made with the packages installed "
+            "here, which may not be what that commit wants"
+        )
+    if made.submodules:
+        yield f"the submodule {first_of(made.submodules)} was empty in that run"
+    if made.has_pointers:
+        yield "files that git-lfs keeps were its pointers in that run"

@@ -1,10 +1,22 @@
-"""The tables of the section: a row for each test function and metric, compared or described."""
+"""The tables of the section: a row for each test function and metric, compared or described.
+
+Intervals of differences are bars of text in them, one below the other on one scale.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from pytest_llmeval.gate.results import Comparison, FunctionComparison, FunctionDescription, Verdict
+from pytest_llmeval.gate.results import (
+    COMPARED,
+    Comparison,
+    FunctionComparison,
+    FunctionDescription,
+    Interval,
+    Verdict,
+)
 from pytest_llmeval.gate.scoring import Counted
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.reports.document import figures, is_tested
@@ -23,9 +35,9 @@ from pytest_llmeval.reports.formats import (
     name_of,
     number,
 )
-from pytest_llmeval.reports.sentences import drop_as_factor
-from pytest_llmeval.reports.terminal.bars import NARROWEST, WIDEST, scale_of
+from pytest_llmeval.reports.sentences import drop_as_factor, scored_otherwise
 from pytest_llmeval.reports.terminal.fitting import Page
+from pytest_llmeval.settings import GateRules
 
 # as they stand in the table; below in the order in which they are given room
 _COLUMNS = (
@@ -42,6 +54,8 @@ _ORDER_OF_DESCRIBED = ((0,), (3,), (4,), (1,), (7,), (_NEXT_RUN,), (_PASS_HAT,),
 _NAME_WIDTH = 12  # of a side
 _LEAST_NAME = 16  # of a function
 _SEVERITY = list(Verdict)
+_NARROWEST, _WIDEST = 15, 41  # columns of a bar
+_LINE, _TARGET, _ZERO, _POINT = "━┊│●"
 _ODD: tuple[Counted, ...] = ("crashed", "errored", "skipped")
 _STYLES: Mapping[Verdict, Mapping[str, bool]] = {
     Verdict.REGRESSED: RED,
@@ -125,7 +139,7 @@ def _filled(
         tuple(map(_COLUMNS.index, group)) for group in _ORDER if page.verbose or group != ("p",)
     ]
     rows = [_cells(function, page) for function in shown]
-    cells, texts, dropped, width = list[list[str]](), list[str](), list[int](), NARROWEST
+    cells, texts, dropped, width = list[list[str]](), list[str](), list[int](), _NARROWEST
     for _ in range(2):  # what is left over goes to the bars
         scale = scale_of(shown, rules, width=width)
         titles = own | {"verdict": "", "bar": scale.heading() if scale else ""}
@@ -134,7 +148,7 @@ def _filled(
             bar = scale.bar(function) if scale else ""
             cells.append([bar if column == "bar" else row[column] for column in _COLUMNS])
         texts, dropped = page.table(cells, order, left=2, cut=(1,))
-        width = min(WIDEST, width + page.width - max(map(columns, texts)))
+        width = min(_WIDEST, width + page.width - max(map(columns, texts)))
     return cells, texts, dropped
 
 
@@ -192,3 +206,80 @@ def _described_row(described: FunctionDescription) -> list[str]:
         "" if hat is None else f"{hat.here:.3f} (k {hat.k})",
         ", ".join(f"{counts[outcome]} {outcome}" for outcome in _ODD if counts[outcome]),
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From a value to a column.
+
+    Attributes:
+        low: the value at the left end; ``high`` at the right end.
+        width: in columns.
+    """
+
+    low: float
+    high: float
+    width: int
+
+    def drawn(
+        self, ends: Interval, value: float, *, marks: Iterable[tuple[str, float]] = ()
+    ) -> str:
+        """Draw an interval and a value in it; marks of other values stand on the interval."""
+        cells = [" "] * self.width
+        low, high = map(self._at, ends)
+        cells[low : high + 1] = _LINE * (high + 1 - low)
+        for mark, place in marks:
+            cells[self._at(place)] = mark
+        cells[self._at(value)] = _POINT
+        return "".join(cells)
+
+    def _at(self, value: float) -> int:
+        share = (value - self.low) / (self.high - self.low) if self.high > self.low else 0.0
+        return round(share * (self.width - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceScale(Scale):
+    """The scale of differences; ``target`` is the drop that must be ruled out, > 0."""
+
+    target: float
+
+    def heading(self) -> str:
+        """Write the figures of the target and of 0 above their marks, where both have room."""
+        cells, zero = [" "] * self.width, self._at(0.0)
+        figure = f"-{self.target:.2f}" if self.target < 1 else f"-{self.target:g}"
+        start = max(0, self._at(-self.target) + 1 - len(figure))
+        if start + len(figure) < zero:
+            cells[start : start + len(figure)] = figure
+        cells[zero] = "0"
+        return "".join(cells)
+
+    def bar(self, function: FunctionComparison) -> str:
+        """Draw the interval of a comparison, its difference, 0 and the target; "" without any."""
+        ends = _ends(function)
+        if ends is None:
+            return ""
+        target = math.log1p(self.target) if function.scale == "log" else self.target
+        marks = (_TARGET, -target), (_ZERO, 0.0)
+        return self.drawn(ends, function.effect.difference or 0.0, marks=marks)
+
+
+def scale_of(
+    functions: Sequence[FunctionComparison], rules: GateRules, *, width: int
+) -> DifferenceScale | None:
+    """Find a scale with room for all intervals, 0 and the target; None if there is no interval."""
+    found = [ends for ends in map(_ends, functions) if ends is not None]
+    if not found:
+        return None
+    low = min(-rules.target, *(low for low, _ in found))
+    high = max(0.0, *(high for _, high in found))
+    return DifferenceScale(low=low, high=high, target=rules.target, width=width)
+
+
+def _ends(function: FunctionComparison) -> Interval | None:
+    difference, interval = function.effect.difference, function.evidence.interval
+    if difference is None or not function.effect.changed or function.row not in COMPARED:
+        return None
+    if interval is None or scored_otherwise(function) or not all(map(math.isfinite, interval)):
+        return difference, difference
+    return interval

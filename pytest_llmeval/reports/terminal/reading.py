@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC, Case, Run, Trial, bare
 from pytest_llmeval.reports.formats import aligned, columns, counted, hits, outcome_and_score
-from pytest_llmeval.reports.terminal.commands.layout import Layout, StyledLine, Words
+from pytest_llmeval.reports.terminal.fitting import Page, StyledLine, Words
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.transcripts.messages import Asked, Message
 from pytest_llmeval.transcripts.transcript import Parting, Transcript, Utterance
@@ -59,7 +59,7 @@ class CaseSide:
 
 def case_lines(
     sides: Sequence[CaseSide],
-    layout: Layout,
+    page: Page,
     *,
     request: Sequence[MessageDiff] | None = None,
     alike: str = "",
@@ -69,7 +69,7 @@ def case_lines(
 
     Args:
         sides: the baseline, and the run that is held against it; or one run alone.
-        layout: of texts.
+        page: to which texts are fitted.
         request: the first requests of both; None if one of them is not here.
         alike: how many other cases were asked the same change; "" for nothing to say.
         parting: where the answers part.
@@ -80,22 +80,22 @@ def case_lines(
     yield ()
     if request is None:
         for side in sides:
-            yield from _request(side, layout)
+            yield from _request(side, page)
     elif any(message.edit for message in request):
         yield (("request", "bold"), (", [-only in the baseline-] {+only here+}", ""))
-        yield from _request_diff(request, layout)
+        yield from _request_diff(request, page)
         if alike:
             yield ((f"  {alike}", "dim"),)
     else:
         yield (("request", "bold"), (", the same on both sides", ""))
-        yield from _messages(sides[0].asked, layout)
+        yield from _messages(sides[0].asked, page)
     yield ()
     letters = _letters(sides)
-    yield from _plain(_table(sides, letters, layout))
+    yield from _plain(_table(sides, letters, page))
     yield from _failures(sides)
     if parting is not None:
-        yield from _parting(parting, sides, layout)
-    yield from _replies(sides, letters, layout)
+        yield from _parting(parting, sides, page)
+    yield from _replies(sides, letters, page)
 
 
 def _plain(lines: Sequence[str]) -> Iterator[StyledLine]:
@@ -116,7 +116,7 @@ def _headings(sides: Sequence[CaseSide]) -> Iterator[StyledLine]:
     yield from _plain(aligned(rows, left=range(4)))
 
 
-def _request(side: CaseSide, layout: Layout) -> Iterator[StyledLine]:
+def _request(side: CaseSide, page: Page) -> Iterator[StyledLine]:
     of = f", {side.name}" if side.name else ""
     if side.asked is None:
         calls = sum(len(trial.calls) for trial in side.trials)
@@ -126,25 +126,25 @@ def _request(side: CaseSide, layout: Layout) -> Iterator[StyledLine]:
     different = {each.asked.messages for each in side.transcripts if each.asked}
     more = f", that of the first trial; {len(different)} differ" if len(different) > 1 else ""
     yield (("request", "bold"), (of + more, ""))
-    yield from _messages(side.asked, layout)
+    yield from _messages(side.asked, page)
 
 
-def _messages(asked: Asked | None, layout: Layout) -> Iterator[StyledLine]:
+def _messages(asked: Asked | None, page: Page) -> Iterator[StyledLine]:
     if asked is None:
         return
     for message in asked.messages:
-        yield from layout.text([(message.text, "")], label=_label(message), indent=12)
+        yield from page.text([(message.text, "")], label=_label(message), indent=12)
     settings = [f"{name} {value}" for name, value in asked.settings.items()]
     more = len(settings) - _SETTINGS
     text = ", ".join(settings[:_SETTINGS]) + (f" and {more} more" if more > 0 else "")
-    yield from layout.text([(text, "dim")], label="  settings", indent=12) if text else ()
+    yield from page.text([(text, "dim")], label="  settings", indent=12) if text else ()
 
 
 def _label(message: Message) -> str:
     return f"  {message.label} "
 
 
-def _request_diff(request: Sequence[MessageDiff], layout: Layout) -> Iterator[StyledLine]:
+def _request_diff(request: Sequence[MessageDiff], page: Page) -> Iterator[StyledLine]:
     for message in request:
         pieces: list[Words] = []
         for place, piece in enumerate(message.pieces):
@@ -153,7 +153,7 @@ def _request_diff(request: Sequence[MessageDiff], layout: Layout) -> Iterator[St
                 pieces.append((_context(piece.text, before=place > 0, after=not is_last), ""))
             else:
                 pieces.append((_marked(piece), _STYLES[piece.op]))
-        yield from layout.text(pieces, label=f"  {message.role} ", indent=12)
+        yield from page.text(pieces, label=f"  {message.role} ", indent=12)
 
 
 def _context(text: str, *, before: bool, after: bool) -> str:
@@ -195,7 +195,7 @@ def _letters(sides: Sequence[CaseSide]) -> Letters:
     return names
 
 
-def _table(sides: Sequence[CaseSide], letters: Letters, layout: Layout) -> list[str]:
+def _table(sides: Sequence[CaseSide], letters: Letters, page: Page) -> list[str]:
     """Tell draw by draw how each trial ended; what there is no room for is left out."""
     by_index = [{each.trial.index: each for each in side.transcripts} for side in sides]
     draws = {index: each.draws for index, each in by_index[0].items() if any(each.draws)}
@@ -214,7 +214,7 @@ def _table(sides: Sequence[CaseSide], letters: Letters, layout: Layout) -> list[
             is_replay = len(sides) > 1 and second and second.draws == draws.get(index)
             rows.append([*row, "= replay" if is_replay else ""])
         lines = aligned(rows, left={0, *range(1, len(rows[0]), most)})
-        if max(map(columns, lines)) <= layout.width:
+        if max(map(columns, lines)) <= page.width:
             break
     return lines
 
@@ -241,7 +241,7 @@ def _failures(sides: Sequence[CaseSide]) -> Iterator[StyledLine]:
             yield ((f"{of}{noun} {' '.join(indices)}: ", ""), (message, "red"))
 
 
-def _parting(parting: Parting, sides: Sequence[CaseSide], layout: Layout) -> Iterator[StyledLine]:
+def _parting(parting: Parting, sides: Sequence[CaseSide], page: Page) -> Iterator[StyledLine]:
     utterances = parting.baseline, parting.current
     if all(utterance is None or utterance.call == 1 for utterance in utterances):
         lengths = {len(one.utterances) for side in sides for one in side.transcripts}
@@ -253,10 +253,10 @@ def _parting(parting: Parting, sides: Sequence[CaseSide], layout: Layout) -> Ite
     for side, utterance in zip(sides, utterances, strict=True):
         words = [("nothing more", "dim")] if utterance is None else [(utterance.message.text, "")]
         said = "" if utterance is None else f"{utterance.message.label}: "
-        yield from layout.text([(said, ""), *words], label=f"  {side.name} ", indent=12)
+        yield from page.text([(said, ""), *words], label=f"  {side.name} ", indent=12)
 
 
-def _replies(sides: Sequence[CaseSide], letters: Letters, layout: Layout) -> Iterator[StyledLine]:
+def _replies(sides: Sequence[CaseSide], letters: Letters, page: Page) -> Iterator[StyledLine]:
     for said, letter in letters.items():
         alike = [[each for each in side.transcripts if each.said == said] for side in sides]
         counts = ", ".join(
@@ -267,7 +267,7 @@ def _replies(sides: Sequence[CaseSide], letters: Letters, layout: Layout) -> Ite
         yield ()
         yield ((f"reply {letter}", "bold"), (f"  {counts}", ""))
         utterances = next(each.utterances for found in alike for each in found)
-        yield from _utterances(utterances, layout)
+        yield from _utterances(utterances, page)
     partly = [
         (side.name, each)
         for side in sides
@@ -277,13 +277,13 @@ def _replies(sides: Sequence[CaseSide], letters: Letters, layout: Layout) -> Ite
     for name, each in partly:
         yield ()
         yield (("reply ?", "bold"), (f"  trial {each.trial.index}{name and f', {name}'}", ""))
-        yield from _utterances(each.utterances, layout)
+        yield from _utterances(each.utterances, page)
 
 
-def _utterances(utterances: Sequence[Utterance], layout: Layout) -> Iterator[StyledLine]:
+def _utterances(utterances: Sequence[Utterance], page: Page) -> Iterator[StyledLine]:
     if len(utterances) == 1 and utterances[0].message.kind in ("text", "other"):
         text = utterances[0].message.text
-        yield from layout.text([(text, "") if text else ("(empty)", "dim")])
+        yield from page.text([(text, "") if text else ("(empty)", "dim")])
         return
     last, indent = 1, max(len(_label(one.message)) for one in utterances)
     for call, message in ((one.call, one.message) for one in utterances):
@@ -291,7 +291,7 @@ def _utterances(utterances: Sequence[Utterance], layout: Layout) -> Iterator[Sty
             yield ((f"  call {call}", "dim"),)
             last = call
         style = "dim" if message.kind in ("missing", "thought") else ""
-        yield from layout.text([(message.text, style)], label=_label(message), indent=indent)
+        yield from page.text([(message.text, style)], label=_label(message), indent=indent)
 
 
 def alike_in_others(count: int, *, of: int, function: str) -> str:
