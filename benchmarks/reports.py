@@ -18,7 +18,7 @@ from statistics import median
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.json import document, json_text
-from pytest_llmeval.reports.markdown.page import render
+from pytest_llmeval.reports.markdown import render
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.section import section
 

@@ -169,8 +169,7 @@ def _held_against(
 
 def _excerpts(judgement: Judgement) -> dict[str, tuple[str | None, str | None]]:
     """Look up one line of a reply of each side, for the cases that moved most."""
-    from pytest_llmeval.transcripts.excerpts import Moved, excerpts
-    from pytest_llmeval.transcripts.transcript import StoredTexts
+    from pytest_llmeval.transcripts.transcript import Moved, StoredTexts, excerpts
 
     baseline, run, comparison = judgement.baseline, judgement.run, judgement.comparison
     if not (judgement.settings.show_texts and baseline and run and comparison):

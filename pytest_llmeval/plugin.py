@@ -139,7 +139,7 @@ def _report_refusal(config: pytest.Config, message: str) -> list[str]:
     has_summary = STEP_SUMMARY in environ and message != ENDED_BY_PYTEST
     if is_part or not (settings.reports or has_summary):
         return []
-    from pytest_llmeval.reports.files import append_summary, refused, write_reports
+    from pytest_llmeval.reports.for_others import append_summary, refused, write_reports
     from pytest_llmeval.reports.json import document
 
     judgement = refused(settings, message)
@@ -382,7 +382,7 @@ class SessionHooks:
         if not judgement.fails or self._brief is not None:
             return
         from pytest_llmeval.engine.reporting import report_failures
-        from pytest_llmeval.reports.failures import failures, github_annotations
+        from pytest_llmeval.reports.for_others import failures, github_annotations
 
         found = failures(judgement)
         report_failures(session, found)
@@ -415,7 +415,7 @@ class SessionHooks:
         environ = environ_of(self._config)
         if not self._settings.reports and STEP_SUMMARY not in environ:
             return
-        from pytest_llmeval.reports.files import append_summary, write_reports
+        from pytest_llmeval.reports.for_others import append_summary, write_reports
         from pytest_llmeval.reports.json import document
 
         report = document(judgement)

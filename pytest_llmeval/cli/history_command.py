@@ -11,7 +11,7 @@ from pytest_llmeval.cli.arguments import Home, home_option, ranged
 from pytest_llmeval.cli.pages import echo_lines, page_of_output
 from pytest_llmeval.gate.describe import history_of
 from pytest_llmeval.judgement import pricing
-from pytest_llmeval.reports.html.charts import history_charts
+from pytest_llmeval.reports.html.plots import history_charts
 from pytest_llmeval.reports.html.rendering import render_charts
 from pytest_llmeval.reports.terminal.stored import history_entries, history_lines
 from pytest_llmeval.runs.lookup.newest_runs import newest_runs

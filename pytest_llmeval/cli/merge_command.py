@@ -24,7 +24,7 @@ from pytest_llmeval.errors import BaselineError, BaselineNotFound, LLMEvalError,
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement, judged
 from pytest_llmeval.records import Run
-from pytest_llmeval.reports.files import append_summary, refused, write_reports
+from pytest_llmeval.reports.for_others import append_summary, refused, write_reports
 from pytest_llmeval.reports.formats import RED, Line
 from pytest_llmeval.reports.json import document
 from pytest_llmeval.reports.terminal.headline import failure_line

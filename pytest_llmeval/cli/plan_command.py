@@ -119,7 +119,7 @@ def _show(planned: Sequence[PlannedFunction | str], *, as_html: bool, heading: s
             echo([one] if isinstance(one, str) else one.lines())
         echo([more] if len(planned) > 1 else [])
         return
-    from pytest_llmeval.reports.html.charts import plan_charts
+    from pytest_llmeval.reports.html.plots import plan_charts
     from pytest_llmeval.reports.html.rendering import render_charts
 
     plans = [one for one in planned if isinstance(one, PlannedFunction)]

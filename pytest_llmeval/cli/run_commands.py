@@ -25,7 +25,7 @@ from pytest_llmeval.cli.reading_commands import full_option, show_case
 from pytest_llmeval.gate.scoring import scores_of
 from pytest_llmeval.judgement import Judgement, judged, pricing
 from pytest_llmeval.records import Better, Run
-from pytest_llmeval.reports.files import report_text
+from pytest_llmeval.reports.for_others import report_text
 from pytest_llmeval.reports.json import document
 from pytest_llmeval.reports.terminal.planning import Checked, selfcheck_lines
 from pytest_llmeval.reports.terminal.section import compared_lines, shown_lines

@@ -92,7 +92,7 @@ def until_command(
 def _write(
     page: Path, looks: Mapping[str, Sequence[tuple[int, ExpectedMean]]], confidence: float
 ) -> None:
-    from pytest_llmeval.reports.html.charts import look_chart
+    from pytest_llmeval.reports.html.plots import look_chart
     from pytest_llmeval.reports.html.rendering import render_charts
 
     hint = f"Lines are where the mean of a later run is expected, {confidence:.0%}."

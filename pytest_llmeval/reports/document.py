@@ -163,6 +163,21 @@ def moved_counts(function: Entry) -> str:
     return count_moved(differences, function["better"])
 
 
+def telling_cases(functions: Sequence[Entry]) -> list[tuple[Entry, Entry]]:
+    """Return the cases that show why functions have their verdicts, each with its function.
+
+    Those that moved most come first; of cases that were compared with nothing the lowest mean.
+    """
+
+    def is_telling(function: Entry, case: Entry) -> bool:
+        difference = case.get("difference", -1) or 0
+        return bool(difference > 0 if function["verdict"] == "improved" else difference < 0)
+
+    moved = [(one, case) for one in functions for case in one["moved"] if is_telling(one, case)]
+    moved.sort(key=lambda pair: (-abs(pair[1].get("difference") or 0), pair[1]["mean"] or 0))
+    return moved
+
+
 def part_judged(report: Entry) -> str:
     """Name what was judged in part, or not at all; "" where that is nothing."""
     parts = [line for line in report["scope"] if line.startswith("partial")]

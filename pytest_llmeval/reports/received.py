@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.errors import ReportRefused
-from pytest_llmeval.reports.markdown.page import render
+from pytest_llmeval.reports.markdown import render
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.safe_text import printable
 

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.records import GateFailure
-from pytest_llmeval.reports.failures import failures, github_annotations
+from pytest_llmeval.reports.for_others import failures, github_annotations
 from tests.reports.judgements import FORMS
 
 WORDS = {

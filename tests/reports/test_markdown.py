@@ -10,7 +10,7 @@ import pytest
 
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.json import document, json_text
-from pytest_llmeval.reports.markdown.page import MOST, render
+from pytest_llmeval.reports.markdown import MOST, render
 from tests.goldens import assert_golden
 from tests.reports.judgements import (
     BRANCH,

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from pytest_llmeval.cli import main
 from pytest_llmeval.judgement import Judgement, judged
-from pytest_llmeval.reports import files
+from pytest_llmeval.reports import for_others
 from pytest_llmeval.reports.document import Entry
-from pytest_llmeval.reports.files import write_reports
+from pytest_llmeval.reports.for_others import write_reports
 from pytest_llmeval.reports.html import rendering
 from pytest_llmeval.reports.html.cases import shown_function
 from pytest_llmeval.reports.html.facts import doubts
@@ -126,9 +126,9 @@ def test_a_page_that_cannot_be_made_takes_no_verdict_away(
     assert not paths[0].exists()
     assert paths[1].exists()
 
-    monkeypatch.setattr(files, "render", lambda *_: 1 / 0)
+    monkeypatch.setattr(for_others, "render", lambda *_: 1 / 0)
     summary = {STEP_SUMMARY: str(tmp_path / "summary")}
-    assert files.append_summary(document(judgement), summary) == [
+    assert for_others.append_summary(document(judgement), summary) == [
         f"{STEP_SUMMARY}={tmp_path / 'summary'}: not written: division by zero"
     ]
 

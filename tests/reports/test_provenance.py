@@ -13,7 +13,7 @@ from pytest_llmeval.gate.results import Fact, Why
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Case, Outcome, Run, Slot, Trial
 from pytest_llmeval.reports.json import document
-from pytest_llmeval.reports.markdown.page import render
+from pytest_llmeval.reports.markdown import render
 from pytest_llmeval.reports.provenance import Difference, differences, first_new_call
 from pytest_llmeval.reports.received import misfit
 from pytest_llmeval.reports.terminal.fitting import Page

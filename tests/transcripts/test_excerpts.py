@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.records import Run
-from pytest_llmeval.transcripts.excerpts import LONGEST, Moved, Sides, excerpts
-from pytest_llmeval.transcripts.transcript import StoredTexts
+from pytest_llmeval.transcripts.transcript import LONGEST, Moved, Sides, StoredTexts, excerpts
 from tests.transcripts.recorded import FUNCTION, Exchange, Recorder, run_of, said, user
 
 CASE = f"{FUNCTION}[a]"

@@ -1,19 +1,30 @@
-"""Plots of the page, as places within their SVG: intervals of functions, draws of a case."""
+"""Plots of pages, as places within their SVG.
+
+A forest has the intervals of functions, a case its draws. Lines show means over commits, what is
+found by repeats and cases, and width by repeats.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_llmeval.reports.document import Entry, Figures, figures
+from pytest_llmeval.reports.formats import ends, ends_of, figure, name_of
+
+if TYPE_CHECKING:
+    from pytest_llmeval.gate.describe import History
+    from pytest_llmeval.stats.expected import ExpectedMean
+    from pytest_llmeval.stats.suite_size import Plan
 
 WIDTH, CASE_WIDTH = 400, 200  # units of plots; the page scales them
 _PADDING = 14
 _MOST_TICKS = 5
 _LARGEST_DOT, _SMALLEST_DOT = 6.0, 2.5
+_HEIGHT = 120  # of a line plot
 _ROW = 26  # units between the means of a case on both sides
 
 Interval = Sequence[float] | None
@@ -210,3 +221,110 @@ def _dots(scores: Sequence[float], axis: Axis) -> list[Dot]:
         Dot(at, round(_SMALLEST_DOT + spread * math.sqrt(count / len(scores)), 1))
         for at, count in sorted(counts.items())
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Values from left to right, some with an interval, and the same as figures.
+
+    Attributes:
+        title: what is shown.
+        points: a place, a height, and the heights of the ends of the interval.
+        ticks: heights and labels.
+        rows: a row a point: names of columns, and text.
+        height: units of the plot.
+    """
+
+    title: str
+    points: list[tuple[float, float, float, float]]
+    ticks: list[tuple[float, str]]
+    rows: Sequence[Sequence[tuple[str, str]]]
+    height: int = _HEIGHT
+
+
+def _chart(
+    title: str,
+    values: Sequence[tuple[float, Interval]],
+    rows: Sequence[Sequence[tuple[str, str]]],
+    *,
+    metric: str = "",
+    around: Iterable[float] = (),
+) -> Chart:
+    """Place values and their intervals at equal distances.
+
+    Args:
+        title: what is shown.
+        values: from left to right, at least one.
+        rows: the figures.
+        metric: by which the labels are written.
+        around: values for which there is room in any case.
+    """
+    known = [each for value, interval in values for each in (value, *(interval or ()))]
+    axis, across = axis_of(known, around=around), Axis(-0.5, len(values) - 0.5)
+
+    def up(value: float) -> float:
+        return round(_HEIGHT - axis.at(value) * _HEIGHT / WIDTH, 1)
+
+    points = []
+    for at, (value, interval) in enumerate(values):
+        low, high = interval or (value, value)
+        points.append((across.at(at), up(value), up(low), up(high)))
+    ticks = [(up(value), figure(value, metric)) for value in axis.ticks()]
+    return Chart(title, points, ticks, rows)
+
+
+def history_charts(history: History) -> list[Chart]:
+    """Chart the means of every function that has two or more."""
+    charts = []
+    for (function, metric), points in history.items():
+        means = [(point.mean, point.described.interval) for point in points]
+        rows = [
+            [
+                ("commit", f"{(one.run.commit or 'none')[:7]}{' (dirty)' * one.run.dirty}"),
+                ("branch", one.run.ref or ""),
+                ("recorded", one.run.created[:10]),
+                ("mean", figure(mean, metric)),
+                ("interval", ends_of(interval, metric)),
+            ]
+            for one, (mean, interval) in zip(points, means, strict=True)
+        ]
+        if len(points) > 1:
+            charts.append(_chart(name_of(function, metric), means, rows, metric=metric))
+    return charts
+
+
+def plan_charts(name: str, plan: Plan) -> Iterator[Chart]:
+    """Chart with which chance a drop is found, by repeats and by cases."""
+    for heading, points in (("repeats", plan.by_repeats), ("cases", plan.by_cases)):
+        rows = [
+            [
+                (heading, f"{getattr(point, heading):g}"),
+                ("trials", str(point.calls)),
+                ("found", f"{point.power:.0%}"),
+            ]
+            for point in points
+        ]
+        title = f"{name}: chance to find a drop of {plan.drop:.3g}, by {heading}"
+        yield _chart(title, [(point.power, None) for point in points], rows, around=[0.0, 1.0])
+
+
+def look_chart(name: str, looks: Sequence[tuple[int, ExpectedMean]]) -> Chart:
+    """Chart where the mean of a later run is expected, by the repeats that were made.
+
+    Args:
+        name: of the function.
+        looks: repeats and what they let expect.
+
+    Source:
+        Blackwell et al. draw prediction intervals over the number of repeats.
+    """
+    rows = [
+        [
+            ("repeats", str(repeats)),
+            ("mean", figure(expected.mean, "")),
+            ("next run", ends(expected.interval) if expected.interval else "unknown"),
+            ("width", "" if expected.width is None else f"{expected.width:.3f}"),
+        ]
+        for repeats, expected in looks
+    ]
+    return _chart(name, [(expected.mean, expected.interval) for _, expected in looks], rows)

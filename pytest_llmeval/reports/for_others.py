@@ -1,26 +1,89 @@
-"""A gate that fails, as lists of tests have it: a failed test case, an annotation of GitHub."""
+"""What a session leaves for others: its reports, the summary of a job, and a gate that fails.
+
+Lists of tests have such a gate as failed tests, and GitHub as annotations.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
-from pytest_llmeval.gate.results import FunctionComparison, Interval, Verdict
+from pytest_llmeval.checks import HTML, MARKDOWN
+from pytest_llmeval.gate.results import Fact, FunctionComparison, Interval, Verdict, Why
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import GateFailure
+from pytest_llmeval.reports.document import Entry
 from pytest_llmeval.reports.entries import place_of
 from pytest_llmeval.reports.formats import ends, label
+from pytest_llmeval.reports.json import json_text
+from pytest_llmeval.reports.markdown import render
 from pytest_llmeval.reports.reasons import why_failed
 from pytest_llmeval.reports.remarks import accepting_line, remarks
 from pytest_llmeval.reports.sentences import most_moved, moved_case, sentence, verdict_words
 from pytest_llmeval.reports.terminal.headline import failure_line
 from pytest_llmeval.safe_text import printable
+from pytest_llmeval.settings import STEP_SUMMARY, Settings
 
-SUITE = "llmeval"
+_LONGEST_WHY = 300
+_SUITE = "llmeval"
 _LISTED_CASES = 5
 # GitHub shows this many of one step.
 _MOST_ANNOTATIONS = 10
 _OF_VALUES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _OF_PROPERTIES = _OF_VALUES | str.maketrans({":": "%3A", ",": "%2C"})
+
+
+def write_reports(report: Entry, paths: Sequence[Path], judgement: Judgement) -> list[str]:
+    """Write the files that ``--llm-report`` names; return a sentence for each that cannot be.
+
+    Args:
+        report: the JSON report, of which all are made.
+        paths: each ends in one of ``REPORT_ENDINGS``.
+        judgement: of which the report is made; a page of HTML has replies and earlier runs, too.
+    """
+    problems = []
+    for path in paths:
+        try:
+            text = report_text(report, path.suffix, judgement)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except Exception as exc:  # the verdict stands, whatever a report stumbles over
+            kind = "" if isinstance(exc, OSError) else f"{type(exc).__name__}: "
+            why = printable(f"{kind}{exc}"[:_LONGEST_WHY])
+            problems.append(f"--llm-report={path}: not written: {why}")
+    return problems
+
+
+def report_text(report: Entry, ending: str, judgement: Judgement) -> str:
+    """Write a report in the form that an ending of ``REPORT_ENDINGS`` stands for."""
+    if ending == HTML:
+        from pytest_llmeval.reports.html.rendering import render_page  # numpy and scipy
+
+        return render_page(report, judgement)
+    return render(report) if ending == MARKDOWN else json_text(report)
+
+
+def append_summary(report: Entry, environ: Mapping[str, str]) -> list[str]:
+    """Append the Markdown to the summary of the job, if this is one; return likewise.
+
+    Args:
+        report: the JSON report.
+        environ: the variables of the session, among which GitHub names the file.
+    """
+    path = environ.get(STEP_SUMMARY)
+    if not path:
+        return []
+    try:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(f"{render(report)}\n")
+    except Exception as exc:  # likewise
+        return [f"{STEP_SUMMARY}={path}: not written: {exc}"]
+    return []
+
+
+def refused(settings: Settings, message: str) -> Judgement:
+    """Make the judgement on a session that was refused before anything ran."""
+    return Judgement(settings=settings, could_not_judge=Fact(Why.REFUSED, (message,)))
 
 
 def failures(judgement: Judgement) -> list[GateFailure]:
@@ -46,7 +109,7 @@ def _of_function(
         lines += _lines(judgement, one, against=against)
         properties += _properties(one, "llm_anchor" if against else "llm")
     return GateFailure(
-        name=f"{SUITE}::{function}",
+        name=f"{_SUITE}::{function}",
         word=worst.replace("_", " "),
         title=f"llm evals: {label(failed[0][1])}: {verdict_words(worst)}",
         lines=tuple(map(printable, lines)),
@@ -93,7 +156,7 @@ def _of_session(judgement: Judgement, *, has_others: bool) -> Iterator[GateFailu
         return
     line = why if has_others and why else failure_line(judgement).removeprefix("llm evals: ")
     yield GateFailure(
-        name=f"{SUITE}::gate",
+        name=f"{_SUITE}::gate",
         word="not judged" if kept_from else "gate failed",
         title="llm evals: could not judge" if kept_from else "llm evals: the gate failed",
         lines=(printable(line),),
@@ -105,7 +168,7 @@ def github_annotations(found: list[GateFailure]) -> list[str]:
     shown = found if len(found) <= _MOST_ANNOTATIONS else found[: _MOST_ANNOTATIONS - 1]
     lines = [_annotation(one) for one in shown]
     if len(shown) < len(found):
-        more = ", ".join(one.name.removeprefix(f"{SUITE}::") for one in found[len(shown) :])
+        more = ", ".join(one.name.removeprefix(f"{_SUITE}::") for one in found[len(shown) :])
         title = f"llm evals: {len(found) - len(shown)} more"
         lines.append(_annotation(GateFailure(name="", word="", title=title, lines=(more,))))
     return lines
