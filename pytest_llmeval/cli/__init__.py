@@ -21,7 +21,7 @@ _MODULES = {
     "compare": "run_commands",
     "list": "run_commands",
     "show": "run_commands",
-    "history": "history_command",
+    "history": "run_commands",
     "until": "until_command",
     "plan": "plan_command",
     "selfcheck": "run_commands",

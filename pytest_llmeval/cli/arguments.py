@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,6 @@ from pytest_llmeval.runs.reshaping import (
 from pytest_llmeval.runs.score_table import ScoreTable, read_table, runs_of, table_named
 from pytest_llmeval.runs.sharing.ref_store import SCHEME
 from pytest_llmeval.runs.store import ENDING, RunStore
-from pytest_llmeval.safe_text import printable
 from pytest_llmeval.settings import Settings, default_directory, options_of
 
 if TYPE_CHECKING:
@@ -52,6 +51,7 @@ SAME = "A and B are the very same scores: nothing can differ"
 POSITIONAL = "ids are made from positions: where the two runs hold other cases, give ids="
 
 
+@dataclass
 class Home:
     """The folder of runs and replies, and the runs that names mean there.
 
@@ -62,9 +62,7 @@ class Home:
             started in the working directory.
     """
 
-    def __init__(self, named: Path | None) -> None:
-        """Keep what was typed."""
-        self.named = named
+    named: Path | None
 
     @cached_property
     def path(self) -> Path:
@@ -333,9 +331,3 @@ def chosen(
         names = ", ".join(dict.fromkeys(short(each.function) for each in found)) or "no eval"
         raise click.UsageError(f"--function={name}: run {run} has {names}")
     return tuple(like)
-
-
-def echo(lines: Iterable[str]) -> None:
-    """Write lines to standard output, made printable: they may quote files of others."""
-    for line in lines:
-        click.echo(printable(line))

@@ -19,7 +19,8 @@ from pytest_llmeval.cache.explain import explain_calls
 from pytest_llmeval.cache.reply import TIME
 from pytest_llmeval.cache.store import Store
 from pytest_llmeval.cache.transfer import export, merge, read_export
-from pytest_llmeval.cli.arguments import Home, echo, home_option
+from pytest_llmeval.cli.arguments import Home, home_option
+from pytest_llmeval.cli.pages import echo
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.records import Run, Trial
 from pytest_llmeval.reports.terminal import stored

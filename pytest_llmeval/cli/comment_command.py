@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from pytest_llmeval.cli.arguments import echo
+from pytest_llmeval.cli.pages import echo
 from pytest_llmeval.errors import ReportRefused
 from pytest_llmeval.reports.received import (
     MOST_BYTES,

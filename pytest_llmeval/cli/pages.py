@@ -11,6 +11,7 @@ import click
 
 from pytest_llmeval.reports.formats import Line
 from pytest_llmeval.reports.terminal.fitting import Page
+from pytest_llmeval.safe_text import printable
 
 verbose_option = click.option("-v", "--verbose", is_flag=True, help="Tell what few ask for, too.")
 
@@ -19,6 +20,18 @@ def page_of_output(*, verbose: bool = False, full: bool = False) -> Page:
     """Describe standard output."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     return Page(shutil.get_terminal_size().columns, encoding, verbose=verbose, full=full)
+
+
+def echo(lines: Iterable[str]) -> None:
+    """Write lines to standard output, made printable: they may quote files of others."""
+    for line in lines:
+        click.echo(printable(line))
+
+
+def warn(notes: Iterable[str]) -> None:
+    """Write notes to standard error, likewise."""
+    for note in notes:
+        click.echo(f"warning: {printable(note)}", err=True)
 
 
 def echo_lines(lines: Iterable[Line]) -> None:

@@ -1,4 +1,4 @@
-"""``llmeval list``, ``show``, ``compare`` and ``selfcheck``: what recorded runs say."""
+"""``llmeval list``, ``show``, ``history``, ``compare``, ``selfcheck``: what recorded runs say."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ from pytest_llmeval.checks import HTML, JSON, MARKDOWN, AnyTest, FixedTest
 from pytest_llmeval.cli.arguments import (
     Home,
     chosen,
-    echo,
     function_option,
     home_option,
     ini_settings,
     ranged,
 )
-from pytest_llmeval.cli.pages import echo_lines, page_of_output, verbose_option
+from pytest_llmeval.cli.pages import echo, echo_lines, page_of_output, verbose_option, warn
 from pytest_llmeval.cli.reading_commands import full_option, show_case
 from pytest_llmeval.gate.scoring import scores_of
 from pytest_llmeval.judgement import Judgement, judged, pricing
 from pytest_llmeval.records import Better, Run
 from pytest_llmeval.reports.for_others import report_text
-from pytest_llmeval.reports.json import document
+from pytest_llmeval.reports.json import document, history_entries, run_entry
 from pytest_llmeval.reports.terminal.planning import Checked, selfcheck_lines
 from pytest_llmeval.reports.terminal.section import compared_lines, shown_lines
-from pytest_llmeval.reports.terminal.stored import listed_runs, run_entry
+from pytest_llmeval.reports.terminal.stored import (
+    history_lines,
+    listed_runs,
+)
+from pytest_llmeval.runs.lookup.newest_runs import newest_runs
 from pytest_llmeval.settings import GateRules, Settings
 
 DEFAULTS = GateRules()
@@ -87,6 +90,62 @@ def show_command(
     settings = Settings(directory=home.path, session="")
     planned = Judgement(settings=settings, not_gated="compare it: llmeval compare A B")
     echo_lines(shown_lines(judged(planned, run), run, page_of_output(verbose=verbose)))
+
+
+@click.command("history")
+@click.argument("function", required=False)
+@click.option("--branch", metavar="NAME", help="Only the runs of this branch.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", default=20, show_default=True,
+    help="The N newest commits.",
+)  # fmt: skip
+@ranged("alpha", checks.alpha, DEFAULTS.alpha, "What may lie beyond each end of an interval")
+@click.option("--json", "form", flag_value="json", help="Write a JSON list.")
+@click.option("--html", "form", flag_value="html", help="Write a page with plots.")
+@home_option
+def history_command(
+    function: str | None,
+    home: Home,
+    *,
+    branch: str | None,
+    limit: int,
+    alpha: float,
+    form: str | None,
+) -> None:
+    """Show the means of test functions over commits, with their intervals, oldest first.
+
+    The newest complete run of each commit counts, and that of changes to it (*). FUNCTION is a
+    part of a name. Cases are not paired here: whether a change made it worse compare says.
+    """
+    from pytest_llmeval.gate.describe import history_of
+
+    runs, notes = newest_runs(home.store, branch=branch, most=limit)
+    warn(notes)
+    if not runs:
+        of = "" if branch is None else f" of {branch}"
+        raise click.UsageError(
+            f"no complete run{of} is recorded in {home.store.folder}. Record one: pytest"
+        )
+    history = {
+        name: points
+        for name, points in history_of(runs, alpha=alpha, cost_of=pricing({})).items()
+        if function is None or function in name[0]
+    }
+    if not history:
+        raise click.UsageError(f"{function}: no test function has that in its name")
+    level = f"{1 - 2 * alpha:.0%}"
+    if form == "json":
+        click.echo(json.dumps(history_entries(history), indent=2))
+    elif form == "html":
+        from pytest_llmeval.reports.html.plots import history_charts
+        from pytest_llmeval.reports.html.rendering import render_charts
+
+        hint = f"Lines are the {level} intervals of the means, for cases like these."
+        click.echo(render_charts("Means over commits", hint, history_charts(history)), nl=False)
+    else:
+        page = page_of_output()
+        echo_lines(page.fitted(history_lines(history, page)))
+        click.echo(f"\ninterval: {level}, the mean of cases like these")
 
 
 def _test(value: object) -> AnyTest:

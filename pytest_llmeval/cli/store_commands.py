@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from pytest_llmeval.cli.arguments import Home, echo, home_option, run_files, store_option
+from pytest_llmeval.cli.arguments import Home, home_option, run_files, store_option
+from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.errors import BaselineUnreadable, GitFailed, SettingsError, without_user
 from pytest_llmeval.runs.ci import CiFacts, read_ci
 from pytest_llmeval.runs.git import GitState, resolve, short_hash
@@ -17,7 +18,6 @@ from pytest_llmeval.runs.sharing.ref_store import SCHEME, RefStore
 from pytest_llmeval.runs.sharing.sending import FROM_LAPTOP, check_job, name_of_run, refusal
 from pytest_llmeval.runs.sharing.shared_store import SharedStore, refs_at
 from pytest_llmeval.runs.store import RunName, refuse_tracked
-from pytest_llmeval.safe_text import printable
 
 ORIGIN = f"{SCHEME}origin"
 
@@ -60,12 +60,12 @@ def _send(path: Path, refs: RefStore, *, git: GitState, ci: CiFacts, named: str)
         header = read_run_header(path)
         why = refusal(header, git=git, ci=ci)
         if why:
-            _warn(f"run {header.run.id} is not sent: {why}. It stays in {path}")
+            warn([f"run {header.run.id} is not sent: {why}. It stays in {path}"])
             return False
         read_run(path)  # to its last byte
         is_new = refs.put(name_of_run(header, git), path.read_bytes())
     except (BaselineUnreadable, GitFailed) as exc:
-        _warn(f"not sent to {named}: {exc}. It stays in {path}")
+        warn([f"not sent to {named}: {exc}. It stays in {path}"])
         return False
     done = "sent" if is_new else "there already:"
     echo([f"{done} run {header.run.id} of {short_hash(git.commit or '')}, {named}"])
@@ -94,8 +94,7 @@ def fetch_command(references: tuple[str, ...], home: Home, *, store: str | None)
     refs.fetch(missing)
     both = SharedStore(home.path, refs, called=named)
     fetched = sum(map(both.adopt, missing))
-    for complaint in both.complaints:
-        _warn(complaint)
+    warn(both.complaints)
     here = len(wanted) - len(missing)
     echo([f"fetched {fetched} run(s) into {home.store.folder}, {here} were there already"])
 
@@ -111,7 +110,3 @@ def _wanted(
         found = (resolve(reference, top=git.top) for reference in references)
         meant |= {one.commit for one in found if one is not None}
     return tuple(name for name in names if name.run_id in meant or name.commit in meant)
-
-
-def _warn(text: str) -> None:
-    click.echo(f"warning: {printable(text)}", err=True)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from pytest_llmeval import checks
-from pytest_llmeval.cli.arguments import Home, chosen, echo, function_option, home_option, ranged
+from pytest_llmeval.cli.arguments import Home, chosen, function_option, home_option, ranged
+from pytest_llmeval.cli.pages import echo
 from pytest_llmeval.gate.scoring import FunctionScores, scores_of
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.terminal.planning import (

@@ -1,4 +1,7 @@
-"""The comparison as JSON, for other programs. The format is told in docs/report-format.md."""
+"""Comparisons and recorded runs as JSON, for other programs.
+
+The format is told in docs/report-format.md.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.errors import CAP_REASON
 from pytest_llmeval.gate.results import Fact
@@ -25,11 +28,17 @@ from pytest_llmeval.reports.entries import (
 from pytest_llmeval.reports.provenance import differences
 from pytest_llmeval.reports.reasons import unjudgeable, why_failed, without_key, worded
 from pytest_llmeval.reports.remarks import nothing_matched, scope, unseen_connections
+from pytest_llmeval.runs.lookup.best_run import peculiarities
 from pytest_llmeval.runs.lookup.refs import Baseline
+from pytest_llmeval.runs.run_lines import RunHeader
+
+if TYPE_CHECKING:
+    from pytest_llmeval.gate.describe import History
 
 SCHEMA_VERSION = 1
 _OF_RUN = ("id", "created", "commit", "dirty", "ref", "complete")
 _OF_BASELINE = ("reference", "how", "wanted", "substitute", "distance", "differing_files")
+_OF_DESCRIPTION = ("cases", "scored_cases", "trials", "mean", "interval", "interval_level")
 _LONGEST_LINE = 320  # characters, in which a case with ten repeats has room
 _MOST_OF_A_LINE = 30  # entries
 
@@ -130,15 +139,45 @@ def _not_judged(fact: Fact) -> Entry:
     return {"function": function, "cases": cases, "why": str(fact.why)}
 
 
-def facts_of_run(run: Run) -> Entry:
+def _facts_of_run(run: Run) -> Entry:
     """Tell of a run what its first line says, as all JSON of ours has it."""
     return {name: getattr(run, name) for name in _OF_RUN} | {"cases": len(run.cases)}
+
+
+def run_entry(header: RunHeader) -> Entry:
+    """Write a recorded run as an entry of ``--json``; docs/report-format.md tells its keys."""
+    run = header.run
+    return {
+        **_facts_of_run(run),
+        "trials": header.trials,
+        "errored": header.errored,
+        "skipped": header.skipped,
+        "models": sorted(header.models_asked),
+        "selection": list(run.selection),
+        "remarks": list(peculiarities(run, trials=header.trials)),
+    }
+
+
+def history_entries(history: History) -> list[Entry]:
+    """Write means over runs as ``--json``; docs/report-format.md tells its keys."""
+    return [
+        {
+            "function": function,
+            "metric": metric,
+            "points": [
+                _facts_of_run(point.run)
+                | {name: getattr(point.described, name) for name in _OF_DESCRIPTION}
+                for point in points
+            ],
+        }
+        for (function, metric), points in history.items()
+    ]
 
 
 def _run(run: Run, prices: Prices, *, path: Path | None) -> Entry:
     calls = [call for trial in run.trials for call in trial.calls]
     return {
-        **facts_of_run(run),
+        **_facts_of_run(run),
         "trials": len(run.trials),
         "models": sorted({call.model for call in calls if call.model is not None}),
         "served": sorted({call.served for call in calls if call.served is not None}),

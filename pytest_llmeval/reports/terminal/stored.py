@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_llmeval.gate.results import Interval
 from pytest_llmeval.records import Call
 from pytest_llmeval.reports.formats import BOLD, Line, aligned, counted, ends_of, figure, name_of
-from pytest_llmeval.reports.json import facts_of_run
 from pytest_llmeval.reports.terminal.fitting import Page
 from pytest_llmeval.reports.terminal.tables import Scale
 from pytest_llmeval.runs.lookup.best_run import peculiarities
@@ -27,7 +26,6 @@ _LONGEST_BRANCH = 5  # so many of them fill the page
 _OF_MEANS = ("commit", "branch", "recorded", "cases", "mean", "interval", "")
 _ORDER_OF_MEANS = ((0,), (4,), (6,), (5,), (1,), (2,), (3,))
 _BAR = 25  # columns
-_DESCRIBED = ("cases", "scored_cases", "trials", "mean", "interval", "interval_level")
 _STEP, _UNITS = 1024, ("KiB", "MiB", "GiB", "TiB")
 
 
@@ -49,20 +47,6 @@ def listed_runs(headers: Sequence[RunHeader], page: Page) -> Iterator[Line]:
     (heading, *texts), _ = page.table(rows, _ORDER_OF_RUNS, left=4, cut=_CUT_OF_RUNS)
     yield Line(heading, BOLD)
     yield from map(Line, texts)
-
-
-def run_entry(header: RunHeader) -> dict[str, Any]:
-    """Write a recorded run as an entry of ``--json``; docs/report-format.md tells its keys."""
-    run = header.run
-    return {
-        **facts_of_run(run),
-        "trials": header.trials,
-        "errored": header.errored,
-        "skipped": header.skipped,
-        "models": sorted(header.models_asked),
-        "selection": list(run.selection),
-        "remarks": list(peculiarities(run, trials=header.trials)),
-    }
 
 
 def history_lines(history: History, page: Page) -> Iterator[Line]:
@@ -92,22 +76,6 @@ def _row_of_mean(point: MeanOfRun, metric: str, scale: Scale) -> Sequence[str]:
         ends_of(described.interval, metric),
         scale.drawn(_ends(point), point.mean),
     )
-
-
-def history_entries(history: History) -> list[dict[str, Any]]:
-    """Write the same as ``--json``; docs/report-format.md tells its keys."""
-    return [
-        {
-            "function": function,
-            "metric": metric,
-            "points": [
-                facts_of_run(point.run)
-                | {name: getattr(point.described, name) for name in _DESCRIBED}
-                for point in points
-            ],
-        }
-        for (function, metric), points in history.items()
-    ]
 
 
 def contents(found: Contents, folder: Path) -> Iterator[str]:
