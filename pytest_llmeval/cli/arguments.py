@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
 from contextlib import suppress
@@ -192,12 +192,11 @@ def _split(reference: str) -> tuple[str, Selection | None]:
 def ini_words(name: str, *, by_line: bool = False) -> tuple[str, ...]:
     """Read a list in the ini file of a session that would be started in the working directory.
 
+    It is empty where the key, or the file, is not there.
+
     Args:
         name: of the key.
         by_line: one entry a line, for a key whose entries may have blanks.
-
-    Returns:
-        Nothing where the key, or the file, is not there.
     """
     _, ini = root_and_ini(Path.cwd())
     value = ((ini and settings_of(ini)) or {}).get(name)
@@ -231,15 +230,11 @@ def root_and_ini(start: Path) -> tuple[Path, Path | None]:
     folders = (start, *start.parents)
     files = [folder / name for folder in folders for name in INI_FILES]
     files = [file for file in files if file.is_file()]
-    ini = next((file for file in files if _is_ini(file)), None)
-    ini = ini or next((file for file in files if file.name == "pyproject.toml"), None)
+    own = (file for file in files if not INI_FILES[file.name] or settings_of(file) is not None)
+    ini = next(own, None) or next((file for file in files if file.name == "pyproject.toml"), None)
     if ini is not None:
         return ini.parent, ini
     return next((folder for folder in folders if (folder / "setup.py").is_file()), start), None
-
-
-def _is_ini(file: Path) -> bool:
-    return not INI_FILES[file.name] or settings_of(file) is not None
 
 
 def settings_of(file: Path) -> Mapping[str, object] | None:
@@ -259,6 +254,7 @@ def settings_of(file: Path) -> Mapping[str, object] | None:
         return None
 
 
+existing_path = click.Path(path_type=Path, exists=True)
 function_option = click.option(
     "--function", "name", metavar="NAME", help="Of this test function alone."
 )
@@ -313,21 +309,22 @@ def ranged(
     )
 
 
-def chosen(
-    found: Sequence[FunctionScores], name: str | None, *, run: str
-) -> tuple[FunctionScores, ...]:
-    """Choose the functions that were asked about.
+def chosen(run: Run, name: str | None) -> list[FunctionScores]:
+    """Choose the functions of a run that were asked about, on each metric.
 
     Args:
-        found: every function of a run.
+        run: with their scores.
         name: of a test function, with or without its file; all of them if None.
-        run: its id, for the message.
 
     Raises:
         click.UsageError: there is none of that name, or none at all.
     """
+    from pytest_llmeval.gate.scoring import scores_of
+    from pytest_llmeval.judgement import pricing
+
+    found = scores_of(run, cost_of=pricing({}))
     like = [each for each in found if name in (None, each.function, short(each.function))]
     if not like:
         names = ", ".join(dict.fromkeys(short(each.function) for each in found)) or "no eval"
-        raise click.UsageError(f"--function={name}: run {run} has {names}")
-    return tuple(like)
+        raise click.UsageError(f"--function={name}: run {run.id} has {names}")
+    return like

@@ -19,8 +19,6 @@ from pytest_llmeval.reports.received import (
     written,
 )
 
-NAME = "evals"
-
 
 def _checked_name(_: click.Context, __: click.Parameter, name: str) -> str:
     if not re.fullmatch(r"\w+([.-]\w+)*", name, re.ASCII):
@@ -31,12 +29,9 @@ def _checked_name(_: click.Context, __: click.Parameter, name: str) -> str:
 @click.command("comment")
 @click.argument("report", required=False, type=click.Path(path_type=Path))
 @click.option(
-    "--artifact",
-    default=NAME,
-    show_default=True,
-    callback=_checked_name,
+    "--artifact", default="evals", show_default=True, callback=_checked_name,
     help="The artifact that has the report; each has a comment of its own.",
-)
+)  # fmt: skip
 def comment_command(report: Path | None, artifact: str) -> None:
     """Comment on a pull request what its job reported.
 

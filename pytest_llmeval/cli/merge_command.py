@@ -13,6 +13,7 @@ import click
 from pytest_llmeval import checks
 from pytest_llmeval.cli.arguments import (
     Home,
+    existing_path,
     home_option,
     ini_settings,
     ini_words,
@@ -43,22 +44,13 @@ from pytest_llmeval.settings import GateRules, Settings, options_of
 
 
 @click.command("merge")
-@click.argument(
-    "shards",
-    metavar="DIR...",
-    nargs=-1,
-    required=True,
-    type=click.Path(path_type=Path, exists=True),
-)
+@click.argument("shards", metavar="DIR...", nargs=-1, required=True, type=existing_path)
 @click.option("--baseline", metavar="REF", help="Hold the merged run against this, as a session.")
 @click.option("--union", is_flag=True, help="The shards were given different paths.")
 @click.option(
-    "--report",
-    "reports",
-    multiple=True,
-    metavar="PATH",
+    "--report", "reports", multiple=True, metavar="PATH",
     help="Write what --llm-report writes; repeatable.",
-)
+)  # fmt: skip
 @verbose_option
 @store_option
 @home_option

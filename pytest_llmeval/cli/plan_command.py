@@ -13,7 +13,7 @@ from pytest_llmeval import checks
 from pytest_llmeval.cli.arguments import Home, chosen, function_option, home_option, ranged
 from pytest_llmeval.cli.pages import echo
 from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.gate.scoring import FunctionScores, scores_of
+from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.judgement import pricing
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.terminal.planning import PlannedFunction, named
@@ -99,7 +99,7 @@ def plan_command(
         _show([_assumed(_rates(rates), wanted)], as_html=as_html)
         return
     run, changed = _runs(reference, like=like, home=home)
-    functions = chosen(scores_of(run, cost_of=pricing({})), name, run=run.id)
+    functions = chosen(run, name)
     if len(functions) == 1 and functions[0].is_pass and functions[0].samples:
         _check_drop(wanted.drop, _mean(functions[0].gains))
     acted = None

@@ -21,7 +21,6 @@ from pytest_llmeval.cli.arguments import (
 )
 from pytest_llmeval.cli.pages import echo, echo_lines, page_of_output, verbose_option, warn
 from pytest_llmeval.cli.reading_commands import full_option, show_case
-from pytest_llmeval.gate.scoring import scores_of
 from pytest_llmeval.judgement import Judgement, judged, pricing
 from pytest_llmeval.records import Better, Run
 from pytest_llmeval.reports.for_others import report_text
@@ -55,11 +54,8 @@ def list_command(
     if not listing.runs and not as_json:
         raise click.UsageError(f"no run is recorded in {home.store.folder}. Record one: pytest")
     headers = [stored.header for stored in listing.runs]
-    if branch is not None:
-        headers = [one for one in headers if one.run.ref == branch]
-    if complete:
-        headers = [one for one in headers if one.run.complete]
-    headers = headers[:limit]
+    headers = [one for one in headers if branch in (None, one.run.ref)]
+    headers = [one for one in headers if one.run.complete or not complete][:limit]
     if as_json:
         click.echo(json.dumps(list(map(run_entry, headers)), indent=2))
     elif headers:
@@ -229,19 +225,15 @@ def selfcheck_command(reference: str, home: Home, *, alpha: float, name: str | N
     from pytest_llmeval.stats.selfcheck import self_check
 
     run = home.find_run(reference).run
-    cost_of = pricing({})
-    functions = chosen(scores_of(run, cost_of=cost_of), name, run=run.id)
-    halves = {
-        (half.function, half.metric): half
-        for half in compare_halves(run, alpha=alpha, cost_of=cost_of)
-    }
+    compared = compare_halves(run, alpha=alpha, cost_of=pricing({}))
+    halves = {(half.function, half.metric): half for half in compared}
     checks = [
         Checked(
             function=function,
             check=self_check(function.gains, function.units, alpha=alpha),
             halves=halves.get((function.function, function.metric)),
         )
-        for function in functions
+        for function in chosen(run, name)
     ]
     click.echo(f"run {run.id}")
     echo(selfcheck_lines(checks, alpha=alpha))

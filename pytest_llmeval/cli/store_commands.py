@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from pytest_llmeval.cli.arguments import Home, home_option, run_files, store_option
+from pytest_llmeval.cli.arguments import Home, existing_path, home_option, run_files, store_option
 from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.errors import BaselineUnreadable, GitFailed, SettingsError, without_user
 from pytest_llmeval.runs.ci import CiFacts, read_ci
@@ -23,9 +23,7 @@ ORIGIN = f"{SCHEME}origin"
 
 
 @click.command("push")
-@click.argument(
-    "places", metavar="[DIR]...", nargs=-1, type=click.Path(path_type=Path, exists=True)
-)
+@click.argument("places", metavar="[DIR]...", nargs=-1, type=existing_path)
 @click.option(FROM_LAPTOP, is_flag=True, help="Outside of CI: you vouch for these runs yourself.")
 @store_option
 @home_option

@@ -13,7 +13,7 @@ import click
 from pytest_llmeval import checks
 from pytest_llmeval.cli.arguments import Home, chosen, function_option, home_option, ranged
 from pytest_llmeval.cli.pages import echo
-from pytest_llmeval.gate.scoring import FunctionScores, scores_of
+from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.records import Run
 from pytest_llmeval.reports.terminal.planning import (
     ending,
@@ -144,8 +144,7 @@ def _expected(
 ) -> Iterator[tuple[FunctionScores, ExpectedMean | None]]:
     from pytest_llmeval.stats.expected import expect_mean
 
-    functions = chosen(scores_of(run), name, run=run.id)
-    of_scores = [function for function in functions if not function.compares_ratios]
+    of_scores = [one for one in chosen(run, name) if not one.compares_ratios]
     if not of_scores:
         raise click.UsageError(
             "all that is gated is what calls took, and --width is one of scores: "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pytest_llmeval.gate.results import Comparison, Fact, Verdict, Why
 from pytest_llmeval.judgement import Judgement
@@ -162,16 +162,13 @@ def without_key(judgement: Judgement) -> str:
     if keyless is None:
         return ""
     count = len(keyless.cases)
-    why = "; ".join([_no_key(keyless.variables), *map(_asked_elsewhere, keyless.elsewhere)])
+    unset = f"{' and '.join(keyless.variables)} {'is' if len(keyless.variables) == 1 else 'are'}"
+    why = "; ".join([f"{unset} not set", *map(_asked_elsewhere, keyless.elsewhere)])
     if judgement.is_deferred:
         cases = counted(count, "case")
         return f"deferred to the merge queue: {cases} (they ask something new: {why})"
     cases = "1 case asks" if count == 1 else f"{count} cases ask"
     return f"{cases} something new and there is no key: {why}{_not_deferred(judgement)}"
-
-
-def _no_key(variables: Sequence[str]) -> str:
-    return f"{' and '.join(variables)} {'is' if len(variables) == 1 else 'are'} not set"
 
 
 def _asked_elsewhere(asked: ElsewhereAsked) -> str:

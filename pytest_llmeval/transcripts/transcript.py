@@ -111,6 +111,11 @@ def transcripts(trials: Iterable[Trial], stored: StoredTexts) -> tuple[Transcrip
     return tuple(_transcript(trial, stored, requests) for trial in trials)
 
 
+def first_asked(found: Iterable[Transcript]) -> Asked | None:
+    """Return the first request that is here."""
+    return next((one.asked for one in found if one.asked), None)
+
+
 def _transcript(trial: Trial, stored: StoredTexts, requests: dict[str, Asked | None]) -> Transcript:
     utterances: list[Utterance] = []
     known: Sequence[Message] = ()  # with which a request repeats what was said before it

@@ -12,7 +12,12 @@ from pytest_llmeval.records import Trial
 from pytest_llmeval.reports.entries import first_failure, trials_of_both
 from pytest_llmeval.reports.formats import outcome_and_score, short
 from pytest_llmeval.transcripts.messages import Asked
-from pytest_llmeval.transcripts.transcript import StoredTexts, Transcript, transcripts
+from pytest_llmeval.transcripts.transcript import (
+    StoredTexts,
+    Transcript,
+    first_asked,
+    transcripts,
+)
 from pytest_llmeval.transcripts.word_diff import (
     MessageDiff,
     Piece,
@@ -108,10 +113,11 @@ def read_replies(judgement: Judgement, cases: Sequence[tuple[str, str]]) -> Iter
     with StoredTexts(judgement.settings.directory) as stored:
         for case, metric in cases:
             old, new = (transcripts(side[case], stored) for side in (before, after))
-            request = _request(_asked(old), _asked(new))
+            asked = first_asked(old), first_asked(new)
+            request = _request(*asked)
             yield ShownReplies(
                 name=short(case),
-                asked=_last_asked(_asked(new) or _asked(old)),
+                asked=_last_asked(asked[1] or asked[0]),
                 failure=_failure(judgement, case, after[case]),
                 draws=_draws(old, new, metric),
                 request=request,
@@ -123,10 +129,6 @@ def _failure(judgement: Judgement, case: str, trials: Sequence[Trial]) -> str:
     """Say why a case failed first, unless a draw below says the same."""
     failure = first_failure(judgement, case, trials)
     return "" if failure in {trial.message for trial in trials} else failure
-
-
-def _asked(side: Iterable[Transcript]) -> Asked | None:
-    return next((one.asked for one in side if one.asked), None)
 
 
 def _last_asked(asked: Asked | None) -> str:

@@ -11,7 +11,7 @@ from pytest_llmeval.reports.formats import aligned, columns, counted, hits, outc
 from pytest_llmeval.reports.terminal.fitting import Page, StyledLine, Words
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.transcripts.messages import Asked, Message
-from pytest_llmeval.transcripts.transcript import Parting, Transcript, Utterance
+from pytest_llmeval.transcripts.transcript import Parting, Transcript, Utterance, first_asked
 from pytest_llmeval.transcripts.word_diff import MessageDiff, Piece
 
 _CONTEXT = 12  # words on each side of what changed
@@ -47,7 +47,7 @@ class CaseSide:
     @property
     def asked(self) -> Asked | None:
         """Its first request that is here."""
-        return next((each.asked for each in self.transcripts if each.asked), None)
+        return first_asked(self.transcripts)
 
     @property
     def metric(self) -> str:
