@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 from click.core import ParameterSource
@@ -33,6 +33,9 @@ from pytest_llmeval.reports.terminal.stored import (
 )
 from pytest_llmeval.runs.lookup.newest_runs import newest_runs
 from pytest_llmeval.settings import GateRules, Settings
+
+if TYPE_CHECKING:
+    from pytest_llmeval.gate.describe import History
 
 DEFAULTS = GateRules()
 NO_GATE = "{} is no test for a gate: docs/statistics.md tells when it is valid"
@@ -133,15 +136,19 @@ def history_command(
     if form == "json":
         click.echo(json.dumps(history_entries(history), indent=2))
     elif form == "html":
-        from pytest_llmeval.reports.html.plots import history_charts
-        from pytest_llmeval.reports.html.rendering import render_charts
-
-        hint = f"Lines are the {level} intervals of the means, for cases like these."
-        click.echo(render_charts("Means over commits", hint, history_charts(history)), nl=False)
+        click.echo(_page_of_means(history, level), nl=False)
     else:
         page = page_of_output()
         echo_lines(page.fitted(history_lines(history, page)))
         click.echo(f"\ninterval: {level}, the mean of cases like these")
+
+
+def _page_of_means(history: History, level: str) -> str:
+    from pytest_llmeval.reports.html.plots import history_charts
+    from pytest_llmeval.reports.html.rendering import render_charts
+
+    hint = f"Lines are the {level} intervals of the means, for cases like these."
+    return render_charts("Means over commits", hint, history_charts(history))
 
 
 def _test(value: object) -> AnyTest:

@@ -1,4 +1,4 @@
-"""What a session leaves for others: its reports, the summary of a job, and a gate that fails.
+"""Reports that a session leaves for others, the summary of a job, and a gate that fails.
 
 Lists of tests have such a gate as failed tests, and GitHub as annotations.
 """

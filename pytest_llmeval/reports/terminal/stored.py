@@ -1,4 +1,4 @@
-"""What is stored, in words: ``llmeval list``, ``history`` and ``cache``."""
+"""Lines on what is stored: ``llmeval list``, ``history`` and ``cache``."""
 
 from __future__ import annotations
 
