@@ -20,15 +20,16 @@ from pytest_llmeval.engine.schedule.turns import (
     capturing_throughout,
     shared_fixtures_in_session,
 )
-from pytest_llmeval.engine.trial import subtests
-from pytest_llmeval.engine.trial.async_plugins import (
+from pytest_llmeval.engine.trial.clone import is_own, quick_requests
+from pytest_llmeval.engine.trial.ledger import IMPORTS, Ledger, SharedCalls
+from pytest_llmeval.engine.trial.other_plugins import (
+    SUBTESTS,
     TRIAL_RUNNER,
     find_loop,
     may_have_async_fixtures,
     own_loop,
+    take_over_subtests,
 )
-from pytest_llmeval.engine.trial.clone import is_own, quick_requests
-from pytest_llmeval.engine.trial.ledger import IMPORTS, Ledger, SharedCalls
 from pytest_llmeval.engine.trial.trial import TRIAL, RunningTrial
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.attribution import CurrentTrial, inherited_by_threads, trial_to_charge
@@ -192,8 +193,8 @@ class EngineHooks:
                 trial.thread.check_in()
             if isinstance(value, pytest.LogCaptureFixture) and trial.patches is not None:
                 adopt_caplog(value, trial.patches)
-            if fixturedef.argname == subtests.FIXTURE:
-                subtests.take_over(value, trial)
+            if fixturedef.argname == SUBTESTS:
+                take_over_subtests(value, trial)
             return value
         with (
             self._shared.setting_up(fixturedef, trial),

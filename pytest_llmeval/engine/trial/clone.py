@@ -18,8 +18,7 @@ from _pytest import fixtures
 from _pytest.fixtures import FixtureDef, FuncFixtureInfo
 
 from pytest_llmeval.engine.isolation.places import replaced
-from pytest_llmeval.engine.trial.async_plugins import loop_aliases, own_loop
-from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks
+from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks, loop_aliases, own_loop
 
 FixtureDefs = Sequence[FixtureDef[Any]]
 
