@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.engine.rerun.installs import Install, installs_from
+from pytest_llmeval.engine.rerun.relocation import Install, installs_from
 
 
 def installed(site: Path, url: str | None, *files: str, top_level: str = "") -> None:

@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.engine.rerun.installs import Install
-from pytest_llmeval.engine.rerun.relocation import Relocation, moved_environment, python_path
+from pytest_llmeval.engine.rerun.relocation import (
+    Install,
+    Relocation,
+    moved_environment,
+    python_path,
+)
 
 
 @pytest.fixture
