@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import Context, copy_context
-from time import monotonic  # by name: a test may mock that of the module
-from typing import TYPE_CHECKING
+from os import O_RDONLY, close, read
+from os import open as open_file
+from time import clock_gettime, monotonic  # by name: a test may mock those of the module
 
-from pytest_llmeval.engine.thread_pool import PooledThread, StallWatch
-
-if TYPE_CHECKING:
-    from pytest_llmeval.engine.trial_thread import TrialThread
+from pytest_llmeval.engine.trial_thread import PooledThread, TrialThread
 
 GRACE = 1.0  # seconds for a trial to hand the baton back after Ctrl-C
 
@@ -141,3 +140,46 @@ class Baton:
             holder = self._holder
             while holder is not None and not self._is_taken_from(holder, by_force=True):
                 holder = self._holder  # it has just passed it on
+
+
+class StallWatch:
+    """Tell whether a thread makes no progress: its CPU clock stands still.
+
+    The clock of a thread that only waits for a core stands still, too. Linux tells that it
+    does; elsewhere a look that itself comes late, as on a machine that is so busy, does not count.
+
+    Where threads have no clock of their own (macOS, Windows) nothing is ever stalled.
+    """
+
+    PERIOD = 0.05  # seconds
+    CHECKS = 5  # with 2, trials that only waited for a core were taken for stalled (measured)
+
+    def __init__(self, thread: PooledThread) -> None:
+        self._thread = thread
+        self._still = 0
+        self._last: float | None = None
+        self._looked = monotonic()
+
+    def is_stalled(self) -> bool:
+        """Look at the clock; call once a period."""
+        now, looked = self._clock(), monotonic()
+        is_late = looked - self._looked > 2 * self.PERIOD
+        is_still = now is not None and now == self._last and not is_late
+        self._still = self._still + 1 if is_still and not self._wants_core() else 0
+        self._last, self._looked = now, looked
+        return self._still >= self.CHECKS
+
+    def _clock(self) -> float | None:
+        with suppress(OSError):  # the thread has just ended
+            return None if self._thread.clock is None else clock_gettime(self._thread.clock)
+        return None
+
+    def _wants_core(self) -> bool:
+        """Whether the system would run the thread if it had a core; False where it does not say."""
+        with suppress(OSError):
+            descriptor = open_file(f"/proc/self/task/{self._thread.native_id}/stat", O_RDONLY)
+            try:
+                return read(descriptor, 256).rpartition(b")")[2].split()[:1] == [b"R"]
+            finally:
+                close(descriptor)
+        return False

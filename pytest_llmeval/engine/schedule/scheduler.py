@@ -23,10 +23,9 @@ from pytest_llmeval.engine.schedule.baton import GRACE, Baton
 from pytest_llmeval.engine.schedule.overlap import Lookahead
 from pytest_llmeval.engine.schedule.progress import ProgressDisplay
 from pytest_llmeval.engine.schedule.turns import Turns
-from pytest_llmeval.engine.thread_pool import Threads
 from pytest_llmeval.engine.trial.clone import forget_finalizers
 from pytest_llmeval.engine.trial.trial import RunningTrial
-from pytest_llmeval.engine.trial_thread import TrialThread
+from pytest_llmeval.engine.trial_thread import Threads, TrialThread
 from pytest_llmeval.records import Progress
 
 if TYPE_CHECKING:

@@ -19,9 +19,8 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
-from pytest_llmeval.engine.thread_pool import Result, Threads
 from pytest_llmeval.engine.trial.trial import RunningTrial
-from pytest_llmeval.engine.trial_thread import TrialThread
+from pytest_llmeval.engine.trial_thread import Result, Threads, TrialThread
 from pytest_llmeval.errors import ProviderFailed
 
 if TYPE_CHECKING:
