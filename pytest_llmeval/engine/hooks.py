@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gc
-import inspect
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
+from inspect import iscoroutinefunction
 from itertools import count
 from typing import Any
 from uuid import uuid4
@@ -16,10 +16,7 @@ from pytest_llmeval.engine.case import RUNNER, CaseRunner
 from pytest_llmeval.engine.isolation.patches import adopt_caplog
 from pytest_llmeval.engine.reporting import safe_failure, safe_output
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
-from pytest_llmeval.engine.schedule.turns import (
-    capturing_throughout,
-    shared_fixtures_in_session,
-)
+from pytest_llmeval.engine.schedule.turns import capturing_throughout, shared_fixtures_in_session
 from pytest_llmeval.engine.trial.clone import is_own, quick_requests
 from pytest_llmeval.engine.trial.ledger import IMPORTS, Ledger, SharedCalls
 from pytest_llmeval.engine.trial.other_plugins import (
@@ -31,6 +28,7 @@ from pytest_llmeval.engine.trial.other_plugins import (
     take_over_subtests,
 )
 from pytest_llmeval.engine.trial.trial import TRIAL, RunningTrial
+from pytest_llmeval.engine.trial_thread import check_in
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.attribution import CurrentTrial, inherited_by_threads, trial_to_charge
 from pytest_llmeval.models.model_session import ModelSession
@@ -143,22 +141,18 @@ class EngineHooks:
             self._scheduler.cancel(item if nextitem is not None else None)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Wrapper:
+    def pytest_pyfunc_call(self) -> Wrapper:
         """Take the baton again after a body that blocked without telling."""
-        trial = pyfuncitem.stash.get(TRIAL, None)
         try:
             return (yield)
         finally:
-            if trial is not None:
-                trial.thread.check_in()
+            check_in()
 
     @pytest.hookimpl(specname="pytest_pyfunc_call", tryfirst=True)
     def pytest_pyfunc_call_async(self, pyfuncitem: pytest.Function) -> object:
         """Run the body of an async trial, unless a plugin that has a loop of its own is to."""
         body = pyfuncitem.obj
-        if TRIAL not in pyfuncitem.stash or not inspect.iscoroutinefunction(body):
-            return None
-        if own_loop(pyfuncitem):
+        if TRIAL not in pyfuncitem.stash or not iscoroutinefunction(body) or own_loop(pyfuncitem):
             return None
         names = pyfuncitem._fixtureinfo.argnames
         arguments = {name: pyfuncitem.funcargs[name] for name in names}
@@ -171,12 +165,9 @@ class EngineHooks:
             runner.run(body(**arguments))
         return True
 
-    def pytest_fixture_post_finalizer(self, request: pytest.FixtureRequest) -> None:
+    def pytest_fixture_post_finalizer(self) -> None:
         """Take the baton again after a fixture whose end blocked."""
-        stash = getattr(request._pyfuncitem, "stash", None)  # None: of a trial that has ended
-        trial = None if stash is None else stash.get(TRIAL, None)
-        if trial is not None:
-            trial.thread.check_in()
+        check_in()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any, request: pytest.FixtureRequest) -> Wrapper:
@@ -190,7 +181,7 @@ class EngineHooks:
             try:
                 value = yield
             finally:
-                trial.thread.check_in()
+                check_in()
             if isinstance(value, pytest.LogCaptureFixture) and trial.patches is not None:
                 adopt_caplog(value, trial.patches)
             if fixturedef.argname == SUBTESTS:
@@ -208,7 +199,7 @@ class EngineHooks:
         trial = item.stash.get(TRIAL, None)
         if trial is not None:
             trial.note(call.when, call.excinfo)
-            if call.when == "teardown" and trial.intercepts:
+            if call.when == "teardown" and trial.ledger.intercepts:
                 self._shared.hand_out(trial)
             return (yield)
         report = yield

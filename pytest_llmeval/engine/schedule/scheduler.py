@@ -31,7 +31,7 @@ from pytest_llmeval.records import Progress
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from pytest_llmeval.engine.trial.event_loop import Pump, TrialRunner
+    from pytest_llmeval.engine.trial.event_loop import Pump
 
 # Seconds for which trials go on though the case in turn can be reported. To wake the session for
 # each of many replayed cases takes 3 to 7 % more time.
@@ -99,14 +99,6 @@ class Ready:
             return self._queue.get(timeout=timeout)
         self.pump.run(timeout)
         return self._queue.get_nowait()
-
-    def runner(self, trial: RunningTrial, loop: AbstractEventLoop) -> TrialRunner:
-        """Return a runner for the coroutines of a trial on a loop, which is pumped from now on."""
-        from pytest_llmeval.engine.trial.event_loop import Pump, TrialRunner
-
-        if self.pump is None or self.pump.loop is not loop:
-            self.pump = Pump(loop, self)
-        return TrialRunner(trial, self.pump)
 
 
 class Scheduler:
@@ -243,13 +235,10 @@ class Scheduler:
         return None
 
     def _wait_for_one(self) -> TrialThread:
+        """Wait until a trial can go on; what is shown meanwhile keeps up with the time."""
         if self._ahead and len(self._flight) < self._limit:  # nothing is left to start
             self.turns.put_back()
             self._ahead.pop(0)()
-        return self._next_ready()
-
-    def _next_ready(self) -> TrialThread:
-        """Wait until a trial can go on; what is shown meanwhile keeps up with the time."""
         if self._ready.pump is not None:
             self.turns.put_back()  # a loop runs others' callbacks as well
         while self.display is not None:
@@ -264,7 +253,8 @@ class Scheduler:
         trial = self.alone = self._new_trial(trials, next(trials.unplanned), overlaps=False)
         try:
             with self.turns.inline(trial):
-                trial.thread.resume()
+                trial.run()
+                trial.thread.done = True
         finally:
             self.alone = None
             if trial.thread.done:

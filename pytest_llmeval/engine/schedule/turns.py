@@ -32,11 +32,7 @@ class Turns:
     """
 
     def __init__(
-        self,
-        session: pytest.Session,
-        *,
-        abilities: Abilities,
-        in_flight: Collection[TrialThread],
+        self, session: pytest.Session, *, abilities: Abilities, in_flight: Collection[TrialThread]
     ) -> None:
         self.switch = Switch(session, abilities)
         self._state = session._setupstate

@@ -8,7 +8,7 @@ shared, as they are between ordinary tests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -19,6 +19,7 @@ from _pytest.fixtures import FixtureDef, FuncFixtureInfo
 
 from pytest_llmeval.engine.isolation.places import replaced
 from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks, loop_aliases, own_loop
+from pytest_llmeval.engine.trial_thread import check_in
 
 FixtureDefs = Sequence[FixtureDef[Any]]
 
@@ -47,12 +48,10 @@ class PrivateFixtures(dict[str, FixtureDefs]):
 
     Args:
         item: the case.
-        check_in: has the trial take the baton again if it was taken away.
     """
 
-    def __init__(self, item: pytest.Function, check_in: Callable[[], None]) -> None:
+    def __init__(self, item: pytest.Function) -> None:
         self._item = item
-        self._check_in = check_in
         self._aliases = loop_aliases(item)
         self._own: dict[int, FixtureDef[Any]] = {}  # by id, as the next one
         self._wider: dict[int, FixtureDef[Any]] = {}
@@ -65,7 +64,7 @@ class PrivateFixtures(dict[str, FixtureDefs]):
         What comes of it is bound to the active nodes, which are the trial's only while it
         has the baton.
         """
-        self._check_in()
+        check_in()
         name = self._aliases.get(name, name)
         if name not in self:
             found = self._item.session._fixturemanager.getfixturedefs(name, self._item)
@@ -128,11 +127,7 @@ def is_own(definition: FixtureDef[Any], item: pytest.Function) -> bool:
 
 
 def clone_item(
-    item: pytest.Function,
-    *,
-    check_in: Callable[[], None],
-    inherited: PutOnItem,
-    hooks: TrialHooks,
+    item: pytest.Function, *, inherited: PutOnItem, hooks: TrialHooks
 ) -> pytest.Function:
     """Make an item that runs the same test with fixtures of its own.
 
@@ -141,7 +136,6 @@ def clone_item(
 
     Args:
         item: the case.
-        check_in: has the trial take the baton again if it was taken away.
         inherited: what was put on the item.
         hooks: those of the trial.
     """
@@ -154,7 +148,7 @@ def clone_item(
             argnames=info.argnames,
             initialnames=info.initialnames,
             names_closure=info.names_closure,
-            name2fixturedefs=PrivateFixtures(item, check_in),
+            name2fixturedefs=PrivateFixtures(item),
         ),
         originalname=item.originalname,
     )

@@ -224,10 +224,7 @@ class TrialRunner:
 
 
 async def wait_in_thread(
-    function: Callable[[], T],
-    *,
-    threads: Threads,
-    around_call: AbstractContextManager[None],
+    function: Callable[[], T], *, threads: Threads, around_call: AbstractContextManager[None]
 ) -> T:
     """Await a function that blocks.
 
