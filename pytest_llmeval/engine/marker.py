@@ -200,11 +200,12 @@ def _checked_eval(item: pytest.Function, arguments: dict[str, object], settings:
     repeats = _repeats(arguments.get("repeats", settings.default_repeats))
     wording, topic = _wording(item, arguments.get("wording"))
     gate = _gate(arguments.get("gate", ()))
+    callspec = getattr(item, "callspec", None)
     case = Case(
         id=case_id(item),
         function=case_id(item).partition("[")[0],
         repeats=settings.repeats or repeats,
-        parameters=_digest(item),
+        parameters=None if callspec is None else parameters_digest(callspec.params),
         positional=has_positional_id(item),
         gate=gate,
         better=_better(arguments.get("better"), gate=gate),
@@ -221,11 +222,6 @@ def _checked_eval(item: pytest.Function, arguments: dict[str, object], settings:
         is_gated=is_to_be_gated(settings),
         fails_on_miss=settings.fail_on_miss,
     )
-
-
-def _digest(item: pytest.Function) -> str | None:
-    callspec = getattr(item, "callspec", None)
-    return None if callspec is None else parameters_digest(callspec.params)
 
 
 def _repeats(value: object) -> int:

@@ -27,6 +27,7 @@ _LEFT_OUT = frozenset(
 _KEPT = ("HOME",)  # credentials lie there, wherever it is
 # What an editable install leaves is no copy, though it is a module too.
 _HELPERS = ("__editable__", "_editable_impl_", "__pycache__", "..")
+_MODULES = (".py", ".so", ".pyd")
 PYPROJECT = "pyproject.toml"
 _PATTERNS = (
     PYPROJECT,
@@ -48,13 +49,11 @@ class Install:
     """A distribution that was installed from a folder, or from a file that was built in one.
 
     Attributes:
-        name: of the distribution.
         project: the folder; for a file the top of the checkout.
         names: the packages and modules that it brings.
         files: what was copied, absolute and without links; of an editable install next to nothing.
     """
 
-    name: str
     project: Path
     names: frozenset[str]
     files: frozenset[str]
@@ -75,7 +74,6 @@ def installs_from(
             continue
         files = [file for file in each.files or () if not file.parts[0].startswith(_HELPERS)]
         yield Install(
-            name=each.name,
             project=origin if origin.is_dir() else checkout,
             names=frozenset(_names(each, files)),
             files=frozenset(os.path.realpath(str(each.locate_file(file))) for file in files),
@@ -97,14 +95,10 @@ def _origin(distribution: metadata.Distribution) -> Path | None:
 def _names(distribution: metadata.Distribution, files: Iterable[PurePath]) -> set[str]:
     """Name what can be imported, by the list of setuptools or by what was copied."""
     listed = (distribution.read_text("top_level.txt") or "").split()
-    copied = {file.parts[0].partition(".")[0] for file in files if _is_module(file)}
+    copied = {file.parts[0].partition(".")[0] for file in files if file.suffix in _MODULES}
     # An editable install of hatchling lists nothing: a guess does no harm.
     guessed = distribution.name.replace("-", "_").lower()
     return {*listed, *copied} or {guessed}
-
-
-def _is_module(file: PurePath) -> bool:
-    return file.suffix in (".py", ".so", ".pyd")
 
 
 @dataclass(frozen=True, slots=True)
