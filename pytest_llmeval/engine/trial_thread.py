@@ -22,7 +22,7 @@ from pytest_llmeval.errors import ProviderFailed
 from pytest_llmeval.models.attribution import charging
 
 if TYPE_CHECKING:
-    from pytest_llmeval.engine.schedule.scheduler import Ready
+    from pytest_llmeval.engine.schedule.baton import Ready
     from pytest_llmeval.engine.trial.trial import RunningTrial
 
 T = TypeVar("T")
@@ -182,11 +182,6 @@ class TrialThread(InlineThread):
         self._knows_it = False  # that it is cancelled
         self._to_trial = threading.Lock()
         self._to_trial.acquire()
-
-    @property
-    def is_new(self) -> bool:
-        """Whether its first turn is yet to come."""
-        return self.pooled is None
 
     def go_on(self) -> None:
         """Let the trial run, in its own thread: whoever calls has passed the baton to it."""

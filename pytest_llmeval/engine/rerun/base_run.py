@@ -183,9 +183,8 @@ class Rerun:
         """Run pytest in the worktree and look at how it ended."""
         settings, file = self.settings, scratch / "outcome.json"
         folder = self.config.invocation_params.dir
-        environ = self._environ(relocation, installs) | {
-            RERUN: self._brief(relocation, file).written()
-        }
+        brief = self._brief(relocation, file)
+        environ = {**self._environ(relocation, installs), RERUN: brief.written()}
         there = relocation.place(folder) or folder
         there.mkdir(parents=True, exist_ok=True)
         self.config.add_cleanup(journal_of(settings.directory, settings.session).remove)

@@ -168,14 +168,11 @@ def install_roots(install: Install, relocation: Relocation) -> Iterator[Path]:
     inner = sorted(path for path in project.iterdir() if path.is_dir())
     folders = (project / "src", project, *inner)
     for name in sorted(install.names):
-        held = (f for f in folders if any((f / found).is_file() for found in _forms(name)))
+        forms = (f"{name}/__init__.py", f"{name}.py")
+        held = (f for f in folders if any((f / form).is_file() for form in forms))
         root = next(held, None) or next((f for f in folders if (f / name).is_dir()), None)
         if root is not None:
             yield root
-
-
-def _forms(name: str) -> Sequence[str]:
-    return f"{name}/__init__.py", f"{name}.py"
 
 
 def moved_environment(

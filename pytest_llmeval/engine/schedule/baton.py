@@ -1,5 +1,7 @@
 """The baton: the right to run Python, which the session and the trials pass to one another.
 
+Beside it the trials that are ready to take it, and the watch over the one that has it.
+
 A trial that waits or ends passes it on by itself, to the trial that is next. So the session's own
 thread, which would have to be woken for each turn, is asked only for what it alone can do.
 """
@@ -8,13 +10,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from contextvars import Context, copy_context
 from os import O_RDONLY, close, read
 from os import open as open_file
+from queue import SimpleQueue
 from time import clock_gettime, monotonic  # by name: a test may mock those of the module
+from typing import TYPE_CHECKING
 
-from pytest_llmeval.engine.trial_thread import PooledThread, TrialThread
+from pytest_llmeval.engine.trial_thread import PooledThread, Threads, TrialThread
+
+if TYPE_CHECKING:
+    from pytest_llmeval.engine.trial.event_loop import Pump
+    from pytest_llmeval.engine.trial.trial import RunningTrial
 
 GRACE = 1.0  # seconds for a trial to hand the baton back after Ctrl-C
 
@@ -80,7 +88,7 @@ class Baton:
             following = self._holder = self._next_one(thread)
             if following is None:
                 self._to_session.release()
-            elif thread.done and following.is_new:
+            elif thread.done and following.pooled is None:
                 return following
             else:
                 following.go_on()
@@ -140,6 +148,69 @@ class Baton:
             holder = self._holder
             while holder is not None and not self._is_taken_from(holder, by_force=True):
                 holder = self._holder  # it has just passed it on
+
+
+class Ready:
+    """A queue of trial threads; to wait for the next one is to run the event loop.
+
+    Args:
+        turn: swaps the state of the process for a trial's.
+        baton: goes from trial to trial.
+
+    Attributes:
+        threads: where trials run, and where their calls wait.
+        pump: runs the loop; None before the first async eval.
+    """
+
+    def __init__(
+        self, turn: Callable[[RunningTrial], AbstractContextManager[None]], baton: Baton
+    ) -> None:
+        self.threads = Threads()
+        self.pump: Pump | None = None
+        self.turn = turn
+        self.baton = baton
+        self._queue: SimpleQueue[TrialThread] = SimpleQueue()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no trial can go on at the moment; only the session takes any away."""
+        return self._queue.empty()
+
+    @property
+    def is_looping(self) -> bool:
+        """Whether the event loop runs at the moment."""
+        return self.pump is not None and self.pump.loop.is_running()
+
+    def put(self, thread: TrialThread) -> None:
+        """Note, from any thread, that a trial can be resumed."""
+        self._queue.put(thread)
+        if self.pump is not None:
+            self.pump.stop()
+
+    def get(self, *, timeout: float) -> TrialThread:
+        """Take the next trial, without running the loop.
+
+        Args:
+            timeout: seconds to wait for one.
+
+        Raises:
+            queue.Empty: none came in that time.
+        """
+        return self._queue.get(block=timeout > 0, timeout=timeout or None)
+
+    def wait(self, timeout: float | None = None) -> TrialThread:
+        """Take the next trial, and run the loop until there is one.
+
+        Args:
+            timeout: seconds after which to give up, None for never.
+
+        Raises:
+            queue.Empty: none came in that time.
+        """
+        if self.pump is None:
+            return self._queue.get(timeout=timeout)
+        self.pump.run(timeout)
+        return self._queue.get_nowait()
 
 
 class StallWatch:

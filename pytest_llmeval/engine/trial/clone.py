@@ -8,8 +8,8 @@ shared, as they are between ordinary tests.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -24,8 +24,7 @@ from pytest_llmeval.engine.trial_thread import check_in
 FixtureDefs = Sequence[FixtureDef[Any]]
 
 
-@contextmanager
-def quick_requests() -> Iterator[None]:
+def quick_requests() -> AbstractContextManager[None]:
     """Know that ``request`` asks for no other fixture.
 
     pytest makes one for each fixture and each parameter that asks for it, and reads the
@@ -36,8 +35,7 @@ def quick_requests() -> Iterator[None]:
     def names(function: Any, *, name: str = "", **more: Any) -> Any:
         return () if name == "request" else plain(function, name=name, **more)
 
-    with replaced(fixtures, "getfuncargnames", names):
-        yield
+    return replaced(fixtures, "getfuncargnames", names)
 
 
 class PrivateFixtures(dict[str, FixtureDefs]):

@@ -24,7 +24,7 @@ from pytest_llmeval.engine.trial_thread import Result, Threads, TrialThread
 from pytest_llmeval.errors import ProviderFailed
 
 if TYPE_CHECKING:
-    from pytest_llmeval.engine.schedule.scheduler import Ready
+    from pytest_llmeval.engine.schedule.baton import Ready
 
 T = TypeVar("T")
 

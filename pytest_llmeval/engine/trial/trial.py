@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from pytest_llmeval.engine.case import CaseTrials
-    from pytest_llmeval.engine.schedule.scheduler import Ready
+    from pytest_llmeval.engine.schedule.baton import Ready
     from pytest_llmeval.engine.trial.event_loop import TrialRunner
 
 T = TypeVar("T")
