@@ -205,7 +205,7 @@ class EngineHooks:
         report = yield
         runner = item.stash.get(RUNNER, None)
         if runner is not None and _tells_the_end(runner, call):
-            self._in_report = runner.item, self._with_kept_back(self._payload(runner))
+            self._in_report = runner.item, self._payload(runner)
             report.longrepr = safe_failure(report.longrepr)
             report.sections = safe_output(runner.trials.sections(report))
             report.duration = sum(trial.record.seconds for trial in runner.trials.ended)
@@ -241,14 +241,6 @@ class EngineHooks:
             payloads += [{"id": next(self._ids), **rest}] if any(rest.values()) else []
         return payloads
 
-    def _with_kept_back(self, payload: dict[str, Any]) -> dict[str, Any]:
-        """Add what the last report was to tell, if whoever runs a case again kept it back."""
-        if self._in_report is None:
-            return payload
-        kept = self._in_report[1]
-        told = ("notes", "outside_calls", "attempts", "slowdowns", "connections")
-        return payload | {name: kept[name] + payload[name] for name in told}
-
     def _payload(self, runner: CaseRunner) -> dict[str, Any]:
         note = runner.detached_note
         if note and not self._has_warned:
@@ -262,17 +254,24 @@ class EngineHooks:
         return payload
 
     def _rest(self) -> dict[str, Any]:
-        """Return notes and counts that belong to no case and that no report carried before."""
+        """Return notes and counts that belong to no case and that no report carried before.
+
+        Whoever runs a case again may keep its report back: what that was to tell is among them.
+        """
         notes, self._models.notes[:] = list(self._models.notes), []
         imports = self._runners[0].item.config.pluginmanager.get_plugin(IMPORTS)
         imported = 0 if imports is None else imports.new_calls()
-        return {
+        rest = {
             "notes": notes,
             "outside_calls": self._shared.new_calls() + imported,
             "attempts": self._models.retries.budget.take_sent(),
             "slowdowns": self._models.retries.throttle.take_slowdowns(),
             "connections": self._models.unseen.take(),
         }
+        if self._in_report is None:
+            return rest
+        kept = self._in_report[1]
+        return {name: kept[name] + value for name, value in rest.items()}
 
 
 @contextmanager

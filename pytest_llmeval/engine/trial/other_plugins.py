@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from inspect import iscoroutinefunction, ismodule
@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_llmeval.engine.isolation.places import replaced
 from pytest_llmeval.engine.trial.outcome import is_skip
 
 if TYPE_CHECKING:
@@ -91,19 +92,14 @@ def _restricts_sockets(item: pytest.Function) -> bool:
     return any(options) or any(map(item.get_closest_marker, _SOCKET_MARKS))
 
 
-@contextmanager
-def unguarded_sockets() -> Iterator[None]:
+def unguarded_sockets() -> AbstractContextManager[None]:
     """Let a loop open the pair of sockets by which it is woken, where a test may open none."""
     import socket
 
     guarded: Any = socket.socket
     kinds = getattr(guarded, "__mro__", ())
     plain = next((kind for kind in kinds if kind.__module__ == "socket"), guarded)
-    socket.socket = plain  # type: ignore[misc]
-    try:
-        yield
-    finally:
-        socket.socket = guarded  # type: ignore[misc]
+    return replaced(socket, "socket", plain)
 
 
 def needs_protocol(item: pytest.Function, following: frozenset[object]) -> bool:
