@@ -289,19 +289,14 @@ def waiting(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     For blocking calls of the test's own, such as ``waiting(requests.get, url)``. It runs
     in another thread; outside an overlapping trial it is just called.
     """
-    thread = _current()
-    if thread is not None:
+    thread = getattr(threading.current_thread(), "trial_thread", None)
+    if isinstance(thread, TrialThread):
         return thread.trial.wait_for_own(partial(function, *args, **kwargs))
     return function(*args, **kwargs)
 
 
 def check_in() -> None:
     """Have the trial that runs in this thread take the baton again if it was taken away."""
-    thread = _current()
-    if thread is not None:
-        thread.check_in()
-
-
-def _current() -> TrialThread | None:
     thread = getattr(threading.current_thread(), "trial_thread", None)
-    return thread if isinstance(thread, TrialThread) else None
+    if isinstance(thread, TrialThread) and thread.detached:
+        thread.check_in()
