@@ -188,8 +188,7 @@ class Scheduler:
         trial = self.alone = self._new_trial(trials, next(trials.unplanned), overlaps=False)
         try:
             with self.turns.inline(trial):
-                trial.run()
-                trial.thread.done = True
+                trial.thread.resume()
         finally:
             self.alone = None
             if trial.thread.done:
