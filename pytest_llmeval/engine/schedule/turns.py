@@ -159,9 +159,8 @@ class Turns:
             after = self.switch.surroundings()
             contexts = (thread.trial.context for thread in self._in_flight)
             beneath = (turn.beneath for turn in self._taken)
-            for context in (*beneath, *contexts):
-                if context is not None:
-                    context.follow(before, after)
+            for context in filter(None, (*beneath, *contexts)):
+                context.follow(before, after)
 
     def restore(self, item: pytest.Item) -> None:
         """Give the session the modules and classes that a trial set up early."""

@@ -222,10 +222,9 @@ class SharedCalls:
         """Give a trial the draws of the wider fixtures that it used; the first one paid."""
         definitions = trial.clone._fixtureinfo.name2fixturedefs.values()
         used = (self._of_fixtures.get(one) for several in definitions for one in several)
-        for ledger in used:
-            if ledger is not None:
-                trial.ledger.shared += self._calls_of(ledger)
-                trial.ledger.refusal = trial.ledger.refusal or ledger.refusal
+        for ledger in filter(None, used):
+            trial.ledger.shared += self._calls_of(ledger)
+            trial.ledger.refusal = trial.ledger.refusal or ledger.refusal
 
     def around(self, *, intercepts: bool) -> AbstractContextManager[None]:
         """Run a case: calls meanwhile that no trial is known to make belong to no case."""
