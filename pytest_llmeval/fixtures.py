@@ -81,7 +81,7 @@ def _llm_loop() -> Iterator[AbstractEventLoop]:
 @pytest.fixture
 def _llm_runner(request: pytest.FixtureRequest) -> Iterator[TrialRunner]:
     """Give the runner of this trial's coroutines: its body, and pytest-asyncio's fixtures."""
-    from pytest_llmeval.engine.trial.async_plugins import find_loop
+    from pytest_llmeval.engine.trial.other_plugins import find_loop
     from pytest_llmeval.engine.trial.trial import TRIAL
 
     runner = request.node.stash[TRIAL].runner_on(find_loop(request))

@@ -35,7 +35,7 @@ from pytest_llmeval.safe_text import printable
 from pytest_llmeval.settings import MARKER, RERUN, STEP_SUMMARY
 
 if TYPE_CHECKING:
-    from pytest_llmeval.engine.rerun.brief import Brief
+    from pytest_llmeval.engine.rerun.child import Brief
     from pytest_llmeval.engine.workers import ReportHooks
     from pytest_llmeval.judgement import Judgement
     from pytest_llmeval.records import Progress, Run
@@ -159,7 +159,7 @@ def _read_brief(config: pytest.Config) -> Brief | None:
     """Return what a session is told that makes the run of a baseline; None for all others."""
     if RERUN not in os.environ and RERUN not in getattr(config, "workerinput", ()):
         return None
-    from pytest_llmeval.engine.rerun.brief import read_brief
+    from pytest_llmeval.engine.rerun.child import read_brief
 
     return read_brief(config)
 
@@ -461,7 +461,7 @@ class SessionHooks:
         """Name what was loaded of another working tree, by which a run is not of its commit."""
         if self._brief is None:
             return ()
-        from pytest_llmeval.engine.rerun.brief import foreign_files
+        from pytest_llmeval.engine.rerun.child import foreign_files
 
         others = set() if self._reports is None else self._reports.foreign()
         return tuple(sorted({*foreign_files(self._config, self._brief), *others}))

@@ -85,10 +85,8 @@ class Abilities:
 
     @property
     def note(self) -> str:
-        """Say what is not as expected, and what that means; "" if all is."""
+        """Say what is not as expected, and what that means, where anything is lacking."""
         lacking = [*self.missing, *(f"the inside of {name}" for name in self.exclusive)]
-        if not lacking:
-            return ""
         alone = "all cases" if self.missing else f"cases with {' or '.join(self.exclusive)}"
         return (
             f"{alone} ran serially, with the same outcomes: {', '.join(lacking)} is not as "
@@ -113,9 +111,7 @@ def find_abilities(session: pytest.Session) -> Abilities:
     )
 
 
-def all_fixtures(
-    session: pytest.Session,
-) -> Iterator[tuple[str, Sequence[FixtureDef[Any]]]]:
+def all_fixtures(session: pytest.Session) -> Iterator[tuple[str, Sequence[FixtureDef[Any]]]]:
     """Give every fixture that is known after collection: its name, and definitions of it."""
     manager = session._fixturemanager
     by_place = ("_arg2node2fixturedefs", "_arg2nodeid2fixturedefs")  # newer than pytest 9.0

@@ -97,7 +97,9 @@ def baseline_of(
     """
     git = git_state(config)
     store = open_store(settings.directory, named=settings.store, git=git)
-    own = _own_repository(config, settings)
+    own = None  # where history that is missing may be fetched to
+    if git.top is not None and may_fetch(config, settings):
+        own = OwnRepository(settings.directory, top=git.top, fetches=True)
     return find_baseline(
         reference,
         Refs(store, git, ci_facts(config), own, settings.baseline_reach),
@@ -110,14 +112,6 @@ def baseline_of(
         demands=Demands(age=settings.baseline_age, strict=settings.gate.strict),
         make=make,
     )
-
-
-def _own_repository(config: pytest.Config, settings: Settings) -> OwnRepository | None:
-    """Return where history that is missing may be fetched to; None if it may not."""
-    top = git_state(config).top
-    if top is None or not may_fetch(config, settings):
-        return None
-    return OwnRepository(settings.directory, top=top, fetches=True)
 
 
 def may_defer(settings: Settings, environ: Mapping[str, str]) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gc
-import inspect
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
+from inspect import iscoroutinefunction
 from itertools import count
 from typing import Any
 from uuid import uuid4
@@ -16,20 +16,19 @@ from pytest_llmeval.engine.case import RUNNER, CaseRunner
 from pytest_llmeval.engine.isolation.patches import adopt_caplog
 from pytest_llmeval.engine.reporting import safe_failure, safe_output
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
-from pytest_llmeval.engine.schedule.turns import (
-    capturing_throughout,
-    shared_fixtures_in_session,
-)
-from pytest_llmeval.engine.trial import subtests
-from pytest_llmeval.engine.trial.async_plugins import (
+from pytest_llmeval.engine.schedule.turns import capturing_throughout, shared_fixtures_in_session
+from pytest_llmeval.engine.trial.clone import is_own, quick_requests
+from pytest_llmeval.engine.trial.ledger import IMPORTS, Ledger, SharedCalls
+from pytest_llmeval.engine.trial.other_plugins import (
+    SUBTESTS,
     TRIAL_RUNNER,
     find_loop,
     may_have_async_fixtures,
     own_loop,
+    take_over_subtests,
 )
-from pytest_llmeval.engine.trial.clone import is_own, quick_requests
-from pytest_llmeval.engine.trial.ledger import IMPORTS, Ledger, SharedCalls
 from pytest_llmeval.engine.trial.trial import TRIAL, RunningTrial
+from pytest_llmeval.engine.trial_thread import check_in
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.attribution import CurrentTrial, inherited_by_threads, trial_to_charge
 from pytest_llmeval.models.model_session import ModelSession
@@ -142,22 +141,18 @@ class EngineHooks:
             self._scheduler.cancel(item if nextitem is not None else None)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Wrapper:
+    def pytest_pyfunc_call(self) -> Wrapper:
         """Take the baton again after a body that blocked without telling."""
-        trial = pyfuncitem.stash.get(TRIAL, None)
         try:
             return (yield)
         finally:
-            if trial is not None:
-                trial.thread.check_in()
+            check_in()
 
     @pytest.hookimpl(specname="pytest_pyfunc_call", tryfirst=True)
     def pytest_pyfunc_call_async(self, pyfuncitem: pytest.Function) -> object:
         """Run the body of an async trial, unless a plugin that has a loop of its own is to."""
         body = pyfuncitem.obj
-        if TRIAL not in pyfuncitem.stash or not inspect.iscoroutinefunction(body):
-            return None
-        if own_loop(pyfuncitem):
+        if TRIAL not in pyfuncitem.stash or not iscoroutinefunction(body) or own_loop(pyfuncitem):
             return None
         names = pyfuncitem._fixtureinfo.argnames
         arguments = {name: pyfuncitem.funcargs[name] for name in names}
@@ -170,12 +165,9 @@ class EngineHooks:
             runner.run(body(**arguments))
         return True
 
-    def pytest_fixture_post_finalizer(self, request: pytest.FixtureRequest) -> None:
+    def pytest_fixture_post_finalizer(self) -> None:
         """Take the baton again after a fixture whose end blocked."""
-        stash = getattr(request._pyfuncitem, "stash", None)  # None: of a trial that has ended
-        trial = None if stash is None else stash.get(TRIAL, None)
-        if trial is not None:
-            trial.thread.check_in()
+        check_in()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any, request: pytest.FixtureRequest) -> Wrapper:
@@ -189,11 +181,11 @@ class EngineHooks:
             try:
                 value = yield
             finally:
-                trial.thread.check_in()
+                check_in()
             if isinstance(value, pytest.LogCaptureFixture) and trial.patches is not None:
                 adopt_caplog(value, trial.patches)
-            if fixturedef.argname == subtests.FIXTURE:
-                subtests.take_over(value, trial)
+            if fixturedef.argname == SUBTESTS:
+                take_over_subtests(value, trial)
             return value
         with (
             self._shared.setting_up(fixturedef, trial),
@@ -207,13 +199,13 @@ class EngineHooks:
         trial = item.stash.get(TRIAL, None)
         if trial is not None:
             trial.note(call.when, call.excinfo)
-            if call.when == "teardown" and trial.intercepts:
+            if call.when == "teardown" and trial.ledger.intercepts:
                 self._shared.hand_out(trial)
             return (yield)
         report = yield
         runner = item.stash.get(RUNNER, None)
         if runner is not None and _tells_the_end(runner, call):
-            self._in_report = runner.item, self._with_kept_back(self._payload(runner))
+            self._in_report = runner.item, self._payload(runner)
             report.longrepr = safe_failure(report.longrepr)
             report.sections = safe_output(runner.trials.sections(report))
             report.duration = sum(trial.record.seconds for trial in runner.trials.ended)
@@ -249,14 +241,6 @@ class EngineHooks:
             payloads += [{"id": next(self._ids), **rest}] if any(rest.values()) else []
         return payloads
 
-    def _with_kept_back(self, payload: dict[str, Any]) -> dict[str, Any]:
-        """Add what the last report was to tell, if whoever runs a case again kept it back."""
-        if self._in_report is None:
-            return payload
-        kept = self._in_report[1]
-        told = ("notes", "outside_calls", "attempts", "slowdowns", "connections")
-        return payload | {name: kept[name] + payload[name] for name in told}
-
     def _payload(self, runner: CaseRunner) -> dict[str, Any]:
         note = runner.detached_note
         if note and not self._has_warned:
@@ -270,17 +254,24 @@ class EngineHooks:
         return payload
 
     def _rest(self) -> dict[str, Any]:
-        """Return notes and counts that belong to no case and that no report carried before."""
+        """Return notes and counts that belong to no case and that no report carried before.
+
+        Whoever runs a case again may keep its report back: what that was to tell is among them.
+        """
         notes, self._models.notes[:] = list(self._models.notes), []
         imports = self._runners[0].item.config.pluginmanager.get_plugin(IMPORTS)
         imported = 0 if imports is None else imports.new_calls()
-        return {
+        rest = {
             "notes": notes,
             "outside_calls": self._shared.new_calls() + imported,
             "attempts": self._models.retries.budget.take_sent(),
             "slowdowns": self._models.retries.throttle.take_slowdowns(),
             "connections": self._models.unseen.take(),
         }
+        if self._in_report is None:
+            return rest
+        kept = self._in_report[1]
+        return {name: kept[name] + value for name, value in rest.items()}
 
 
 @contextmanager

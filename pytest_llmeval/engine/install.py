@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
@@ -27,11 +27,7 @@ from pytest_llmeval.engine.schedule.overlap import (
 )
 from pytest_llmeval.engine.schedule.progress import Wording, show_progress
 from pytest_llmeval.engine.schedule.scheduler import Scheduler
-from pytest_llmeval.engine.trial.other_plugins import (
-    TrialHooks,
-    followers,
-    needs_protocol,
-)
+from pytest_llmeval.engine.trial.other_plugins import TrialHooks, followers, needs_protocol
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.http.masking import masked_logs
 from pytest_llmeval.models.model_session import ModelSession
@@ -40,6 +36,7 @@ from pytest_llmeval.records import Run
 from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.settings import Settings
 
+Tests = Mapping[str, pytest.Function]  # a case of each test function, by node id of that
 NO_ASSERTS = (
     "nothing was asserted: python -O leaves out the asserts of tests under --assert=plain, so "
     "every trial passes. Run without -O, or without --assert=plain"
@@ -100,19 +97,19 @@ def _opening(
 ) -> Run:
     cases = [one.case for one in evals]
     run = open_run(config, cases, rules=settings.gate, choice=choice)
-    files = SourceFiles()
+    files, tests = SourceFiles(), {one.case.function: one.item for one in evals}
     return replace(
         run,
-        tests=_digests_of_tests(evals, files),
-        fixtures=_digests_of_fixtures(evals, files, below=config.rootpath),
-        places=_places_of_tests(evals),
+        tests=_digests_of_tests(tests, files),
+        fixtures=_digests_of_fixtures(tests, files, below=config.rootpath),
+        places=_places_of_tests(tests),
     )
 
 
-def _digests_of_tests(evals: Sequence[Eval], files: SourceFiles) -> dict[str, str]:
+def _digests_of_tests(functions: Tests, files: SourceFiles) -> dict[str, str]:
     """Digest the test functions of which there is source, by node id."""
     tests = {}
-    for function, item in {one.case.function: one.item for one in evals}.items():
+    for function, item in functions.items():
         of_class = [] if item.cls is None else [item.cls.__qualname__]
         name = ".".join([*of_class, item.originalname])
         digest = files.digest(item.obj, file=item.path, name=name)
@@ -122,12 +119,12 @@ def _digests_of_tests(evals: Sequence[Eval], files: SourceFiles) -> dict[str, st
 
 
 def _digests_of_fixtures(
-    evals: Sequence[Eval], files: SourceFiles, *, below: Path
+    functions: Tests, files: SourceFiles, *, below: Path
 ) -> dict[str, dict[str, str]]:
     """Digest the fixtures of the project that each test function uses, by node id and name."""
     digest = cache(files.fixture_digest)
     found: dict[str, dict[str, str]] = {}
-    for function, item in {one.case.function: one.item for one in evals}.items():
+    for function, item in functions.items():
         for name, definitions in item._fixtureinfo.name2fixturedefs.items():
             own = [one.func for one in definitions if _is_of_project(one.func, below)]
             known = [text for text in map(digest, own) if text is not None]
@@ -142,12 +139,12 @@ def _is_of_project(function: Callable[..., object], folder: Path) -> bool:
     return path.is_relative_to(folder) and not path.is_relative_to(sys.prefix)
 
 
-def _places_of_tests(evals: Sequence[Eval]) -> dict[str, str]:
+def _places_of_tests(functions: Tests) -> dict[str, str]:
     """Name file and line of the test functions, by node id."""
-    found = {one.case.function: one.item.location for one in evals}
     return {
         function: f"{Path(path).as_posix()}:{line + 1}"
-        for function, (path, line, _) in found.items()
+        for function, item in functions.items()
+        for path, line, _ in [item.location]
         if line is not None
     }
 

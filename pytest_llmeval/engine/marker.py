@@ -126,9 +126,8 @@ def read_marker(item: pytest.Item, settings: Settings) -> Eval:
     if kind:
         raise SettingsError(f"{item.nodeid}: @{MARKER} does not work on {kind}")
     function = cast("pytest.Function", item)
-    arguments = _merged_arguments(function)
     try:
-        return _checked_eval(function, arguments, settings)
+        return _checked_eval(function, _merged_arguments(function), settings)
     except SettingsError as exc:
         raise SettingsError(f"{item.nodeid}: @{MARKER}: {exc}") from None
 
@@ -181,7 +180,7 @@ def _merged_arguments(item: pytest.Function) -> dict[str, object]:
     for mark in [*on_param, *elsewhere]:
         if len(mark.args) > 1:
             raise SettingsError(
-                f"{item.nodeid}: @{MARKER}: only repeats may be given by position; "
+                "only repeats may be given by position; "
                 f"name the others, as in @{MARKER}(5, min_score=0.8)"
             )
         given = dict(mark.kwargs)
@@ -198,17 +197,19 @@ def _checked_eval(item: pytest.Function, arguments: dict[str, object], settings:
     if unknown:
         raise SettingsError(f"no argument is called {unknown[0]}; known are {', '.join(_NAMES)}")
     repeats = _repeats(arguments.get("repeats", settings.default_repeats))
-    wording, topic = _wording(item, arguments.get("wording"))
+    callspec = getattr(item, "callspec", None)
+    parameters: Mapping[str, object] = {} if callspec is None else callspec.params
+    wording, topic = _wording(parameters, arguments.get("wording"))
     gate = _gate(arguments.get("gate", ()))
     case = Case(
         id=case_id(item),
         function=case_id(item).partition("[")[0],
         repeats=settings.repeats or repeats,
-        parameters=_digest(item),
+        parameters=None if callspec is None else parameters_digest(parameters),
         positional=has_positional_id(item),
         gate=gate,
         better=_better(arguments.get("better"), gate=gate),
-        cluster=_cluster(item, arguments.get("cluster")),
+        cluster=_cluster(parameters, arguments.get("cluster")),
         wording=wording,
         topic=topic,
     )
@@ -221,11 +222,6 @@ def _checked_eval(item: pytest.Function, arguments: dict[str, object], settings:
         is_gated=is_to_be_gated(settings),
         fails_on_miss=settings.fail_on_miss,
     )
-
-
-def _digest(item: pytest.Function) -> str | None:
-    callspec = getattr(item, "callspec", None)
-    return None if callspec is None else parameters_digest(callspec.params)
 
 
 def _repeats(value: object) -> int:
@@ -291,23 +287,22 @@ def _intercept(value: object) -> bool:
     return value
 
 
-def _cluster(item: pytest.Function, name: object) -> str | None:
+def _cluster(parameters: Mapping[str, object], name: object) -> str | None:
     if name is None:
         return None
-    return str(_parameters(item, name, argument="cluster")[str(name)])
+    return str(parameters[_checked_name(name, parameters, argument="cluster")])
 
 
-def _wording(item: pytest.Function, name: object) -> tuple[str | None, str | None]:
+def _wording(parameters: Mapping[str, object], name: object) -> tuple[str | None, str | None]:
     """Return digests of how the case puts its question, and of the rest of its parameters.
 
     No text of theirs: a template is a prompt, which a run file must not hold.
     """
     if name is None:
         return None, None
-    parameters = _parameters(item, name, argument="wording")
-    words = {str(name): parameters[str(name)]}
-    rest = {key: value for key, value in parameters.items() if key not in words}
-    return _digest_of(words), _digest_of(rest)
+    wording = _checked_name(name, parameters, argument="wording")
+    rest = {key: value for key, value in parameters.items() if key != wording}
+    return _digest_of({wording: parameters[wording]}), _digest_of(rest)
 
 
 def _digest_of(parameters: Mapping[str, object]) -> str | None:
@@ -316,13 +311,11 @@ def _digest_of(parameters: Mapping[str, object]) -> str | None:
     return parameters_digest(parameters) or parameters_digest(as_text)
 
 
-def _parameters(item: pytest.Function, name: object, *, argument: str) -> Mapping[str, object]:
-    """Return the parameters of an item; the name must be one of them."""
-    callspec = getattr(item, "callspec", None)
-    known: Mapping[str, object] = {} if callspec is None else callspec.params
-    if not isinstance(name, str) or name not in known:
-        listed = ", ".join(known) or "none here"
+def _checked_name(name: object, parameters: Mapping[str, object], *, argument: str) -> str:
+    """Return the name of a parameter of the case; it must be one of these."""
+    if not isinstance(name, str) or name not in parameters:
+        listed = ", ".join(parameters) or "none here"
         raise SettingsError(
             f"{argument} must name an argument of parametrize ({listed}), not {name!r}"
         )
-    return known
+    return name

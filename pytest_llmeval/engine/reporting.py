@@ -64,10 +64,9 @@ def sections_by_trial(
         without: a failure that the report shows anyway.
     """
     failed = [
-        (trial.record.index, (f"Trial {trial.record.index} {trial.record.outcome}", shown))
-        for trial in ended
-        if trial.longrepr is not None and trial.longrepr is not without
-        for shown in ["\n".join(printable_lines(str(trial.longrepr)))]
+        (record.index, (f"Trial {record.index} {record.outcome}", _safe(str(rendered))))
+        for record, rendered in ((trial.record, trial.longrepr) for trial in ended)
+        if rendered is not None and rendered is not without
     ]
     printed = [(_trial_of(title), (title, text)) for title, text in sections]
     return [section for _, section in sorted([*failed, *printed], key=lambda one: one[0])]

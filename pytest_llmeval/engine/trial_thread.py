@@ -1,28 +1,112 @@
 """Run a trial in a thread of its own; only one thread runs Python at a time.
 
 The right to run is the *baton*, which a trial passes on when it waits. So nothing of pytest, and
-nothing of a test, is ever entered from two threads.
+nothing of a test, is ever entered from two threads. The threads in which trials run, and those in
+which their calls wait, come from a pool.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from contextvars import copy_context
 from functools import partial
 from os import getpid  # by name: a test may mock that of the module
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from pytest_llmeval.engine.thread_pool import PooledThread, Result
 from pytest_llmeval.errors import ProviderFailed
+from pytest_llmeval.models.attribution import charging
 
 if TYPE_CHECKING:
-    from pytest_llmeval.engine.schedule.scheduler import Ready
+    from pytest_llmeval.engine.schedule.baton import Ready
     from pytest_llmeval.engine.trial.trial import RunningTrial
 
 T = TypeVar("T")
+
+
+class Result(Generic[T]):
+    """The value of a function that ran in another thread, or what it raised."""
+
+    def __init__(self) -> None:
+        self._value: list[T] = []
+        self._raised: list[BaseException] = []
+
+    def keep(self, function: Callable[[], T]) -> None:
+        """Call a function and keep what becomes of it."""
+        __tracebackhide__ = True
+        try:
+            self._value.append(function())
+        except BaseException as exc:  # raised again where the result is asked for
+            self._raised.append(exc)
+
+    async def keep_awaited(self, awaitable: Awaitable[T]) -> None:
+        """Await something and keep what becomes of it."""
+        try:
+            self._value.append(await awaitable)
+        except BaseException as exc:  # likewise
+            self._raised.append(exc)
+
+    def get(self) -> T:
+        """Return the value, or raise."""
+        __tracebackhide__ = True
+        if self._raised:
+            raise self._raised.pop()
+        return self._value[0]
+
+
+class PooledThread(threading.Thread):
+    """A daemon thread that does one job after the other.
+
+    Attributes:
+        trial_thread: whose trial runs here at the moment; code in the trial finds it here,
+            without a global.
+        clock: id of its CPU clock, None before it runs and where threads have none. The
+            thread asks for it itself: asked from outside about a thread that has just
+            ended, the interpreter may crash.
+    """
+
+    def __init__(self, idle: list[PooledThread]) -> None:
+        super().__init__(daemon=True)
+        self.trial_thread: TrialThread | None = None
+        self.clock: int | None = None
+        self.jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._idle = idle
+
+    def run(self) -> None:
+        """Do the jobs that come, and be idle in between."""
+        if hasattr(time, "pthread_getcpuclockid"):
+            self.clock = time.pthread_getcpuclockid(threading.get_ident())
+        while True:
+            self.jobs.get()()
+            self.trial_thread = None
+            self._idle.append(self)
+
+
+class Threads:
+    """A pool of daemon threads.
+
+    Threads are used again, as to start one costs more than all else that a turn does. Not
+    ``concurrent.futures``: its threads are joined when the interpreter exits, so that Ctrl-C
+    would wait for every call that is still on its way.
+    """
+
+    def __init__(self) -> None:
+        # The last used first, as its memory is at hand. append and pop are atomic.
+        self._idle: list[PooledThread] = []
+
+    def run(self, job: Callable[[], None]) -> None:
+        """Run a job in a thread that is idle, or in a new one."""
+        try:
+            thread = self._idle.pop()
+        except IndexError:
+            thread = PooledThread(self._idle)
+            with charging(None):  # the thread is not for the trial that happens to need it first
+                thread.start()
+        thread.jobs.put(job)
 
 
 class TrialCancelled(BaseException):
@@ -95,11 +179,6 @@ class TrialThread(InlineThread):
         self._knows_it = False  # that it is cancelled
         self._to_trial = threading.Lock()
         self._to_trial.acquire()
-
-    @property
-    def is_new(self) -> bool:
-        """Whether its first turn is yet to come."""
-        return self.pooled is None
 
     def go_on(self) -> None:
         """Let the trial run, in its own thread: whoever calls has passed the baton to it."""
@@ -207,19 +286,14 @@ def waiting(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     For blocking calls of the test's own, such as ``waiting(requests.get, url)``. It runs
     in another thread; outside an overlapping trial it is just called.
     """
-    thread = _current()
-    if thread is not None:
+    thread = getattr(threading.current_thread(), "trial_thread", None)
+    if isinstance(thread, TrialThread):
         return thread.trial.wait_for_own(partial(function, *args, **kwargs))
     return function(*args, **kwargs)
 
 
 def check_in() -> None:
     """Have the trial that runs in this thread take the baton again if it was taken away."""
-    thread = _current()
-    if thread is not None:
-        thread.check_in()
-
-
-def _current() -> TrialThread | None:
     thread = getattr(threading.current_thread(), "trial_thread", None)
-    return thread if isinstance(thread, TrialThread) else None
+    if isinstance(thread, TrialThread) and thread.detached:
+        thread.check_in()

@@ -150,8 +150,7 @@ def _warn(
 
 
 def _calling_handlers(
-    plain: Callable[[logging.Logger, logging.LogRecord], None],
-    handlers: Sequence[logging.Handler],
+    plain: Callable[[logging.Logger, logging.LogRecord], None], handlers: Sequence[logging.Handler]
 ) -> Callable[[logging.Logger, logging.LogRecord], None]:
     """Replace ``Logger.callHandlers``: between phases pytest's handlers are attached nowhere."""
 

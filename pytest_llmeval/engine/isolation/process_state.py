@@ -39,32 +39,40 @@ if TYPE_CHECKING:
 Stack = dict[Any, Any]
 
 # As the interpreter keeps it: pytest sets it for each phase of each trial.
-_CURRENT_TEST: Any = environ.encodekey("PYTEST_CURRENT_TEST")
-_NO_TEST = {_CURRENT_TEST: None}
+_NO_TEST: dict[Any, None] = {environ.encodekey("PYTEST_CURRENT_TEST"): None}
 # The mapping behind os.environ: decoding it would cost 40 us a switch.
 _ENVIRON: dict[Any, Any] = getattr(environ, "_data", {})
 
 
 @dataclass(slots=True)
-class Context:
-    """The state as one trial, or the session itself, left it.
+class Surroundings:
+    """The state that a fixture may change for all tests that come after it.
 
     Attributes:
-        stack: pytest's active nodes and their finalizers.
         environ: raw environment, as the interpreter keeps it.
         directory: "" for one that is gone.
         root_level: of the root logger.
         disabled: as by ``logging.disable``.
+    """
+
+    environ: dict[Any, Any]
+    directory: str
+    root_level: int
+    disabled: int
+
+
+@dataclass(slots=True)
+class Context(Surroundings):
+    """The state as one trial, or the session itself, left it.
+
+    Attributes:
+        stack: pytest's active nodes and their finalizers.
         out: captured output that was drained when the trial last handed the baton back.
         patches: what the trial patches; None for the session, whose patches stay put.
         output: of calls of the trial while it waited; None for the session.
     """
 
     stack: Stack
-    environ: dict[Any, Any]
-    directory: str
-    root_level: int
-    disabled: int
     stdout: TextIO | None
     stderr: TextIO | None
     is_capturing: bool
@@ -92,16 +100,6 @@ class Context:
             and self.stderr is other.stderr
             and _is_same_environ(self.environ, other.environ)
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The state that a fixture may change for all tests that come after it."""
-
-    environ: dict[Any, Any]
-    directory: str
-    root_level: int
-    disabled: int
 
 
 class Switch:

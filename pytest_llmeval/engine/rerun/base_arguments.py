@@ -67,7 +67,7 @@ def base_arguments(
     """
     tokens = list(_expanded(map(os.fspath, config.invocation_params.args), config, relocation))
     positions = _positions(tokens, config, parser)
-    places = {at: _moved_path(tokens[at], config, relocation) for at in sorted(positions)}
+    places = {at: _moved_path(tokens[at], config, relocation) for at in positions}
     moved = [
         places[at] if at in places else _moved_option(token, relocation)
         for at, token in enumerate(tokens)
@@ -109,15 +109,12 @@ def _expanded(
 
 def _positions(
     tokens: Sequence[str], config: pytest.Config, parser: pytest.Parser | None
-) -> frozenset[int]:
+) -> list[int]:
     """Find the paths among arguments: a value of an option may look just like one."""
-    if parser is None:
-        typed = set(config.option.file_or_dir)
-        return frozenset(at for at, token in enumerate(tokens) if token in typed)
-    typed = set(parser.parse_known_args(list(tokens)).file_or_dir)
-    return frozenset(
-        at for at, token in enumerate(tokens) if token in typed and _is_path_at(at, tokens, parser)
-    )
+    options = config.option if parser is None else parser.parse_known_args(list(tokens))
+    typed = set(options.file_or_dir)
+    found = [at for at, token in enumerate(tokens) if token in typed]
+    return found if parser is None else [at for at in found if _is_path_at(at, tokens, parser)]
 
 
 def _is_path_at(at: int, tokens: Sequence[str], parser: pytest.Parser) -> bool:

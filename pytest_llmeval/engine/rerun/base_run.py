@@ -8,19 +8,28 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
 from pytest_llmeval.engine.rerun.base_arguments import BaseArguments, base_arguments
-from pytest_llmeval.engine.rerun.brief import BaseOutcome, Brief, read_outcome
-from pytest_llmeval.engine.rerun.child import ended_in_order, run_child
-from pytest_llmeval.engine.rerun.dependencies import changed_dependencies
-from pytest_llmeval.engine.rerun.installs import Install, installs_from
-from pytest_llmeval.engine.rerun.relocation import Relocation, moved_environment, python_path
+from pytest_llmeval.engine.rerun.child import (
+    BaseOutcome,
+    Brief,
+    ended_in_order,
+    read_outcome,
+    run_child,
+)
+from pytest_llmeval.engine.rerun.relocation import (
+    Install,
+    Relocation,
+    changed_dependencies,
+    installs_from,
+    moved_environment,
+    python_path,
+)
 from pytest_llmeval.engine.run_header import git_state, may_fetch, selection
 from pytest_llmeval.errors import BaselineError, GitFailed
 from pytest_llmeval.models.journal import journal_of
@@ -34,27 +43,6 @@ from pytest_llmeval.settings import MARKER, RERUN, Settings
 
 # Ends of a pytest whose trials are all there: tests may have failed, and there may be none.
 _ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
-
-
-FETCH = "If this clone lacks it let it be fetched:  add --llm-fetch"
-
-
-class Repository(Protocol):
-    """A repository that can check a commit out beside the project.
-
-    Attributes:
-        fetches: whether it fetches what is not here.
-    """
-
-    fetches: bool
-
-    def worktree(self, commit: str, place: Path) -> AbstractContextManager[None]:
-        """Check a commit out whole, for as long as the context lasts.
-
-        Raises:
-            GitFailed: it cannot.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +82,7 @@ class Rerun:
     parser: pytest.Parser | None
     environ: Mapping[str, str]
     checkout: Path
-    repository: Repository
+    repository: OwnRepository
 
     def run(self, commit: str) -> BaseRun:
         """Run the evals of a commit with the selection and the settings of this session.
@@ -110,7 +98,8 @@ class Rerun:
             with ended_in_order(), self._worktree(commit) as (relocation, scratch):
                 return self._run_in(relocation, scratch, commit)
         except (GitFailed, OSError) as exc:
-            hint = "" if self.repository.fetches else f"\n       {FETCH}"
+            how = "\n       If this clone lacks it let it be fetched:  add --llm-fetch"
+            hint = "" if self.repository.fetches else how
             raise BaselineError(
                 f"commit {short_hash(commit)} cannot be checked out: {exc}{hint}"
             ) from exc
@@ -128,11 +117,7 @@ class Rerun:
 
     def _run_in(self, relocation: Relocation, scratch: Path, commit: str) -> BaseRun:
         given = base_arguments(
-            self.config,
-            self.parser,
-            relocation,
-            directory=self.settings.directory,
-            scratch=scratch,
+            self.config, self.parser, relocation, directory=self.settings.directory, scratch=scratch
         )
         installs = tuple(installs_from(relocation.checkout))
         outcome = None
@@ -198,9 +183,8 @@ class Rerun:
         """Run pytest in the worktree and look at how it ended."""
         settings, file = self.settings, scratch / "outcome.json"
         folder = self.config.invocation_params.dir
-        environ = self._environ(relocation, installs) | {
-            RERUN: self._brief(relocation, file).written()
-        }
+        brief = self._brief(relocation, file)
+        environ = {**self._environ(relocation, installs), RERUN: brief.written()}
         there = relocation.place(folder) or folder
         there.mkdir(parents=True, exist_ok=True)
         self.config.add_cleanup(journal_of(settings.directory, settings.session).remove)

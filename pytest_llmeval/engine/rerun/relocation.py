@@ -1,13 +1,20 @@
-"""Places of this checkout, and the same places in a worktree of another commit."""
+"""This checkout and a worktree of another commit: the same places, packages and variables in both.
+
+What was installed from the checkout, editable or as a copy, is to come from the worktree; and where
+the two say otherwise what they need, a run of the worktree tests with the wrong packages.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-
-from pytest_llmeval.engine.rerun.installs import Install
+from importlib import metadata
+from pathlib import Path, PurePath
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 # The repository of a git hook, coverage of processes that are begun, what pytest says of itself.
 _LEFT_OUT = frozenset(
@@ -18,6 +25,80 @@ _LEFT_OUT = frozenset(
     )
 )
 _KEPT = ("HOME",)  # credentials lie there, wherever it is
+# What an editable install leaves is no copy, though it is a module too.
+_HELPERS = ("__editable__", "_editable_impl_", "__pycache__", "..")
+_MODULES = (".py", ".so", ".pyd")
+PYPROJECT = "pyproject.toml"
+_PATTERNS = (
+    PYPROJECT,
+    "setup.py",
+    "setup.cfg",
+    "*requirements*.txt",
+    "*requirements*.in",
+    "requirements/*.txt",
+    "constraints*.txt",
+    "*.lock",
+    "Pipfile",
+    "environment*.yml",
+    "environment*.yaml",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Install:
+    """A distribution that was installed from a folder, or from a file that was built in one.
+
+    Attributes:
+        project: the folder; for a file the top of the checkout.
+        names: the packages and modules that it brings.
+        files: what was copied, absolute and without links; of an editable install next to nothing.
+    """
+
+    project: Path
+    names: frozenset[str]
+    files: frozenset[str]
+
+
+def installs_from(
+    checkout: Path, distributions: Iterable[metadata.Distribution] | None = None
+) -> Iterator[Install]:
+    """List what was installed from a checkout, as the installer noted it (PEP 610).
+
+    Args:
+        checkout: without links.
+        distributions: of the environment; None for those of this process.
+    """
+    for each in metadata.distributions() if distributions is None else distributions:
+        origin = _origin(each)
+        if origin is None or not origin.is_relative_to(checkout):
+            continue
+        files = [file for file in each.files or () if not file.parts[0].startswith(_HELPERS)]
+        yield Install(
+            project=origin if origin.is_dir() else checkout,
+            names=frozenset(_names(each, files)),
+            files=frozenset(os.path.realpath(str(each.locate_file(file))) for file in files),
+        )
+
+
+def _origin(distribution: metadata.Distribution) -> Path | None:
+    """Return the place on this machine that a distribution was installed from, without links."""
+    try:
+        url = json.loads(distribution.read_text("direct_url.json") or "{}").get("url", "")
+        parts = urlsplit(url)
+    except (ValueError, TypeError, AttributeError):
+        return None
+    if parts.scheme != "file":
+        return None
+    return Path(os.path.realpath(url2pathname(parts.path)))
+
+
+def _names(distribution: metadata.Distribution, files: Iterable[PurePath]) -> set[str]:
+    """Name what can be imported, by the list of setuptools or by what was copied."""
+    listed = (distribution.read_text("top_level.txt") or "").split()
+    copied = {file.parts[0].partition(".")[0] for file in files if file.suffix in _MODULES}
+    # An editable install of hatchling lists nothing: a guess does no harm.
+    guessed = distribution.name.replace("-", "_").lower()
+    return {*listed, *copied} or {guessed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +168,11 @@ def install_roots(install: Install, relocation: Relocation) -> Iterator[Path]:
     inner = sorted(path for path in project.iterdir() if path.is_dir())
     folders = (project / "src", project, *inner)
     for name in sorted(install.names):
-        held = (f for f in folders if any((f / found).is_file() for found in _forms(name)))
+        forms = (f"{name}/__init__.py", f"{name}.py")
+        held = (f for f in folders if any((f / form).is_file() for form in forms))
         root = next(held, None) or next((f for f in folders if (f / name).is_dir()), None)
         if root is not None:
             yield root
-
-
-def _forms(name: str) -> Sequence[str]:
-    return f"{name}/__init__.py", f"{name}.py"
 
 
 def moved_environment(
@@ -119,3 +197,57 @@ def moved_environment(
     }
     moved.pop("PYTHONPATH", None)
     return {**moved, "PYTHONPATH": os.pathsep.join(path)} if path else moved
+
+
+def changed_dependencies(relocation: Relocation, projects: Iterable[Path]) -> tuple[str, ...]:
+    """Name the files by which the worktree wants other packages than the checkout.
+
+    Args:
+        relocation: of the worktree.
+        projects: folders of the checkout; the folders above them are looked at too.
+
+    Returns:
+        Their paths in the checkout, relative to its top, sorted.
+    """
+    found = set()
+    for folder in {above for project in projects for above in _up(project, relocation)}:
+        twin = relocation.worktree / folder
+        names = {
+            path.relative_to(base)
+            for base in (relocation.checkout / folder, twin)
+            for pattern in _PATTERNS
+            for path in base.glob(pattern)
+        }
+        for name in names:
+            if _wanted(relocation.checkout / folder / name) != _wanted(twin / name):
+                found.add((folder / name).as_posix())
+    return tuple(sorted(found))
+
+
+def _up(project: Path, relocation: Relocation) -> Iterator[Path]:
+    """Yield a folder and those above it, relative to the top."""
+    place = relocation.place(project)
+    if place is not None:
+        inner = place.relative_to(relocation.worktree)
+        yield from (inner, *inner.parents)
+
+
+def _wanted(file: Path) -> object:
+    """Read what a file says of packages; None if it is not there."""
+    try:
+        content = file.read_bytes()
+    except OSError:
+        return None
+    if file.name != PYPROJECT:
+        return content
+    try:
+        tables = tomllib.loads(content.decode())
+    except ValueError:
+        return content
+    project, tool = tables.get("project", {}), tables.get("tool", {})
+    found = [
+        *(project.get(key) for key in ("dependencies", "optional-dependencies")),
+        tables.get("dependency-groups"),
+        *(tool.get("poetry", {}).get(key) for key in ("dependencies", "group", "extras")),
+    ]
+    return found if any(found) else None

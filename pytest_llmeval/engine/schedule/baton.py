@@ -1,5 +1,7 @@
 """The baton: the right to run Python, which the session and the trials pass to one another.
 
+Beside it the trials that are ready to take it, and the watch over the one that has it.
+
 A trial that waits or ends passes it on by itself, to the trial that is next. So the session's own
 thread, which would have to be woken for each turn, is asked only for what it alone can do.
 """
@@ -8,14 +10,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from contextvars import Context, copy_context
-from time import monotonic  # by name: a test may mock that of the module
+from os import O_RDONLY, close, read
+from os import open as open_file
+from queue import SimpleQueue
+from time import clock_gettime, monotonic  # by name: a test may mock those of the module
 from typing import TYPE_CHECKING
 
-from pytest_llmeval.engine.thread_pool import PooledThread, StallWatch
+from pytest_llmeval.engine.trial_thread import PooledThread, Threads, TrialThread
 
 if TYPE_CHECKING:
-    from pytest_llmeval.engine.trial_thread import TrialThread
+    from pytest_llmeval.engine.trial.event_loop import Pump
+    from pytest_llmeval.engine.trial.trial import RunningTrial
 
 GRACE = 1.0  # seconds for a trial to hand the baton back after Ctrl-C
 
@@ -81,7 +88,7 @@ class Baton:
             following = self._holder = self._next_one(thread)
             if following is None:
                 self._to_session.release()
-            elif thread.done and following.is_new:
+            elif thread.done and following.pooled is None:
                 return following
             else:
                 following.go_on()
@@ -141,3 +148,109 @@ class Baton:
             holder = self._holder
             while holder is not None and not self._is_taken_from(holder, by_force=True):
                 holder = self._holder  # it has just passed it on
+
+
+class Ready:
+    """A queue of trial threads; to wait for the next one is to run the event loop.
+
+    Args:
+        turn: swaps the state of the process for a trial's.
+        baton: goes from trial to trial.
+
+    Attributes:
+        threads: where trials run, and where their calls wait.
+        pump: runs the loop; None before the first async eval.
+    """
+
+    def __init__(
+        self, turn: Callable[[RunningTrial], AbstractContextManager[None]], baton: Baton
+    ) -> None:
+        self.threads = Threads()
+        self.pump: Pump | None = None
+        self.turn = turn
+        self.baton = baton
+        self._queue: SimpleQueue[TrialThread] = SimpleQueue()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no trial can go on at the moment; only the session takes any away."""
+        return self._queue.empty()
+
+    @property
+    def is_looping(self) -> bool:
+        """Whether the event loop runs at the moment."""
+        return self.pump is not None and self.pump.loop.is_running()
+
+    def put(self, thread: TrialThread) -> None:
+        """Note, from any thread, that a trial can be resumed."""
+        self._queue.put(thread)
+        if self.pump is not None:
+            self.pump.stop()
+
+    def get(self, *, timeout: float) -> TrialThread:
+        """Take the next trial, without running the loop.
+
+        Args:
+            timeout: seconds to wait for one.
+
+        Raises:
+            queue.Empty: none came in that time.
+        """
+        return self._queue.get(block=timeout > 0, timeout=timeout or None)
+
+    def wait(self, timeout: float | None = None) -> TrialThread:
+        """Take the next trial, and run the loop until there is one.
+
+        Args:
+            timeout: seconds after which to give up, None for never.
+
+        Raises:
+            queue.Empty: none came in that time.
+        """
+        if self.pump is None:
+            return self._queue.get(timeout=timeout)
+        self.pump.run(timeout)
+        return self._queue.get_nowait()
+
+
+class StallWatch:
+    """Tell whether a thread makes no progress: its CPU clock stands still.
+
+    The clock of a thread that only waits for a core stands still, too. Linux tells that it
+    does; elsewhere a look that itself comes late, as on a machine that is so busy, does not count.
+
+    Where threads have no clock of their own (macOS, Windows) nothing is ever stalled.
+    """
+
+    PERIOD = 0.05  # seconds
+    CHECKS = 5  # with 2, trials that only waited for a core were taken for stalled (measured)
+
+    def __init__(self, thread: PooledThread) -> None:
+        self._thread = thread
+        self._still = 0
+        self._last: float | None = None
+        self._looked = monotonic()
+
+    def is_stalled(self) -> bool:
+        """Look at the clock; call once a period."""
+        now, looked = self._clock(), monotonic()
+        is_late = looked - self._looked > 2 * self.PERIOD
+        is_still = now is not None and now == self._last and not is_late
+        self._still = self._still + 1 if is_still and not self._wants_core() else 0
+        self._last, self._looked = now, looked
+        return self._still >= self.CHECKS
+
+    def _clock(self) -> float | None:
+        with suppress(OSError):  # the thread has just ended
+            return None if self._thread.clock is None else clock_gettime(self._thread.clock)
+        return None
+
+    def _wants_core(self) -> bool:
+        """Whether the system would run the thread if it had a core; False where it does not say."""
+        with suppress(OSError):
+            descriptor = open_file(f"/proc/self/task/{self._thread.native_id}/stat", O_RDONLY)
+            try:
+                return read(descriptor, 256).rpartition(b")")[2].split()[:1] == [b"R"]
+            finally:
+                close(descriptor)
+        return False

@@ -13,8 +13,8 @@ from _pytest.fixtures import FixtureDef
 from pytest_llmeval.engine.case import CaseTrials
 from pytest_llmeval.engine.compat import all_fixtures
 from pytest_llmeval.engine.marker import Eval
-from pytest_llmeval.engine.trial.async_plugins import RUNNER_NAMES, own_loop
 from pytest_llmeval.engine.trial.clone import is_own
+from pytest_llmeval.engine.trial.other_plugins import RUNNER_NAMES, own_loop
 
 STEALING = "llmeval_stealing"  # set by the controller: a worker does not know how work is dealt
 # What these swap or record is the process's own, or they keep a "current test".

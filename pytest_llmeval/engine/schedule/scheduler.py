@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from itertools import chain
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from pytest_llmeval.engine.case import CaseTrials
 from pytest_llmeval.engine.compat import Abilities
-from pytest_llmeval.engine.schedule.baton import GRACE, Baton
+from pytest_llmeval.engine.schedule.baton import GRACE, Baton, Ready
 from pytest_llmeval.engine.schedule.overlap import Lookahead
 from pytest_llmeval.engine.schedule.progress import ProgressDisplay
 from pytest_llmeval.engine.schedule.turns import Turns
-from pytest_llmeval.engine.thread_pool import Threads
 from pytest_llmeval.engine.trial.clone import forget_finalizers
 from pytest_llmeval.engine.trial.trial import RunningTrial
 from pytest_llmeval.engine.trial_thread import TrialThread
@@ -32,82 +31,9 @@ from pytest_llmeval.records import Progress
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from pytest_llmeval.engine.trial.event_loop import Pump, TrialRunner
-
 # Seconds for which trials go on though the case in turn can be reported. To wake the session for
 # each of many replayed cases takes 3 to 7 % more time.
 LONGEST_AWAY = 0.02
-
-
-class Ready:
-    """A queue of trial threads; to wait for the next one is to run the event loop.
-
-    Args:
-        turn: swaps the state of the process for a trial's.
-        baton: goes from trial to trial.
-
-    Attributes:
-        threads: where trials run, and where their calls wait.
-        pump: runs the loop; None before the first async eval.
-    """
-
-    def __init__(
-        self, turn: Callable[[RunningTrial], AbstractContextManager[None]], baton: Baton
-    ) -> None:
-        self.threads = Threads()
-        self.pump: Pump | None = None
-        self.turn = turn
-        self.baton = baton
-        self._queue: SimpleQueue[TrialThread] = SimpleQueue()
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no trial can go on at the moment; only the session takes any away."""
-        return self._queue.empty()
-
-    @property
-    def is_looping(self) -> bool:
-        """Whether the event loop runs at the moment."""
-        return self.pump is not None and self.pump.loop.is_running()
-
-    def put(self, thread: TrialThread) -> None:
-        """Note, from any thread, that a trial can be resumed."""
-        self._queue.put(thread)
-        if self.pump is not None:
-            self.pump.stop()
-
-    def get(self, *, timeout: float) -> TrialThread:
-        """Take the next trial, without running the loop.
-
-        Args:
-            timeout: seconds to wait for one.
-
-        Raises:
-            queue.Empty: none came in that time.
-        """
-        return self._queue.get(block=timeout > 0, timeout=timeout or None)
-
-    def wait(self, timeout: float | None = None) -> TrialThread:
-        """Take the next trial, and run the loop until there is one.
-
-        Args:
-            timeout: seconds after which to give up, None for never.
-
-        Raises:
-            queue.Empty: none came in that time.
-        """
-        if self.pump is None:
-            return self._queue.get(timeout=timeout)
-        self.pump.run(timeout)
-        return self._queue.get_nowait()
-
-    def runner(self, trial: RunningTrial, loop: AbstractEventLoop) -> TrialRunner:
-        """Return a runner for the coroutines of a trial on a loop, which is pumped from now on."""
-        from pytest_llmeval.engine.trial.event_loop import Pump, TrialRunner
-
-        if self.pump is None or self.pump.loop is not loop:
-            self.pump = Pump(loop, self)
-        return TrialRunner(trial, self.pump)
 
 
 class Scheduler:
@@ -244,13 +170,10 @@ class Scheduler:
         return None
 
     def _wait_for_one(self) -> TrialThread:
+        """Wait until a trial can go on; what is shown meanwhile keeps up with the time."""
         if self._ahead and len(self._flight) < self._limit:  # nothing is left to start
             self.turns.put_back()
             self._ahead.pop(0)()
-        return self._next_ready()
-
-    def _next_ready(self) -> TrialThread:
-        """Wait until a trial can go on; what is shown meanwhile keeps up with the time."""
         if self._ready.pump is not None:
             self.turns.put_back()  # a loop runs others' callbacks as well
         while self.display is not None:

@@ -7,7 +7,7 @@ the ones that it was the first to set up for the trials after it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import Any, NamedTuple
@@ -32,11 +32,7 @@ class Turns:
     """
 
     def __init__(
-        self,
-        session: pytest.Session,
-        *,
-        abilities: Abilities,
-        in_flight: Collection[TrialThread],
+        self, session: pytest.Session, *, abilities: Abilities, in_flight: Collection[TrialThread]
     ) -> None:
         self.switch = Switch(session, abilities)
         self._state = session._setupstate
@@ -163,9 +159,8 @@ class Turns:
             after = self.switch.surroundings()
             contexts = (thread.trial.context for thread in self._in_flight)
             beneath = (turn.beneath for turn in self._taken)
-            for context in (*beneath, *contexts):
-                if context is not None:
-                    context.follow(before, after)
+            for context in filter(None, (*beneath, *contexts)):
+                context.follow(before, after)
 
     def restore(self, item: pytest.Item) -> None:
         """Give the session the modules and classes that a trial set up early."""
@@ -246,8 +241,7 @@ class _Turn(NamedTuple):
     beneath: Context
 
 
-@contextmanager
-def shared_fixtures_in_session() -> Iterator[None]:
+def shared_fixtures_in_session() -> AbstractContextManager[None]:
     """Have the session set up the fixtures that are wider than a function, in its own thread.
 
     A trial that is the first to ask for one waits meanwhile. So what is bound to its thread meets
@@ -266,8 +260,7 @@ def shared_fixtures_in_session() -> Iterator[None]:
             return run()
         return _run_in_session(trial.thread, run)
 
-    with replaced(FixtureDef, "execute", execute):
-        yield
+    return replaced(FixtureDef, "execute", execute)
 
 
 def _is_set_up(definition: FixtureDef[Any], request: pytest.FixtureRequest) -> bool:
@@ -297,8 +290,7 @@ def _run_in_session(thread: TrialThread, run: Callable[[], Any]) -> Any:
             variable.set(value)
 
 
-@contextmanager
-def capturing_throughout(config: pytest.Config) -> Iterator[None]:
+def capturing_throughout(config: pytest.Config) -> AbstractContextManager[None]:
     """Leave the capture on between the phases of trials.
 
     pytest turns it off after every phase, so that its own report can be printed, and on before the
@@ -308,8 +300,7 @@ def capturing_throughout(config: pytest.Config) -> Iterator[None]:
     manager: Any = config.pluginmanager.getplugin("capturemanager")
     plain = getattr(manager, "item_capture", None)
     if plain is None:  # or it is not as we know it: then no trial overlaps another
-        yield
-        return
+        return nullcontext()
 
     @contextmanager
     def item_capture(when: str, item: pytest.Item) -> Iterator[None]:
@@ -331,5 +322,4 @@ def capturing_throughout(config: pytest.Config) -> Iterator[None]:
             item.add_report_section(when, "stdout", out)
             item.add_report_section(when, "stderr", err)
 
-    with replaced(manager, "item_capture", item_capture):
-        yield
+    return replaced(manager, "item_capture", item_capture)

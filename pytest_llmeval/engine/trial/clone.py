@@ -8,8 +8,8 @@ shared, as they are between ordinary tests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -18,14 +18,13 @@ from _pytest import fixtures
 from _pytest.fixtures import FixtureDef, FuncFixtureInfo
 
 from pytest_llmeval.engine.isolation.places import replaced
-from pytest_llmeval.engine.trial.async_plugins import loop_aliases, own_loop
-from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks
+from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks, loop_aliases, own_loop
+from pytest_llmeval.engine.trial_thread import check_in
 
 FixtureDefs = Sequence[FixtureDef[Any]]
 
 
-@contextmanager
-def quick_requests() -> Iterator[None]:
+def quick_requests() -> AbstractContextManager[None]:
     """Know that ``request`` asks for no other fixture.
 
     pytest makes one for each fixture and each parameter that asks for it, and reads the
@@ -36,8 +35,7 @@ def quick_requests() -> Iterator[None]:
     def names(function: Any, *, name: str = "", **more: Any) -> Any:
         return () if name == "request" else plain(function, name=name, **more)
 
-    with replaced(fixtures, "getfuncargnames", names):
-        yield
+    return replaced(fixtures, "getfuncargnames", names)
 
 
 class PrivateFixtures(dict[str, FixtureDefs]):
@@ -48,12 +46,10 @@ class PrivateFixtures(dict[str, FixtureDefs]):
 
     Args:
         item: the case.
-        check_in: has the trial take the baton again if it was taken away.
     """
 
-    def __init__(self, item: pytest.Function, check_in: Callable[[], None]) -> None:
+    def __init__(self, item: pytest.Function) -> None:
         self._item = item
-        self._check_in = check_in
         self._aliases = loop_aliases(item)
         self._own: dict[int, FixtureDef[Any]] = {}  # by id, as the next one
         self._wider: dict[int, FixtureDef[Any]] = {}
@@ -66,7 +62,7 @@ class PrivateFixtures(dict[str, FixtureDefs]):
         What comes of it is bound to the active nodes, which are the trial's only while it
         has the baton.
         """
-        self._check_in()
+        check_in()
         name = self._aliases.get(name, name)
         if name not in self:
             found = self._item.session._fixturemanager.getfixturedefs(name, self._item)
@@ -129,11 +125,7 @@ def is_own(definition: FixtureDef[Any], item: pytest.Function) -> bool:
 
 
 def clone_item(
-    item: pytest.Function,
-    *,
-    check_in: Callable[[], None],
-    inherited: PutOnItem,
-    hooks: TrialHooks,
+    item: pytest.Function, *, inherited: PutOnItem, hooks: TrialHooks
 ) -> pytest.Function:
     """Make an item that runs the same test with fixtures of its own.
 
@@ -142,7 +134,6 @@ def clone_item(
 
     Args:
         item: the case.
-        check_in: has the trial take the baton again if it was taken away.
         inherited: what was put on the item.
         hooks: those of the trial.
     """
@@ -155,7 +146,7 @@ def clone_item(
             argnames=info.argnames,
             initialnames=info.initialnames,
             names_closure=info.names_closure,
-            name2fixturedefs=PrivateFixtures(item, check_in),
+            name2fixturedefs=PrivateFixtures(item),
         ),
         originalname=item.originalname,
     )

@@ -19,13 +19,12 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
-from pytest_llmeval.engine.thread_pool import Result, Threads
 from pytest_llmeval.engine.trial.trial import RunningTrial
-from pytest_llmeval.engine.trial_thread import TrialThread
+from pytest_llmeval.engine.trial_thread import Result, Threads, TrialThread
 from pytest_llmeval.errors import ProviderFailed
 
 if TYPE_CHECKING:
-    from pytest_llmeval.engine.schedule.scheduler import Ready
+    from pytest_llmeval.engine.schedule.baton import Ready
 
 T = TypeVar("T")
 
@@ -225,10 +224,7 @@ class TrialRunner:
 
 
 async def wait_in_thread(
-    function: Callable[[], T],
-    *,
-    threads: Threads,
-    around_call: AbstractContextManager[None],
+    function: Callable[[], T], *, threads: Threads, around_call: AbstractContextManager[None]
 ) -> T:
     """Await a function that blocks.
 

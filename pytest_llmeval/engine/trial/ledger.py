@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ import pytest
 
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import CANCELLED_REASON, LLMEvalError, ScoreError
-from pytest_llmeval.models.attribution import CurrentTrial, charging, trial_to_charge
+from pytest_llmeval.models.attribution import charging, trial_to_charge
 from pytest_llmeval.records import MEASURED_METRICS, SCORE_METRIC, Call, Slot
 from pytest_llmeval.safe_text import printable
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pytest_llmeval.models.model_session import ModelSession
 
 IMPORTS = "llmeval-imports"
-Charged = Callable[[], CurrentTrial | None]
 _slot = lru_cache(maxsize=1000)(Slot)  # equal ones are one: each trial keeps its own
 _LARGEST = 1e100  # squares of larger ones overflow
 
@@ -209,7 +208,7 @@ class SharedCalls:
     @contextmanager
     def setting_up(self, fixturedef: Any, trial: RunningTrial) -> Iterator[None]:
         """Set a wider fixture up, in a trial that is the first to ask for it."""
-        if not trial.intercepts:
+        if not trial.ledger.intercepts:
             yield
             return
         ledger = self._of_fixtures[fixturedef] = Ledger(function=trial.ledger.function)
@@ -223,10 +222,9 @@ class SharedCalls:
         """Give a trial the draws of the wider fixtures that it used; the first one paid."""
         definitions = trial.clone._fixtureinfo.name2fixturedefs.values()
         used = (self._of_fixtures.get(one) for several in definitions for one in several)
-        for ledger in used:
-            if ledger is not None:
-                trial.ledger.shared += self._calls_of(ledger)
-                trial.ledger.refusal = trial.ledger.refusal or ledger.refusal
+        for ledger in filter(None, used):
+            trial.ledger.shared += self._calls_of(ledger)
+            trial.ledger.refusal = trial.ledger.refusal or ledger.refusal
 
     def around(self, *, intercepts: bool) -> AbstractContextManager[None]:
         """Run a case: calls meanwhile that no trial is known to make belong to no case."""
@@ -253,11 +251,11 @@ class ImportHooks:
     was made of one would be another each time, and nothing that contains it a replay.
 
     Args:
-        intercepting: stands between clients and the network, on behalf of the trial to charge.
+        models: gives all that the session holds of models.
     """
 
-    def __init__(self, intercepting: Callable[[Charged], AbstractContextManager[None]]) -> None:
-        self._intercepting = intercepting
+    def __init__(self, models: Callable[[], ModelSession]) -> None:
+        self._models = models
         self._calls = 0
 
     @pytest.hookimpl(wrapper=True)
@@ -266,7 +264,7 @@ class ImportHooks:
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
         """Keep what is asked; counted anew for each file, as which others there are may change."""
         ledger = Ledger()
-        with self._intercepting(trial_to_charge), charging(ledger):
+        with self._models().intercepting(trial_to_charge), charging(ledger):
             try:
                 return (yield)
             finally:
@@ -282,5 +280,4 @@ def intercept_imports(
     config: pytest.Config, models: Callable[[pytest.Config], ModelSession]
 ) -> None:
     """Keep what modules ask while they are imported: only the ini file can tell so early."""
-    hooks = ImportHooks(lambda charged: models(config).intercepting(charged))
-    config.pluginmanager.register(hooks, IMPORTS)
+    config.pluginmanager.register(ImportHooks(partial(models, config)), IMPORTS)

@@ -1,22 +1,41 @@
-"""Plugins that follow each item through its protocol, and what they put on it.
+"""Other plugins beside trials: those that follow items, that run coroutines, that have subtests.
 
 A reporter (pytest-json-report, allure), a tracer or a timer begins something in its
 ``pytest_runtest_protocol`` and expects it in every phase of that item. A trial is no item: it may
 run in another thread, and before the protocol of its case has begun. So such a plugin sees a case
 as one item with one setup, one call and one teardown, and none of the trials. So does pytest-socket
 where it keeps cases from the network: the end of one trial would let the others out.
+
+The coroutines of an eval run on a loop of ours, unless pytest-asyncio or anyio has to run them.
+With pytest-asyncio its session-wide loop is the one on which all async evals wait. Its
+fixtures ask for the runner of their scope by name; trials find ours under these names, so
+that async fixtures and the body share that loop.
+
+What the fixture ``subtests`` does of itself, pytest's as well as that of pytest-subtests, is right
+for a test: it counts and reports each failure, and the session fails. A subtest that fails in a
+trial is a failure of that trial, which is a miss, and has no report of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import reprlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from inspect import ismodule
+from functools import partial
+from inspect import iscoroutinefunction, ismodule
 from types import new_class
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from pytest_llmeval.engine.isolation.places import replaced
+from pytest_llmeval.engine.trial.outcome import is_skip
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from pytest_llmeval.engine.trial.trial import RunningTrial
 
 _OWN = ("_pytest.", "pytest_llmeval.")
 _SOCKETS = "pytest_socket"
@@ -40,6 +59,18 @@ _FOLLOWED = frozenset(
         "pytest_fixture_post_finalizer",
     )
 )
+SESSION_RUNNER = "_session_scoped_runner"  # pytest-asyncio >= 1.2
+TRIAL_RUNNER = "_llm_runner"
+_ALIASES = {
+    "_function_scoped_runner": TRIAL_RUNNER,
+    "_class_scoped_runner": SESSION_RUNNER,
+    "_module_scoped_runner": SESSION_RUNNER,
+    "_package_scoped_runner": SESSION_RUNNER,
+}
+RUNNER_NAMES = frozenset(_ALIASES)
+_OUR_SCOPES = ("function", "session")  # to a trial a loop of its own and a shared one are alike
+SUBTESTS = "subtests"  # the fixture
+_HOMES_OF_SUBTESTS = ("_pytest.subtests", "pytest_subtests")
 
 
 def followers(items: Sequence[pytest.Function]) -> frozenset[object]:
@@ -61,19 +92,14 @@ def _restricts_sockets(item: pytest.Function) -> bool:
     return any(options) or any(map(item.get_closest_marker, _SOCKET_MARKS))
 
 
-@contextmanager
-def unguarded_sockets() -> Iterator[None]:
+def unguarded_sockets() -> AbstractContextManager[None]:
     """Let a loop open the pair of sockets by which it is woken, where a test may open none."""
     import socket
 
     guarded: Any = socket.socket
     kinds = getattr(guarded, "__mro__", ())
     plain = next((kind for kind in kinds if kind.__module__ == "socket"), guarded)
-    socket.socket = plain  # type: ignore[misc]
-    try:
-        yield
-    finally:
-        socket.socket = guarded  # type: ignore[misc]
+    return replaced(socket, "socket", plain)
 
 
 def needs_protocol(item: pytest.Function, following: frozenset[object]) -> bool:
@@ -173,3 +199,97 @@ def put_on(item: pytest.Item, *, without: pytest.StashKey[Any]) -> PutOnItem:
         {key: value for key, value in kept.items() if key is not without},
         tuple(item.user_properties),
     )
+
+
+def own_loop(item: pytest.Function) -> str:
+    """Say why the coroutines of an eval must run on a loop that is not ours; "" if they need not.
+
+    Such an eval is left to the plugin that has that loop, and runs alone.
+    """
+    if "anyio_backend" in item.fixturenames:
+        return "anyio"
+    if not iscoroutinefunction(item.obj) or type(item).runtest is pytest.Function.runtest:
+        return ""  # no plugin claims it
+    if not may_have_async_fixtures(item):
+        return "pytest-asyncio without session runner"
+    return _pinned(item)
+
+
+def loop_aliases(item: pytest.Function) -> Mapping[str, str]:
+    """Return the fixtures that a trial is to find under the names of pytest-asyncio's."""
+    return {} if own_loop(item) or not may_have_async_fixtures(item) else _ALIASES
+
+
+def may_have_async_fixtures(item: pytest.Function) -> bool:
+    """Whether pytest-asyncio is there, with the loop that its fixtures share."""
+    return bool(item.session._fixturemanager.getfixturedefs(SESSION_RUNNER, item))
+
+
+def find_loop(request: pytest.FixtureRequest) -> AbstractEventLoop:
+    """Return the loop on which trials wait: pytest-asyncio's, or one of our own."""
+    loop: AbstractEventLoop
+    if may_have_async_fixtures(request._pyfuncitem):
+        loop = request.getfixturevalue(SESSION_RUNNER).get_loop()
+    else:
+        loop = request.getfixturevalue("_llm_loop")
+    return loop
+
+
+def _pinned(item: pytest.Function) -> str:
+    """Say to which loop pytest-asyncio is told to bind a test; "" if ours will do."""
+    mark = item.get_closest_marker("asyncio")
+    arguments = {} if mark is None else mark.kwargs
+    scope = arguments.get("loop_scope") or arguments.get("scope")
+    if scope is None:
+        scope = item.config.getini("asyncio_default_test_loop_scope")
+    if scope not in _OUR_SCOPES:
+        return f'asyncio loop_scope="{scope}"'
+    callspec = getattr(item, "callspec", None)
+    if callspec is not None and "_asyncio_loop_factory" in callspec.params:
+        return "asyncio loop factory"
+    policies = item._fixtureinfo.name2fixturedefs.get("event_loop_policy", ())
+    return "event_loop_policy" if len(policies) > 1 else ""
+
+
+def take_over_subtests(subtests: Any, trial: RunningTrial) -> None:
+    """Let a trial know of the subtests that fail in it.
+
+    Args:
+        subtests: value of the fixture; that of another plugin stays as it is.
+        trial: which asked for it.
+    """
+    if type(subtests).__module__.startswith(_HOMES_OF_SUBTESTS):
+        subtests.test = partial(_Subtest, trial)
+
+
+class _Subtest:
+    """What stands in the ``with`` of a subtest: the trial goes on after a failure in it.
+
+    Args:
+        trial: which asked for it.
+        msg, labels: what the test calls it.
+    """
+
+    def __init__(self, trial: RunningTrial, msg: str | None = None, **labels: Any) -> None:
+        self._trial = trial
+        named = ", ".join(f"{name}={reprlib.repr(value)}" for name, value in labels.items())
+        parts = ("" if msg is None else f"[{msg}]", f"({named})" if named else "")
+        self._name = " ".join(filter(None, parts))
+
+    def __enter__(self) -> None:
+        """Begin the subtest."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        """Swallow what ends the subtest alone, as pytest does; --pdb is to stop at a failure."""
+        __tracebackhide__ = True
+        ends_it = isinstance(error, Exception | pytest.fail.Exception | pytest.skip.Exception)
+        if error is None or not ends_it or isinstance(error, pytest.exit.Exception):
+            return False
+        if is_skip(error) or isinstance(error, pytest.xfail.Exception):
+            return True
+        if self._name:
+            error.add_note(f"in subtest {self._name}")
+        if self._trial.item.config.getoption("usepdb", False):
+            return False
+        self._trial.note_subtest(pytest.ExceptionInfo.from_exception(error))
+        return True

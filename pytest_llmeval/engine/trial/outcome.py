@@ -168,7 +168,9 @@ def fold(trials: Sequence[Trial], spec: Eval, *, xfail: bool = False) -> Fold:
     if all(trial.outcome is Outcome.SKIPPED for trial in trials):
         return Fold(CaseOutcome.SKIPPED, "every trial was skipped")
     if not scored:
-        return _unscored(trials, spec)
+        if spec.is_gated and lacks_only_a_key(trials):  # the gate says so in one line, and fails
+            return Fold(CaseOutcome.SKIPPED, WITHOUT_KEY)
+        return Fold(CaseOutcome.ERRORED, "no trial got an answer to score: " + tally(trials))
     if all(trial.outcome is Outcome.CRASHED for trial in scored):
         return Fold(CaseOutcome.FAILED, "every scored trial crashed: " + tally(trials))
     if xfail and any(trial.outcome is not Outcome.PASSED for trial in scored):
@@ -188,12 +190,6 @@ def _below_min_score(trials: Sequence[Trial], spec: Eval) -> str:
             shown_mean = "none" if mean is None else f"{mean:.3f}"
             return f"mean {metric} {shown_mean} is below min_score={spec.min_score:g}"
     return ""
-
-
-def _unscored(trials: Sequence[Trial], spec: Eval) -> Fold:
-    if spec.is_gated and lacks_only_a_key(trials):  # which the gate says in one line, and fails
-        return Fold(CaseOutcome.SKIPPED, WITHOUT_KEY)
-    return Fold(CaseOutcome.ERRORED, "no trial got an answer to score: " + tally(trials))
 
 
 def tally(trials: Sequence[Trial]) -> str:

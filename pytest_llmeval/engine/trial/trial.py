@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from pytest_llmeval.engine.case import CaseTrials
-    from pytest_llmeval.engine.schedule.scheduler import Ready
+    from pytest_llmeval.engine.schedule.baton import Ready
     from pytest_llmeval.engine.trial.event_loop import TrialRunner
 
 T = TypeVar("T")
@@ -90,7 +90,6 @@ class RunningTrial:
         ready: takes it when it can go on.
 
     Attributes:
-        intercepts: what the application asks by itself belongs to the trial.
         thread: in which it runs.
         context: the state of the process as the trial left it when it last waited; None
             for one that runs inline.
@@ -105,24 +104,18 @@ class RunningTrial:
 
     def __init__(self, case: CaseTrials, index: int, *, overlaps: bool, ready: Ready) -> None:
         self.item = case.item
-        self.intercepts = case.spec.intercept
         self.index = index
         self.call_output = CallOutput()
         self.thread = TrialThread(self, ready) if overlaps else InlineThread(self)
         self.ledger = Ledger(
             index,
             function=case.spec.case.function,
-            intercepts=self.intercepts,
+            intercepts=case.spec.intercept,
             wait=self._wait,
             wait_async=self._wait_async,
         )
         self._inherited = case.inherited
-        self.clone = clone_item(
-            self.item,
-            check_in=self.thread.check_in,
-            inherited=self._inherited,
-            hooks=case.hooks,
-        )
+        self.clone = clone_item(self.item, inherited=self._inherited, hooks=case.hooks)
         self.clone.stash[TRIAL] = self
         self.clone.repr_failure = self._repr_failure  # type: ignore[method-assign]
         self.context: Context | None = None
@@ -146,8 +139,13 @@ class RunningTrial:
         return not (self.shared_setups or self.holding or self._ready.is_looping)
 
     def runner_on(self, loop: AbstractEventLoop) -> TrialRunner:
-        """Return a runner for the coroutines of the trial on a loop."""
-        return self._ready.runner(self, loop)
+        """Return a runner for the coroutines of the trial on a loop, pumped from now on."""
+        from pytest_llmeval.engine.trial.event_loop import Pump, TrialRunner
+
+        ready = self._ready
+        if ready.pump is None or ready.pump.loop is not loop:
+            ready.pump = Pump(loop, ready)
+        return TrialRunner(self, ready.pump)
 
     def note(self, phase: str, failure: Failure | None) -> None:
         """Keep the exception of a phase; pytest's report would show an xfail as skipped."""

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.engine.rerun.dependencies import changed_dependencies
-from pytest_llmeval.engine.rerun.relocation import Relocation
+from pytest_llmeval.engine.rerun.relocation import Relocation, changed_dependencies
 
 
 def changed(tmp_path: Path, name: str, *, here: str | None, base: str | None) -> tuple[str, ...]:

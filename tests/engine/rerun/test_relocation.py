@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.engine.rerun.installs import Install
-from pytest_llmeval.engine.rerun.relocation import Relocation, moved_environment, python_path
+from pytest_llmeval.engine.rerun.relocation import (
+    Install,
+    Relocation,
+    moved_environment,
+    python_path,
+)
 
 
 @pytest.fixture
@@ -36,7 +40,7 @@ def paths(
 
 def install(trees: Relocation, *names: str, project: str = ".") -> Install:
     folder = trees.checkout / project
-    return Install(name="bot", project=folder, names=frozenset(names), files=frozenset())
+    return Install(project=folder, names=frozenset(names), files=frozenset())
 
 
 def test_a_place_below_a_link_to_the_checkout_is_found(trees: Relocation, tmp_path: Path) -> None:
