@@ -14,7 +14,7 @@ from pytest_llmeval.judgement import pricing
 from pytest_llmeval.reports.html.charts import history_charts
 from pytest_llmeval.reports.html.rendering import render_charts
 from pytest_llmeval.reports.terminal.commands.listing import history_entries, history_lines
-from pytest_llmeval.runs.lookup.newest_runs import newest_runs
+from pytest_llmeval.runs.lookup.for_commands import newest_runs
 from pytest_llmeval.safe_text import printable
 from pytest_llmeval.settings import GateRules
 

@@ -9,7 +9,7 @@ import pytest
 from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.runs.ci import CiFacts
 from pytest_llmeval.runs.lookup.refs import Baseline
-from pytest_llmeval.runs.lookup.session_baseline import Demands, find_baseline
+from pytest_llmeval.runs.lookup.session_baseline import find_baseline
 from pytest_llmeval.runs.store import FoundRun
 from tests.runs.conftest import Project
 
@@ -36,7 +36,7 @@ def find(
         project.refs,
         root=".",
         selection=(),
-        demands=Demands(**demands),
+        **demands,
         make=make,
     )
 

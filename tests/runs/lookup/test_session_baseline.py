@@ -16,7 +16,7 @@ from pytest_llmeval.errors import (
 )
 from pytest_llmeval.runs.ci import CiFacts
 from pytest_llmeval.runs.git import read_state
-from pytest_llmeval.runs.lookup.session_baseline import Demands, find_baseline
+from pytest_llmeval.runs.lookup.session_baseline import find_baseline
 from tests.runs.builders import make_call, make_run, make_trials
 from tests.runs.conftest import Project
 
@@ -28,7 +28,7 @@ def find(project, reference, *, root=".", selection=(), models=None, **demands):
         root=root,
         selection=selection,
         models=models,
-        demands=Demands(**demands),
+        **demands,
     )
 
 
