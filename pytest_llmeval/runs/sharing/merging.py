@@ -165,9 +165,7 @@ def _suites(runs: Sequence[Run], *, union: bool) -> dict[Collected, set[str]]:
             "--union"
         )
     for suite, known in suites.items():
-        if len(known) > suite.cases or (
-            len(known) == suite.cases and collected_cases(known) != suite
-        ):
+        if len(known) >= suite.cases and collected_cases(known) != suite:
             raise SettingsError(
                 f"the {len(known)} cases of the shards are not the {suite.cases} that they "
                 "collected: a plugin gave them other names in each"
@@ -239,16 +237,14 @@ def _in_part(runs: Sequence[Run]) -> tuple[str, ...]:
 
 def _job(runs: Sequence[Run]) -> CiJob | None:
     """Return what the jobs of all runs have in common."""
-    jobs = [run.ci for run in runs]
-    first = jobs[0]
-    if first is None or any(job is None or job.provider != first.provider for job in jobs):
+    jobs = [run.ci for run in runs if run.ci is not None]
+    if len(jobs) < len(runs) or len({job.provider for job in jobs}) > 1:
         return None
-    found = [job for job in jobs if job is not None]
     return CiJob(
-        provider=first.provider,
-        event=_common([job.event for job in found]),
-        url=_common([job.url for job in found]),
-        fork=_common([job.fork for job in found]),
+        provider=jobs[0].provider,
+        event=_common([job.event for job in jobs]),
+        url=_common([job.url for job in jobs]),
+        fork=_common([job.fork for job in jobs]),
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_llmeval.errors import GitFailed
 from pytest_llmeval.runs.run_file import read_run, write_run
-from pytest_llmeval.runs.sharing.ref_store import ref_of
+from pytest_llmeval.runs.sharing.shared_store import ref_of
 from pytest_llmeval.runs.store import RunHome, RunName, RunStore
 from tests.runs.builders import COMMIT, TREE, make_run
 from tests.runs.conftest import Project
