@@ -190,7 +190,7 @@ def _excerpts(judgement: Judgement) -> dict[str, tuple[str | None, str | None]]:
 
 def _notes_on_lines(judgement: Judgement) -> Iterator[Fact | str]:
     """Tell which lines of the ini file did nothing in the comparisons."""
-    from pytest_llmeval.gate.accepted import notes_on_accepted
+    from pytest_llmeval.gate.family import notes_on_accepted
 
     both = (judgement.baseline, judgement.comparison), (judgement.anchor, judgement.anchored)
     compared = [(side.run.commit, found) for side, found in both if side and found]

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from pytest_llmeval.checks import AnyTest
-from pytest_llmeval.gate.accepted import accept
 from pytest_llmeval.gate.changes import CallsOfBoth
 from pytest_llmeval.gate.conclusion import (
     conclude,
@@ -15,7 +14,7 @@ from pytest_llmeval.gate.conclusion import (
     describe_ungated,
     examine,
 )
-from pytest_llmeval.gate.family import Family, Name, bears
+from pytest_llmeval.gate.family import Family, Name, accept, bears
 from pytest_llmeval.gate.gone import Missing, left_out
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Comparison, Fact, FunctionComparison, Method, Verdict, Why
