@@ -467,10 +467,7 @@ class SessionHooks:
         return tuple(sorted({*foreign_files(self._config, self._brief), *others}))
 
     def _begin(
-        self,
-        session: pytest.Session,
-        items: list[pytest.Item],
-        collected: Sequence[pytest.Item],
+        self, session: pytest.Session, items: list[pytest.Item], collected: Sequence[pytest.Item]
     ) -> None:
         from pytest_llmeval.engine.earlier_runs import refuse_lost_runs, refuse_untrusted_runs
         from pytest_llmeval.engine.install import install

@@ -65,8 +65,7 @@ def conclude_new(side: Side, metric: str, *, partial: bool, rules: GateRules) ->
         fails=bool(unrecorded),
         partial=partial,
         effect=Effect(
-            mean=found.mean if found else None,
-            mean_interval=found.interval if found else None,
+            mean=found.mean if found else None, mean_interval=found.interval if found else None
         ),
         trials=scores.counts(),
         only_here=tuple(side.cases),

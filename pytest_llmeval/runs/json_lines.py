@@ -17,17 +17,7 @@ from functools import cache
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from pytest_llmeval.cache.key import parse_json
-from pytest_llmeval.records import (
-    Call,
-    Case,
-    CiJob,
-    Collected,
-    Outcome,
-    Parameter,
-    Setting,
-    Slot,
-    Trial,
-)
+from pytest_llmeval.records import Outcome, Parameter, Setting, Slot
 
 T = TypeVar("T")
 Converter = Callable[[object], T]
@@ -50,8 +40,8 @@ def dump_line(line: Line) -> bytes:
     return f"{_ENCODER.encode(line)}\n".encode("ascii")
 
 
-def sparse(record: Case | Trial | Call | CiJob | Collected) -> dict[str, object]:
-    """List the fields of a record that differ from their default."""
+def sparse(record: object) -> dict[str, object]:
+    """List the fields of a record, a dataclass, that differ from their default."""
     line: dict[str, object] = {}
     for name, default in _defaults(cast("Any", type(record))):
         value = getattr(record, name)
