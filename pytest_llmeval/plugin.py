@@ -167,9 +167,7 @@ def _read_brief(config: pytest.Config) -> Brief | None:
 class SessionHooks:
     """The hooks of one session: gather what cases report, end with a judgement."""
 
-    def __init__(
-        self, config: pytest.Config, settings: Settings, brief: Brief | None = None
-    ) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings, brief: Brief | None) -> None:
         self._config = config
         self._brief = brief
         self._settings = settings

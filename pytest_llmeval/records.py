@@ -6,8 +6,8 @@ border (a worker process, a file, a report) unharmed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
@@ -350,6 +350,15 @@ def trials_by_case(run: Run, cases: Collection[str]) -> dict[str, list[Trial]]:
         if trial.case in found:
             found[trial.case].append(trial)
     return found
+
+
+def only_cases(run: Run, ids: Container[str]) -> Run:
+    """Return a run with some of its cases, and their trials, alone."""
+    return replace(
+        run,
+        cases=tuple(case for case in run.cases if case.id in ids),
+        trials=tuple(trial for trial in run.trials if trial.case in ids),
+    )
 
 
 def bare_run(run_id: str, *, created: str, commit: str | None = None, root: str = ".") -> Run:

@@ -200,9 +200,7 @@ def _trials(runs: Sequence[Run], cases: Sequence[Case]) -> Mapping[str, tuple[Tr
                 )
             better = min(known, trial, key=lambda one: sum(call.replayed for call in one.calls))
             found[trial.case][trial.index] = (better, of)
-    return {
-        name: tuple(trials[index][0] for index in sorted(trials)) for name, trials in found.items()
-    }
+    return {name: tuple(kept[index][0] for index in sorted(kept)) for name, kept in found.items()}
 
 
 def _measured(trial: Trial) -> tuple[object, ...]:
@@ -229,9 +227,7 @@ def _selection(runs: Sequence[Run], *, whole: bool) -> tuple[str, ...]:
 
 def _in_part(runs: Sequence[Run]) -> tuple[str, ...]:
     """Name the functions of which no shard has all cases."""
-    in_full = {
-        case.function for run in runs for case in run.cases if case.function not in run.partial
-    }
+    in_full = {c.function for run in runs for c in run.cases if c.function not in run.partial}
     return tuple(sorted({name for run in runs for name in run.partial} - in_full))
 
 
