@@ -343,9 +343,10 @@ class Run:
     compared_with: str | None = None
 
 
-def trials_by_case(run: Run, cases: Collection[str]) -> dict[str, list[Trial]]:
-    """Look up the trials of some cases, in one pass over a run."""
-    found: dict[str, list[Trial]] = {case: [] for case in cases}
+def trials_by_case(run: Run, cases: Collection[str] | None = None) -> dict[str, list[Trial]]:
+    """Look up the trials of some cases, or of all, in one pass over a run."""
+    names = (case.id for case in run.cases) if cases is None else cases
+    found: dict[str, list[Trial]] = {name: [] for name in names}
     for trial in run.trials:
         if trial.case in found:
             found[trial.case].append(trial)

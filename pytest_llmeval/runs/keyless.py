@@ -63,7 +63,7 @@ def find_keyless(run: Run, baseline: Run | None, *, aliases: Aliases) -> Keyless
     Returns:
         None where no call was refused for want of a key.
     """
-    trials = trials_by_case(run, [case.id for case in run.cases])
+    trials = trials_by_case(run)
     refused = {name: list(_refused(of_case)) for name, of_case in trials.items()}
     cases = tuple(case.id for case in run.cases if refused[case.id])
     if not cases:

@@ -34,8 +34,8 @@ class Retry:
 
         Their calls were paid for in an earlier session, so in this one they count as replayed.
         """
-        found = trials_by_case(self.run, [case.id for case in self.run.cases])
-        return {case: tuple(map(_taken_over, trials)) for case, trials in found.items()}
+        found = trials_by_case(self.run).items()
+        return {case: tuple(map(_taken_over, trials)) for case, trials in found}
 
     @cached_property
     def standing(self) -> dict[str, tuple[Trial, ...]]:

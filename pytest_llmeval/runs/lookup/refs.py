@@ -75,11 +75,6 @@ class Baseline:
     differing_files: int | None = None
     notes: tuple[str, ...] = ()
 
-    @property
-    def commit(self) -> str | None:
-        """The commit that the run was recorded for, None outside git."""
-        return self.run.commit
-
 
 def found_as(found: FoundRun, reference: str, *, how: How) -> Baseline:
     """Note of a run by which name, and how, it was found."""

@@ -116,7 +116,7 @@ class Refusals:
 
     def refused(self, found: Baseline) -> BaselineError:
         """Make the error for a substitute that the user does not want."""
-        wanted, commit = short_hash(found.wanted or ""), short_hash(found.commit or "")
+        wanted, commit = short_hash(found.wanted or ""), short_hash(found.run.commit or "")
         return self._leads_nowhere(
             f"{wanted} has no complete run. That of {commit}, {found.distance} behind, could stand "
             "in for it, which --llm-strict refuses.",

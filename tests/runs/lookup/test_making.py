@@ -59,7 +59,7 @@ def test_the_wanted_commit_is_made_though_an_older_one_has_a_run(branch: Project
     found = find(branch, "main", make, strict=True)
 
     assert make.asked == [main]
-    assert (found.commit, found.wanted, found.substitute) == (main, main, False)
+    assert (found.run.commit, found.wanted, found.substitute) == (main, main, False)
     assert (found.how, found.distance) == ("rerun", 0)
     assert found.notes == ("made with other packages",)
 
@@ -88,7 +88,7 @@ def test_a_run_of_an_equal_tree_is_as_good(branch: Project) -> None:
 
 def test_a_hash_is_made_too(branch: Project) -> None:
     make, commit = Maker(branch), branch.git("rev-parse", "main~1")
-    assert find(branch, commit, make).commit == commit
+    assert find(branch, commit, make).run.commit == commit
 
 
 def test_a_dirty_tree_is_held_against_its_own_commit(branch: Project) -> None:
