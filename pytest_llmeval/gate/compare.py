@@ -15,7 +15,7 @@ from pytest_llmeval.gate.conclusion import (
     examine,
 )
 from pytest_llmeval.gate.family import Family, Name, accept, bears
-from pytest_llmeval.gate.gone import Missing, left_out
+from pytest_llmeval.gate.gone import Missing
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Comparison, Fact, FunctionComparison, Method, Verdict, Why
 from pytest_llmeval.gate.scoring import (
@@ -62,37 +62,27 @@ def compare(
         A comparison for each test function and gated metric, and the verdict on all.
     """
     both = _BothRuns(measured(baseline, cost_of=cost_of), measured(run, cost_of=cost_of), rules)
-    not_judged = left_out(
-        both.sides, both.current, baseline=baseline, run=run, typed=typed, lost=lost
-    )
     missing = Missing(
         both.sides,
         both.current,
-        not_judged,
-        entries=rules.accept_gone,
         baseline=baseline,
+        run=run,
+        typed=typed,
+        lost=lost,
+        entries=rules.accept_gone,
         main=main,
     )
     in_part = _in_part(baseline, run, typed=typed)
-    return _overall(both, missing, not_judged, in_part, rules)
-
-
-def _overall(
-    both: _BothRuns,
-    missing: Missing,
-    not_judged: tuple[Fact, ...],
-    in_part: Collection[str],
-    rules: GateRules,
-) -> Comparison:
     concluded = _concluded([*both.collected(missing, in_part), *both.gone(missing)], rules)
-    functions = both.as_branch_says(concluded)
+    noted = [both.with_changes_of_test(one) for one in concluded]
+    functions = accept(noted, rules.accept, commit=baseline.commit)
     verdicts = {one.verdict for one in functions}
     found = Comparison(
         verdict=next((v for v in Verdict if v in verdicts), Verdict.NOT_COMPARABLE),
         fails=any(one.fails for one in functions),
         functions=functions,
         ungated=tuple(both.ungated(functions)),
-        not_judged=not_judged,
+        not_judged=missing.not_judged,
         notes=(
             *missing.notes_on_metrics(),
             *both.notes_on_markers(),
@@ -100,7 +90,7 @@ def _overall(
             *_notes_on_order(functions, rules),
         ),
     )
-    lacks_parts = rules.strict and bool(not_judged or found.judged_in_part)
+    lacks_parts = rules.strict and bool(missing.not_judged or found.judged_in_part)
     return replace(found, fails=found.fails or found.compared_nothing or lacks_parts)
 
 
@@ -123,7 +113,6 @@ class _BothRuns:
         self._rules = rules
         self._tests = baseline.tests, run.tests
         self._fixtures = baseline.fixtures, run.fixtures
-        self._commit = baseline.commit
         self._calls = {
             name: CallsOfBoth(self.sides[name].trials, side.trials)
             for name, side in self.current.items()
@@ -175,14 +164,7 @@ class _BothRuns:
                 if pairing.pairs:
                     yield describe_ungated(pairing, alpha=self._rules.alpha)
 
-    def as_branch_says(
-        self, concluded: Sequence[FunctionComparison]
-    ) -> tuple[FunctionComparison, ...]:
-        """Note which tests changed, and let pass what the branch accepts."""
-        noted = tuple(map(self._with_changes_of_test, concluded))
-        return accept(noted, self._rules.accept, commit=self._commit)
-
-    def _with_changes_of_test(self, one: FunctionComparison) -> FunctionComparison:
+    def with_changes_of_test(self, one: FunctionComparison) -> FunctionComparison:
         """Note whether the test is another than in the baseline, and which of its inputs are."""
         name = one.function
         if name not in self._calls:

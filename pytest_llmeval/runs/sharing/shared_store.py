@@ -33,7 +33,6 @@ from pytest_llmeval.runs.store import (
     ENDING,
     NO_COMMIT,
     Listing,
-    RunHome,
     RunName,
     RunStore,
     StoredRun,
@@ -193,7 +192,7 @@ class SharedStore(RunStore):
         called: how the user named that place.
     """
 
-    def __init__(self, directory: Path, shared: RunHome, *, called: str) -> None:
+    def __init__(self, directory: Path, shared: RefStore, *, called: str) -> None:
         super().__init__(directory)
         self._shared = shared
         self._called = called
