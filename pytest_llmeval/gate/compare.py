@@ -72,10 +72,15 @@ def compare(
         entries=rules.accept_gone,
         main=main,
     )
-    in_part = _in_part(baseline, run, typed=typed)
+    return _overall(both, missing, _in_part(baseline, run, typed=typed), rules)
+
+
+def _overall(
+    both: _BothRuns, missing: Missing, in_part: Collection[str], rules: GateRules
+) -> Comparison:
     concluded = _concluded([*both.collected(missing, in_part), *both.gone(missing)], rules)
     noted = [both.with_changes_of_test(one) for one in concluded]
-    functions = accept(noted, rules.accept, commit=baseline.commit)
+    functions = accept(noted, rules.accept, commit=both.commit)
     verdicts = {one.verdict for one in functions}
     found = Comparison(
         verdict=next((v for v in Verdict if v in verdicts), Verdict.NOT_COMPARABLE),
@@ -106,10 +111,12 @@ class _BothRuns:
 
     Attributes:
         sides: the functions of the baseline; ``current`` those of this run.
+        commit: of the baseline.
     """
 
     def __init__(self, baseline: Run, run: Run, rules: GateRules) -> None:
         self.sides, self.current = sides_of(baseline), sides_of(run)
+        self.commit = baseline.commit
         self._rules = rules
         self._tests = baseline.tests, run.tests
         self._fixtures = baseline.fixtures, run.fixtures

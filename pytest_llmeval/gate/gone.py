@@ -24,6 +24,17 @@ class Missing:
         not_judged: the functions that the user left out, or that were not reached.
         functions: those that were not collected, in the order of the baseline.
         given_up: what is not missed, functions with the metric "".
+
+    Args:
+        sides: the functions of the baseline; ``current`` those of the run.
+        current: see ``sides``.
+        baseline: the run that is compared with.
+        run: the run that is judged.
+        typed: what the user typed of its selection; None if all of it was meant.
+        lost: files of the baseline that exist no more: nobody leaves those out.
+        entries: functions, or ``function:metric``, that are given up; or patterns of them.
+        main: where the baseline is an anchor, the baseline proper: what is gone from that as
+            well was given up before.
     """
 
     def __init__(
@@ -38,19 +49,6 @@ class Missing:
         entries: Sequence[str],
         main: Run | None,
     ) -> None:
-        """Find what is gone, and what of it is given up.
-
-        Args:
-            sides: the functions of the baseline; ``current`` those of the run.
-            current: see ``sides``.
-            baseline: the run that is compared with.
-            run: the run that is judged.
-            typed: what the user typed of its selection; None if all of it was meant.
-            lost: files of the baseline that exist no more: nobody leaves those out.
-            entries: functions, or ``function:metric``, that are given up; or patterns of them.
-            main: where the baseline is an anchor, the baseline proper: what is gone from that
-                as well was given up before.
-        """
         self.not_judged = tuple(
             _left_out(sides, current, baseline=baseline, run=run, typed=typed, lost=lost)
         )

@@ -1,7 +1,7 @@
 """One resolver of REF for all: the run that a name itself has, else the commits that it stands for.
 
-What a commit is called, ``wanted_commit`` tells. Where that commit has no run, those of others
-stand for it, in an order that ``Refs.steps`` has.
+``wanted_commit`` finds the commit that a name means. Where that commit has no run, the runs of
+others stand for it, in the order of ``Refs.steps``.
 """
 
 from __future__ import annotations

@@ -53,10 +53,8 @@ def find_baseline(
         make: makes the run of a commit that has none; without it an older run may stand in.
 
     Raises:
-        BaselineNotFound: no run that will do.
-        BaselineError: the name leads to no commit, or the history was cut off.
-        BaselineUnreadable: the run that was named cannot be read.
-        BaselineUnlike: the run is of another folder or of other tests.
+        BaselineError: no run will do, the one that was named is damaged or of other tests, the
+            name leads to no commit, or history was cut off.
         SettingsError: a file that git tracks was named, and not by a path.
     """
     search = Search(
