@@ -95,7 +95,7 @@ def recorded(metrics: Sequence[Sequence[CaseScores]], *, here: bool) -> Run:
     return Run(
         id=f"{here}", created="2026-11-21T08:41:00+00:00", commit=None, tree=None, dirty=False,
         ref=None, root=".", versions={}, selection=(), complete=True, partial=(),
-        cases=tuple(cases), trials=tuple(trials),
+        cases=tuple(cases), trials=tuple(trials), outside_calls=0,
     )  # fmt: skip
 
 

@@ -21,8 +21,7 @@ from pytest_llmeval.runs.git import read_state
 from pytest_llmeval.runs.lookup.refs import Refs
 from pytest_llmeval.runs.lookup.session_baseline import find_baseline
 from pytest_llmeval.runs.run_file import write_run
-from pytest_llmeval.runs.sharing.ref_store import PREFIX
-from pytest_llmeval.runs.sharing.shared_store import open_store, refs_at
+from pytest_llmeval.runs.sharing.shared_store import PREFIX, open_store, refs_at
 from pytest_llmeval.runs.store import RunName
 
 RUNS, ROUNDS, TARGET = 10_000, 5, 0.2

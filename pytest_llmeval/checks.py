@@ -35,7 +35,7 @@ AnyTest = Literal[GateTest, FixedTest]
 
 ACCEPTED_AT = " @ "  # stands between what is accepted and the commit of the baseline
 _SHORT_HASH = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
-_STORE = "git+refs://"
+SCHEME = "git+refs://"  # begins the name of a team's store
 _ADDRESS = re.compile(r"[/\\:]")
 LARGEST_REPLY = 256  # MiB
 JSON, MARKDOWN, HTML = REPORT_ENDINGS = (".json", ".md", ".html")
@@ -161,7 +161,7 @@ def store(value: str) -> str:
 
 def is_address(remote: str) -> bool:
     """Tell whether this is the address of a remote, as no name of one can be."""
-    return _ADDRESS.search(remote.removeprefix(_STORE)) is not None
+    return _ADDRESS.search(remote.removeprefix(SCHEME)) is not None
 
 
 def untyped_store(value: str) -> str:

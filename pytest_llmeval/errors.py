@@ -33,6 +33,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import UnionType
 
     from pytest_llmeval.records import Failure
@@ -181,6 +182,27 @@ def comes_of(
         seen.append(cause)
         cause = cause.__cause__ or cause.__context__
     return any(isinstance(one, kinds) for one in seen)
+
+
+def listed_names(names: Sequence[str], most: int) -> str:
+    """Write the first of some names, and how many more there are: ``a, b and 3 more``."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def did_you_mean(typed: str, names: Sequence[str], *, most: int, others: Sequence[str] = ()) -> str:
+    """Write which names look like one that is not there; if none does, what names there are.
+
+    Args:
+        typed: the name.
+        names: that there are.
+        most: how many of them are written at most.
+        others: that may be meant too.
+    """
+    from difflib import get_close_matches  # few sessions come to this
+
+    near = get_close_matches(typed, [*names, *others], n=3)
+    return f"Did you mean {', '.join(near)}?" if near else f"It has {listed_names(names, most)}"
 
 
 def without_user(text: str) -> str:

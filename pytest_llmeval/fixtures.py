@@ -39,9 +39,7 @@ def model_session(config: pytest.Config) -> ModelSession:
 
         worker: dict[str, str] = getattr(config, "workerinput", {})
         config.stash[MODELS] = ModelSession(
-            config.stash[SETTINGS],
-            processes=workers(config),
-            worker=worker.get("workerid", ""),
+            config.stash[SETTINGS], processes=workers(config), worker=worker.get("workerid", "")
         )
         config.add_cleanup(config.stash[MODELS].close)
     return config.stash[MODELS]

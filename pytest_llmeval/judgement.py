@@ -100,15 +100,12 @@ class Judgement:
 
         The one exception to the rule that a gate which could not judge does not pass.
         """
-        keyless = self.keyless
-        is_meant = self.may_defer and self.settings.gate.keyless == "defer" and self.main_defers
-        return is_meant and keyless is not None and not keyless.lost_more
-
-    @property
-    def main_defers(self) -> bool:
-        """Whether the baseline's ini file defers such cases: no branch may let itself off."""
-        baseline = self.baseline
-        return baseline is not None and baseline.run.rules.get("keyless") == "defer"
+        keyless, baseline = self.keyless, self.baseline
+        if not self.may_defer or keyless is None or baseline is None:
+            return False
+        # The baseline's ini file says so too: no branch may let itself off.
+        says = self.settings.gate.keyless, baseline.run.rules.get("keyless")
+        return says == ("defer", "defer") and not keyless.lost_more
 
 
 def judged(judgement: Judgement, run: Run) -> Judgement:
@@ -189,7 +186,7 @@ def _excerpts(judgement: Judgement) -> dict[str, tuple[str | None, str | None]]:
 
 def _notes_on_lines(judgement: Judgement) -> Iterator[Fact | str]:
     """Tell which lines of the ini file did nothing in the comparisons."""
-    from pytest_llmeval.gate.accepted import notes_on_accepted
+    from pytest_llmeval.gate.family import notes_on_accepted
 
     both = (judgement.baseline, judgement.comparison), (judgement.anchor, judgement.anchored)
     compared = [(side.run.commit, found) for side, found in both if side and found]

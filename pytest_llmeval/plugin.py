@@ -167,9 +167,7 @@ def _read_brief(config: pytest.Config) -> Brief | None:
 class SessionHooks:
     """The hooks of one session: gather what cases report, end with a judgement."""
 
-    def __init__(
-        self, config: pytest.Config, settings: Settings, brief: Brief | None = None
-    ) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings, brief: Brief | None) -> None:
         self._config = config
         self._brief = brief
         self._settings = settings
@@ -192,29 +190,23 @@ class SessionHooks:
             self._started = time.perf_counter()  # a run that was made has its own time
 
     def _find_earlier_runs(self) -> None:
-        from pytest_llmeval.engine.earlier_runs import (
-            baseline_of,
-            may_defer,
-            refuse_foreign_runs,
-            refuse_lost_runs,
-            retry_of,
-        )
+        from pytest_llmeval.engine import earlier_runs
         from pytest_llmeval.session import EvalSession, planned_judgement
 
         config, settings = self._config, self._settings
-        refuse_foreign_runs(config, settings)
-        refuse_lost_runs(config)
+        earlier_runs.refuse_foreign_runs(config, settings)
+        earlier_runs.refuse_lost_runs(config)
         if settings.retry_errors:
-            self._retry = retry_of(config, settings)
+            self._retry = earlier_runs.retry_of(config, settings)
         if not self._is_worker:
             make = self._make_run if settings.on_missing == "rerun" else None
-            find = partial(baseline_of, config, settings, retry=self._retry, make=make)
+            find = partial(earlier_runs.baseline_of, config, settings, retry=self._retry, make=make)
             planned = planned_judgement(
                 settings,
                 find=find,
                 rootpath=config.rootpath,
                 typed=self._typed(),
-                may_defer=may_defer(settings, environ_of(config)),
+                may_defer=earlier_runs.may_defer(settings, environ_of(config)),
             )
             self._session = EvalSession(planned, self._retry)
 
@@ -467,10 +459,7 @@ class SessionHooks:
         return tuple(sorted({*foreign_files(self._config, self._brief), *others}))
 
     def _begin(
-        self,
-        session: pytest.Session,
-        items: list[pytest.Item],
-        collected: Sequence[pytest.Item],
+        self, session: pytest.Session, items: list[pytest.Item], collected: Sequence[pytest.Item]
     ) -> None:
         from pytest_llmeval.engine.earlier_runs import refuse_lost_runs, refuse_untrusted_runs
         from pytest_llmeval.engine.install import install

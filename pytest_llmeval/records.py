@@ -6,8 +6,8 @@ border (a worker process, a file, a report) unharmed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
@@ -274,7 +274,8 @@ class Collected:
 class Run:
     """All trials of one session, recorded for one commit.
 
-    A field with a default may be missing in a run file; one without stands in each, if null.
+    A run file has them in this order, cases and trials last. A field with a default may be missing
+    in it; one without stands in each, if null.
 
     Attributes:
         id: UTC seconds and six hex digits, ``20261121T084100-1a2b3c``.
@@ -293,10 +294,10 @@ class Run:
         cases: every collected case, in order of collection, ended or not.
         trials: ordered by case as in ``cases``, then by index.
         outside_calls: how many calls belonged to no case.
-        completes: id of the run whose errored trials were run again here, and whose other
-            trials were taken over; None for a run of its own.
         attempts: how many calls were sent to models, those that were retried or lost and
             those of trials that did not end included; None if that was not counted.
+        completes: id of the run whose errored trials were run again here, and whose other
+            trials were taken over; None for a run of its own.
         unseen: files that may be otherwise than the commit says without git's noticing, relative
             to its top level: modules, conftest.py and ini files that the session used and git
             neither tracks nor ignores, and tracked ones that it was told not to look at.
@@ -328,9 +329,9 @@ class Run:
     partial: tuple[str, ...]
     cases: tuple[Case, ...]
     trials: tuple[Trial, ...]
-    outside_calls: int = 0
-    completes: str | None = None
+    outside_calls: int
     attempts: int | None = None
+    completes: str | None = None
     unseen: tuple[str, ...] = ()
     rules: Mapping[str, Setting] = field(default_factory=dict)
     ci: CiJob | None = None
@@ -342,13 +343,23 @@ class Run:
     compared_with: str | None = None
 
 
-def trials_by_case(run: Run, cases: Collection[str]) -> dict[str, list[Trial]]:
-    """Look up the trials of some cases, in one pass over a run."""
-    found: dict[str, list[Trial]] = {case: [] for case in cases}
+def trials_by_case(run: Run, cases: Collection[str] | None = None) -> dict[str, list[Trial]]:
+    """Look up the trials of some cases, or of all, in one pass over a run."""
+    names = (case.id for case in run.cases) if cases is None else cases
+    found: dict[str, list[Trial]] = {name: [] for name in names}
     for trial in run.trials:
         if trial.case in found:
             found[trial.case].append(trial)
     return found
+
+
+def only_cases(run: Run, ids: Container[str]) -> Run:
+    """Return a run with some of its cases, and their trials, alone."""
+    return replace(
+        run,
+        cases=tuple(case for case in run.cases if case.id in ids),
+        trials=tuple(trial for trial in run.trials if trial.case in ids),
+    )
 
 
 def bare_run(run_id: str, *, created: str, commit: str | None = None, root: str = ".") -> Run:
@@ -367,6 +378,7 @@ def bare_run(run_id: str, *, created: str, commit: str | None = None, root: str 
         partial=(),
         cases=(),
         trials=(),
+        outside_calls=0,
     )
 
 

@@ -123,8 +123,6 @@ class EvalSession:
             judgement = replace(judgement, unsaved=Fact(Why.NOT_SAVED, (str(exc),)))
         judgement = judged(_warned_of_part(judgement, run), run)
         not_run = cases_not_run(run) if ended else {}
-        if not not_run:
-            return judgement
         return replace(
             judgement,
             comparison=_failing(judgement.comparison, not_run),
@@ -246,4 +244,7 @@ def _warned_of_part(judgement: Judgement, run: Run) -> Judgement:
 
 
 def _failing(comparison: Comparison | None, not_run: Mapping[str, int]) -> Comparison | None:
-    return None if comparison is None else replace(comparison, fails=True, not_run=not_run)
+    """Let a comparison fail where cases were not run that should have been."""
+    if comparison is None or not not_run:
+        return comparison
+    return replace(comparison, fails=True, not_run=not_run)

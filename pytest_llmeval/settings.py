@@ -10,15 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    Literal,
-    NamedTuple,
-    dataclass_transform,
-    get_args,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, dataclass_transform, get_args
 
 from pytest_llmeval import checks
 from pytest_llmeval.checks import (

@@ -30,7 +30,6 @@ from pytest_llmeval.runs.reshaping import (
     recording,
 )
 from pytest_llmeval.runs.score_table import ScoreTable, read_table, runs_of, table_named
-from pytest_llmeval.runs.sharing.ref_store import SCHEME
 from pytest_llmeval.runs.store import ENDING, RunStore
 from pytest_llmeval.settings import Settings, default_directory, options_of
 
@@ -277,7 +276,7 @@ def _store_named(_: click.Context, __: click.Parameter, typed: str | None) -> st
 
 store_option = click.option(
     "--store",
-    metavar=f"{SCHEME}REMOTE",
+    metavar=f"{checks.SCHEME}REMOTE",
     callback=_store_named,
     help="The store of the team; else llm_store of the ini file.",
 )

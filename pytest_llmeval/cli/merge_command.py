@@ -33,7 +33,7 @@ from pytest_llmeval.reports.terminal.section import section
 from pytest_llmeval.runs.ci import read_ci
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
-from pytest_llmeval.runs.lookup.session_baseline import Demands, find_baseline
+from pytest_llmeval.runs.lookup.session_baseline import find_baseline
 from pytest_llmeval.runs.run_file import read_run, read_run_header
 from pytest_llmeval.runs.sharing.merging import Merged, merge_runs
 from pytest_llmeval.runs.sharing.shared_store import open_store
@@ -211,7 +211,8 @@ def _planned(settings: Settings, home: Home, run: Run, *, shards: Sequence[Run])
             selection=run.selection,
             models=frozenset(models) or None,
             excluding={run.id, *(shard.id for shard in shards)},
-            demands=Demands(age=settings.baseline_age, strict=settings.gate.strict),
+            age=settings.baseline_age,
+            strict=settings.gate.strict,
         )
 
     rootpath = (git.top or Path.cwd()) / run.root

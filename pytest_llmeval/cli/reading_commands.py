@@ -11,9 +11,8 @@ import click
 
 from pytest_llmeval.cli.arguments import Home, home_option, ini_settings
 from pytest_llmeval.cli.pages import has_colours, page_of_output
-from pytest_llmeval.errors import BaselineError
+from pytest_llmeval.errors import BaselineError, listed_names
 from pytest_llmeval.records import OWN_DIRECTIONS, PASS_METRIC, SCORE_METRIC
-from pytest_llmeval.reports.formats import listed_names
 from pytest_llmeval.reports.terminal.fitting import Page, StyledLine
 from pytest_llmeval.reports.terminal.reading import (
     CaseSide,

@@ -31,7 +31,7 @@ from pytest_llmeval.reports.terminal.stored import (
     history_lines,
     listed_runs,
 )
-from pytest_llmeval.runs.lookup.newest_runs import newest_runs
+from pytest_llmeval.runs.lookup.for_commands import newest_runs
 from pytest_llmeval.settings import GateRules, Settings
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pytest_llmeval.records import Run
 from pytest_llmeval.runs.ci import read_ci
 from pytest_llmeval.runs.git import relative_root
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
-from pytest_llmeval.runs.lookup.session_baseline import Demands, MakeRun, find_baseline
+from pytest_llmeval.runs.lookup.session_baseline import MakeRun, find_baseline
 from pytest_llmeval.runs.own_repository import OwnRepository
 from pytest_llmeval.runs.retry import Retry, find_retry, lineage
 from pytest_llmeval.runs.sharing.shared_store import open_store
@@ -109,7 +109,8 @@ def baseline_of(
         models=None if settings.model is None else frozenset({settings.model}),
         # A run is not compared with itself as it was before it was completed.
         excluding=lineage(retry.run, store) if retry else (),
-        demands=Demands(age=settings.baseline_age, strict=settings.gate.strict),
+        age=settings.baseline_age,
+        strict=settings.gate.strict,
         make=make,
     )
 

@@ -87,6 +87,7 @@ def open_run(
         partial=tuple(sorted(_in_part(config, cases, choice=choice, dropped=dropped))),
         cases=tuple(cases),
         trials=(),
+        outside_calls=0,
         completes=choice.retry.run.id if choice.retry else None,
         rules=asdict(rules),
         ci=ci_facts(config).job,

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from pytest_llmeval.checks import AnyTest
-from pytest_llmeval.gate.accepted import accept
 from pytest_llmeval.gate.changes import CallsOfBoth
 from pytest_llmeval.gate.conclusion import (
     conclude,
@@ -15,8 +14,8 @@ from pytest_llmeval.gate.conclusion import (
     describe_ungated,
     examine,
 )
-from pytest_llmeval.gate.family import Family, Name, bears
-from pytest_llmeval.gate.gone import Missing, left_out
+from pytest_llmeval.gate.family import Family, Name, accept, bears
+from pytest_llmeval.gate.gone import Missing
 from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Comparison, Fact, FunctionComparison, Method, Verdict, Why
 from pytest_llmeval.gate.scoring import (
@@ -63,37 +62,32 @@ def compare(
         A comparison for each test function and gated metric, and the verdict on all.
     """
     both = _BothRuns(measured(baseline, cost_of=cost_of), measured(run, cost_of=cost_of), rules)
-    not_judged = left_out(
-        both.sides, both.current, baseline=baseline, run=run, typed=typed, lost=lost
-    )
     missing = Missing(
         both.sides,
         both.current,
-        not_judged,
-        entries=rules.accept_gone,
         baseline=baseline,
+        run=run,
+        typed=typed,
+        lost=lost,
+        entries=rules.accept_gone,
         main=main,
     )
-    in_part = _in_part(baseline, run, typed=typed)
-    return _overall(both, missing, not_judged, in_part, rules)
+    return _overall(both, missing, _in_part(baseline, run, typed=typed), rules)
 
 
 def _overall(
-    both: _BothRuns,
-    missing: Missing,
-    not_judged: tuple[Fact, ...],
-    in_part: Collection[str],
-    rules: GateRules,
+    both: _BothRuns, missing: Missing, in_part: Collection[str], rules: GateRules
 ) -> Comparison:
     concluded = _concluded([*both.collected(missing, in_part), *both.gone(missing)], rules)
-    functions = both.as_branch_says(concluded)
+    noted = [both.with_changes_of_test(one) for one in concluded]
+    functions = accept(noted, rules.accept, commit=both.commit)
     verdicts = {one.verdict for one in functions}
     found = Comparison(
         verdict=next((v for v in Verdict if v in verdicts), Verdict.NOT_COMPARABLE),
         fails=any(one.fails for one in functions),
         functions=functions,
         ungated=tuple(both.ungated(functions)),
-        not_judged=not_judged,
+        not_judged=missing.not_judged,
         notes=(
             *missing.notes_on_metrics(),
             *both.notes_on_markers(),
@@ -101,7 +95,7 @@ def _overall(
             *_notes_on_order(functions, rules),
         ),
     )
-    lacks_parts = rules.strict and bool(not_judged or found.judged_in_part)
+    lacks_parts = rules.strict and bool(missing.not_judged or found.judged_in_part)
     return replace(found, fails=found.fails or found.compared_nothing or lacks_parts)
 
 
@@ -117,14 +111,15 @@ class _BothRuns:
 
     Attributes:
         sides: the functions of the baseline; ``current`` those of this run.
+        commit: of the baseline.
     """
 
     def __init__(self, baseline: Run, run: Run, rules: GateRules) -> None:
         self.sides, self.current = sides_of(baseline), sides_of(run)
+        self.commit = baseline.commit
         self._rules = rules
         self._tests = baseline.tests, run.tests
         self._fixtures = baseline.fixtures, run.fixtures
-        self._commit = baseline.commit
         self._calls = {
             name: CallsOfBoth(self.sides[name].trials, side.trials)
             for name, side in self.current.items()
@@ -176,14 +171,7 @@ class _BothRuns:
                 if pairing.pairs:
                     yield describe_ungated(pairing, alpha=self._rules.alpha)
 
-    def as_branch_says(
-        self, concluded: Sequence[FunctionComparison]
-    ) -> tuple[FunctionComparison, ...]:
-        """Note which tests changed, and let pass what the branch accepts."""
-        noted = tuple(map(self._with_changes_of_test, concluded))
-        return accept(noted, self._rules.accept, commit=self._commit)
-
-    def _with_changes_of_test(self, one: FunctionComparison) -> FunctionComparison:
+    def with_changes_of_test(self, one: FunctionComparison) -> FunctionComparison:
         """Note whether the test is another than in the baseline, and which of its inputs are."""
         name = one.function
         if name not in self._calls:

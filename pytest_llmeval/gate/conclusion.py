@@ -65,8 +65,7 @@ def conclude_new(side: Side, metric: str, *, partial: bool, rules: GateRules) ->
         fails=bool(unrecorded),
         partial=partial,
         effect=Effect(
-            mean=found.mean if found else None,
-            mean_interval=found.interval if found else None,
+            mean=found.mean if found else None, mean_interval=found.interval if found else None
         ),
         trials=scores.counts(),
         only_here=tuple(side.cases),
@@ -110,9 +109,8 @@ def examine(
     if decision:
         return _written(pairing, decision, _sizes(pairing), Evidence(), rules)
     repeats = tied_repeats(pairing)
-    decision = too_much_lost(pairing, rules=adapted) or cannot_test(
-        pairing, repeats=repeats, rules=adapted
-    )
+    decision = too_much_lost(pairing, rules=adapted)
+    decision = decision or cannot_test(pairing, repeats=repeats, rules=adapted)
     if decision is None:
         return significance(pairing, repeats=repeats, rules=adapted)
     row, _ = decision

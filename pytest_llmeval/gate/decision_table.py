@@ -183,10 +183,8 @@ def _without_logarithm(pairing: Pairing) -> int:
     if pairing.scale == "linear" or pairing.metric in MEASURED_METRICS:
         return 0
     sides = (pairing.baseline.side, pairing.collected)
-    scores = (
-        FunctionScores(side, pairing.metric, better=pairing.baseline.better) for side in sides
-    )
-    return sum(value <= 0 for one in scores for sample in one.samples for value in sample)
+    both = (FunctionScores(side, pairing.metric, better=pairing.baseline.better) for side in sides)
+    return sum(value <= 0 for one in both for sample in one.samples for value in sample)
 
 
 def _why_nothing_in_common(pairing: Pairing) -> Fact:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
@@ -17,16 +17,13 @@ _BY_NAME = ("-k ", "-m ", "--deselect=")
 Sides = Mapping[str, Side]
 
 
-def left_out(
-    sides: Sides,
-    current: Sides,
-    *,
-    baseline: Run,
-    run: Run,
-    typed: Sequence[str] | None,
-    lost: Collection[str],
-) -> tuple[Fact, ...]:
-    """Name the functions of the baseline that the user left out, or that were not reached.
+class Missing:
+    """What the baseline gates and this run does not, although nobody left it out by hand.
+
+    Attributes:
+        not_judged: the functions that the user left out, or that were not reached.
+        functions: those that were not collected, in the order of the baseline.
+        given_up: what is not missed, functions with the metric "".
 
     Args:
         sides: the functions of the baseline; ``current`` those of the run.
@@ -35,48 +32,27 @@ def left_out(
         run: the run that is judged.
         typed: what the user typed of its selection; None if all of it was meant.
         lost: files of the baseline that exist no more: nobody leaves those out.
-    """
-    found = []
-    for function, side in sides.items():
-        if function not in current:
-            is_lost = function.partition("::")[0] in lost
-            if not is_lost and _was_meant(function, baseline=baseline, run=run, typed=typed):
-                found.append(Fact(Why.DESELECTED, (function, len(side.cases))))
-        elif not current[function].every_trial():
-            found.append(Fact(Why.NOT_RUN, (function, len(side.cases))))
-    return tuple(found)
-
-
-class Missing:
-    """What the baseline gates and this run does not, although nobody left it out by hand.
-
-    Attributes:
-        functions: those that were not collected, in the order of the baseline.
-        given_up: what is not missed, functions with the metric "".
+        entries: functions, or ``function:metric``, that are given up; or patterns of them.
+        main: where the baseline is an anchor, the baseline proper: what is gone from that as
+            well was given up before.
     """
 
     def __init__(
         self,
         sides: Sides,
         current: Sides,
-        not_judged: Iterable[Fact],
         *,
-        entries: Sequence[str],
         baseline: Run,
+        run: Run,
+        typed: Sequence[str] | None,
+        lost: Collection[str],
+        entries: Sequence[str],
         main: Run | None,
     ) -> None:
-        """Find what is gone, and what of it is given up.
-
-        Args:
-            sides: the functions of the baseline; ``current`` those of the run.
-            current: see ``sides``.
-            not_judged: the functions that were left out by hand.
-            entries: functions, or ``function:metric``, that are given up; or patterns of them.
-            baseline: the run that is compared with.
-            main: where the baseline is an anchor, the baseline proper: what is gone from that
-                as well was given up before.
-        """
-        unknown = {one.figures[0] for one in not_judged}
+        self.not_judged = tuple(
+            _left_out(sides, current, baseline=baseline, run=run, typed=typed, lost=lost)
+        )
+        unknown = {one.figures[0] for one in self.not_judged}
         self.functions = tuple(name for name in sides if name not in {*current, *unknown})
         self._metrics = _metrics_gone(sides, current)
         gone = {*self._metrics, *((name, "") for name in self.functions)}
@@ -137,6 +113,25 @@ class Missing:
         end = f":{metric}" if metric else ""
         forms = [f"{spelling}{end}" for spelling in _spellings(function)[1:]]
         return next((one for one in forms if one not in self._known), forms[0])
+
+
+def _left_out(
+    sides: Sides,
+    current: Sides,
+    *,
+    baseline: Run,
+    run: Run,
+    typed: Sequence[str] | None,
+    lost: Collection[str],
+) -> Iterator[Fact]:
+    """Name the functions of the baseline that the user left out, or that were not reached."""
+    for function, side in sides.items():
+        if function not in current:
+            is_lost = function.partition("::")[0] in lost
+            if not is_lost and _was_meant(function, baseline=baseline, run=run, typed=typed):
+                yield Fact(Why.DESELECTED, (function, len(side.cases)))
+        elif not current[function].every_trial():
+            yield Fact(Why.NOT_RUN, (function, len(side.cases)))
 
 
 def _metrics_gone(sides: Sides, current: Sides) -> list[tuple[str, str]]:

@@ -25,6 +25,7 @@ from pytest_llmeval.records import (
     Outcome,
     Run,
     Trial,
+    trials_by_case,
 )
 
 CostOf = Callable[[Call], float | None]
@@ -276,9 +277,7 @@ def sides_of(run: Run) -> Mapping[str, Side]:
     cases: dict[str, dict[str, Case]] = {}
     for case in run.cases:
         cases.setdefault(case.function, {})[case.id] = case
-    trials: dict[str, list[Trial]] = {case.id: [] for case in run.cases}
-    for trial in run.trials:
-        trials[trial.case].append(trial)
+    trials = trials_by_case(run)
     for of_case in trials.values():
         of_case.sort(key=lambda trial: trial.index)
     return {

@@ -139,9 +139,7 @@ def _by_spread(pairing: Pairing, *, rules: GateRules) -> SignificanceResult:
 def _of_suite(found: SignificanceResult, *, share: float) -> SignificanceResult:
     """Lead the result of a t-test from the scale of some cases to that of the suite."""
     return replace(
-        found,
-        standard_error=share * found.standard_error,
-        interval=shrunk(found.interval, share),
+        found, standard_error=share * found.standard_error, interval=shrunk(found.interval, share)
     )
 
 

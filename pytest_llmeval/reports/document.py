@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.results import Verdict
 from pytest_llmeval.records import MEASURED_METRICS
 from pytest_llmeval.reports.formats import (
     counted,
     factor,
-    listed_names,
     mean_with_ends,
     number,
     p_value,

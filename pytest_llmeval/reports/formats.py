@@ -62,12 +62,6 @@ def counted(count: int, noun: str, nouns: str | None = None) -> str:
     return f"{count} {noun if count == 1 else nouns or f'{noun}s'}"
 
 
-def listed_names(names: Sequence[str], most: int) -> str:
-    """Write the first of some names, and how many more there are: ``a, b and 3 more``."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
 def short(case: str) -> str:
     """Name a case without the path of its file."""
     return case.partition("::")[2] or case

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
+from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.results import FunctionComparison
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Call, Run, Setting, bare
-from pytest_llmeval.reports.formats import listed_names
 from pytest_llmeval.settings import GateRules
 
 _FACTS = ("model", "served", "fingerprint", "host")

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_llmeval.checks import CacheMode
+from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.results import (
     Comparison,
     Effect,
@@ -18,7 +19,7 @@ from pytest_llmeval.gate.results import (
 from pytest_llmeval.judgement import Judgement
 from pytest_llmeval.records import Outcome, bare
 from pytest_llmeval.reports import sentences
-from pytest_llmeval.reports.formats import counted, label, listed_names, short
+from pytest_llmeval.reports.formats import counted, label, short
 from pytest_llmeval.reports.provenance import first_new_call
 from pytest_llmeval.settings import GateRules
 

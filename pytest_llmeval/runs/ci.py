@@ -119,12 +119,12 @@ def github_facts(environ: Mapping[str, str], event: object) -> CiFacts:
         target = notes.need("GITHUB_BASE_REF", environ.get("GITHUB_BASE_REF"))
     if name in ("pull_request", "merge_group") and not isinstance(event, dict):
         path = environ.get("GITHUB_EVENT_PATH", "")
-        notes.add(f"GITHUB_EVENT_PATH is {_shown(path)}, no file with a JSON object in it")
+        notes.append(f"GITHUB_EVENT_PATH is {_shown(path)}, no file with a JSON object in it")
     elif name == "pull_request":
         fork, head = _comes_from_elsewhere(event), value_at(event, "pull_request", "head", "sha")
         merged = notes.commit("pull_request.head.sha", head)
         if not re.fullmatch(MERGE_REF, ref := environ.get("GITHUB_REF", "")):
-            notes.add(f"GITHUB_REF is {_shown(ref)}, not refs/pull/NUMBER/merge")
+            notes.append(f"GITHUB_REF is {_shown(ref)}, not refs/pull/NUMBER/merge")
     elif name == "merge_group":
         target = notes.need("merge_group.base_ref", value_at(event, "merge_group", "base_ref"))
         base_name = "merge_group.base_sha"
@@ -142,7 +142,7 @@ def github_facts(environ: Mapping[str, str], event: object) -> CiFacts:
         base_name=base_name,
         merged=merged,
         default_branch=default if isinstance(default, str) else None,
-        complaints=notes.all,
+        complaints=tuple(notes),
     )
 
 
@@ -188,7 +188,7 @@ def gitlab_facts(environ: Mapping[str, str]) -> CiFacts:
         base=base,
         base_name=base_name,
         default_branch=environ.get("CI_DEFAULT_BRANCH") or None,
-        complaints=notes.all,
+        complaints=tuple(notes),
     )
 
 
@@ -203,24 +203,14 @@ def _name_of_gitlab_base(environ: Mapping[str, str]) -> str:
     return target if environ.get(target) or is_merged else "CI_MERGE_REQUEST_DIFF_BASE_SHA"
 
 
-class _Complaints:
-    """The values that were asked for, checked, and what was wrong with them."""
-
-    def __init__(self) -> None:
-        self._sentences: list[str] = []
-
-    @property
-    def all(self) -> tuple[str, ...]:
-        return tuple(self._sentences)
-
-    def add(self, sentence: str) -> None:
-        self._sentences.append(sentence)
+class _Complaints(list[str]):
+    """What was wrong with the values that were asked for, a sentence each."""
 
     def need(self, name: str, value: object) -> str | None:
         """Return a text that is not empty; complain of anything else."""
         if isinstance(value, str) and value:
             return value
-        self.add(f"{name} is empty")
+        self.append(f"{name} is empty")
         return None
 
     def commit(self, name: str, value: object) -> str | None:
@@ -230,7 +220,7 @@ class _Complaints:
             return None
         commit = text.lower()
         if not re.fullmatch(FULL_HASH, commit) or not commit.strip("0"):
-            self.add(f"{name} is {_shown(text)}, no hash of a commit")
+            self.append(f"{name} is {_shown(text)}, no hash of a commit")
             return None
         return commit
 

@@ -393,9 +393,7 @@ def lacks_text(text: str, *, commit: str, top: Path) -> bool:
         commit: full hash.
         top: folder of the working tree.
     """
-    found = _git(
-        top, "grep", "--quiet", "--fixed-strings", "-e", text, commit, "--", ":(icase)*.py"
-    )
+    found = _git(top, "grep", "--quiet", "-F", "-e", text, commit, "--", ":(icase)*.py")
     return found.code == 1  # not the 128 of a commit that is unknown
 
 

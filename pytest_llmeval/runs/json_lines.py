@@ -17,17 +17,7 @@ from functools import cache
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from pytest_llmeval.cache.key import parse_json
-from pytest_llmeval.records import (
-    Call,
-    Case,
-    CiJob,
-    Collected,
-    Outcome,
-    Parameter,
-    Setting,
-    Slot,
-    Trial,
-)
+from pytest_llmeval.records import Outcome, Parameter, Setting, Slot
 
 T = TypeVar("T")
 Converter = Callable[[object], T]
@@ -50,23 +40,25 @@ def dump_line(line: Line) -> bytes:
     return f"{_ENCODER.encode(line)}\n".encode("ascii")
 
 
-def sparse(record: Case | Trial | Call | CiJob | Collected) -> dict[str, object]:
-    """List the fields of a record that differ from their default."""
+def sparse(record: object) -> dict[str, object]:
+    """List the fields of a dataclass: those without a default, and those that differ from it."""
     line: dict[str, object] = {}
-    for name, default in _defaults(cast("Any", type(record))):
+    for name, default, is_mapping in _defaults(cast("Any", type(record))):
         value = getattr(record, name)
-        if value is not None and value != default:
+        if default is MISSING or (value is not None and value != default):
             # Equal runs are equal bytes, in whatever order a mapping was filled.
-            line[name] = dict(sorted(value.items())) if isinstance(default, dict) else value
+            line[name] = dict(sorted(value.items())) if is_mapping else value
     return line
 
 
 @cache
-def _defaults(kind: Any) -> tuple[tuple[str, object], ...]:
-    return tuple(
-        (one.name, one.default if one.default_factory is MISSING else one.default_factory())
-        for one in fields(kind)
-    )
+def _defaults(kind: Any) -> tuple[tuple[str, object, bool], ...]:
+    """Return the default of each field, and whether it is a mapping."""
+    hints, rows = get_type_hints(kind), []
+    for one in fields(kind):
+        default = one.default if one.default_factory is MISSING else one.default_factory()
+        rows.append((one.name, default, get_origin(hints[one.name]) is Mapping))
+    return tuple(rows)
 
 
 def parse_line(data: bytes) -> Line:

@@ -6,10 +6,10 @@ What was paid for before is replayed and judged. These cases are judged by whoev
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pytest_llmeval.errors import CANCELLED_REASON, NO_KEY_REASON
-from pytest_llmeval.records import Call, Outcome, Run, Trial
+from pytest_llmeval.records import Call, Outcome, Run, Trial, only_cases, trials_by_case
 
 Aliases = Sequence[tuple[str, str]]
 
@@ -63,11 +63,9 @@ def find_keyless(run: Run, baseline: Run | None, *, aliases: Aliases) -> Keyless
     Returns:
         None where no call was refused for want of a key.
     """
-    trials: dict[str, list[Trial]] = {}
-    for trial in run.trials:
-        trials.setdefault(trial.case, []).append(trial)
+    trials = trials_by_case(run)
     refused = {name: list(_refused(of_case)) for name, of_case in trials.items()}
-    cases = tuple(case.id for case in run.cases if refused.get(case.id))
+    cases = tuple(case.id for case in run.cases if refused[case.id])
     if not cases:
         return None
     calls = [call for name in cases for call in refused[name]]
@@ -92,12 +90,8 @@ def without_keyless(side: Run, run: Run, keyless: Keyless | None) -> Run:
     left_out = set(keyless.cases)
     functions = {case.function for case in run.cases}
     functions -= {case.function for case in run.cases if case.id not in left_out}
-    cases = tuple(
-        case for case in side.cases if case.id not in left_out and case.function not in functions
-    )
-    kept = {case.id for case in cases}
-    trials = tuple(trial for trial in side.trials if trial.case in kept)
-    return replace(side, cases=cases, trials=trials)
+    left_out |= {case.id for case in side.cases if case.function in functions}
+    return only_cases(side, {case.id for case in side.cases} - left_out)
 
 
 def _refused(trials: Iterable[Trial]) -> Iterator[Call]:

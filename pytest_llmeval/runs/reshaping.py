@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_llmeval.errors import SettingsError
-from pytest_llmeval.records import OWN_DIRECTIONS, PASS_METRIC, Better, Run, is_below
+from pytest_llmeval.errors import SettingsError, did_you_mean, listed_names
+from pytest_llmeval.records import OWN_DIRECTIONS, PASS_METRIC, Better, Run, is_below, only_cases
 from pytest_llmeval.runs.lookup.refs import Baseline
 
 _SELECTION = re.compile(r"(?P<function>[^\[]+)(?:\[(?P<part>.+)\])?", re.DOTALL)
@@ -69,7 +68,7 @@ def conditions(
     rests = tuple(map(_rest_of, runs, functions, selections))
     name = functions[1]
     if functions[0] == name and selections[0].part == selections[1].part:
-        first, second = map(_kept, runs, rests)
+        first, second = map(only_cases, runs, rests)
     else:
         first, second = (
             _renamed(run, rest, function=function, name=name)
@@ -126,7 +125,7 @@ def recording(metric: str, baseline: Run, candidate: Run) -> tuple[Run, Run]:
         if metric == PASS_METRIC or metric in trial.scores
     }
     ids = {name for name, function in functions.items() if function in having}
-    return _kept(baseline, ids), _kept(candidate, ids)
+    return only_cases(baseline, ids), only_cases(candidate, ids)
 
 
 def _function(run: Run, selection: Selection) -> str:
@@ -141,8 +140,7 @@ def _function(run: Run, selection: Selection) -> str:
             f"run {run.id} has {len(found)} functions {wanted}: name one, as in ::{found[0]}"
         )
     names = {name.rpartition("::")[2]: name for name in functions}
-    near = difflib.get_close_matches(wanted, [*names, *functions], n=3)
-    hint = f"Did you mean {', '.join(near)}?" if near else f"It has {_listed(list(names))}"
+    hint = did_you_mean(wanted, list(names), most=_LISTED, others=list(functions))
     raise SettingsError(f"run {run.id} has no test function {wanted!r}. {hint}")
 
 
@@ -163,9 +161,9 @@ def _rest_of(run: Run, function: str, selection: Selection) -> Mapping[str, str]
             )
         rests[case] = rest
     if not rests:
-        known = [case[len(function) :] or "no parameters" for case in ids]
+        known = listed_names([case[len(function) :] or "no parameters" for case in ids], _LISTED)
         raise SettingsError(
-            f"run {run.id} has no case ::{selection}. {function} has {_listed(known)}; "
+            f"run {run.id} has no case ::{selection}. {function} has {known}; "
             "name whole ids of parameters"
         )
     return rests
@@ -185,16 +183,8 @@ def _without(parameters: str, part: str) -> str | None:
     return (parameters[: match.start()] + parameters[match.end() :]).removeprefix("-")
 
 
-def _kept(run: Run, ids: Container[str]) -> Run:
-    return replace(
-        run,
-        cases=tuple(case for case in run.cases if case.id in ids),
-        trials=tuple(trial for trial in run.trials if trial.case in ids),
-    )
-
-
 def _renamed(run: Run, rests: Mapping[str, str], *, function: str, name: str) -> Run:
-    kept = _kept(run, rests)
+    kept = only_cases(run, rests)
     ids = {case: f"{name}[{rest}]" if rest else name for case, rest in rests.items()}
     return replace(
         kept,
@@ -203,16 +193,9 @@ def _renamed(run: Run, rests: Mapping[str, str], *, function: str, name: str) ->
         fixtures={},
         places={name: run.places[function]} if function in run.places else {},
         # the digest of all parameters tells the conditions apart, not the cases
-        cases=tuple(
-            replace(case, id=ids[case.id], function=name, parameters=None) for case in kept.cases
-        ),
+        cases=tuple(replace(c, id=ids[c.id], function=name, parameters=None) for c in kept.cases),
         trials=tuple(replace(trial, case=ids[trial.case]) for trial in kept.trials),
     )
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more
 
 
 def under_new_names(found: Baseline, renames: Renames) -> Baseline:

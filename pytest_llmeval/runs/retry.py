@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_llmeval.errors import BaselineUnreadable, SettingsError
-from pytest_llmeval.records import Case, Outcome, Run, Trial
+from pytest_llmeval.records import Case, Outcome, Run, Trial, trials_by_case
 from pytest_llmeval.runs.git import GitState, short_hash
 from pytest_llmeval.runs.store import RunStore
 
@@ -34,10 +34,8 @@ class Retry:
 
         Their calls were paid for in an earlier session, so in this one they count as replayed.
         """
-        found: dict[str, list[Trial]] = {}
-        for trial in self.run.trials:
-            found.setdefault(trial.case, []).append(_taken_over(trial))
-        return {case: tuple(trials) for case, trials in found.items()}
+        found = trials_by_case(self.run).items()
+        return {case: tuple(map(_taken_over, trials)) for case, trials in found}
 
     @cached_property
     def standing(self) -> dict[str, tuple[Trial, ...]]:

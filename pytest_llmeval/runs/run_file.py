@@ -122,7 +122,9 @@ def read_run(path: Path) -> Run:
             ``write_run`` wrote.
     """
     with opened_run(path) as file:
-        return _decode(file)
+        lines = read_lines(file)
+        header, line = _header(lines)
+        return replace(header.run, trials=tuple(_trials(header, line, lines)))
 
 
 def read_run_header(path: Path) -> RunHeader:
@@ -181,12 +183,6 @@ def _header(lines: Iterator[bytes]) -> tuple[RunHeader, bytes]:
         return read_header(parse_line(line)), line
     except Malformed as exc:
         raise type(exc)(f"line 1: {exc}") from exc
-
-
-def _decode(file: BufferedIOBase) -> Run:
-    lines = read_lines(file)
-    header, line = _header(lines)
-    return replace(header.run, trials=tuple(_trials(header, line, lines)))
 
 
 def _trials(header: RunHeader, line: bytes, lines: Iterator[bytes]) -> Iterator[Trial]:

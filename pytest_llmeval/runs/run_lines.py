@@ -30,6 +30,7 @@ from pytest_llmeval.runs.json_lines import (
 SCHEMA = 1
 RUN_ID = r"[0-9]{8}T[0-9]{6}-[0-9a-f]{6}"
 FULL_HASH = r"[0-9a-f]{40}(?:[0-9a-f]{24})?"
+_NAMES = {"rules": "gate"}  # what fields of a run are called in the file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,38 +151,20 @@ def parameters_digest(parameters: Mapping[str, object]) -> str | None:
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
-def _fixtures(run: Run) -> dict[str, dict[str, str]]:
-    return {name: dict(sorted(used.items())) for name, used in sorted(run.fixtures.items())}
-
-
 def header_line(run: Run) -> Line:
-    """Write the header of a run, its trials summed up."""
+    """Write the header of a run in the order of its fields, and its trials summed up."""
     ended = Counter(trial.outcome for trial in run.trials)
+    fixtures = sorted(run.fixtures.items())
+    nested: dict[str, object] = {
+        "ci": run.ci and sparse(run.ci),
+        "collected": run.collected and sparse(run.collected),
+        "fixtures": {name: dict(sorted(used.items())) for name, used in fixtures},
+    }
+    line = {_NAMES.get(name, name): nested.get(name, one) for name, one in sparse(run).items()}
+    del line["cases"], line["trials"]
     return {
         "schema": SCHEMA,
-        "id": run.id,
-        "created": run.created,
-        "commit": run.commit,
-        "tree": run.tree,
-        "dirty": run.dirty,
-        "ref": run.ref,
-        "root": run.root,
-        "versions": dict(sorted(run.versions.items())),
-        "selection": run.selection,
-        "complete": run.complete,
-        "partial": run.partial,
-        "outside_calls": run.outside_calls,
-        **({} if run.attempts is None else {"attempts": run.attempts}),
-        **({} if run.completes is None else {"completes": run.completes}),
-        **({} if not run.unseen else {"unseen": run.unseen}),
-        **({} if not run.rules else {"gate": dict(sorted(run.rules.items()))}),
-        **({} if run.ci is None else {"ci": sparse(run.ci)}),
-        **({} if run.collected is None else {"collected": sparse(run.collected)}),
-        **({} if not run.tests else {"tests": dict(sorted(run.tests.items()))}),
-        **({} if not run.fixtures else {"fixtures": _fixtures(run)}),
-        **({} if not run.places else {"places": dict(sorted(run.places.items()))}),
-        **({} if run.made is None else {"made": run.made}),
-        **({} if run.compared_with is None else {"compared_with": run.compared_with}),
+        **line,
         "trials": len(run.trials),
         "errored": ended[Outcome.ERRORED],
         "skipped": ended[Outcome.SKIPPED],
@@ -202,7 +185,6 @@ def read_header(line: Line) -> RunHeader:
         raise NewerSchema(f"schema {schema}")
     if schema < SCHEMA:
         raise Malformed(f"schema {schema} never was")
-    need(line, "outside_calls", as_count)  # written always, although it has a default
     ended = {"errored": 0, "skipped": 0, **line}
     return RunHeader(
         run=_read_run(line),
@@ -228,7 +210,7 @@ _run_id = like(RUN_ID, "a run id")
 _full_hash = nullable(like(FULL_HASH, "a full hash"))
 _read_run = record(
     Run,
-    names={"rules": "gate"},
+    names=_NAMES,
     id=_run_id,
     created=_utc,
     commit=_full_hash,

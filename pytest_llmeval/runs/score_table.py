@@ -7,14 +7,13 @@ is asked in several wordings is a case in each of them.
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pytest_llmeval.errors import SettingsError, TableError
+from pytest_llmeval.errors import SettingsError, TableError, did_you_mean, listed_names
 from pytest_llmeval.records import (
     OWN_DIRECTIONS,
     PASS_METRIC,
@@ -189,11 +188,21 @@ class _Reader:
         Raises:
             TableError: no row was taken, or rows of several conditions.
         """
-        if self.condition is None and len(self._conditions) > 1:
-            raise self._several_conditions()
-        if not self._scores:
-            raise self._nothing_left()
-        return self._scores
+        conditions = [name or "" for name in self._conditions]
+        if self.condition is None and len(conditions) > 1:
+            typed = shlex.quote(f"{self.path}::{conditions[0]}")
+            raise TableError(
+                f"{self.path} holds {len(conditions)} conditions: name one, such as {typed}; "
+                f"it has {listed_names(conditions, rows.LISTED)}"
+            )
+        if self._scores:
+            return self._scores
+        if self.condition is not None and self.condition not in self._conditions:
+            known = [name for name in self._conditions if name is not None]
+            raise self._unknown("condition", self.condition, known)
+        if self.metric is not None and self._metrics:
+            raise self._unknown("metric", self.metric, list(self._metrics))
+        raise TableError(f"{self.path}: no row follows the header")
 
     def _case(self, name: str, wording: object) -> str:
         if wording is None:
@@ -208,25 +217,8 @@ class _Reader:
         if known != label:
             raise ValueError(f"case {case!r} is in cluster {label!r} here and in {known!r} above")
 
-    def _several_conditions(self) -> TableError:
-        names = [name or "" for name in self._conditions]
-        typed = shlex.quote(f"{self.path}::{names[0]}")
-        return TableError(
-            f"{self.path} holds {len(names)} conditions: name one, such as {typed}; "
-            f"it has {rows.listed(names)}"
-        )
-
-    def _nothing_left(self) -> TableError:
-        conditions = [name for name in self._conditions if name is not None]
-        if self.condition is not None and self.condition not in conditions:
-            return self._unknown("condition", self.condition, conditions)
-        if self.metric is not None and self._metrics:
-            return self._unknown("metric", self.metric, list(self._metrics))
-        return TableError(f"{self.path}: no row follows the header")
-
     def _unknown(self, what: str, name: str, known: list[str]) -> TableError:
-        near = difflib.get_close_matches(name, known, n=3)
-        hint = f"Did you mean {', '.join(near)}?" if near else f"It has {rows.listed(known)}"
+        hint = did_you_mean(name, known, most=rows.LISTED)
         return TableError(f"{self.path}: no row of {what} {name!r}. {hint}")
 
 

@@ -1,4 +1,4 @@
-"""The folder of run files, ``.llmeval/runs/<commit>/<run-id>.jsonl.gz``, and what a store is."""
+"""The folder of run files, ``.llmeval/runs/<commit>/<run-id>.jsonl.gz``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from pytest_llmeval.cache.directory import prepare_directory, refuse_link
 from pytest_llmeval.errors import BaselineUnreadable, SettingsError
@@ -114,7 +114,7 @@ class RunName(NamedTuple):
 
     Attributes:
         commit: full hash, or ``no-commit``.
-        tree: full hash of the commit's tree; None where the store does not tell it.
+        tree: full hash of the commit's tree; None outside git.
         run_id: id of the run.
     """
 
@@ -123,24 +123,8 @@ class RunName(NamedTuple):
     run_id: str
 
 
-class RunHome(Protocol):
-    """A place where run files are kept: the folder, or the refs of a git host."""
-
-    def names(self) -> tuple[RunName, ...]:
-        """List all that is there; no file is opened."""
-        ...
-
-    def get(self, name: RunName) -> bytes:
-        """Return a run file as it was put."""
-        ...
-
-    def put(self, name: RunName, data: bytes) -> bool:
-        """Keep a run file durably; tell whether it was not there before."""
-        ...
-
-
 class RunStore:
-    """The runs that were recorded in one ``.llmeval`` directory; itself a ``RunHome``.
+    """The runs that were recorded in one ``.llmeval`` directory.
 
     Attributes:
         directory: ``.llmeval`` itself; it need not exist before the first ``save``.
@@ -179,19 +163,6 @@ class RunStore:
             BaselineUnreadable: it is damaged, foreign, too new, or cannot be opened.
         """
         return read_run(path)
-
-    def names(self) -> tuple[RunName, ...]:
-        """List the runs that were recorded here; no file is opened."""
-        found = self.files().items()
-        return tuple(RunName(path.parent.name, None, run_id) for run_id, path in sorted(found))
-
-    def get(self, name: RunName) -> bytes:
-        """Return a run file that was recorded here.
-
-        Raises:
-            OSError: it cannot be read.
-        """
-        return self.place(name).read_bytes()
 
     def put(self, name: RunName, data: bytes) -> bool:
         """Keep a run file here; tell whether it was not there before.

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
-from pytest_llmeval.errors import TableError
+from pytest_llmeval.errors import TableError, listed_names
 from pytest_llmeval.records import PASS_METRIC, SCORE_METRIC
 
 CSV = (".csv", ".csv.gz")
@@ -74,9 +74,8 @@ def columns_of(path: Path, *, condition: str | None, metric: str | None) -> tupl
     needed = ["case_id", "repeat", score] + (["condition"] if condition is not None else [])
     for name in needed:
         if name not in have:
-            raise TableError(
-                f"{path}: no column '{name}' for {_meant_by(name)}; it has {listed(have)}"
-            )
+            known = listed_names(have, LISTED)
+            raise TableError(f"{path}: no column '{name}' for {_meant_by(name)}; it has {known}")
     optional = [name if name in have else None for name in OPTIONAL]
     for name in (*needed, *OPTIONAL):
         if have.count(name) > 1:
@@ -92,13 +91,6 @@ def _meant_by(column: str) -> str:
         "condition": "what follows ::",
     }
     return known.get(column, "the score of the trial (--metric)")
-
-
-def listed(names: Sequence[str]) -> str:
-    """Write some names, and how many there are more."""
-    more = len(names) - LISTED
-    shown = ", ".join(names[:LISTED])
-    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def read_rows(path: Path, columns: Sequence[str | None]) -> Iterator[Row]:

@@ -125,10 +125,8 @@ def smallest_pass_drop(rates: FloatArray, plan: PlannedTest) -> float | None:
         of them would not be found.
     """
     # many cases are alike: their spread is worked out once
-    counts = Counter(
-        zip(rates.tolist(), plan.baseline.tolist(), plan.current.tolist(), strict=True)
-    )
-    alike = np.array([(*case, count / len(rates)) for case, count in counts.items()])
+    cases = Counter(zip(rates.tolist(), plan.baseline.tolist(), plan.current.tolist(), strict=True))
+    alike = np.array([(*case, count / len(rates)) for case, count in cases.items()])
     low, high = 0.0, 1.0
     for _ in range(ROUNDS):
         drops = np.linspace(low, high, STEPS + 1)

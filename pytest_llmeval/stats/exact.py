@@ -162,9 +162,8 @@ def _binary_groups(cases: Sequence[CaseScores], sign: int) -> Iterator[Distribut
 def _sum_of(one: Distribution, other: Distribution) -> Distribution:
     values = np.add.outer(one[0], other[0]).ravel()
     chances = np.multiply.outer(one[1], other[1]).ravel()
-    _, first, member = np.unique(
-        np.rint(values / SAME_VALUE), return_index=True, return_inverse=True
-    )
+    rounded = np.rint(values / SAME_VALUE)
+    _, first, member = np.unique(rounded, return_index=True, return_inverse=True)
     return values[first], np.bincount(member, weights=chances).astype(np.float64, copy=False)
 
 

@@ -48,15 +48,13 @@ def unit_mean(values: Sequence[float], units: Sequence[int] | None = None) -> Un
         units: the unit of each case; each case is a unit of its own if not given.
     """
     cases, mean = len(values), math.fsum(values) / len(values)
-    sums = unit_sums([value - mean for value in values], units)
+    residuals = unit_sums([value - mean for value in values], units)
     counts = Counter(range(cases) if units is None else units)
     sizes = [counts[unit] for unit in sorted(counts)]
     error = None
     if len(sizes) > 1:
         # as ``t_tests.jackknife_errors``
-        from_others = [
-            residual / (1 - size / cases) for residual, size in zip(sums, sizes, strict=True)
-        ]
+        from_others = [r / (1 - size / cases) for r, size in zip(residuals, sizes, strict=True)]
         squares = math.fsum(residual**2 for residual in from_others)
         error = math.sqrt((len(sizes) - 1) / len(sizes) * squares) / cases
         error = error if error > negligible(values) else 0.0

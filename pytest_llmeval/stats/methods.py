@@ -225,9 +225,8 @@ def _welch(sample: Sample) -> SignificanceResult:
 
 def _mcnemar_exact(sample: Sample, *, mid: bool = False) -> SignificanceResult:
     fell, rose = _moved(sample.cases)[:: sample.sign]
-    return SignificanceResult(
-        tails=mcnemar_exact(fell, rose, mid=mid), statistic=float(rose - fell)
-    )
+    tails = mcnemar_exact(fell, rose, mid=mid)
+    return SignificanceResult(tails=tails, statistic=float(rose - fell))
 
 
 def _of_root(root: float | None, sample: Sample, *, squared: bool = True) -> SignificanceResult:

@@ -179,9 +179,7 @@ def _exact_alarm(
     samples: Sequence[Sequence[float]], random: np.random.Generator, *, alpha: float
 ) -> bool:
     dealt = [random.choice(sample, size=(2, len(sample))).tolist() for sample in samples]
-    cases = [
-        CaseScores(baseline=tuple(baseline), current=tuple(current)) for baseline, current in dealt
-    ]
+    cases = [CaseScores(baseline=tuple(before), current=tuple(after)) for before, after in dealt]
     return exact_within_case(cases).worse < alpha
 
 

@@ -58,12 +58,9 @@ def estimated_components(cases: Sequence[CaseScores]) -> Components | None:
     if baseline is None or current is None or len(cases) < 2:  # noqa: PLR2004 - a spread needs two
         return None
     spread = float(np.var([case.difference(1) for case in cases], ddof=1))
-    noise = float(
-        np.mean([baseline / len(case.baseline) + current / len(case.current) for case in cases])
-    )
-    return Components(
-        within_baseline=baseline, within_current=current, between=max(0.0, spread - noise)
-    )
+    noises = [baseline / len(case.baseline) + current / len(case.current) for case in cases]
+    between = max(0.0, spread - float(np.mean(noises)))
+    return Components(within_baseline=baseline, within_current=current, between=between)
 
 
 def recorded_components(
@@ -288,10 +285,9 @@ def plan(design: Design, *, drop: float, power: float) -> Plan:
     """
     cases = cases_needed(design, drop=drop, power=power)
     repeats = repeats_needed(design, drop=drop, power=power)
-    numbers_of_repeats = _grid(REPEATS, design.current, repeats)
-    numbers_of_cases = _grid(
-        [round(design.cases * times) for times in TIMES_THE_CASES], design.cases, cases
-    )
+    more_repeats = _grid(REPEATS, design.current, repeats)
+    usual_cases = [round(design.cases * times) for times in TIMES_THE_CASES]
+    more_cases = _grid(usual_cases, design.cases, cases)
     return Plan(
         design=design,
         drop=drop,
@@ -301,12 +297,8 @@ def plan(design: Design, *, drop: float, power: float) -> Plan:
         cases=cases,
         repeats=repeats,
         repeats_on_both_sides=repeats_needed(design, drop=drop, power=power, baseline_too=True),
-        by_repeats=tuple(
-            _point(replace(design, current=number), drop=drop) for number in numbers_of_repeats
-        ),
-        by_cases=tuple(
-            _point(replace(design, cases=number), drop=drop) for number in numbers_of_cases
-        ),
+        by_repeats=tuple(_point(replace(design, current=one), drop=drop) for one in more_repeats),
+        by_cases=tuple(_point(replace(design, cases=one), drop=drop) for one in more_cases),
     )
 
 

@@ -150,6 +150,7 @@ def a_run(
         partial=tuple(f"{FILE}::{function}" for function in partial),
         cases=tuple(one.case for one in cases),
         trials=tuple(trial for one in cases for trial in one.trials),
+        outside_calls=0,
     )
 
 

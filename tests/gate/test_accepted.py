@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmeval.gate.accepted import notes_on_accepted
 from pytest_llmeval.gate.compare import compare
+from pytest_llmeval.gate.family import notes_on_accepted
 from pytest_llmeval.gate.results import Comparison
 from pytest_llmeval.judgement import Judgement, judged
 from pytest_llmeval.records import Run

@@ -151,6 +151,7 @@ def suite(
         "partial": (),
         "cases": tuple(chain.from_iterable(cases for cases, _ in functions)),
         "trials": tuple(chain.from_iterable(trials for _, trials in functions)),
+        "outside_calls": 0,
         "places": {LABEL: f"{SUPPORT}:21", REFUND: f"{SUPPORT}:38", ORDER: f"{SEARCH}:14"},
         "ci": CiJob(provider="github", event="push", url="https://github.com/o/r/actions/runs/7"),
     }

@@ -47,6 +47,7 @@ def a_run(*, versions: dict[str, str] | None = None, calls: int = 1, **changes: 
         partial=(),
         cases=(Case(id="a", function="a", repeats=1),),
         trials=(Trial(case="a", index=0, outcome=Outcome.PASSED, calls=tuple(made)),),
+        outside_calls=0,
     )
 
 

@@ -53,6 +53,7 @@ def make_run(**changes: Any) -> Run:
         "partial": (),
         "cases": cases,
         "trials": trials,
+        "outside_calls": 0,
     }
     return Run(**{**usual, **changes})
 

@@ -38,7 +38,7 @@ from pytest_llmeval.reports.html.cases import (
 from pytest_llmeval.reports.html.facts import doubts, facts, provenance
 from pytest_llmeval.reports.html.plots import CASE_WIDTH, WIDTH, Chart, forests, history_charts
 from pytest_llmeval.reports.html.side_by_side import read_replies
-from pytest_llmeval.runs.lookup.newest_runs import newest_runs
+from pytest_llmeval.runs.lookup.for_commands import newest_runs
 from pytest_llmeval.runs.store import RunStore
 
 if TYPE_CHECKING:

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import NamedTuple
 
 from pytest_llmeval.errors import BaselineUnreadable
-from pytest_llmeval.records import Run, filters_of, paths_of, too_many_errored
+from pytest_llmeval.records import Run, filters_of, is_below, paths_of, too_many_errored
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.run_lines import RunHeader
 from pytest_llmeval.runs.store import (
@@ -23,19 +22,6 @@ from pytest_llmeval.runs.store import (
 )
 
 MENTIONED = 3
-
-
-class _Rank(NamedTuple):
-    """The rank of a run among those of its commit; the lowest is best.
-
-    Attributes:
-        models: 0 if it asked the same ones, 1 these and others, 2 other ones.
-        replayed: it paid for nothing, so it has no draw that an earlier run had not, and
-            may well have fewer of them.
-    """
-
-    models: int
-    replayed: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -117,12 +103,17 @@ class Search:
             ]
         return eligible
 
-    def _rank(self, stored: StoredRun) -> _Rank:
-        header = stored.header
-        models = 0
-        if self.models is not None and header.models_asked != self.models:
-            models = 1 if self.models < header.models_asked else 2
-        return _Rank(models=models, replayed=header.only_replayed)
+    def _rank(self, stored: StoredRun) -> tuple[int, bool]:
+        """Rank a run among those of its commit; the lowest is best.
+
+        Runs come first that asked the same models, then those that asked others too, then the
+        rest. One that paid for nothing has no draw that an earlier run had not, and may well have
+        fewer of them.
+        """
+        asked, models = stored.header.models_asked, 0
+        if self.models is not None and asked != self.models:
+            models = 1 if self.models < asked else 2
+        return models, stored.header.only_replayed
 
     def _notes(self, chosen: StoredRun) -> tuple[str, ...]:
         asked = chosen.header.models_asked
@@ -180,7 +171,7 @@ def covers(wide: Sequence[str], *, narrow: Sequence[str]) -> bool:
 
 def _reaches(path: str, item: str) -> bool:
     if "::" in path:
-        return item == path or item.startswith((f"{path}::", f"{path}["))
+        return is_below(item, path)
     return PurePosixPath(item.partition("::")[0]).is_relative_to(path)
 
 

@@ -1,4 +1,4 @@
-"""Find the runs that a command names, without a session to compare them with."""
+"""Find the runs that a command or a page is about, without a session to compare them with."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_llmeval.errors import BaselineError, BaselineNotFound
+from pytest_llmeval.errors import BaselineError, BaselineNotFound, BaselineUnreadable
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.git import near_names, relative_root, resolve, short_hash
 from pytest_llmeval.runs.lookup.best_run import Search, covers, peculiarities, unfitness
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs, found_as
-from pytest_llmeval.runs.lookup.stand_ins import standing_for, steps
-from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit
+from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, find_wanted
 from pytest_llmeval.runs.run_lines import FULL_HASH
 from pytest_llmeval.runs.store import (
     BORROWED,
@@ -23,6 +22,8 @@ from pytest_llmeval.runs.store import (
     StoredRun,
     refuse_tracked,
 )
+
+_MOST_TRIALS = 100_000  # that are read: a page shall not take minutes
 
 
 def find_candidate(reference: str, refs: Refs) -> Baseline:
@@ -80,12 +81,11 @@ def find_reference(reference: str, refs: Refs, *, candidate: Run) -> Baseline:
         models=frozenset(models) or None,
     )
     ancestors = 0
-    for step in steps(wanted, refs, head=None, root=candidate.root):
+    for step in refs.steps(wanted, head=None, root=candidate.root):
         best = search.best_at(*step.commits)
         if best is not None:
             best = replace(best, notes=(*wanted.notes, *best.notes))
-            history = refs.history
-            found = standing_for(wanted, best, step, reference=reference, history=history)
+            found = refs.standing_for(wanted, best, step, reference=reference)
             is_tip = wanted.is_tip and step.how == "merge-base"
             return replace(found, how="commit") if is_tip else found
         ancestors += step.is_substitute
@@ -111,11 +111,10 @@ def _by_name(reference: str, refs: Refs, *, besides: str | None = None) -> Basel
 
 def _wanted(reference: str, refs: Refs, *, seen_from: str | None) -> WantedCommit:
     """Find the commit that a name means, seen from another: its very own if that leads nowhere."""
-    wanted = WantedCommit(commit=None)
     if seen_from is not None:
-        wanted = refs.wanted(reference, seen_from=seen_from)
-    if wanted.commit is not None:
-        return wanted
+        wanted = find_wanted(reference, git=replace(refs.git, commit=seen_from), ci=refs.ci)
+        if wanted.commit is not None:
+            return wanted
     return WantedCommit(commit=_resolved(reference, refs), exact=True)
 
 
@@ -199,7 +198,7 @@ def _runs_behind(reference: str, refs: Refs) -> list[Run]:
     if ref is None:
         raise BaselineError(f"{reference!r} is no run file, run id, commit, branch or tag here")
     root = relative_root(store.directory.parent, top=git.top)
-    line = list(steps(WantedCommit(commit=ref.commit), refs, head=None, root=root))
+    line = list(refs.steps(WantedCommit(commit=ref.commit), head=None, root=root))
     commits = [commit for step in line for commit in step.commits]
     paths = [path for c in commits for path in sorted((store.folder / c).glob(f"*{ENDING}"))]
     if not paths:
@@ -219,3 +218,39 @@ def _draws(runs: Iterable[Run]) -> frozenset[str]:
         for call in trial.calls
         if call.draw is not None
     )
+
+
+def newest_runs(
+    store: RunStore, *, branch: str | None, most: int, besides: Sequence[Run] = ()
+) -> tuple[list[Run], list[str]]:
+    """Read the newest complete run of each commit, and of changes to it; pass over damaged ones.
+
+    Args:
+        store: where they lie.
+        branch: only runs of this one; None for all.
+        most: how many are read.
+        besides: runs that are at hand; they are among those returned.
+
+    Returns:
+        The runs, oldest first, and a note for each file that was passed over.
+    """
+    known = {run.id: run for run in besides}
+    commits = {(run.commit, run.dirty) for run in besides}
+    trials = sum(len(run.trials) for run in besides)
+    listing = store.every()
+    notes = list(listing.notes)
+    for stored in listing.runs:
+        run = stored.header.run
+        if len(known) >= most or trials > _MOST_TRIALS:
+            break
+        if run.id in known or (run.commit, run.dirty) in commits:
+            continue
+        if run.complete and branch in (None, run.ref):
+            try:
+                known[run.id] = store.load(stored.path)
+            except BaselineUnreadable as exc:
+                notes.append(f"passed over: {exc}")
+                continue
+            commits.add((run.commit, run.dirty))
+            trials += stored.header.trials
+    return sorted(known.values(), key=lambda run: run.created), notes

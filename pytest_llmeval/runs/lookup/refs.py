@@ -1,12 +1,17 @@
-"""One resolver of REF for all: the run that a name itself has, else its commits (wanted_commit)."""
+"""One resolver of REF for all: the run that a name itself has, else the commits that it stands for.
+
+``wanted_commit`` finds the commit that a name means. Where that commit has no run, the runs of
+others stand for it, in the order of ``Refs.steps``.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -15,11 +20,12 @@ from pytest_llmeval.records import Run
 from pytest_llmeval.runs.ci import ON_LAPTOP, CiFacts
 from pytest_llmeval.runs.git import GitState, tracked_below
 from pytest_llmeval.runs.lookup.history import History
-from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, find_wanted
+from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, name_to_show
 from pytest_llmeval.runs.own_repository import OwnRepository
 from pytest_llmeval.runs.store import ENDING, FoundRun, RunStore
 
 NEAREST = 50
+FURTHEST = 5000  # commits along first parents, whether or not they count
 
 How = Literal[
     "file",
@@ -69,25 +75,35 @@ class Baseline:
     differing_files: int | None = None
     notes: tuple[str, ...] = ()
 
-    @property
-    def commit(self) -> str | None:
-        """The commit that the run was recorded for, None outside git."""
-        return self.run.commit
 
-
-def found_as(run: FoundRun, reference: str, *, how: How, distance: int = 0) -> Baseline:
+def found_as(found: FoundRun, reference: str, *, how: How) -> Baseline:
     """Note of a run by which name, and how, it was found."""
-    return Baseline(
-        run=run.run,
-        path=run.path,
-        reference=reference,
-        how=how,
-        distance=distance,
-        notes=run.notes,
-    )
+    return Baseline(run=found.run, path=found.path, reference=reference, how=how, notes=found.notes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Commits whose runs are as good as each other's.
+
+    Attributes:
+        commits: full hashes; several only if their trees are equal.
+        how: as of a ``Baseline``.
+        behind: commits behind the wanted one that changed something below rootdir.
+        is_older: it is an ancestor of the wanted commit.
+    """
+
+    commits: tuple[str, ...]
+    how: How
+    behind: int = 0
+    is_older: bool = False
+
+    @property
+    def is_substitute(self) -> bool:
+        """Whether it stands in for another commit than the one that the session runs on."""
+        return self.is_older and self.how != "earlier commit"
+
+
+@dataclass(slots=True)
 class Refs:
     """The resolver of names, for one store and one working tree.
 
@@ -108,7 +124,7 @@ class Refs:
     history: History = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "history", History(self.git, ci=self.ci, own=self.own))
+        self.history = History(self.git, ci=self.ci, own=self.own)
 
     def by_name(self, reference: str, *, excluding: Collection[str] = ()) -> Baseline | None:
         """Find a run by its own name: a file, ``last`` or a run id; None for all other names.
@@ -147,18 +163,97 @@ class Refs:
         return self._read(path, reference, how="file")
 
     def _read(self, path: Path, reference: str, *, how: How) -> Baseline:
-        return Baseline(run=self.store.load(path), path=path, reference=reference, how=how)
+        return found_as(FoundRun(path, self.store.load(path)), reference, how=how)
 
-    def wanted(self, reference: str, *, seen_from: str | None = None) -> WantedCommit:
-        """Find the commit that a name means.
+    def wanted(self, reference: str) -> WantedCommit:
+        """Find the commit that a name means, seen from HEAD; see ``find_wanted``."""
+
+        def has_run(commit: str) -> bool:
+            return bool(self.store.at_commit(commit).runs)
+
+        return self.history.wanted(reference, has_run=has_run)
+
+    def steps(self, wanted: WantedCommit, *, head: str | None, root: str) -> Iterator[Step]:
+        """Yield the commits of which one may have a run that will do, the best ones first.
+
+        A commit that was named stands for itself alone. A clean tree at the ref's own commit asks
+        what the last commit did to it, so earlier ones come first there.
 
         Args:
-            reference: as for ``find_wanted``.
-            seen_from: full hash of the commit to stand on; None for HEAD.
+            wanted: with a commit.
+            head: full hash of the commit that the session runs on; None for a run that is there.
+            root: rootpath relative to git's top level.
         """
-        if seen_from is None:
-            return self.history.wanted(reference, has_run=self._has_run)
-        return find_wanted(reference, git=replace(self.git, commit=seen_from), ci=self.ci)
+        commit = wanted.commit or ""
+        is_own = commit == head
+        how: How = "named by CI" if wanted.told_by_ci else "merge-base"
+        if is_own or wanted.exact:
+            how = "this very commit" if is_own else "commit"
+        itself = Step(commits=(commit,), how=how)
+        if wanted.exact or self.git.top is None:
+            yield itself
+            return
+        # In CI the branch may have moved on since the job was started for it.
+        is_last = is_own and not self.git.dirty and (wanted.is_tip or self.ci.is_for_branch)
+        if not is_last:
+            yield itself
+            yield Step(commits=self.commits_of_equal_tree(commit), how="equal tree")
+        of_older: How = "earlier commit" if is_own else how
+        for ancestor, behind in self._ancestors(commit, root=root):
+            yield Step(commits=(ancestor,), how=of_older, behind=behind, is_older=True)
+        if is_last:
+            yield itself
 
-    def _has_run(self, commit: str) -> bool:
-        return bool(self.store.at_commit(commit).runs)
+    def standing_for(
+        self, wanted: WantedCommit, found: FoundRun, step: Step, *, reference: str
+    ) -> Baseline:
+        """Make the run that was found at a step the baseline.
+
+        Args:
+            wanted: with a commit.
+            found: of one of the step's commits.
+            step: at which it was found.
+            reference: what the user named.
+        """
+        differing = None
+        if step.is_substitute:
+            differing = self.history.differing_files(wanted.commit or "", step.commits[0])
+        return replace(
+            found_as(found, name_to_show(reference, wanted), how=step.how),
+            wanted=wanted.commit,
+            distance=step.behind,
+            substitute=step.is_substitute,
+            differing_files=differing,
+        )
+
+    def commits_of_equal_tree(self, commit: str) -> tuple[str, ...]:
+        """List the other commits with a run whose files are those of a commit, if that is here."""
+        store = self.store
+        others = [other for other in store.commits() if other != commit]
+        known = {other: store.named_tree(other) for other in others}
+        # A store of a team names ten thousand commits. Most are not here; git might fetch each.
+        asked = [other for other in others if known[other] is None]
+        tree, *trees = self.history.folder_ids((commit, *asked))
+        if tree is None:
+            return ()
+        known |= dict(zip(asked, trees, strict=True))
+        # A commit of a merge queue, or of a fork, need not be here.
+        return tuple(other for other in others if (known[other] or store.tree_of(other)) == tree)
+
+    def _ancestors(self, commit: str, *, root: str) -> Iterator[tuple[str, int]]:
+        """Yield the nearest ancestors along first parents, each with how far it is behind.
+
+        A commit counts only if it changed something below a folder: in a repository of many
+        projects most change another one.
+        """
+        known, most = 0, 1  # the parent is known even where history is cut at its child
+        while True:
+            line = (commit, *self.history.first_parents(commit, at_most=most))
+            folders = self.history.folder_ids(line, folder=root)
+            changes = [int(one is None or one != before) for before, one in pairwise(folders)]
+            counted = list(zip(line[1:], accumulate(changes), strict=True))
+            yield from (one for one in counted[known:] if one[1] <= self.reach)
+            known = len(counted)
+            if known < most or counted[-1][1] > self.reach or most >= FURTHEST:
+                return
+            most = min(10 * most, FURTHEST)

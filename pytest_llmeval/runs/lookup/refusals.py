@@ -10,8 +10,7 @@ from pathlib import Path
 from pytest_llmeval.errors import BaselineError, BaselineNotFound, BaselineUnlike
 from pytest_llmeval.runs.git import GitState, ResolvedRef, near_names, resolve, short_hash
 from pytest_llmeval.runs.lookup.best_run import Search
-from pytest_llmeval.runs.lookup.refs import Baseline, Refs
-from pytest_llmeval.runs.lookup.stand_ins import Step
+from pytest_llmeval.runs.lookup.refs import Baseline, Refs, Step
 from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, name_to_show
 from pytest_llmeval.runs.store import first_of
 
@@ -117,7 +116,7 @@ class Refusals:
 
     def refused(self, found: Baseline) -> BaselineError:
         """Make the error for a substitute that the user does not want."""
-        wanted, commit = short_hash(found.wanted or ""), short_hash(found.commit or "")
+        wanted, commit = short_hash(found.wanted or ""), short_hash(found.run.commit or "")
         return self._leads_nowhere(
             f"{wanted} has no complete run. That of {commit}, {found.distance} behind, could stand "
             "in for it, which --llm-strict refuses.",

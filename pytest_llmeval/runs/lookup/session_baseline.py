@@ -8,43 +8,19 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from pytest_llmeval.errors import (
-    BaselineError,
-    BaselineNotFound,
-    BaselineUnreadable,
-)
+from pytest_llmeval.errors import BaselineError, BaselineNotFound, BaselineUnreadable
 from pytest_llmeval.records import Outcome, Run, bare_run, too_many_errored
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.lookup.best_run import Search, peculiarities
 from pytest_llmeval.runs.lookup.history import is_settled
-from pytest_llmeval.runs.lookup.refs import (
-    Baseline,
-    Refs,
-    found_as,
-)
+from pytest_llmeval.runs.lookup.refs import Baseline, Refs, Step, found_as
 from pytest_llmeval.runs.lookup.refusals import Refusals
-from pytest_llmeval.runs.lookup.stand_ins import Step, standing_for, steps
 from pytest_llmeval.runs.lookup.wanted_commit import WantedCommit, name_to_show
 from pytest_llmeval.runs.store import FoundRun, new_run_id
 from pytest_llmeval.settings import MARKER
 
 BASELINE_OPTION = "--llm-baseline"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demands:
-    """Demands on a run that is found by a commit.
-
-    Attributes:
-        age: how many days it may be old without a note.
-        strict: no run stands in for that of a commit with other files.
-    """
-
-    age: float = math.inf
-    strict: bool = False
-
-
-ANY = Demands()
 # From a commit; None if no eval of the selection is in it.
 MakeRun = Callable[[str], FoundRun | None]
 
@@ -58,7 +34,8 @@ def find_baseline(
     selection: Sequence[str],
     models: frozenset[str] | None = None,
     excluding: Collection[str] = (),
-    demands: Demands = ANY,
+    age: float = math.inf,
+    strict: bool = False,
     make: MakeRun | None = None,
 ) -> Baseline:
     """Find and read the run that a session is to be compared with.
@@ -71,21 +48,20 @@ def find_baseline(
         selection: the session's, see ``records.Run``.
         models: models that the session is known to ask; preferred among runs of one commit.
         excluding: ids of runs that are found only if they are named themselves.
-        demands: on the run that is found by a commit.
+        age: how many days a run that is found by a commit may be old without a note.
+        strict: no run stands in for that of a commit with other files.
         make: makes the run of a commit that has none; without it an older run may stand in.
 
     Raises:
-        BaselineNotFound: no run that will do.
-        BaselineError: the name leads to no commit, or the history was cut off.
-        BaselineUnreadable: the run that was named cannot be read.
-        BaselineUnlike: the run is of another folder or of other tests.
+        BaselineError: no run will do, the one that was named is damaged or of other tests, the
+            name leads to no commit, or history was cut off.
         SettingsError: a file that git tracks was named, and not by a path.
     """
     search = Search(
         store=refs.store, root=root, selection=selection, models=models, excluding=excluding
     )
     refuse = Refusals(reference, option, refs, search)
-    found = _Lookup(reference, option, refs, search, demands, refuse, make).find()
+    found = _Lookup(reference, option, refs, search, refuse, make, age=age, strict=strict).find()
     known = {*found.notes, *search.passed_over}
     unsaid = (complaint for complaint in refs.store.complaints if complaint not in known)
     return replace(found, notes=(*found.notes, *unsaid))
@@ -100,18 +76,20 @@ class _Lookup:
         option: for which the run is sought.
         refs: resolves names.
         search: looks for runs of commits.
-        demands: on the run that is found by a commit.
         refuse: makes the errors.
         make: makes the run of a commit that has none.
+        age: how many days that run may be old without a note.
+        strict: no run stands in for that of a commit with other files.
     """
 
     reference: str
     option: str
     refs: Refs
     search: Search
-    demands: Demands
     refuse: Refusals
     make: MakeRun | None
+    age: float
+    strict: bool
 
     def find(self) -> Baseline:
         """Find the run by its own name, else by that of a commit."""
@@ -140,11 +118,13 @@ class _Lookup:
         if self.reference == "last":
             what = f"no run is recorded in {self.refuse.folder()}."
             raise self.refuse.not_found(what, todo="Record one:  pytest")
-        wanted = self._wanted()
+        wanted = self.refs.wanted(self.reference)
+        if wanted.commit is None:
+            raise self.refuse.unrelated(wanted) if wanted.is_known else self.refuse.unknown(wanted)
         looked_at: list[Step] = []
-        refs, root = self.refs, self.search.root
+        refs = self.refs
         make = None if self.refuse.is_own_branch_in_ci(wanted) else self.make
-        for step in steps(wanted, refs, head=refs.git.commit, root=root):
+        for step in refs.steps(wanted, head=refs.git.commit, root=self.search.root):
             if make and step.is_older and looked_at and not looked_at[0].is_older:
                 break  # no older run stands in for one that can be made
             best = self.search.best_at(*step.commits)
@@ -170,24 +150,17 @@ class _Lookup:
             raise self.refuse.not_made(commit, exc) from exc
         if run is None:
             return self._nothing_yet(commit, wanted=wanted)
-        history = self.refs.history
-        made = standing_for(wanted, run, step, reference=self.reference, history=history)
-        return replace(made, how="rerun", notes=(*wanted.notes, *history.notes, *run.notes))
-
-    def _wanted(self) -> WantedCommit:
-        """Find the commit that the name means."""
-        wanted = self.refs.wanted(self.reference)
-        if wanted.commit is None:
-            raise self.refuse.unrelated(wanted) if wanted.is_known else self.refuse.unknown(wanted)
-        return wanted
+        made = self.refs.standing_for(wanted, run, step, reference=self.reference)
+        notes = (*wanted.notes, *self.refs.history.notes, *run.notes)
+        return replace(made, how="rerun", notes=notes)
 
     def _found(
         self, best: FoundRun, step: Step, *, wanted: WantedCommit, looked_at: Sequence[Step]
     ) -> Baseline:
         notes = self._notes(best, step, wanted=wanted, looked_at=looked_at)
-        history, best = self.refs.history, replace(best, notes=notes)
-        found = standing_for(wanted, best, step, reference=self.reference, history=history)
-        if step.is_substitute and self.demands.strict:
+        best = replace(best, notes=notes)
+        found = self.refs.standing_for(wanted, best, step, reference=self.reference)
+        if step.is_substitute and self.strict:
             raise self.refuse.refused(found)
         return found
 
@@ -207,10 +180,10 @@ class _Lookup:
                 "this clone is shallow: the true merge-base may lie where history was cut off"
             )
         age = (datetime.now(UTC) - datetime.fromisoformat(best.run.created)).days
-        if self.option == BASELINE_OPTION and age > self.demands.age:
+        if self.option == BASELINE_OPTION and age > self.age:
             notes.append(
                 f"the baseline is {age} days old, and models change under their names: record it "
-                f"anew, or raise llm_baseline_age ({self.demands.age})"
+                f"anew, or raise llm_baseline_age ({self.age})"
             )
         return tuple(notes)
 

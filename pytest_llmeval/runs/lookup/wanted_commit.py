@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_llmeval.runs.ci import CiFacts
-from pytest_llmeval.runs.git import GitState, ResolvedRef, ask, parents, resolve, short_hash
+from pytest_llmeval.runs.git import GitState, ask, parents, resolve, short_hash
 from pytest_llmeval.runs.run_lines import FULL_HASH
 
 AUTO = "auto"
@@ -156,26 +156,23 @@ def _as_on_a_laptop(name: str, *, head: str, top: Path) -> WantedCommit:
     if ref.full_name is None:
         return WantedCommit(commit=ref.commit, exact=True)
     base = _base(ref.commit, head=head, top=top)
-    if ref.full_name.startswith(_HEADS):
-        return _of_local_branch(ref, base, head=head, top=top)
-    is_remote = ref.full_name.startswith(_ORIGIN)
-    branch = ref.full_name.removeprefix(_ORIGIN) if is_remote else None
-    is_tip, tips = base.commit == ref.commit, (ref.commit,)
-    return WantedCommit(commit=base.commit, is_tip=is_tip, branch=branch, tips=tips)
+    is_tip, is_branch = base.commit == ref.commit, ref.full_name.startswith((_HEADS, _ORIGIN))
+    branch = without_prefix(ref.full_name) if is_branch else None
+    wanted = WantedCommit(commit=base.commit, is_tip=is_tip, branch=branch, tips=(ref.commit,))
+    is_local = ref.full_name.startswith(_HEADS)
+    return _or_that_of_origin(wanted, base, head=head, top=top) if is_local else wanted
 
 
-def _of_local_branch(ref: ResolvedRef, base: _Base, *, head: str, top: Path) -> WantedCommit:
+def _or_that_of_origin(wanted: WantedCommit, base: _Base, *, head: str, top: Path) -> WantedCommit:
     """Take the merge-base with a local branch, or with origin's of that name if that is nearer."""
-    branch = without_prefix(ref.full_name or "")
-    is_tip, tips = base.commit == ref.commit, (ref.commit,)
-    wanted = WantedCommit(commit=base.commit, is_tip=is_tip, branch=branch, tips=tips)
+    branch, own_tip = wanted.branch or "", wanted.tips[0]
     tip = ask(top, "rev-parse", "--verify", "--quiet", f"{_ORIGIN}{branch}^{{commit}}")
     if tip is None:
         return replace(wanted, notes=_note_of_lost_branch(branch, top=top))
-    theirs, wanted = _base(tip, head=head, top=top), replace(wanted, tips=(*tips, tip))
+    theirs, wanted = _base(tip, head=head, top=top), replace(wanted, tips=(own_tip, tip))
     if base == theirs or base.distance < theirs.distance:
         return wanted
-    missing = ask(top, "rev-list", "--count", f"{ref.commit}..{tip}")
+    missing = ask(top, "rev-list", "--count", f"{own_tip}..{tip}")
     note = f"the local branch {branch} is stale: origin/{branch} has {missing} commit(s) more"
     return replace(wanted, commit=theirs.commit, is_tip=theirs.commit == tip, notes=(note,))
 

@@ -165,9 +165,7 @@ def _suites(runs: Sequence[Run], *, union: bool) -> dict[Collected, set[str]]:
             "--union"
         )
     for suite, known in suites.items():
-        if len(known) > suite.cases or (
-            len(known) == suite.cases and collected_cases(known) != suite
-        ):
+        if len(known) >= suite.cases and collected_cases(known) != suite:
             raise SettingsError(
                 f"the {len(known)} cases of the shards are not the {suite.cases} that they "
                 "collected: a plugin gave them other names in each"
@@ -202,9 +200,7 @@ def _trials(runs: Sequence[Run], cases: Sequence[Case]) -> Mapping[str, tuple[Tr
                 )
             better = min(known, trial, key=lambda one: sum(call.replayed for call in one.calls))
             found[trial.case][trial.index] = (better, of)
-    return {
-        name: tuple(trials[index][0] for index in sorted(trials)) for name, trials in found.items()
-    }
+    return {name: tuple(kept[index][0] for index in sorted(kept)) for name, kept in found.items()}
 
 
 def _measured(trial: Trial) -> tuple[object, ...]:
@@ -231,24 +227,20 @@ def _selection(runs: Sequence[Run], *, whole: bool) -> tuple[str, ...]:
 
 def _in_part(runs: Sequence[Run]) -> tuple[str, ...]:
     """Name the functions of which no shard has all cases."""
-    in_full = {
-        case.function for run in runs for case in run.cases if case.function not in run.partial
-    }
+    in_full = {c.function for run in runs for c in run.cases if c.function not in run.partial}
     return tuple(sorted({name for run in runs for name in run.partial} - in_full))
 
 
 def _job(runs: Sequence[Run]) -> CiJob | None:
     """Return what the jobs of all runs have in common."""
-    jobs = [run.ci for run in runs]
-    first = jobs[0]
-    if first is None or any(job is None or job.provider != first.provider for job in jobs):
+    jobs = [run.ci for run in runs if run.ci is not None]
+    if len(jobs) < len(runs) or len({job.provider for job in jobs}) > 1:
         return None
-    found = [job for job in jobs if job is not None]
     return CiJob(
-        provider=first.provider,
-        event=_common([job.event for job in found]),
-        url=_common([job.url for job in found]),
-        fork=_common([job.fork for job in found]),
+        provider=jobs[0].provider,
+        event=_common([job.event for job in jobs]),
+        url=_common([job.url for job in jobs]),
+        fork=_common([job.fork for job in jobs]),
     )
 
 

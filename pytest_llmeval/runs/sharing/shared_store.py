@@ -1,31 +1,38 @@
-"""The runs of this directory and those that a team shares, as one store for lookups."""
+"""The store of a team in refs of a git host, and with the runs of this directory one for lookups.
+
+A run has one ref, ``refs/llmeval/COMMIT/TREE/RUN-ID``. It holds a commit without parents and with
+nothing in it but the run file. Author and date are fixed, so equal files are equal commits, and to
+put one again changes nothing. The names are the whole index: one ``ls-remote`` brings all.
+"""
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+from pytest_llmeval.checks import SCHEME
 from pytest_llmeval.errors import (
     BaselineUnreadable,
+    GitFailed,
     LLMEvalError,
     SettingsError,
     without_user,
 )
 from pytest_llmeval.records import Run
-from pytest_llmeval.runs.git import GitState
+from pytest_llmeval.runs.git import GitState, blob, change
 from pytest_llmeval.runs.own_repository import OwnRepository
 from pytest_llmeval.runs.run_file import read_run_header
-from pytest_llmeval.runs.sharing.ref_store import SCHEME, RefStore
+from pytest_llmeval.runs.run_lines import FULL_HASH, RUN_ID
 from pytest_llmeval.runs.store import (
     BORROWED,
     ENDING,
     NO_COMMIT,
     Listing,
-    RunHome,
     RunName,
     RunStore,
     StoredRun,
@@ -33,6 +40,108 @@ from pytest_llmeval.runs.store import (
     dated_ahead,
     is_run_id,
 )
+
+PREFIX = "refs/llmeval/"
+RUN_FILE = "run.jsonl.gz"
+
+_AT_ONCE = 100  # refs that are fetched by one command
+_REF = re.compile(rf"{PREFIX}({FULL_HASH})/({FULL_HASH})/({RUN_ID})")
+_AUTHOR = {
+    f"GIT_{role}_{what}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for what, value in (
+        ("NAME", "llmeval"),
+        ("EMAIL", "llmeval@localhost"),
+        ("DATE", "2000-01-01T00:00:00Z"),
+    )
+}
+
+
+class RefStore:
+    """Run files in the refs of a remote.
+
+    Args:
+        own: the repository of our own; it may fetch, and speaks to that remote.
+    """
+
+    def __init__(self, own: OwnRepository) -> None:
+        self._own = own
+
+    def names(self) -> tuple[RunName, ...]:
+        """List all runs; what else is below the prefix is not ours.
+
+        Raises:
+            GitFailed: the remote gives no answer.
+        """
+        return tuple(self._commits)
+
+    def get(self, name: RunName) -> bytes:
+        """Return a run file.
+
+        Raises:
+            GitFailed: the remote gives no answer, or the ref holds no run file.
+        """
+        commit = self._commits.get(name)
+        if commit is None:
+            raise GitFailed(f"{ref_of(name)} is not there")
+        self.fetch([name])
+        data = blob(self._own.path, f"{commit}:{RUN_FILE}")
+        if data is None:
+            raise GitFailed(f"{ref_of(name)} holds no {RUN_FILE}")
+        return data
+
+    def put(self, name: RunName, data: bytes) -> bool:
+        """Keep a run file under its name; tell whether it was not there before.
+
+        Raises:
+            GitFailed: the remote gives no answer, refuses, or has another file of that name.
+        """
+        self._prepare()
+        commit = self._commit_of(data)
+        known = self._commits.get(name)
+        if known == commit:
+            return False
+        if known is not None:
+            raise GitFailed(f"{ref_of(name)} is there already and holds another file")
+        self._own.send(commit, ref=ref_of(name))
+        self._commits[name] = commit
+        return True
+
+    def fetch(self, names: Iterable[RunName]) -> None:
+        """Fetch run files that will be wanted, many at once.
+
+        Raises:
+            GitFailed: the remote gives no answer.
+        """
+        missing = [ref_of(name) for name in names if not self._own.has(self._commits[name])]
+        for start in range(0, len(missing), _AT_ONCE):
+            self._own.fetch_refs(missing[start : start + _AT_ONCE])
+
+    @cached_property
+    def _commits(self) -> dict[RunName, str]:
+        """The commits of all refs, asked for once a session."""
+        self._prepare()
+        lines = self._own.list_remote(f"{PREFIX}*").splitlines()
+        pairs = (line.split("\t", 1) for line in lines)
+        named = ((_REF.fullmatch(ref), commit) for commit, ref in pairs)
+        return {RunName(*found.groups()): commit for found, commit in named if found}
+
+    def _commit_of(self, data: bytes) -> str:
+        """Make the commit that holds a file; equal files are equal commits."""
+        path = self._own.path
+        file = change(path, "hash-object", "-w", "-t", "blob", "--stdin", given=data)
+        tree = change(path, "mktree", given=f"100644 blob {file}\t{RUN_FILE}\n")
+        as_utf8 = ("-c", "i18n.commitEncoding=UTF-8")
+        return change(path, *as_utf8, "commit-tree", tree, environ=_AUTHOR)
+
+    def _prepare(self) -> None:
+        if not self._own.is_made:  # a run has no parents, so what the user has does not matter
+            self._own.prepare()
+
+
+def ref_of(name: RunName) -> str:
+    """Return the full name of the ref of a run."""
+    return f"{PREFIX}{name.commit}/{name.tree}/{name.run_id}"
 
 
 def open_store(directory: Path, *, named: str | None, git: GitState) -> RunStore:
@@ -48,9 +157,8 @@ def open_store(directory: Path, *, named: str | None, git: GitState) -> RunStore
     """
     if named is None:
         return RunStore(directory)
-    return SharedStore(
-        directory, refs_at(named, directory=directory, git=git), called=without_user(named)
-    )
+    shared = refs_at(named, directory=directory, git=git)
+    return SharedStore(directory, shared, called=without_user(named))
 
 
 def refs_at(named: str, *, directory: Path, git: GitState) -> RefStore:
@@ -84,7 +192,7 @@ class SharedStore(RunStore):
         called: how the user named that place.
     """
 
-    def __init__(self, directory: Path, shared: RunHome, *, called: str) -> None:
+    def __init__(self, directory: Path, shared: RefStore, *, called: str) -> None:
         super().__init__(directory)
         self._shared = shared
         self._called = called

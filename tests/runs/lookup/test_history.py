@@ -10,7 +10,7 @@ import pytest
 
 from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.runs.ci import CiFacts
-from pytest_llmeval.runs.lookup import deepening, history
+from pytest_llmeval.runs.lookup import history
 from pytest_llmeval.runs.lookup.refs import Baseline, Refs
 from pytest_llmeval.runs.lookup.session_baseline import find_baseline
 from pytest_llmeval.runs.own_repository import WHOLE_HISTORY, OwnRepository
@@ -527,7 +527,7 @@ def test_an_origin_that_cannot_be_reached_is_asked_once(origin, checkout, monkey
 
 
 def test_a_history_that_takes_too_long_is_left(origin, checkout, monkeypatch):
-    monkeypatch.setattr(deepening, "SECONDS", 0.0)
+    monkeypatch.setattr(history, "SECONDS", 0.0)
     assert "origin gave no history: no answer within 0 s" in refusal(
         checkout, "main", error=BaselineError
     )

@@ -9,7 +9,7 @@ import pytest
 from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.runs.ci import CiFacts
 from pytest_llmeval.runs.lookup.refs import Baseline
-from pytest_llmeval.runs.lookup.session_baseline import Demands, find_baseline
+from pytest_llmeval.runs.lookup.session_baseline import find_baseline
 from pytest_llmeval.runs.store import FoundRun
 from tests.runs.conftest import Project
 
@@ -36,7 +36,7 @@ def find(
         project.refs,
         root=".",
         selection=(),
-        demands=Demands(**demands),
+        **demands,
         make=make,
     )
 
@@ -59,7 +59,7 @@ def test_the_wanted_commit_is_made_though_an_older_one_has_a_run(branch: Project
     found = find(branch, "main", make, strict=True)
 
     assert make.asked == [main]
-    assert (found.commit, found.wanted, found.substitute) == (main, main, False)
+    assert (found.run.commit, found.wanted, found.substitute) == (main, main, False)
     assert (found.how, found.distance) == ("rerun", 0)
     assert found.notes == ("made with other packages",)
 
@@ -88,7 +88,7 @@ def test_a_run_of_an_equal_tree_is_as_good(branch: Project) -> None:
 
 def test_a_hash_is_made_too(branch: Project) -> None:
     make, commit = Maker(branch), branch.git("rev-parse", "main~1")
-    assert find(branch, commit, make).commit == commit
+    assert find(branch, commit, make).run.commit == commit
 
 
 def test_a_dirty_tree_is_held_against_its_own_commit(branch: Project) -> None:

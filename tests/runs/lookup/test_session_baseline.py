@@ -16,7 +16,7 @@ from pytest_llmeval.errors import (
 )
 from pytest_llmeval.runs.ci import CiFacts
 from pytest_llmeval.runs.git import read_state
-from pytest_llmeval.runs.lookup.session_baseline import Demands, find_baseline
+from pytest_llmeval.runs.lookup.session_baseline import find_baseline
 from tests.runs.builders import make_call, make_run, make_trials
 from tests.runs.conftest import Project
 
@@ -28,7 +28,7 @@ def find(project, reference, *, root=".", selection=(), models=None, **demands):
         root=root,
         selection=selection,
         models=models,
-        demands=Demands(**demands),
+        **demands,
     )
 
 
@@ -63,7 +63,7 @@ def test_a_branch_is_held_against_the_merge_base(project):
     baseline = find(project, "main")
     assert baseline.run == make_run(id=run_id, commit=base)
     assert baseline.path == project.store.by_id(run_id)
-    assert (baseline.reference, baseline.commit) == ("main", base)
+    assert (baseline.reference, baseline.run.commit) == ("main", base)
     assert (baseline.how, baseline.distance, baseline.notes) == ("merge-base", 0, ())
 
 
@@ -125,7 +125,7 @@ def test_the_nearest_ancestor_stands_in_and_is_announced(project):
     branch_off(project)
     baseline = find(project, "main")
     assert (baseline.run.id, baseline.how, baseline.distance) == (run_id, "merge-base", 2)
-    assert baseline.commit == baseline.run.commit != base
+    assert baseline.run.commit != base
     assert (baseline.wanted, baseline.substitute, baseline.notes) == (base, True, ())
 
 
@@ -311,7 +311,7 @@ def test_a_commit_is_taken_exactly(length, project):
     project.commit()
     project.record()
     baseline = find(project, commit[:length])
-    assert (baseline.run.id, baseline.how, baseline.commit) == (run_id, "commit", commit)
+    assert (baseline.run.id, baseline.how, baseline.run.commit) == (run_id, "commit", commit)
 
 
 def test_an_expression_is_a_commit_taken_exactly(project):
@@ -1009,10 +1009,10 @@ def first(project):
 def test_a_commit_without_evals_has_nothing_to_compare_with(first, reference):
     baseline = find(first, reference)
     assert baseline.how == "nothing yet"
-    assert baseline.commit == first.git("rev-parse", reference)
+    assert baseline.run.commit == first.git("rev-parse", reference)
     assert baseline.run.cases == ()
     (note,) = baseline.notes
-    assert note == f"nothing to compare with yet: {baseline.commit[:7]} has no eval and no run"
+    assert note == f"nothing to compare with yet: {baseline.run.commit[:7]} has no eval and no run"
 
 
 def test_a_first_eval_on_main_itself_is_held_against_the_commit_before(first):

@@ -14,8 +14,7 @@ from pytest_llmeval.errors import BaselineError, BaselineNotFound
 from pytest_llmeval.runs.ci import CiFacts
 from pytest_llmeval.runs.lookup.for_commands import find_reference
 from pytest_llmeval.runs.lookup.refs import Baseline
-from pytest_llmeval.runs.lookup.session_baseline import Demands, find_baseline
-from pytest_llmeval.runs.lookup.stand_ins import commits_of_equal_tree
+from pytest_llmeval.runs.lookup.session_baseline import find_baseline
 from pytest_llmeval.runs.store import new_run_id
 from tests.runs.builders import make_run
 from tests.runs.conftest import Project
@@ -33,9 +32,10 @@ def find(
     age: float = math.inf,
     strict: bool = False,
 ) -> Baseline:
-    demands = Demands(age=age, strict=strict)
     refs = replace(project.refs, reach=reach)
-    return find_baseline(reference, refs, option=option, root=root, selection=(), demands=demands)
+    return find_baseline(
+        reference, refs, option=option, root=root, selection=(), age=age, strict=strict
+    )
 
 
 def branch(project: Project) -> None:
@@ -105,8 +105,7 @@ def test_a_commit_that_is_not_here_is_known_by_the_tree_of_its_run(project: Proj
 def test_the_tree_of_a_commit_that_is_not_here_is_not_known(project: Project) -> None:
     project.record(commit="2f" * 20, tree="0" * 40)
     project.store.save(make_run(commit=None, tree=None))
-    history = project.refs.history
-    assert commits_of_equal_tree("1f" * 20, project.store, history=history) == ()
+    assert project.refs.commits_of_equal_tree("1f" * 20) == ()
     assert project.store.commits() == ("2f" * 20,)
 
 

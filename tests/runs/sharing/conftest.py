@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.runs.own_repository import OwnRepository
-from pytest_llmeval.runs.sharing.ref_store import RefStore
+from pytest_llmeval.runs.sharing.shared_store import RefStore
 from tests.runs.conftest import Project
 
 

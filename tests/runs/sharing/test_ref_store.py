@@ -8,8 +8,8 @@ import pytest
 
 from pytest_llmeval.errors import GitFailed
 from pytest_llmeval.runs.run_file import read_run, write_run
-from pytest_llmeval.runs.sharing.ref_store import ref_of
-from pytest_llmeval.runs.store import RunHome, RunName, RunStore
+from pytest_llmeval.runs.sharing.shared_store import ref_of
+from pytest_llmeval.runs.store import RunName, RunStore
 from tests.runs.builders import COMMIT, TREE, make_run
 from tests.runs.conftest import Project
 from tests.runs.sharing.conftest import refs_of
@@ -34,35 +34,43 @@ def state_of(project: Project) -> tuple[str, str, str]:
     return project.git("for-each-ref"), config, project.head
 
 
-# --- both homes --------------------------------------------------------------------------
+# --- the folder --------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["folder", "refs"])
-def home(request, project, origin) -> RunHome:
-    return RunStore(project.top / ".llmeval") if request.param == "folder" else refs_of(project)
+def test_what_is_put_into_the_folder_is_there_once_byte_for_byte(project, data):
+    store, ends_in_newlines = RunStore(project.top / ".llmeval"), data + b"\n\n"
+    assert store.files() == {}
+    assert store.put(FIRST, data)
+    assert store.put(OTHER, ends_in_newlines)
+    assert not store.put(FIRST, data)
+
+    files = store.files()
+    assert [file.parent.name for file in files.values()] == [COMMIT, COMMIT]
+    assert {run_id: file.read_bytes() for run_id, file in files.items()} == {
+        FIRST.run_id: data,
+        OTHER.run_id: ends_in_newlines,
+    }
 
 
-def test_what_is_put_is_listed_and_got_byte_for_byte(home, data):
-    ends_in_newlines = data + b"\n\n"
+# --- refs --------------------------------------------------------------------------------
+
+
+def test_what_is_put_is_listed_and_got_byte_for_byte(project, origin, data):
+    home, ends_in_newlines = refs_of(project), data + b"\n\n"
     assert home.names() == ()
     assert home.put(FIRST, data)
     assert home.put(OTHER, ends_in_newlines)
 
     names = sorted(home.names(), key=lambda name: name.run_id)
-    assert [(name.commit, name.run_id) for name in names] == [
-        (COMMIT, FIRST.run_id),
-        (COMMIT, OTHER.run_id),
-    ]
+    assert names == [FIRST, OTHER]
     assert [home.get(name) for name in names] == [data, ends_in_newlines]
 
 
-def test_to_put_a_run_again_changes_nothing(home, data):
+def test_to_put_a_run_again_changes_nothing(project, origin, data):
+    home = refs_of(project)
     assert home.put(FIRST, data)
     assert not home.put(FIRST, data)
     assert len(home.names()) == 1
-
-
-# --- refs --------------------------------------------------------------------------------
 
 
 def test_another_clone_finds_it_and_the_users_repositories_stay_as_they_are(
