@@ -20,7 +20,7 @@ from pytest_llmeval.cache.reply import TIME
 from pytest_llmeval.cache.store import Store
 from pytest_llmeval.cache.transfer import export, merge, read_export
 from pytest_llmeval.cli.arguments import Home, home_option
-from pytest_llmeval.cli.pages import echo
+from pytest_llmeval.cli.pages import echo, warn
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.records import Run, Trial
 from pytest_llmeval.reports.terminal import stored
@@ -62,9 +62,7 @@ def why(nodeid: str, reference: str, home: Home) -> None:
     _check(home)
     run = run_named(reference, home.refs)
     calls = [call for trial in _trials_of(run, nodeid) for call in trial.calls]
-    click.echo(f"run {run.id}  {nodeid}")
-    if not calls:
-        click.echo("it made no call")
+    echo([f"run {run.id}  {nodeid}", *([] if calls else ["it made no call"])])
     with _opened(home) as store:
         echo(stored.explanation(explain_calls(store, calls)))
 
@@ -102,7 +100,7 @@ def prune(age: str, references: tuple[str, ...], home: Home, *, yes: bool) -> No
 def export_file(path: Path, home: Home) -> None:
     """Write all replies to a new FILE.jsonl or FILE.jsonl.gz; it holds what was asked and said."""
     with _opened(home) as store:
-        click.echo(stored.exported(export(store, path), path))
+        echo([stored.exported(export(store, path), path)])
 
 
 @cache_command.command("import")
@@ -113,7 +111,7 @@ def import_file(path: Path, home: Home) -> None:
     foreign = read_export(path)
     with _opened(home, must_exist=False) as store:
         done = store.rewrite(partial(merge, foreign=foreign))
-    click.echo(stored.merged(done, path))
+    echo([stored.merged(done, path)])
 
 
 @cache_command.command()
@@ -132,7 +130,7 @@ def clear(home: Home, *, yes: bool) -> None:
             store.clear()
     except CacheError:  # on a full disk, say, where no session can store anything either
         shutil.rmtree(folder)
-    click.echo(f"every reply in {folder} was deleted")
+    echo([f"every reply in {folder} was deleted"])
 
 
 def _check(home: Home, *, must_exist: bool = True) -> None:
@@ -149,7 +147,7 @@ def _check(home: Home, *, must_exist: bool = True) -> None:
 
 def _opened(home: Home, *, must_exist: bool = True) -> closing[Store]:
     _check(home, must_exist=must_exist)
-    return closing(Store(home.path, warn=lambda text: click.echo(f"warning: {text}", err=True)))
+    return closing(Store(home.path, warn=lambda text: warn([text])))
 
 
 def _trials_of(run: Run, nodeid: str) -> list[Trial]:

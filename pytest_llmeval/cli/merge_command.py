@@ -39,6 +39,7 @@ from pytest_llmeval.runs.sharing.merging import Merged, merge_runs
 from pytest_llmeval.runs.sharing.shared_store import open_store
 from pytest_llmeval.runs.sharing.suite_files import TEST_FILES, suite_files, unreached
 from pytest_llmeval.runs.store import ENDING, first_of, refuse_tracked
+from pytest_llmeval.safe_text import printable
 from pytest_llmeval.session import planned_judgement
 from pytest_llmeval.settings import GateRules, Settings, options_of
 
@@ -97,7 +98,7 @@ def _write(judgement: Judgement, asked: Settings) -> bool:
     report = document(judgement)
     problems = write_reports(report, asked.reports, judgement)
     for problem in (*problems, *append_summary(report, os.environ)):
-        click.echo(problem, err=True)
+        click.echo(printable(problem), err=True)
     return not problems
 
 

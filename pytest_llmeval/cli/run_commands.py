@@ -52,8 +52,7 @@ def list_command(
 ) -> None:
     """List the recorded runs, newest first."""
     listing = home.store.every()
-    for note in listing.notes:
-        click.echo(f"warning: {note}", err=True)
+    warn(listing.notes)
     if not listing.runs and not as_json:
         raise click.UsageError(f"no run is recorded in {home.store.folder}. Record one: pytest")
     headers = [stored.header for stored in listing.runs]

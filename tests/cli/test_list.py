@@ -130,3 +130,17 @@ def test_colours_follow_the_variables_that_pytest_follows(
 
     red = "\x1b[31m\x1b[1mREGRESSED\x1b[0m\n\n"
     assert capsys.readouterr().out == (red if coloured else "REGRESSED\n\n")
+
+
+@pytest.mark.usefixtures("_runs")
+def test_the_name_of_a_file_that_is_no_run_steers_no_terminal() -> None:
+    folder = Path(".llmeval", "runs", "c" * 40)
+    folder.mkdir()
+    (folder / "x\n::error::planted\x1b[2J.jsonl.gz").write_bytes(b"no run")
+
+    result = CliRunner().invoke(main, ("list",), color=True)
+
+    warning = result.stderr.removesuffix("\n")
+    assert warning.startswith("warning: passed over: ")
+    assert warning.isprintable()
+    assert r"x\n::error::planted\x1b[2J.jsonl.gz" in warning
