@@ -105,9 +105,9 @@ class Dialect:
     speaks_as: str = ""
     paths: tuple[str, ...]
     key_variable: str
-    beta_header: str
     read_facts: Callable[[JsonObject], Facts]
     base_variable: str = ""
+    beta_header: str = ""
     read_request: Callable[[str, JsonObject], RequestFacts] = read_body
     is_whole: AnswerCheck = no_answer
     answer_fields: AnswerFields = field(default_factory=lambda: ANSWER_FIELDS)

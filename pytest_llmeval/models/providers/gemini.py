@@ -10,11 +10,8 @@ from urllib.parse import unquote
 from pytest_llmeval.models.calls import Facts, sensible
 from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import RequestFacts
-from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.providers.vendor import Headers, Vendor, from_environment, text_of
 
-KEY_VARIABLE = "GEMINI_API_KEY"
-OTHER_KEY_VARIABLE = "GOOGLE_API_KEY"
 _ASK, _STREAM = ":generateContent", ":streamGenerateContent"
 _EMBED, _EMBED_ALL = ":embedContent", ":batchEmbedContents"
 _PATHS = (_ASK, _STREAM, _EMBED, _EMBED_ALL)
@@ -110,12 +107,8 @@ def _reply_limit(body: JsonObject) -> object:
     return limit * max(copies, 1) if isinstance(limit, int) and isinstance(copies, int) else limit
 
 
-def _key() -> str:
-    return key_of_environment(KEY_VARIABLE) or key_of_environment(OTHER_KEY_VARIABLE)
-
-
 def _headers() -> Headers:
-    return {"x-goog-api-key": _key()}
+    return {"x-goog-api-key": VENDOR.key()}
 
 
 def _body(_model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
@@ -160,9 +153,8 @@ def _is_marked(headers: Headers) -> bool:
 VENDOR = Vendor(
     provider="gemini",
     paths=_PATHS,
-    key_variable=KEY_VARIABLE,
+    key_variable="GEMINI_API_KEY",
     base_variable="GOOGLE_GEMINI_BASE_URL",
-    beta_header="",
     read_facts=_read_facts,
     read_request=_read_request,
     is_whole=_has_ended,
@@ -183,11 +175,10 @@ VENDOR = Vendor(
         "GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com"
     ),
     chat_path="/v1beta/models/{model}:generateContent",
-    key=_key,
     headers=_headers,
     body=_body,
     text=_text,
-    more_keys=(OTHER_KEY_VARIABLE,),
+    more_keys=("GOOGLE_API_KEY",),
     hosts=("generativelanguage.googleapis.com",),
     is_marked=_is_marked,
 )
