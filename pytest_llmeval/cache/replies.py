@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_llmeval.cache.explain import explain_miss
 from pytest_llmeval.cache.locks import (
     ProcessLocks,
     SingleFlight,
@@ -25,7 +24,7 @@ from pytest_llmeval.cache.reply import (
     decode,
     encode,
 )
-from pytest_llmeval.cache.requests import request_rows
+from pytest_llmeval.cache.requests import explain_miss, request_rows
 from pytest_llmeval.checks import CacheMode
 from pytest_llmeval.errors import CacheUnusable, ReplayMiss, RowRefused
 from pytest_llmeval.records import Slot

@@ -9,7 +9,9 @@ client sends is not even looked into.
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from asyncio import AbstractEventLoop
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from inspect import signature
 from types import ModuleType
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
+from weakref import ref
 
 import httpx
 
@@ -30,10 +33,8 @@ from pytest_llmeval.models.http.client_hook import (
     send_once_async,
     uncached,
 )
-from pytest_llmeval.models.http.event_loops import EventLoops
 from pytest_llmeval.models.http.exchange import Exchange
-from pytest_llmeval.models.http.libraries import is_stubbed, newest
-from pytest_llmeval.models.http.plain_sending import StandIns
+from pytest_llmeval.models.http.libraries import StandIns, is_stubbed, newest
 from pytest_llmeval.models.http.retries import RetryPolicy
 from pytest_llmeval.models.providers.vendor import Certainty, Recognition
 
@@ -225,6 +226,27 @@ def _blocking(
             return came(plain(transport, request))
 
     return handle_request
+
+
+class EventLoops:
+    """The event loops from which requests came."""
+
+    def __init__(self) -> None:
+        self._last: Callable[[], AbstractEventLoop | None] = lambda: None
+        self._number = 0
+
+    def may_change(self) -> bool:
+        """Tell whether the next request of a client may come from another loop than this one.
+
+        A connection that was kept belongs to the loop on which it was opened. A request from
+        another loop would be sent on it, and paid for, but its reply could not be read.
+        """
+        loop = asyncio.get_running_loop()
+        is_new = self._last() is not loop
+        if is_new:
+            self._last = ref(loop)
+            self._number += 1
+        return is_new or self._number > 1
 
 
 def _awaitable(

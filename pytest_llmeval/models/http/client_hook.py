@@ -6,19 +6,23 @@ the module of either, ``request`` and ``response`` are objects of that module.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
 
 from pytest_llmeval.cache.replies import StoredReply
-from pytest_llmeval.models.attribution import CurrentTrial, sending
+from pytest_llmeval.errors import CallAbandoned
+from pytest_llmeval.models.attribution import CurrentTrial, charging, sending
 from pytest_llmeval.models.calls import Request
+from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.http.answers import JsonObject
-from pytest_llmeval.models.http.event_loops import on_this_loop
 from pytest_llmeval.models.http.exchange import (
     UNANSWERED,
     Exchange,
@@ -116,6 +120,39 @@ class Question:
                 raise self.library.ReadTimeout(str(outcome), request=self.request)
             raise outcome.error
         return response(self.library, reply_for_sdk(outcome))
+
+
+@contextmanager
+def on_this_loop(function: Callable[[], Awaitable[HttpReply]]) -> Iterator[Attempt]:
+    """Let other threads run a coroutine function here, as this one's own, and wait for it.
+
+    After the end nobody here waits any more, so that nothing more is begun.
+    """
+    loop, context = asyncio.get_running_loop(), copy_context()
+    is_over = False
+
+    async def unless_over() -> HttpReply:
+        if is_over:
+            raise CallAbandoned
+        with charging(None):  # the cache sees what it opens
+            return await function()
+
+    def run(deadline: Deadline) -> HttpReply:
+        coroutine = unless_over()
+        try:
+            future = context.run(asyncio.run_coroutine_threadsafe, coroutine, loop)
+        except RuntimeError as exc:  # the loop is closed
+            coroutine.close()
+            raise CallAbandoned from exc
+        try:
+            return deadline.wait(future)
+        except CancelledError as exc:
+            raise CallAbandoned from exc
+
+    try:
+        yield run
+    finally:
+        is_over = True
 
 
 def json_object(content: bytes) -> JsonObject | None:

@@ -25,10 +25,9 @@ from pytest_llmeval.models.http.exchange import (
     without_connection_headers,
 )
 from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES, HttpReply
-from pytest_llmeval.models.http.libraries import library_of, newest
+from pytest_llmeval.models.http.libraries import is_plain, library_of, newest, send_plainly
 from pytest_llmeval.models.http.masking import masked, secrets_of
 from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS, KeptConnections, PlainHttp
-from pytest_llmeval.models.http.plain_sending import is_plain, send_plainly
 from pytest_llmeval.models.http.retries import Attempt
 
 
