@@ -14,7 +14,7 @@ import sys
 from asyncio import AbstractEventLoop
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
 from inspect import signature
@@ -66,51 +66,39 @@ class Candidate:
     certainty: Certainty
 
 
+@dataclass(kw_only=True)
 class Interception:
     """Decides which requests of an application are kept, and on whose behalf.
 
-    Args:
+    Attributes:
         trial_to_charge: returns the trial that asks; None where a request is to be left alone.
         calls_of: makes the calls of a trial.
         retries: how to try again.
         recognition: tells questions to models from other traffic.
         note: takes a sentence for the section.
-
-    Attributes:
-        most: bytes that are read of a reply.
     """
 
-    def __init__(
-        self,
-        trial_to_charge: Callable[[], CurrentTrial | None],
-        *,
-        calls_of: Callable[[CurrentTrial], CachedCalls],
-        retries: RetryPolicy,
-        recognition: Recognition,
-        note: Callable[[str], None],
-    ) -> None:
-        self.most = retries.max_reply_bytes
-        self._retries = retries
-        self._trial_to_charge = trial_to_charge
-        self._calls_of = calls_of
-        self._recognition = recognition
-        self._note = note
-        self._noted: set[str] = set()
+    trial_to_charge: Callable[[], CurrentTrial | None]
+    calls_of: Callable[[CurrentTrial], CachedCalls]
+    retries: RetryPolicy
+    recognition: Recognition
+    note: Callable[[str], None]
+    _noted: set[str] = field(default_factory=set)
 
     def sdk_trial(self, request: Any) -> CurrentTrial | None:
         """Return the trial that sends a request by an SDK; None where it is to be left alone."""
-        return self._trial_to_charge() if RETRYING in request.headers else None
+        return self.trial_to_charge() if RETRYING in request.headers else None
 
     def candidate(self, request: Any) -> Candidate | None:
         """Look at all but the body of a request; None for one that is to be left alone."""
-        trial = None if is_sending() else self._trial_to_charge()
+        trial = None if is_sending() else self.trial_to_charge()
         if trial is None or request.method != "POST":
             return None
         url, headers = urlsplit(str(request.url)), request.headers
-        vendor, certainty = self._recognition.recognize(request.method, url, headers)
+        vendor, certainty = self.recognition.recognize(request.method, url, headers)
         if vendor is None:
             return None
-        exchange = Exchange(dialect=vendor, calls=self._calls_of(trial), retries=self._retries)
+        exchange = Exchange(dialect=vendor, calls=self.calls_of(trial), retries=self.retries)
         return Candidate(exchange=exchange, url=url, certainty=certainty)
 
     def question(self, library: Any, request: Any, candidate: Candidate) -> Question | None:
@@ -173,7 +161,7 @@ class Interception:
     def _note_once(self, subject: str, sentence: str) -> None:
         if subject not in self._noted:
             self._noted.add(subject)
-            self._note(sentence)
+            self.note(sentence)
 
 
 def _host(url: SplitResult) -> str:
@@ -211,7 +199,7 @@ def _blocking(
     plain: Callable[[Any, Any], Any], library: Any, interception: Interception
 ) -> Callable[[Any, Any], Any]:
     """Make the method by which blocking clients send."""
-    stand_ins = StandIns(library, plain, most=interception.most)
+    stand_ins = StandIns(library, plain, most=interception.retries.max_reply_bytes)
 
     def handle_request(transport: Any, request: Any) -> Any:
         if is_stubbed(library, awaits=False):
@@ -257,7 +245,7 @@ def _awaitable(
     An attempt runs on the loop, where the client's connections are; what waits for it and
     keeps the reply does so in a thread.
     """
-    loops = EventLoops()
+    loops, most = EventLoops(), interception.retries.max_reply_bytes
 
     async def handle_async_request(transport: Any, request: Any) -> Any:
         if is_stubbed(library, awaits=True):
@@ -270,7 +258,7 @@ def _awaitable(
                 if loops.may_change():
                     request.headers["connection"] = "close"
                 send = partial(plain, transport)
-                attempt = partial(send_once_async, library, send, request, most=interception.most)
+                attempt = partial(send_once_async, library, send, request, most=most)
                 return await question.answer_on_loop(attempt)
         with uncached(interception.sdk_trial(request), request) as came:
             return came(await plain(transport, request))

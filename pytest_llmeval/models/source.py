@@ -55,12 +55,8 @@ class SourceFiles:
         """
         found = self._file(file)
         definition = None if found is None else found.named(name)
-        if definition is None:  # made by a decorator or by a factory, maybe in another file
-            code = _code(function)
-            found = None if code is None else self._file(Path(code.co_filename))
-            definition = None if found is None else found.at_line(code.co_firstlineno)
-        if found is None or definition is None:
-            return None
+        if found is None or definition is None:  # made by a decorator or by a factory
+            return self._digest_of_code(function, constants=False)
         return _sha256(found.dumps(definition, constants=False))
 
     def fixture_digest(self, function: Callable[..., object]) -> str | None:
@@ -72,12 +68,16 @@ class SourceFiles:
         Returns:
             As ``digest``.
         """
+        return self._digest_of_code(function, constants=True)
+
+    def _digest_of_code(self, function: Callable[..., object], *, constants: bool) -> str | None:
+        """Digest a function by where its code stands, maybe in another file than its test."""
         code = _code(function)
         found = None if code is None else self._file(Path(code.co_filename))
         definition = None if found is None else found.at_line(code.co_firstlineno)
         if found is None or definition is None:
             return None
-        return _sha256(found.dumps(definition, constants=True))
+        return _sha256(found.dumps(definition, constants=constants))
 
     def _file(self, path: Path) -> _SourceFile | None:
         if path not in self._read:
@@ -164,9 +164,7 @@ def _constants(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
     """List the names that statements at the top of a file set."""
     for statement in tree.body:
         if isinstance(statement, ast.Assign | ast.AnnAssign):
-            targets: list[ast.expr] = getattr(statement, "targets", [])
-            if isinstance(statement, ast.AnnAssign):
-                targets = [statement.target]
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             for node in (node for target in targets for node in ast.walk(target)):
                 if isinstance(node, ast.Name):
                     yield node.id, statement

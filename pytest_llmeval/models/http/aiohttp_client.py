@@ -49,6 +49,7 @@ def _connecting(
     plain: Callable[..., Awaitable[Any]], interception: Interception
 ) -> Callable[..., Awaitable[Any]]:
     """Make the method by which connectors get a connection for a request."""
+    most = interception.retries.max_reply_bytes
 
     async def connect(connector: Any, sent: Any, traces: Any, timeout: Any) -> Any:
         candidate = interception.candidate(sent)
@@ -61,7 +62,7 @@ def _connecting(
             question = interception.question(Library, request, candidate)
             if question is not None:
                 send = partial(send_by_connector, connector, timeout)
-                attempt = partial(send_once_async, newest, send, request, most=interception.most)
+                attempt = partial(send_once_async, newest, send, request, most=most)
                 reply: Any
                 try:
                     reply = await question.answer_on_loop(attempt)

@@ -79,9 +79,19 @@ class Question:
             outcome = exc
         return self._handed_on(outcome)
 
-    async def answer_async(self, attempt: Attempt) -> Any:
-        """Answer it to a coroutine: as ``answer``."""
-        return await self._answer_async(self._call(attempt))
+    async def answer_async(self, attempt: Attempt, *, awaits: bool = False) -> Any:
+        """Answer it to a coroutine: as ``answer``.
+
+        Args:
+            attempt: sends it once and reads the whole reply.
+            awaits: an attempt goes on only while this event loop runs.
+        """
+        outcome: StoredReply | Unanswered
+        try:
+            outcome = await self.exchange.calls.call_async(self._call(attempt, awaits=awaits))
+        except UNANSWERED as exc:
+            outcome = exc
+        return self._handed_on(outcome)
 
     async def answer_on_loop(self, attempt: Callable[[], Awaitable[HttpReply]]) -> Any:
         """Answer it to a coroutine: as ``answer``.
@@ -90,15 +100,7 @@ class Question:
             attempt: sends it once and reads the whole reply; run on this event loop.
         """
         with on_this_loop(attempt) as run:
-            return await self._answer_async(self._call(run, awaits=True))
-
-    async def _answer_async(self, call: Request) -> Any:
-        outcome: StoredReply | Unanswered
-        try:
-            outcome = await self.exchange.calls.call_async(call)
-        except UNANSWERED as exc:
-            outcome = exc
-        return self._handed_on(outcome)
+            return await self.answer_async(run, awaits=True)
 
     def _call(self, attempt: Attempt, *, awaits: bool = False) -> Request:
         url = self.request.url
