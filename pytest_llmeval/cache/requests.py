@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_llmeval.cache.key import PARTS, Canonical, is_secret_name
+from pytest_llmeval.cache.key import PARTS, Canonical, is_secret_name, value_at
 from pytest_llmeval.cache.reply import (
     MAX_HEADER,
     TIME,
@@ -253,9 +253,7 @@ class Nearest:
 
 
 def _model(parts: Parts) -> tuple[object, object, object]:
-    body = parts["body"]
-    model = body.get("model") if isinstance(body, Mapping) else None
-    return parts["provider"], parts["path"], model
+    return parts["provider"], parts["path"], value_at(parts["body"], "model")
 
 
 def _fields(parts: Parts) -> Iterator[tuple[str, str]]:

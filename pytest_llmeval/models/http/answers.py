@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, cast
 
+from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.cache.reply import SUCCESS, StoredReply
 from pytest_llmeval.models.calls import Facts
 from pytest_llmeval.models.http.http_reply import OWN_TYPE, HttpReply, status_of
@@ -262,8 +263,7 @@ def _refuse_error(piece: JsonObject) -> None:
     error = piece.get("error")
     kind = piece.get("type")
     if kind == "response.failed":
-        response = piece.get("response")
-        error = response.get("error") if isinstance(response, dict) else None
+        error = value_at(piece, "response", "error")
     if not error and kind not in ("error", "response.failed"):
         return
     # The Responses API spells an error out on the event itself.

@@ -1,5 +1,9 @@
 """The hook between HTTP clients and the network: our own clients and those of applications.
 
+A request whose reply is kept is answered by a stored reply, by a fresh one that is stored first,
+or by a reply that says why there is none. That last one always has the header
+``x-should-retry: false``, so that the SDK reports it instead of trying again.
+
 httpx and httpx2 are alike in all that is touched here, and neither is imported: ``library`` is
 the module of either, ``request`` and ``response`` are objects of that module.
 """
@@ -18,7 +22,7 @@ from http import HTTPStatus
 from typing import Any
 
 from pytest_llmeval.cache.replies import StoredReply
-from pytest_llmeval.errors import CallAbandoned
+from pytest_llmeval.errors import CallAbandoned, ReplayMiss
 from pytest_llmeval.models.attribution import CurrentTrial, charging, sending
 from pytest_llmeval.models.calls import Request
 from pytest_llmeval.models.deadline import Deadline
@@ -26,21 +30,26 @@ from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import (
     UNANSWERED,
     Exchange,
+    HttpFailed,
     HttpRequest,
     Unanswered,
-    reply_for_sdk,
 )
 from pytest_llmeval.models.http.http_reply import (
     ANSWERING_STATUSES,
     HttpReply,
     Reading,
     ReplyTooLarge,
+    own_failure,
 )
 from pytest_llmeval.models.http.retries import Attempt, NetworkFailed, TimedOut
 
 # Bytes that are unpacked at a time, as nothing bounds what a library makes of more.
 PIECE = 64
 PACKING = "content-encoding"
+# They describe bytes that were decoded, or a connection that is not the SDK's.
+CONNECTION_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
+# A redirected request would be another request, which a replay could not find.
+DROPPED_HEADERS = (*CONNECTION_HEADERS, "location")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +220,32 @@ async def send_once_async(
         return exc.reply
     except Exception as exc:  # a RuntimeError, too, where a connection is another loop's
         raise NetworkFailed(exc) from exc
+
+
+def reply_for_sdk(outcome: StoredReply | Unanswered) -> HttpReply:
+    """Word the outcome of a request as a reply; for a failure the SDK raises by the status."""
+    if isinstance(outcome, StoredReply):
+        headers = {**outcome.headers, "x-llmeval-cached": str(outcome.replayed).lower()}
+        return HttpReply(status=outcome.status, headers=headers, body=outcome.body)
+    if isinstance(outcome, HttpFailed):
+        reply = without_connection_headers(outcome.reply)
+    elif isinstance(outcome, NetworkFailed):  # as a gateway would say it
+        is_late = isinstance(outcome, TimedOut)
+        status = HTTPStatus.GATEWAY_TIMEOUT if is_late else HTTPStatus.BAD_GATEWAY
+        reply = own_failure(status, f"no reply: {outcome}", code="llmeval_no_reply")
+    else:
+        is_miss = isinstance(outcome, ReplayMiss)
+        code = "llmeval_replay_miss" if is_miss else "llmeval_cap"
+        reply = own_failure(HTTPStatus.FAILED_DEPENDENCY, str(outcome), code=code)
+    failure = outcome.failure if isinstance(outcome, HttpFailed) else "infrastructure"
+    headers = {**reply.headers, "x-should-retry": "false", "x-llmeval-failure": failure}
+    return HttpReply(status=reply.status, headers=headers, body=reply.body)
+
+
+def without_connection_headers(reply: HttpReply) -> HttpReply:
+    """Leave out the headers of the bytes before they were decoded, and of a redirect."""
+    kept = {name: text for name, text in reply.headers.items() if name not in DROPPED_HEADERS}
+    return replace(reply, headers=kept)
 
 
 def response(library: Any, reply: HttpReply) -> Any:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import ssl
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from http.client import HTTPException
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary, finalize, ref
 
 from pytest_llmeval.cache.key import DEFAULT_PORTS
@@ -84,23 +84,12 @@ def is_as_shipped(library: Any, *methods: Any) -> bool:
     return True
 
 
-class Connecting(NamedTuple):
-    """How a transport connects.
+def stand_in_for(library: Any, transport: Any, *, most: int) -> PlainHttp | None:
+    """Make what sends in the place of a transport that connects straight to whom it asks.
 
-    Attributes:
-        tls: how it encrypts.
-        socket_options: arguments of ``setsockopt``.
-    """
-
-    tls: ssl.SSLContext
-    socket_options: Sequence[Sequence[Any]]
-
-
-def connecting(library: Any, transport: Any) -> Connecting | None:
-    """Return how a transport of a library connects, if straight to whom it asks.
-
-    None where it goes by a proxy or a socket of the application's choice, speaks HTTP/2 or bounds
-    its connections: wherever more than its certificates and socket options is not as usual.
+    It has the certificates and socket options of the transport. There is none where that goes by a
+    proxy or a socket of the application's choice, speaks HTTP/2 or bounds its connections: wherever
+    more than certificates and socket options is not as usual.
     """
     usual = library.HTTPTransport(verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     try:
@@ -109,7 +98,8 @@ def connecting(library: Any, transport: Any) -> Connecting | None:
             return None
         if any(vars(pool)[bound] < vars(usual_pool)[bound] for bound in _BOUNDS):
             return None
-        return Connecting(tls=pool._ssl_context, socket_options=pool._socket_options or ())
+        options = pool._socket_options or ()
+        return PlainHttp(most=most, tls=pool._ssl_context, socket_options=options)
     except (AttributeError, KeyError, TypeError):  # a version that builds them otherwise
         return None
 
@@ -156,14 +146,11 @@ class StandIns:
         if not self._is_own or type(transport) is not self._library.HTTPTransport:
             return None
         if transport not in self._by_transport:
-            stand_in, way = None, connecting(self._library, transport)
-            if way is not None:
-                tls, socket_options = way
-                stand_in = PlainHttp(most=self._most, tls=tls, socket_options=socket_options)
-                finalize(transport, stand_in.close)
+            stand_in = stand_in_for(self._library, transport, most=self._most)
             # Of two threads that come here at once the second takes what the first has made.
             stand_in = self._by_transport.setdefault(transport, stand_in)
             if stand_in is not None:
+                finalize(transport, stand_in.close)
                 _close_along(stand_in, transport._pool)
         return self._by_transport[transport]
 

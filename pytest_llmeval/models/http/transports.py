@@ -12,18 +12,16 @@ from pytest_llmeval.errors import ReplayMiss
 from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.http.client_hook import (
+    CONNECTION_HEADERS,
     Question,
     json_object,
+    reply_for_sdk,
     response,
     send_once,
     uncached,
-)
-from pytest_llmeval.models.http.exchange import (
-    CONNECTION_HEADERS,
-    Exchange,
-    reply_for_sdk,
     without_connection_headers,
 )
+from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.libraries import is_plain, library_of, newest, send_plainly
 from pytest_llmeval.models.http.masking import masked, secrets_of

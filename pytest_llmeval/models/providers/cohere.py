@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.models.calls import Facts, sensible
 from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import RequestFacts, read_body
@@ -25,7 +26,8 @@ def _read_facts(reply: JsonObject) -> Facts:
 
     What was billed is counted, as prices are for that.
     """
-    usage = _object(reply.get("usage") or _told(reply).get("usage") or reply.get("meta"))
+    told = value_at(reply, "delta", "usage")  # by the events of a stream
+    usage = _object(reply.get("usage") or told or reply.get("meta"))
     tokens = _object(usage.get("billed_units") or usage.get("tokens"))
     counts = {name: tokens.get(name) for name in ("input_tokens", "output_tokens")}
     return sensible(counts)
@@ -36,7 +38,7 @@ def _has_message(reply: JsonObject) -> bool:
     reason = _reason(reply)
     if reason in _FAILED:
         return False
-    message = _object(reply.get("message") or _told(reply).get("message"))
+    message = _object(reply.get("message") or value_at(reply, "delta", "message"))
     return bool(reason or reply.get("text") or any(message.get(name) for name in _ANSWERING))
 
 
@@ -46,12 +48,7 @@ def _has_ended(reply: JsonObject) -> bool:
 
 
 def _reason(reply: JsonObject) -> object:
-    return reply.get("finish_reason") or _told(reply).get("finish_reason")
-
-
-def _told(reply: JsonObject) -> Mapping[str, Any]:
-    """Read what the events of a stream told last."""
-    return _object(reply.get("delta"))
+    return reply.get("finish_reason") or value_at(reply, "delta", "finish_reason")
 
 
 def _object(value: object) -> Mapping[str, Any]:
@@ -80,7 +77,7 @@ def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> Jso
 
 
 def _text(reply: Any) -> str:
-    return text_of(_object(reply.get("message")).get("content"))
+    return text_of(value_at(reply, "message", "content"))
 
 
 VENDOR = Vendor(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
+from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.models.calls import Facts, sensible
 from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import RequestFacts
@@ -65,8 +66,7 @@ def _candidates(reply: JsonObject) -> list[Any]:
 
 
 def _is_blocked(reply: JsonObject) -> bool:
-    feedback = reply.get("promptFeedback")
-    return isinstance(feedback, dict) and bool(feedback.get("blockReason"))
+    return bool(value_at(reply, "promptFeedback", "blockReason"))
 
 
 def _is_candidate(candidate: object) -> bool:
@@ -78,13 +78,12 @@ def _has_reason(candidate: object) -> bool:
 
 
 def _parts_of(candidate: object) -> list[Any]:
-    content = candidate.get("content") if isinstance(candidate, dict) else None
-    parts = content.get("parts") if isinstance(content, dict) else None
+    parts = value_at(candidate, "content", "parts")
     return parts if isinstance(parts, list) else []
 
 
 def _has_embedding(reply: JsonObject) -> bool:
-    return _is_embedding(reply.get("embedding"))
+    return bool(value_at(reply, "embedding", "values"))
 
 
 def _has_embeddings(reply: JsonObject) -> bool:
@@ -93,7 +92,7 @@ def _has_embeddings(reply: JsonObject) -> bool:
 
 
 def _is_embedding(embedding: object) -> bool:
-    return isinstance(embedding, dict) and bool(embedding.get("values"))
+    return bool(value_at(embedding, "values"))
 
 
 def _config(body: JsonObject) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from pytest_llmeval.cache.key import DEFAULT_PORTS
+from pytest_llmeval.cache.key import DEFAULT_PORTS, value_at
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.calls import SAMPLING_PARAMETERS, Facts, sensible
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS
@@ -40,8 +40,7 @@ def _read_request(path: str, body: JsonObject) -> RequestFacts:
 
 
 def _reply_limit(body: JsonObject) -> object:
-    options = body.get("options")
-    return options.get("num_predict") if isinstance(options, Mapping) else None
+    return value_at(body, "options", "num_predict")
 
 
 def _has_message(reply: JsonObject) -> bool:

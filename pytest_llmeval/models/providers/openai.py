@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import SplitResult, unquote
 
+from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, RequestFacts
 from pytest_llmeval.models.providers.vendor import (
@@ -107,8 +108,7 @@ def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> Jso
 
 
 def _text(reply: Any) -> str:
-    message = reply["choices"][0].get("message")
-    return text_of(message.get("content")) if isinstance(message, dict) else ""
+    return text_of(value_at(reply["choices"][0], "message", "content"))
 
 
 def _rebuild(reply: dict[str, Any]) -> object:

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, Literal, Self, cast
 from urllib.parse import SplitResult, quote, urlsplit
 
-from pytest_llmeval.cache.key import DEFAULT_PORTS
+from pytest_llmeval.cache.key import DEFAULT_PORTS, value_at
 from pytest_llmeval.errors import ProviderNotInstalled, SettingsError
 from pytest_llmeval.models.calls import Facts, sensible
 from pytest_llmeval.models.http.answers import JsonObject
@@ -161,8 +161,7 @@ def _platform(sdk: str) -> object:
 
 def facts_of_usage(reply: JsonObject) -> Facts:
     """Pick out of a reply that has a ``usage`` who answered and what it took."""
-    groqs = reply.get("x_groq")  # a stream of Groq's has the usage in there
-    usage = reply.get("usage") or (groqs.get("usage") if isinstance(groqs, dict) else None)
+    usage = reply.get("usage") or value_at(reply, "x_groq", "usage")  # in a stream of Groq's
     tokens = usage if isinstance(usage, dict) else {}
     facts = {
         "model": reply.get("model"),
