@@ -32,6 +32,13 @@ def drop_docstrings(tree: ast.Module) -> None:
             del node.body[0]
 
 
+def innermost(function: Callable[..., object]) -> Callable[..., object]:
+    """Return the function in a partial, or in a partial of one."""
+    while isinstance(function, partial):
+        function = function.func
+    return function
+
+
 class SourceFiles:
     """Source files of tests, each read once."""
 
@@ -72,7 +79,7 @@ class SourceFiles:
 
     def _digest_of_code(self, function: Callable[..., object], *, constants: bool) -> str | None:
         """Digest a function by where its code stands, maybe in another file than its test."""
-        code = _code(function)
+        code: Any = getattr(inspect.unwrap(innermost(function)), "__code__", None)
         found = None if code is None else self._file(Path(code.co_filename))
         definition = None if found is None else found.at_line(code.co_firstlineno)
         if found is None or definition is None:
@@ -198,9 +205,3 @@ def _drop_what_versions_differ_in(tree: ast.AST) -> None:
         for name, value in list(ast.iter_fields(node)):
             if value == [] or isinstance(value, ast.expr_context):
                 delattr(node, name)
-
-
-def _code(function: Callable[..., object]) -> Any:
-    while isinstance(function, partial):
-        function = function.func
-    return getattr(inspect.unwrap(function), "__code__", None)

@@ -115,13 +115,8 @@ class Dialect:
 
     def expected(self, path: str, asked: RequestFacts) -> Expected:
         """Tell what kind of reply a request to a path wants."""
-        return Expected(
-            read_facts=self.read_facts,
-            is_stream=asked.is_stream,
-            is_whole=self.is_whole,
-            answer_fields=self.answer_fields,
-            answers=self.answers.get(next(filter(path.endswith, self.answers), "")),
-        )
+        answers = self.answers.get(next(filter(path.endswith, self.answers), ""))
+        return Expected(dialect=self, is_stream=asked.is_stream, answers=answers)
 
     def canonical(self, request: HttpRequest, aliases: Sequence[tuple[str, str]]) -> Canonical:
         """Write a request in the form of which its key is made.
