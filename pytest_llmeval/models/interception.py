@@ -13,7 +13,7 @@ import asyncio
 import sys
 from asyncio import AbstractEventLoop
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
@@ -48,7 +48,6 @@ ASKING = frozenset(
         "texts",
     }
 )  # fmt: skip
-SEAMS = (("HTTPTransport", "handle_request"), ("AsyncHTTPTransport", "handle_async_request"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,27 +171,31 @@ def _host(url: SplitResult) -> str:
 def intercepting(interception: Interception) -> Iterator[None]:
     """Stand between all clients of httpx, httpx2 and aiohttp and the network."""
     with ExitStack() as undoing:
-        for library in dict.fromkeys(LIBRARIES):  # they may be one
-            for (kind, name), patched in zip(SEAMS, (_blocking, _awaitable), strict=True):
-                owner = interception.seam(library, kind, name, arguments=2)
-                if owner is not None:
-                    plain = getattr(owner, name)
-                    setattr(owner, name, patched(plain, library, interception))
-                    undoing.callback(setattr, owner, name, plain)
-        if find_spec("aiohttp") is not None:
-            undoing.enter_context(_intercepting_aiohttp(interception))
+        for library, kind, name, arguments, patched in _seams(interception):
+            owner = interception.seam(library, kind, name, arguments=arguments)
+            if owner is not None:
+                plain = getattr(owner, name)
+                setattr(owner, name, patched(plain, library, interception))
+                undoing.callback(setattr, owner, name, plain)
         yield
 
 
-def _intercepting_aiohttp(interception: Interception) -> AbstractContextManager[None]:
-    """Stand between client sessions of aiohttp and the network, if it can be imported."""
+def _seams(interception: Interception) -> Iterator[tuple[Any, str, str, int, Callable[..., Any]]]:
+    """List library, class, method, how many arguments it takes, and what makes another of it."""
+    for library in dict.fromkeys(LIBRARIES):  # they may be one
+        yield library, "HTTPTransport", "handle_request", 2, _blocking
+        yield library, "AsyncHTTPTransport", "handle_async_request", 2, _awaitable
+    if find_spec("aiohttp") is None:
+        return
     try:
-        from pytest_llmeval.models.http.aiohttp_client import intercepting_aiohttp
+        import aiohttp
+
+        from pytest_llmeval.models.http.aiohttp_client import connecting
     except Exception as exc:  # whatever its import runs into: it may not be used at all
         library = sys.modules.get("aiohttp") or ModuleType("aiohttp")
         interception.note_unknown(library, f"it cannot be imported ({type(exc).__name__})")
-        return nullcontext()
-    return intercepting_aiohttp(interception)
+    else:
+        yield aiohttp, "BaseConnector", "connect", 4, connecting
 
 
 def _blocking(

@@ -100,7 +100,7 @@ class _SourceFile:
 
     def __init__(self, tree: ast.Module) -> None:
         functions = [node for node in ast.walk(tree) if isinstance(node, Function)]
-        self._at_line = {_first_line(function): function for function in functions}
+        self._at_line: dict[int, list[Definition]] = {_first_line(one): [one] for one in functions}
         drop_docstrings(tree)
         _drop_marks(tree)
         _drop_what_versions_differ_in(tree)
@@ -120,7 +120,7 @@ class _SourceFile:
 
     def at_line(self, line: int) -> list[Definition] | None:
         """Find a function by its first line, that of a decorator if it has any."""
-        return [self._at_line[line]] if line in self._at_line else None
+        return self._at_line.get(line)
 
     def dumps(self, test: list[Definition], *, constants: bool) -> Iterator[str]:
         """Write a function without its name and marks, then what it names in this file."""
