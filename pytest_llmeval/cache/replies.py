@@ -17,7 +17,6 @@ from pytest_llmeval.cache.locks import (
 from pytest_llmeval.cache.reply import (
     Accepts,
     Answer,
-    Fact,
     KeptRequest,
     StoredReply,
     accept_any,
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.cache.queries import NewRow
     from pytest_llmeval.cache.store import Store
 
-__all__ = ["Answer", "Fact", "Replies", "StoredReply"]
+__all__ = ["Answer", "Replies", "StoredReply"]
 
 # Keys of a session whose misses are explained: each explanation reads many requests, and a session
 # that finds nothing has a thousand misses.

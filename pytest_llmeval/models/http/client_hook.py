@@ -237,8 +237,7 @@ def reply_for_sdk(outcome: StoredReply | Unanswered) -> HttpReply:
         is_miss = isinstance(outcome, ReplayMiss)
         code = "llmeval_replay_miss" if is_miss else "llmeval_cap"
         reply = own_failure(HTTPStatus.FAILED_DEPENDENCY, str(outcome), code=code)
-    failure = outcome.failure if isinstance(outcome, HttpFailed) else "infrastructure"
-    headers = {**reply.headers, "x-should-retry": "false", "x-llmeval-failure": failure}
+    headers = {**reply.headers, "x-should-retry": "false", "x-llmeval-failure": reply.failure}
     return HttpReply(status=reply.status, headers=headers, body=reply.body)
 
 
