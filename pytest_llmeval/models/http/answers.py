@@ -198,9 +198,9 @@ def _array_items(body: bytes) -> Iterator[bytes]:
         items = json.loads(body)
     except (ValueError, RecursionError):
         yield body
-        return
-    for item in items:
-        yield json.dumps(item).encode()
+    else:
+        for item in items:
+            yield json.dumps(item).encode()
 
 
 def _event_data(lines: Iterable[bytes]) -> Iterator[bytes]:
