@@ -211,12 +211,20 @@ def test_other_parameters_are_kept_in_order() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [b"no json", b"", b'{"a": NaN}', b"\xff", b"[" * 100_000],
+    ids=["words", "nothing", "nan", "no-utf8", "nested"],
+)
+def test_what_is_no_json_is_not_parsed(text: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - the parser's own words
+        parse_json(text)
+
+
+@pytest.mark.parametrize(
     "body",
-    [float("nan"), float("-inf"), {"a": {1, 2}}, b"no json", b"", b'{"a": NaN}', b"1e999", b"\xff",
-     b"[" * 100_000, {1: "a", "b": "c"}],
-    ids=["nan", "infinity", "set", "words", "nothing", "nan-bytes", "overflow", "no-utf8", "nested",
-         "mixed-names"],
-)  # fmt: skip
+    [float("nan"), float("-inf"), {"a": {1, 2}}, b"{}", parse_json(b"1e999"), {1: "a", "b": "c"}],
+    ids=["nan", "infinity", "set", "bytes", "overflow", "mixed-names"],
+)
 def test_what_is_no_json_is_refused(body: Any) -> None:
     with pytest.raises(RequestNotKeyable, match="the body of the request") as caught:
         key(body=body)
