@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.cache.queries import Change, StoredRow
 from pytest_llmeval.cache.reply import StoredReply, decode_or_none
 from pytest_llmeval.cache.requests import PREFIX, Parts, row_name, stored_requests
@@ -126,10 +127,8 @@ def count_contents(store: Store) -> Contents:
 
 
 def _origin(parts: Parts) -> Origin:
-    body = parts["body"]
-    model = body.get("model") if isinstance(body, dict) else None
-    if parts["provider"] == "function":
-        model = parts["path"]
+    is_function = parts["provider"] == "function"
+    model = parts["path"] if is_function else value_at(parts["body"], "model")
     return f"{parts['provider']}/{model or UNKNOWN}", str(parts["origin"]) or "-"
 
 

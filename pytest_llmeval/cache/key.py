@@ -96,7 +96,7 @@ def canonical_request(
         method: of HTTP, in any case.
         origin: scheme, host and port: ``https://api.openai.com``; empty for ``function/``.
         path: of the URL, as sent.
-        body: the JSON value that is sent, parsed, or its bytes.
+        body: the JSON value that is sent.
         query: of the URL, without the question mark; parameters that carry secrets are dropped.
         beta: the value of the ``anthropic-beta`` or ``openai-beta`` header.
         source: digest of the code behind a ``function/`` model.
@@ -104,7 +104,7 @@ def canonical_request(
             may end in ``:*`` for any port.
 
     Raises:
-        RequestNotKeyable: the body is no JSON, or an origin is malformed.
+        RequestNotKeyable: an origin is malformed.
     """
     origin = _canonical_origin(origin)
     return Canonical(
@@ -113,7 +113,7 @@ def canonical_request(
         origin=_aliased(origin, aliases) if aliases else origin,
         path=path,
         query=_without_secrets(query) if query else "",
-        body=_parsed_body(body) if isinstance(body, bytes) else body,
+        body=body,
         beta=beta,
         source=source,
     )
@@ -150,15 +150,6 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
-
-
-def _parsed_body(body: bytes) -> object:
-    try:
-        return parse_json(body)
-    except ValueError as exc:
-        raise RequestNotKeyable(
-            f"the body of the request is no JSON ({exc}); only JSON requests can be cached"
-        ) from exc
 
 
 @lru_cache(maxsize=64)

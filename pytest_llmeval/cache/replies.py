@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_llmeval.cache.explain import explain_miss
 from pytest_llmeval.cache.locks import (
     ProcessLocks,
     SingleFlight,
@@ -18,14 +17,13 @@ from pytest_llmeval.cache.locks import (
 from pytest_llmeval.cache.reply import (
     Accepts,
     Answer,
-    Fact,
     KeptRequest,
     StoredReply,
     accept_any,
     decode,
     encode,
 )
-from pytest_llmeval.cache.requests import request_rows
+from pytest_llmeval.cache.requests import explain_miss, request_rows
 from pytest_llmeval.checks import CacheMode
 from pytest_llmeval.errors import CacheUnusable, ReplayMiss, RowRefused
 from pytest_llmeval.records import Slot
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.cache.queries import NewRow
     from pytest_llmeval.cache.store import Store
 
-__all__ = ["Answer", "Fact", "Replies", "StoredReply"]
+__all__ = ["Answer", "Replies", "StoredReply"]
 
 # Keys of a session whose misses are explained: each explanation reads many requests, and a session
 # that finds nothing has a thousand misses.

@@ -15,8 +15,8 @@ import click
 from pytest_llmeval.cache.contents import count_contents, plan_pruning
 from pytest_llmeval.cache.directory import refuse_link
 from pytest_llmeval.cache.disk import DBNAME
-from pytest_llmeval.cache.explain import explain_calls
 from pytest_llmeval.cache.reply import TIME
+from pytest_llmeval.cache.requests import explain_calls
 from pytest_llmeval.cache.store import Store
 from pytest_llmeval.cache.transfer import export, merge, read_export
 from pytest_llmeval.cli.arguments import Home, home_option

@@ -254,31 +254,29 @@ class Budget:
         )
 
 
+@dataclass(slots=True)
 class Meter:
     """One call, metered attempt by attempt.
 
-    Args:
+    Attributes:
         budget: under whose caps the attempts are.
         model: ``provider/model``.
         most: the most that an attempt can cost.
         tariff: tells what one has cost; None where no cap asks.
     """
 
-    def __init__(
-        self, budget: Budget, model: str | None, most: Decimal, tariff: Tariff | None
-    ) -> None:
-        self._budget = budget
-        self._model = model
-        self._most = most
-        self._tariff = tariff
-        self._open: str | None = None
-        self._is_over = False
+    budget: Budget
+    model: str | None
+    most: Decimal
+    tariff: Tariff | None
+    _open: str | None = None
+    _is_over: bool = False
 
     def close(self) -> None:
         """Count an attempt that has not ended at its most."""
         self._is_over = True
         if self._open is not None:
-            self._budget.end(self._open, calls=1, cost=self._most)
+            self.budget.end(self._open, calls=1, cost=self.most)
 
     def attempt(self, send: Callable[[], T], bill: Callable[[T], Bill]) -> T:
         """Send once, if it fits under the caps.
@@ -290,8 +288,8 @@ class Meter:
         Raises:
             BudgetExceeded: it does not fit; nothing was sent.
         """
-        budget = self._budget
-        name = self._open = budget.take(self._model, self._most)
+        budget = self.budget
+        name = self._open = budget.take(self.model, self.most)
         if self._is_over:  # nobody waits any more: it had to wait for room too long
             self._end(name, Bill(counts=False, is_free=True))
             why = "given up before there was room for it under the cap"
@@ -308,8 +306,8 @@ class Meter:
     def _end(self, name: str, bill: Bill) -> None:
         self._open = None
         cost: Decimal | None = Decimal(0)
-        if not bill.is_free and self._tariff is not None:
-            cost = self._tariff.cost(
+        if not bill.is_free and self.tariff is not None:
+            cost = self.tariff.cost(
                 input_tokens=bill.input_tokens, output_tokens=bill.output_tokens
             )
-        self._budget.end(name, calls=int(bill.counts), cost=self._most if cost is None else cost)
+        self.budget.end(name, calls=int(bill.counts), cost=self.most if cost is None else cost)

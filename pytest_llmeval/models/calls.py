@@ -67,11 +67,6 @@ class CachedCalls:
     replies: Replies
     aliases: Sequence[tuple[str, str]] = ()
 
-    @property
-    def only_replays(self) -> bool:
-        """Whether no call may be made."""
-        return self.replies.only_replays
-
     def call(self, request: Request) -> StoredReply:
         """Answer a request.
 

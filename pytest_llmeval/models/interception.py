@@ -9,16 +9,19 @@ client sends is not even looked into.
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from asyncio import AbstractEventLoop
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
 from inspect import signature
 from types import ModuleType
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
+from weakref import ref
 
 import httpx
 
@@ -30,10 +33,8 @@ from pytest_llmeval.models.http.client_hook import (
     send_once_async,
     uncached,
 )
-from pytest_llmeval.models.http.event_loops import EventLoops
 from pytest_llmeval.models.http.exchange import Exchange
-from pytest_llmeval.models.http.libraries import is_stubbed, newest
-from pytest_llmeval.models.http.plain_sending import StandIns
+from pytest_llmeval.models.http.libraries import StandIns, is_stubbed, newest
 from pytest_llmeval.models.http.retries import RetryPolicy
 from pytest_llmeval.models.providers.vendor import Certainty, Recognition
 
@@ -47,7 +48,6 @@ ASKING = frozenset(
         "texts",
     }
 )  # fmt: skip
-SEAMS = (("HTTPTransport", "handle_request"), ("AsyncHTTPTransport", "handle_async_request"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,51 +65,39 @@ class Candidate:
     certainty: Certainty
 
 
+@dataclass(kw_only=True)
 class Interception:
     """Decides which requests of an application are kept, and on whose behalf.
 
-    Args:
+    Attributes:
         trial_to_charge: returns the trial that asks; None where a request is to be left alone.
         calls_of: makes the calls of a trial.
         retries: how to try again.
         recognition: tells questions to models from other traffic.
         note: takes a sentence for the section.
-
-    Attributes:
-        most: bytes that are read of a reply.
     """
 
-    def __init__(
-        self,
-        trial_to_charge: Callable[[], CurrentTrial | None],
-        *,
-        calls_of: Callable[[CurrentTrial], CachedCalls],
-        retries: RetryPolicy,
-        recognition: Recognition,
-        note: Callable[[str], None],
-    ) -> None:
-        self.most = retries.max_reply_bytes
-        self._retries = retries
-        self._trial_to_charge = trial_to_charge
-        self._calls_of = calls_of
-        self._recognition = recognition
-        self._note = note
-        self._noted: set[str] = set()
+    trial_to_charge: Callable[[], CurrentTrial | None]
+    calls_of: Callable[[CurrentTrial], CachedCalls]
+    retries: RetryPolicy
+    recognition: Recognition
+    note: Callable[[str], None]
+    _noted: set[str] = field(default_factory=set)
 
     def sdk_trial(self, request: Any) -> CurrentTrial | None:
         """Return the trial that sends a request by an SDK; None where it is to be left alone."""
-        return self._trial_to_charge() if RETRYING in request.headers else None
+        return self.trial_to_charge() if RETRYING in request.headers else None
 
     def candidate(self, request: Any) -> Candidate | None:
         """Look at all but the body of a request; None for one that is to be left alone."""
-        trial = None if is_sending() else self._trial_to_charge()
+        trial = None if is_sending() else self.trial_to_charge()
         if trial is None or request.method != "POST":
             return None
         url, headers = urlsplit(str(request.url)), request.headers
-        vendor, certainty = self._recognition.recognize(request.method, url, headers)
+        vendor, certainty = self.recognition.recognize(request.method, url, headers)
         if vendor is None:
             return None
-        exchange = Exchange(dialect=vendor, calls=self._calls_of(trial), retries=self._retries)
+        exchange = Exchange(dialect=vendor, calls=self.calls_of(trial), retries=self.retries)
         return Candidate(exchange=exchange, url=url, certainty=certainty)
 
     def question(self, library: Any, request: Any, candidate: Candidate) -> Question | None:
@@ -172,7 +160,7 @@ class Interception:
     def _note_once(self, subject: str, sentence: str) -> None:
         if subject not in self._noted:
             self._noted.add(subject)
-            self._note(sentence)
+            self.note(sentence)
 
 
 def _host(url: SplitResult) -> str:
@@ -183,34 +171,38 @@ def _host(url: SplitResult) -> str:
 def intercepting(interception: Interception) -> Iterator[None]:
     """Stand between all clients of httpx, httpx2 and aiohttp and the network."""
     with ExitStack() as undoing:
-        for library in dict.fromkeys(LIBRARIES):  # they may be one
-            for (kind, name), patched in zip(SEAMS, (_blocking, _awaitable), strict=True):
-                owner = interception.seam(library, kind, name, arguments=2)
-                if owner is not None:
-                    plain = getattr(owner, name)
-                    setattr(owner, name, patched(plain, library, interception))
-                    undoing.callback(setattr, owner, name, plain)
-        if find_spec("aiohttp") is not None:
-            undoing.enter_context(_intercepting_aiohttp(interception))
+        for library, kind, name, arguments, patched in _seams(interception):
+            owner = interception.seam(library, kind, name, arguments=arguments)
+            if owner is not None:
+                plain = getattr(owner, name)
+                setattr(owner, name, patched(plain, library, interception))
+                undoing.callback(setattr, owner, name, plain)
         yield
 
 
-def _intercepting_aiohttp(interception: Interception) -> AbstractContextManager[None]:
-    """Stand between client sessions of aiohttp and the network, if it can be imported."""
+def _seams(interception: Interception) -> Iterator[tuple[Any, str, str, int, Callable[..., Any]]]:
+    """List library, class, method, how many arguments it takes, and what makes another of it."""
+    for library in dict.fromkeys(LIBRARIES):  # they may be one
+        yield library, "HTTPTransport", "handle_request", 2, _blocking
+        yield library, "AsyncHTTPTransport", "handle_async_request", 2, _awaitable
+    if find_spec("aiohttp") is None:
+        return
     try:
-        from pytest_llmeval.models.http.aiohttp_client import intercepting_aiohttp
+        import aiohttp
+
+        from pytest_llmeval.models.http.aiohttp_client import connecting
     except Exception as exc:  # whatever its import runs into: it may not be used at all
         library = sys.modules.get("aiohttp") or ModuleType("aiohttp")
         interception.note_unknown(library, f"it cannot be imported ({type(exc).__name__})")
-        return nullcontext()
-    return intercepting_aiohttp(interception)
+    else:
+        yield aiohttp, "BaseConnector", "connect", 4, connecting
 
 
 def _blocking(
     plain: Callable[[Any, Any], Any], library: Any, interception: Interception
 ) -> Callable[[Any, Any], Any]:
     """Make the method by which blocking clients send."""
-    stand_ins = StandIns(library, plain, most=interception.most)
+    stand_ins = StandIns(library, plain, most=interception.retries.max_reply_bytes)
 
     def handle_request(transport: Any, request: Any) -> Any:
         if is_stubbed(library, awaits=False):
@@ -227,6 +219,27 @@ def _blocking(
     return handle_request
 
 
+class EventLoops:
+    """The event loops from which requests came."""
+
+    def __init__(self) -> None:
+        self._last: Callable[[], AbstractEventLoop | None] = lambda: None
+        self._number = 0
+
+    def may_change(self) -> bool:
+        """Tell whether the next request of a client may come from another loop than this one.
+
+        A connection that was kept belongs to the loop on which it was opened. A request from
+        another loop would be sent on it, and paid for, but its reply could not be read.
+        """
+        loop = asyncio.get_running_loop()
+        is_new = self._last() is not loop
+        if is_new:
+            self._last = ref(loop)
+            self._number += 1
+        return is_new or self._number > 1
+
+
 def _awaitable(
     plain: Callable[[Any, Any], Awaitable[Any]], library: Any, interception: Interception
 ) -> Callable[[Any, Any], Awaitable[Any]]:
@@ -235,7 +248,7 @@ def _awaitable(
     An attempt runs on the loop, where the client's connections are; what waits for it and
     keeps the reply does so in a thread.
     """
-    loops = EventLoops()
+    loops, most = EventLoops(), interception.retries.max_reply_bytes
 
     async def handle_async_request(transport: Any, request: Any) -> Any:
         if is_stubbed(library, awaits=True):
@@ -248,7 +261,7 @@ def _awaitable(
                 if loops.may_change():
                     request.headers["connection"] = "close"
                 send = partial(plain, transport)
-                attempt = partial(send_once_async, library, send, request, most=interception.most)
+                attempt = partial(send_once_async, library, send, request, most=most)
                 return await question.answer_on_loop(attempt)
         with uncached(interception.sdk_trial(request), request) as came:
             return came(await plain(transport, request))

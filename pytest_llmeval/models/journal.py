@@ -162,27 +162,16 @@ class Spending:
     def add(self, entry: list[Any]) -> None:
         """Add the next entry; one that is not ours is passed over."""
         with suppress(ValueError, TypeError, DecimalException):
-            kind, *fields = entry
-            if kind == "take":
-                self._take(*fields)
-            elif kind == "end":
-                self._end(*fields)
-            elif kind == "gone":
-                self._gone(*fields)
-
-    def _take(self, name: str, cost: str) -> None:
-        if self.room(Decimal(cost)) == "now":
-            self.calls += 1
-            self._open[name] = Decimal(cost)
-
-    def _end(self, name: str, calls: str, cost: str) -> None:
-        """End a call: at another price than was reserved, or given back with 0 calls."""
-        counted, paid = int(calls), Decimal(cost)
-        if name in self._open:
-            del self._open[name]
-            self.calls += counted - 1
-            self.spent += paid
-
-    def _gone(self, process: str) -> None:
-        for name in [name for name in self._open if name.startswith(f"{process}:")]:
-            self.spent += self._open.pop(name)
+            match entry:
+                case ["take", name, cost] if self.room(Decimal(cost)) == "now":
+                    self.calls += 1
+                    self._open[name] = Decimal(cost)
+                case ["end", name, calls, cost] if name in self._open:
+                    # At another price than was reserved, or given back with 0 calls.
+                    counted, paid = int(calls), Decimal(cost)
+                    del self._open[name]
+                    self.calls += counted - 1
+                    self.spent += paid
+                case ["gone", process]:
+                    for name in [one for one in self._open if one.startswith(f"{process}:")]:
+                        self.spent += self._open.pop(name)

@@ -129,18 +129,13 @@ def parse_model_name(text: str) -> ModelName:
             f"model {text!r} has the unknown provider {provider!r}. "
             f"Known are: {', '.join(providers)}."
         )
-    if provider == "function":
-        _check_function_target(text, model)
-    return ModelName(provider, model)
-
-
-def _check_function_target(text: str, target: str) -> None:
-    module, _, attribute = target.partition(":")
-    if not module or not attribute:
+    module, _, attribute = model.partition(":")
+    if provider == "function" and not (module and attribute):
         raise SettingsError(
             f"model {text!r} names no callable. "
             f"Write function/package.module:callable, such as function/app.bot:answer."
         )
+    return ModelName(provider, model)
 
 
 class _AnyModel(ABC):

@@ -168,7 +168,7 @@ class ModelSession:
         from pytest_llmeval.models.interception import Interception, intercepting
 
         interception = Interception(
-            trial_to_charge,
+            trial_to_charge=trial_to_charge,
             calls_of=self.calls_of,
             retries=self.retries,
             recognition=self._recognition,
@@ -234,21 +234,16 @@ class ModelSession:
     def _provider(self, name: ModelName, calls: CachedCalls) -> Provider:
         """Build what speaks to the provider of a model, for one trial."""
         if name.provider == "function":
-            from pytest_llmeval.models.providers.function import FunctionProvider
+            from pytest_llmeval.models.providers.function import FunctionProvider, load_function
 
-            return FunctionProvider(calls, self._function(name.model), retries=self.retries)
+            if name.model not in self._functions:
+                self._functions[name.model] = load_function(name.model)
+            return FunctionProvider(calls, self._functions[name.model], retries=self.retries)
         from pytest_llmeval.models.providers.chat import ChatProvider
         from pytest_llmeval.models.providers.vendor import vendor_named
 
         vendor = vendor_named(name.provider)
         return ChatProvider(vendor, calls, post=self.post, retries=self.retries)
-
-    def _function(self, target: str) -> LoadedFunction:
-        from pytest_llmeval.models.providers.function import load_function
-
-        if target not in self._functions:
-            self._functions[target] = load_function(target)
-        return self._functions[target]
 
 
 def _retry_policy(settings: Settings, processes: int, worker: str, clock: Clock) -> RetryPolicy:

@@ -32,6 +32,13 @@ def drop_docstrings(tree: ast.Module) -> None:
             del node.body[0]
 
 
+def innermost(function: Callable[..., object]) -> Callable[..., object]:
+    """Return the function in a partial, or in a partial of one."""
+    while isinstance(function, partial):
+        function = function.func
+    return function
+
+
 class SourceFiles:
     """Source files of tests, each read once."""
 
@@ -55,12 +62,8 @@ class SourceFiles:
         """
         found = self._file(file)
         definition = None if found is None else found.named(name)
-        if definition is None:  # made by a decorator or by a factory, maybe in another file
-            code = _code(function)
-            found = None if code is None else self._file(Path(code.co_filename))
-            definition = None if found is None else found.at_line(code.co_firstlineno)
-        if found is None or definition is None:
-            return None
+        if found is None or definition is None:  # made by a decorator or by a factory
+            return self._digest_of_code(function, constants=False)
         return _sha256(found.dumps(definition, constants=False))
 
     def fixture_digest(self, function: Callable[..., object]) -> str | None:
@@ -72,12 +75,16 @@ class SourceFiles:
         Returns:
             As ``digest``.
         """
-        code = _code(function)
+        return self._digest_of_code(function, constants=True)
+
+    def _digest_of_code(self, function: Callable[..., object], *, constants: bool) -> str | None:
+        """Digest a function by where its code stands, maybe in another file than its test."""
+        code: Any = getattr(inspect.unwrap(innermost(function)), "__code__", None)
         found = None if code is None else self._file(Path(code.co_filename))
         definition = None if found is None else found.at_line(code.co_firstlineno)
         if found is None or definition is None:
             return None
-        return _sha256(found.dumps(definition, constants=True))
+        return _sha256(found.dumps(definition, constants=constants))
 
     def _file(self, path: Path) -> _SourceFile | None:
         if path not in self._read:
@@ -93,7 +100,7 @@ class _SourceFile:
 
     def __init__(self, tree: ast.Module) -> None:
         functions = [node for node in ast.walk(tree) if isinstance(node, Function)]
-        self._at_line = {_first_line(function): function for function in functions}
+        self._at_line: dict[int, list[Definition]] = {_first_line(one): [one] for one in functions}
         drop_docstrings(tree)
         _drop_marks(tree)
         _drop_what_versions_differ_in(tree)
@@ -113,7 +120,7 @@ class _SourceFile:
 
     def at_line(self, line: int) -> list[Definition] | None:
         """Find a function by its first line, that of a decorator if it has any."""
-        return [self._at_line[line]] if line in self._at_line else None
+        return self._at_line.get(line)
 
     def dumps(self, test: list[Definition], *, constants: bool) -> Iterator[str]:
         """Write a function without its name and marks, then what it names in this file."""
@@ -164,9 +171,7 @@ def _constants(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
     """List the names that statements at the top of a file set."""
     for statement in tree.body:
         if isinstance(statement, ast.Assign | ast.AnnAssign):
-            targets: list[ast.expr] = getattr(statement, "targets", [])
-            if isinstance(statement, ast.AnnAssign):
-                targets = [statement.target]
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             for node in (node for target in targets for node in ast.walk(target)):
                 if isinstance(node, ast.Name):
                     yield node.id, statement
@@ -200,9 +205,3 @@ def _drop_what_versions_differ_in(tree: ast.AST) -> None:
         for name, value in list(ast.iter_fields(node)):
             if value == [] or isinstance(value, ast.expr_context):
                 delattr(node, name)
-
-
-def _code(function: Callable[..., object]) -> Any:
-    while isinstance(function, partial):
-        function = function.func
-    return getattr(inspect.unwrap(function), "__code__", None)

@@ -110,7 +110,11 @@ class UnseenConnections:
         bare = f"[{host}]" if ":" in host else host
         shown = bare if port in _PORTS else f"{bare}:{port}"
         if any(self._is_refused(one, port) for one in (host.lower().rstrip("."), number)):
-            refusal = ReplayMiss(_refused(shown, intercepts=trial.intercepts))
+            way = "" if trial.intercepts else "Have it kept:  @llm_eval(intercept=True)  "
+            refusal = ReplayMiss(
+                f"a connection to {shown} was refused: the cache does not see what is asked there, "
+                f"and --llm-cache=replay makes no call. {way}Make it:  pytest --llm-cache=auto"
+            )
             trial.refuse(refusal)
             opened.close()  # most libraries do so at an OSError alone, which many would try again
             raise refusal
@@ -120,14 +124,6 @@ class UnseenConnections:
 
 def _text(host: str | bytes) -> str:
     return host if isinstance(host, str) else bytes(host).decode("ascii", "replace")
-
-
-def _refused(host: str, *, intercepts: bool) -> str:
-    way = "" if intercepts else "Have it kept:  @llm_eval(intercept=True)  "
-    return (
-        f"a connection to {host} was refused: the cache does not see what is asked there, and "
-        f"--llm-cache=replay makes no call. {way}Make it:  pytest --llm-cache=auto"
-    )
 
 
 @cache

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal
 
-from pytest_llmeval.cache.explain import flat_fields
 from pytest_llmeval.cache.key import parse_json, value_at
 from pytest_llmeval.cache.reply import StoredReply
-from pytest_llmeval.cache.requests import Parts
+from pytest_llmeval.cache.requests import Parts, flat_fields
 from pytest_llmeval.transcripts.streams import joined_stream, objects
 
 MessageKind = Literal["text", "thought", "call", "result", "media", "other", "missing"]

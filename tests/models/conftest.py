@@ -209,7 +209,7 @@ def interception_of(
 ) -> Interception:
     """Make what decides in a session which requests of an application are kept."""
     return Interception(
-        trial_to_charge,
+        trial_to_charge=trial_to_charge,
         calls_of=session.calls,  # type: ignore[arg-type]  # of the one kind of trial that is here
         retries=session.models.retries,
         recognition=Recognition(hosts),

@@ -38,6 +38,7 @@ from tests.servers.openai_server import OpenAIServer, Scripted
 
 ASKED = {"model": "gpt", "messages": [{"role": "user", "content": "Hello"}]}
 LIBRARIES = list(dict.fromkeys((httpx, newest)))
+SEAMS = {"HTTPTransport": "handle_request", "AsyncHTTPTransport": "handle_async_request"}
 
 
 class Place:
@@ -551,7 +552,7 @@ def breaking(library: Any, error: BaseException, *, times: int) -> Iterator[list
     """Have the connections of every client raise, below where clients are intercepted."""
     left = [times]
     with pytest.MonkeyPatch.context() as patch:
-        for kind, name in intercept.SEAMS:
+        for kind, name in SEAMS.items():
             pool = type(getattr(library, kind)()._pool)
             patch.setattr(pool, name, _breaking(getattr(pool, name), error, left))
         yield left

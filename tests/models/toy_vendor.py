@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from pytest_llmeval.models.calls import sensible
@@ -17,13 +16,11 @@ VENDOR = Vendor(
     provider="toy",
     paths=("/toy/completions",),  # they end as those of another vendor do
     key_variable="TOY_KEY",
-    beta_header="",
     read_facts=lambda reply: sensible({"model": reply.get("model")}),
     answers={"/toy/completions": lambda reply: bool(reply.get("content"))},
     requirement="toy>=1",
     base_url=from_environment("TOY_URL", "https://api.toy.example"),
     chat_path="/toy/completions",
-    key=partial(key_of_environment, "TOY_KEY"),
     headers=lambda: {"authorization": key_of_environment("TOY_KEY")},
     body=lambda model, messages, params: {"model": model, "asked": messages, **params},
     text=lambda reply: reply["content"],

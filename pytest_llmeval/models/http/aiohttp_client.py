@@ -8,8 +8,7 @@ itself makes the response. This module is imported where aiohttp is there, and n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from http.client import responses
 from types import SimpleNamespace
@@ -30,25 +29,11 @@ CODINGS = ("Accept-Encoding", "gzip, deflate")
 AS_THEY_ARE = ("Accept", "Content-Type", "User-Agent")
 
 
-@contextmanager
-def intercepting_aiohttp(interception: Interception) -> Iterator[None]:
-    """Stand between all client sessions and the network."""
-    connector = interception.seam(aiohttp, "BaseConnector", "connect", arguments=4)
-    if connector is None:
-        yield
-        return
-    plain = connector.connect
-    connector.connect = _connecting(plain, interception)
-    try:
-        yield
-    finally:
-        connector.connect = plain
-
-
-def _connecting(
-    plain: Callable[..., Awaitable[Any]], interception: Interception
+def connecting(
+    plain: Callable[..., Awaitable[Any]], _library: Any, interception: Interception
 ) -> Callable[..., Awaitable[Any]]:
     """Make the method by which connectors get a connection for a request."""
+    most = interception.retries.max_reply_bytes
 
     async def connect(connector: Any, sent: Any, traces: Any, timeout: Any) -> Any:
         candidate = interception.candidate(sent)
@@ -61,7 +46,7 @@ def _connecting(
             question = interception.question(Library, request, candidate)
             if question is not None:
                 send = partial(send_by_connector, connector, timeout)
-                attempt = partial(send_once_async, newest, send, request, most=interception.most)
+                attempt = partial(send_once_async, newest, send, request, most=most)
                 reply: Any
                 try:
                     reply = await question.answer_on_loop(attempt)

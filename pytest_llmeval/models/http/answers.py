@@ -15,13 +15,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.cache.reply import SUCCESS, StoredReply
-from pytest_llmeval.models.calls import Facts
 from pytest_llmeval.models.http.http_reply import OWN_TYPE, HttpReply, status_of
+
+if TYPE_CHECKING:
+    from pytest_llmeval.models.http.exchange import Dialect
 
 JsonObject = Mapping[str, object]
 AnswerCheck = Callable[[JsonObject], bool]
@@ -71,19 +74,15 @@ class Expected:
     """The kind of reply that a request wants; it reads each body once.
 
     Attributes:
-        read_facts: picks model, fingerprint and tokens out of a reply.
+        dialect: of the vendor who is asked.
         is_stream: the request wanted a stream; some servers send one unasked, and some call it
             by another content type.
         answers: tells whether a reply of a model is an answer; None where no model was asked.
-        is_whole: tells of what the chunks make up whether it is whole without an end mark.
-        answer_fields: fields of a reply that have room for an answer, and their types.
     """
 
-    read_facts: Callable[[JsonObject], Facts]
-    is_stream: bool = False
+    dialect: Dialect
+    is_stream: bool
     answers: AnswerCheck | None = None
-    is_whole: AnswerCheck = no_answer
-    answer_fields: AnswerFields = field(default_factory=lambda: ANSWER_FIELDS)
     _last: tuple[bytes, JsonObject] = b"", {}
 
     def accepts(self, stored: StoredReply) -> bool:
@@ -111,9 +110,9 @@ class Expected:
         content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         is_stream = self.is_stream or content_type in STREAM_TYPES
         if is_stream:
-            reply = read_stream(body, is_whole=self.is_whole)
+            reply = read_stream(body, is_whole=self.dialect.is_whole)
         else:
-            reply = _read_plain(body, self.answer_fields)
+            reply = _read_plain(body, self.dialect.answer_fields)
         if self.answers is not None and not self.answers(reply):
             raise _own_error(
                 "the reply holds no text, refusal, call of a tool or embedding, and no reason "
@@ -144,7 +143,7 @@ def settled(reply: HttpReply, expected: Expected) -> HttpReply:
             body=json.dumps({"error": exc.error}).encode(),
         )
     begun = {"first_chunk_seconds": reply.first_chunk_seconds} if is_stream else {}
-    facts = {**expected.read_facts(content), **begun, "seconds": reply.seconds}
+    facts = {**expected.dialect.read_facts(content), **begun, "seconds": reply.seconds}
     return replace(reply, facts=facts)
 
 
@@ -199,9 +198,9 @@ def _array_items(body: bytes) -> Iterator[bytes]:
         items = json.loads(body)
     except (ValueError, RecursionError):
         yield body
-        return
-    for item in items:
-        yield json.dumps(item).encode()
+    else:
+        for item in items:
+            yield json.dumps(item).encode()
 
 
 def _event_data(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -262,8 +261,7 @@ def _refuse_error(piece: JsonObject) -> None:
     error = piece.get("error")
     kind = piece.get("type")
     if kind == "response.failed":
-        response = piece.get("response")
-        error = response.get("error") if isinstance(response, dict) else None
+        error = value_at(piece, "response", "error")
     if not error and kind not in ("error", "response.failed"):
         return
     # The Responses API spells an error out on the event itself.

@@ -1,42 +1,55 @@
 """The hook between HTTP clients and the network: our own clients and those of applications.
 
+A request whose reply is kept is answered by a stored reply, by a fresh one that is stored first,
+or by a reply that says why there is none. That last one always has the header
+``x-should-retry: false``, so that the SDK reports it instead of trying again.
+
 httpx and httpx2 are alike in all that is touched here, and neither is imported: ``library`` is
 the module of either, ``request`` and ``response`` are objects of that module.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
 
 from pytest_llmeval.cache.replies import StoredReply
-from pytest_llmeval.models.attribution import CurrentTrial, sending
+from pytest_llmeval.errors import CallAbandoned, ReplayMiss
+from pytest_llmeval.models.attribution import CurrentTrial, charging, sending
 from pytest_llmeval.models.calls import Request
+from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.http.answers import JsonObject
-from pytest_llmeval.models.http.event_loops import on_this_loop
 from pytest_llmeval.models.http.exchange import (
     UNANSWERED,
     Exchange,
+    HttpFailed,
     HttpRequest,
     Unanswered,
-    reply_for_sdk,
 )
 from pytest_llmeval.models.http.http_reply import (
     ANSWERING_STATUSES,
     HttpReply,
     Reading,
     ReplyTooLarge,
+    own_failure,
 )
 from pytest_llmeval.models.http.retries import Attempt, NetworkFailed, TimedOut
 
 # Bytes that are unpacked at a time, as nothing bounds what a library makes of more.
 PIECE = 64
 PACKING = "content-encoding"
+# They describe bytes that were decoded, or a connection that is not the SDK's.
+CONNECTION_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
+# A redirected request would be another request, which a replay could not find.
+DROPPED_HEADERS = (*CONNECTION_HEADERS, "location")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +88,19 @@ class Question:
             outcome = exc
         return self._handed_on(outcome)
 
-    async def answer_async(self, attempt: Attempt) -> Any:
-        """Answer it to a coroutine: as ``answer``."""
-        return await self._answer_async(self._call(attempt))
+    async def answer_async(self, attempt: Attempt, *, awaits: bool = False) -> Any:
+        """Answer it to a coroutine: as ``answer``.
+
+        Args:
+            attempt: sends it once and reads the whole reply.
+            awaits: an attempt goes on only while this event loop runs.
+        """
+        outcome: StoredReply | Unanswered
+        try:
+            outcome = await self.exchange.calls.call_async(self._call(attempt, awaits=awaits))
+        except UNANSWERED as exc:
+            outcome = exc
+        return self._handed_on(outcome)
 
     async def answer_on_loop(self, attempt: Callable[[], Awaitable[HttpReply]]) -> Any:
         """Answer it to a coroutine: as ``answer``.
@@ -86,15 +109,7 @@ class Question:
             attempt: sends it once and reads the whole reply; run on this event loop.
         """
         with on_this_loop(attempt) as run:
-            return await self._answer_async(self._call(run, awaits=True))
-
-    async def _answer_async(self, call: Request) -> Any:
-        outcome: StoredReply | Unanswered
-        try:
-            outcome = await self.exchange.calls.call_async(call)
-        except UNANSWERED as exc:
-            outcome = exc
-        return self._handed_on(outcome)
+            return await self.answer_async(run, awaits=True)
 
     def _call(self, attempt: Attempt, *, awaits: bool = False) -> Request:
         url = self.request.url
@@ -116,6 +131,39 @@ class Question:
                 raise self.library.ReadTimeout(str(outcome), request=self.request)
             raise outcome.error
         return response(self.library, reply_for_sdk(outcome))
+
+
+@contextmanager
+def on_this_loop(function: Callable[[], Awaitable[HttpReply]]) -> Iterator[Attempt]:
+    """Let other threads run a coroutine function here, as this one's own, and wait for it.
+
+    After the end nobody here waits any more, so that nothing more is begun.
+    """
+    loop, context = asyncio.get_running_loop(), copy_context()
+    is_over = False
+
+    async def unless_over() -> HttpReply:
+        if is_over:
+            raise CallAbandoned
+        with charging(None):  # the cache sees what it opens
+            return await function()
+
+    def run(deadline: Deadline) -> HttpReply:
+        coroutine = unless_over()
+        try:
+            future = context.run(asyncio.run_coroutine_threadsafe, coroutine, loop)
+        except RuntimeError as exc:  # the loop is closed
+            coroutine.close()
+            raise CallAbandoned from exc
+        try:
+            return deadline.wait(future)
+        except CancelledError as exc:
+            raise CallAbandoned from exc
+
+    try:
+        yield run
+    finally:
+        is_over = True
 
 
 def json_object(content: bytes) -> JsonObject | None:
@@ -172,6 +220,31 @@ async def send_once_async(
         return exc.reply
     except Exception as exc:  # a RuntimeError, too, where a connection is another loop's
         raise NetworkFailed(exc) from exc
+
+
+def reply_for_sdk(outcome: StoredReply | Unanswered) -> HttpReply:
+    """Word the outcome of a request as a reply; for a failure the SDK raises by the status."""
+    if isinstance(outcome, StoredReply):
+        headers = {**outcome.headers, "x-llmeval-cached": str(outcome.replayed).lower()}
+        return HttpReply(status=outcome.status, headers=headers, body=outcome.body)
+    if isinstance(outcome, HttpFailed):
+        reply = without_connection_headers(outcome.reply)
+    elif isinstance(outcome, NetworkFailed):  # as a gateway would say it
+        is_late = isinstance(outcome, TimedOut)
+        status = HTTPStatus.GATEWAY_TIMEOUT if is_late else HTTPStatus.BAD_GATEWAY
+        reply = own_failure(status, f"no reply: {outcome}", code="llmeval_no_reply")
+    else:
+        is_miss = isinstance(outcome, ReplayMiss)
+        code = "llmeval_replay_miss" if is_miss else "llmeval_cap"
+        reply = own_failure(HTTPStatus.FAILED_DEPENDENCY, str(outcome), code=code)
+    headers = {**reply.headers, "x-should-retry": "false", "x-llmeval-failure": reply.failure}
+    return HttpReply(status=reply.status, headers=headers, body=reply.body)
+
+
+def without_connection_headers(reply: HttpReply) -> HttpReply:
+    """Leave out the headers of the bytes before they were decoded, and of a redirect."""
+    kept = {name: text for name, text in reply.headers.items() if name not in DROPPED_HEADERS}
+    return replace(reply, headers=kept)
 
 
 def response(library: Any, reply: HttpReply) -> Any:

@@ -1,21 +1,20 @@
-"""Answers to HTTP requests to models, whichever library sends them.
+"""HTTP requests to models, whichever library sends them: as calls with keys, and how each is made.
 
-A request whose reply is kept is answered by a stored reply, by a fresh one that is stored
-first, or by a reply that says why there is none. That last one always has the header
-``x-should-retry: false``, so that the SDK reports it instead of trying again.
+The call of a request is answered by a stored reply, or by a fresh one that is stored first. Where
+there is none, it raises why.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from pytest_llmeval.cache.key import Canonical, canonical_request
-from pytest_llmeval.cache.replies import Answer, StoredReply
+from pytest_llmeval.cache.replies import Answer
 from pytest_llmeval.errors import NO_KEY_REASON, BudgetExceeded, ProviderFailed, ReplayMiss
 from pytest_llmeval.models.budget import Bill, OwnLimit, no_own_limit
 from pytest_llmeval.models.calls import CachedCalls, Facts, Request, sampling_parameters
@@ -35,7 +34,6 @@ from pytest_llmeval.models.http.retries import (
     Attempt,
     NetworkFailed,
     RetryPolicy,
-    TimedOut,
     is_throttled,
     send_with_retries,
 )
@@ -47,18 +45,8 @@ Post = Callable[[str, Mapping[str, str], bytes, Deadline], HttpReply]
 
 PLACEHOLDER_KEY = "llmeval-no-key-is-set"
 
-CACHED_HEADER = "x-llmeval-cached"
-FAILURE_HEADER = "x-llmeval-failure"
-MISS_CODE = "llmeval_replay_miss"
-CAP_CODE = "llmeval_cap"
-UNREACHABLE_CODE = "llmeval_no_reply"
-
 # Types of a body that may be JSON: LiteLLM names none to ollama, and aiohttp puts in its own.
 MAYBE_JSON = ("application/json", "", "application/octet-stream")
-# They describe bytes that were decoded, or a connection that is not the SDK's.
-CONNECTION_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
-# A redirected request would be another request, which a replay could not find.
-DROPPED_HEADERS = (*CONNECTION_HEADERS, "location")
 
 
 class RequestFacts(NamedTuple):
@@ -105,9 +93,9 @@ class Dialect:
     speaks_as: str = ""
     paths: tuple[str, ...]
     key_variable: str
-    beta_header: str
     read_facts: Callable[[JsonObject], Facts]
     base_variable: str = ""
+    beta_header: str = ""
     read_request: Callable[[str, JsonObject], RequestFacts] = read_body
     is_whole: AnswerCheck = no_answer
     answer_fields: AnswerFields = field(default_factory=lambda: ANSWER_FIELDS)
@@ -127,13 +115,8 @@ class Dialect:
 
     def expected(self, path: str, asked: RequestFacts) -> Expected:
         """Tell what kind of reply a request to a path wants."""
-        return Expected(
-            read_facts=self.read_facts,
-            is_stream=asked.is_stream,
-            is_whole=self.is_whole,
-            answer_fields=self.answer_fields,
-            answers=self.answers.get(next(filter(path.endswith, self.answers), "")),
-        )
+        answers = self.answers.get(next(filter(path.endswith, self.answers), ""))
+        return Expected(dialect=self, is_stream=asked.is_stream, answers=answers)
 
     def canonical(self, request: HttpRequest, aliases: Sequence[tuple[str, str]]) -> Canonical:
         """Write a request in the form of which its key is made.
@@ -192,7 +175,7 @@ class HttpFailed(ProviderFailed):
         self.reply = reply
 
 
-# Why a request was not answered. An SDK is told by a reply, see ``reply_for_sdk``.
+# Why a request was not answered. An SDK is told by a reply, see ``client_hook.reply_for_sdk``.
 Unanswered = ReplayMiss | BudgetExceeded | HttpFailed | NetworkFailed
 UNANSWERED = (ReplayMiss, BudgetExceeded, HttpFailed, NetworkFailed)
 
@@ -277,31 +260,6 @@ class Exchange:
             headers={"content-type": reply.headers.get("content-type", "application/json")},
             facts=reply.facts,
         )
-
-
-def reply_for_sdk(outcome: StoredReply | Unanswered) -> HttpReply:
-    """Word the outcome of a request as a reply; for a failure the SDK raises by the status."""
-    if isinstance(outcome, StoredReply):
-        headers = {**outcome.headers, CACHED_HEADER: str(outcome.replayed).lower()}
-        return HttpReply(status=outcome.status, headers=headers, body=outcome.body)
-    if isinstance(outcome, HttpFailed):
-        reply = without_connection_headers(outcome.reply)
-    elif isinstance(outcome, NetworkFailed):  # as a gateway would say it
-        is_late = isinstance(outcome, TimedOut)
-        status = HTTPStatus.GATEWAY_TIMEOUT if is_late else HTTPStatus.BAD_GATEWAY
-        reply = own_failure(status, f"no reply: {outcome}", code=UNREACHABLE_CODE)
-    else:
-        code = MISS_CODE if isinstance(outcome, ReplayMiss) else CAP_CODE
-        reply = own_failure(HTTPStatus.FAILED_DEPENDENCY, str(outcome), code=code)
-    failure = outcome.failure if isinstance(outcome, HttpFailed) else "infrastructure"
-    headers = {**reply.headers, "x-should-retry": "false", FAILURE_HEADER: failure}
-    return HttpReply(status=reply.status, headers=headers, body=reply.body)
-
-
-def without_connection_headers(reply: HttpReply) -> HttpReply:
-    """Leave out the headers of the bytes before they were decoded, and of a redirect."""
-    kept = {name: text for name, text in reply.headers.items() if name not in DROPPED_HEADERS}
-    return replace(reply, headers=kept)
 
 
 def _bill(reply: HttpReply) -> Bill:

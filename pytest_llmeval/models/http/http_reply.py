@@ -18,17 +18,9 @@ from pytest_llmeval.models.calls import Facts
 from pytest_llmeval.records import Failure
 
 OVERLOADED = 529
-THROTTLING_STATUSES = (
-    HTTPStatus.TOO_MANY_REQUESTS,
-    HTTPStatus.SERVICE_UNAVAILABLE,
-    OVERLOADED,
-)
+THROTTLING_STATUSES = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE, OVERLOADED)
 # Besides those from 500 on: asking again may help.
-RETRIED_STATUSES = (
-    HTTPStatus.REQUEST_TIMEOUT,
-    HTTPStatus.CONFLICT,
-    HTTPStatus.TOO_MANY_REQUESTS,
-)
+RETRIED_STATUSES = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS)
 # To a request that is not kept: an application may well ask whether something is there.
 ANSWERING_STATUSES = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
 CONTENT_STATUSES = (

@@ -82,7 +82,7 @@ class KeptConnections:
         most: bytes that are read of a reply.
     """
 
-    def __init__(self, seconds: float = DEFAULT_SECONDS, *, most: int = MAX_REPLY_BYTES) -> None:
+    def __init__(self, seconds: float, *, most: int) -> None:
         self.most = most
         self._seconds = seconds
         # By what they are for; the last used first. append and pop are atomic.

@@ -10,25 +10,22 @@ from typing import Any
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import ReplayMiss
 from pytest_llmeval.models.attribution import charging
-from pytest_llmeval.models.deadline import DEFAULT_SECONDS, Deadline
+from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.http.client_hook import (
+    CONNECTION_HEADERS,
     Question,
     json_object,
+    reply_for_sdk,
     response,
     send_once,
     uncached,
-)
-from pytest_llmeval.models.http.exchange import (
-    CONNECTION_HEADERS,
-    Exchange,
-    reply_for_sdk,
     without_connection_headers,
 )
-from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES, HttpReply
-from pytest_llmeval.models.http.libraries import library_of, newest
+from pytest_llmeval.models.http.exchange import Exchange
+from pytest_llmeval.models.http.http_reply import HttpReply
+from pytest_llmeval.models.http.libraries import is_plain, library_of, newest, send_plainly
 from pytest_llmeval.models.http.masking import masked, secrets_of
 from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS, KeptConnections, PlainHttp
-from pytest_llmeval.models.http.plain_sending import is_plain, send_plainly
 from pytest_llmeval.models.http.retries import Attempt
 
 
@@ -59,7 +56,7 @@ class _Transport:
     def _pass_on(self, request: Any) -> Any:
         """Send a request whose reply is not kept; a success is handed over unread."""
         calls = self._exchange.calls
-        if calls.only_replays:
+        if calls.replies.only_replays:
             miss = ReplayMiss(
                 f"the reply to {request.method} {request.url.path} is not kept, so there is none "
                 "to replay, and --llm-cache=replay makes no call. Make it:  pytest "
@@ -136,13 +133,7 @@ class Connections(KeptConnections):
         plain_http: sends questions; None where there are proxies.
     """
 
-    def __init__(
-        self,
-        seconds: float = DEFAULT_SECONDS,
-        *,
-        most: int = MAX_REPLY_BYTES,
-        plain_http: PlainHttp | None = None,
-    ) -> None:
+    def __init__(self, seconds: float, *, most: int, plain_http: PlainHttp | None) -> None:
         super().__init__(seconds, most=most)
         self._plain_http = plain_http
         self._passing: dict[Any, Any] = {}  # each by library

@@ -19,7 +19,6 @@ from pytest_llmeval.models.providers.vendor import (
 )
 
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
-TOKEN_VARIABLE = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - its name, not the token
 VERSION = "2023-06-01"
 MAX_TOKENS = 1024  # the API asks for a bound, and this one is part of every key
 
@@ -52,28 +51,20 @@ def _client_options(transport: Transport) -> dict[str, Any]:
     Not left to the SDK, which would look for a profile on the disk and fetch a token for
     it: a replay makes no call.
     """
-    token = None if _api_key() else _token() or None
+    token = None if _api_key() else VENDOR.key() or None
     api_key = None if token else _api_key() or PLACEHOLDER_KEY
-    return {
-        "api_key": api_key,
-        "auth_token": token,
-        **stainless_options("anthropic", transport),
-    }
+    return {"api_key": api_key, "auth_token": token, **stainless_options("anthropic", transport)}
 
 
 def _headers() -> Headers:
     version = {"anthropic-version": VERSION}
     if _api_key():
         return {"x-api-key": _api_key(), **version}
-    return {"authorization": f"Bearer {_token()}", **version}
+    return {"authorization": f"Bearer {VENDOR.key()}", **version}
 
 
 def _api_key() -> str:
     return key_of_environment(KEY_VARIABLE)
-
-
-def _token() -> str:
-    return key_of_environment(TOKEN_VARIABLE)
 
 
 def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
@@ -116,13 +107,12 @@ VENDOR = Vendor(
     requirement="anthropic>=0.75,<3",
     base_url=from_environment("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
     chat_path="/v1/messages",
-    key=lambda: _api_key() or _token(),
     headers=_headers,
     body=_body,
     text=_text,
     rebuild=_rebuild,
     client_options=_client_options,
-    more_keys=(TOKEN_VARIABLE,),
+    more_keys=("ANTHROPIC_AUTH_TOKEN",),
     hosts=("api.anthropic.com",),
     is_marked=lambda headers: "anthropic-version" in headers,
 )

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.models.calls import Facts, sensible
 from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import RequestFacts, read_body
-from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.providers.vendor import Headers, Vendor, from_environment, text_of
 
-KEY_VARIABLE = "CO_API_KEY"
-OTHER_KEY_VARIABLE = "COHERE_API_KEY"
-BASE_VARIABLE = "CO_API_URL"
 # Reasons why a chat ended that the provider is to blame for.
 _FAILED = ("ERROR", "TIMEOUT")
 _ANSWERING = ("content", "tool_calls", "tool_plan")
@@ -29,7 +26,8 @@ def _read_facts(reply: JsonObject) -> Facts:
 
     What was billed is counted, as prices are for that.
     """
-    usage = _object(reply.get("usage") or _told(reply).get("usage") or reply.get("meta"))
+    told = value_at(reply, "delta", "usage")  # by the events of a stream
+    usage = _object(reply.get("usage") or told or reply.get("meta"))
     tokens = _object(usage.get("billed_units") or usage.get("tokens"))
     counts = {name: tokens.get(name) for name in ("input_tokens", "output_tokens")}
     return sensible(counts)
@@ -40,7 +38,7 @@ def _has_message(reply: JsonObject) -> bool:
     reason = _reason(reply)
     if reason in _FAILED:
         return False
-    message = _object(reply.get("message") or _told(reply).get("message"))
+    message = _object(reply.get("message") or value_at(reply, "delta", "message"))
     return bool(reason or reply.get("text") or any(message.get(name) for name in _ANSWERING))
 
 
@@ -50,12 +48,7 @@ def _has_ended(reply: JsonObject) -> bool:
 
 
 def _reason(reply: JsonObject) -> object:
-    return reply.get("finish_reason") or _told(reply).get("finish_reason")
-
-
-def _told(reply: JsonObject) -> Mapping[str, Any]:
-    """Read what the events of a stream told last."""
-    return _object(reply.get("delta"))
+    return reply.get("finish_reason") or value_at(reply, "delta", "finish_reason")
 
 
 def _object(value: object) -> Mapping[str, Any]:
@@ -73,12 +66,8 @@ def _has_results(reply: JsonObject) -> bool:
     return isinstance(reply.get("results"), list)
 
 
-def _key() -> str:
-    return key_of_environment(KEY_VARIABLE) or key_of_environment(OTHER_KEY_VARIABLE)
-
-
 def _headers() -> Headers:
-    return {"authorization": f"Bearer {_key()}"}
+    return {"authorization": f"Bearer {VENDOR.key()}"}
 
 
 def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
@@ -88,31 +77,25 @@ def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> Jso
 
 
 def _text(reply: Any) -> str:
-    return text_of(_object(reply.get("message")).get("content"))
+    return text_of(value_at(reply, "message", "content"))
 
 
 VENDOR = Vendor(
     provider="cohere",
     paths=("/v1/chat", "/v2/chat", "/v1/embed", "/v2/embed", "/v1/rerank", "/v2/rerank"),
-    key_variable=KEY_VARIABLE,
-    base_variable=BASE_VARIABLE,
-    beta_header="",
+    key_variable="CO_API_KEY",
+    base_variable="CO_API_URL",
     read_facts=_read_facts,
     read_request=_read_request,
     is_whole=_has_ended,
     answer_fields={"message": dict, "text": str, "embeddings": (dict, list), "results": list},
-    answers={
-        "/chat": _has_message,
-        "/embed": _has_embeddings,
-        "/rerank": _has_results,
-    },
-    base_url=from_environment(BASE_VARIABLE, "https://api.cohere.com"),
+    answers={"/chat": _has_message, "/embed": _has_embeddings, "/rerank": _has_results},
+    base_url=from_environment("CO_API_URL", "https://api.cohere.com"),
     chat_path="/v2/chat",
-    key=_key,
     headers=_headers,
     body=_body,
     text=_text,
-    more_keys=(OTHER_KEY_VARIABLE,),
+    more_keys=("COHERE_API_KEY",),
     hosts=("api.cohere.com", "api.cohere.ai"),
     is_marked=lambda headers: headers.get("x-fern-sdk-name") == "cohere",
 )

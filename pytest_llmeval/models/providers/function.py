@@ -27,7 +27,7 @@ from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameter
 from pytest_llmeval.models.deadline import TimeIsUp
 from pytest_llmeval.models.http.retries import RetryPolicy
 from pytest_llmeval.models.llm import Messages, Reply, Usage
-from pytest_llmeval.models.source import drop_docstrings
+from pytest_llmeval.models.source import drop_docstrings, innermost
 from pytest_llmeval.records import Slot
 from pytest_llmeval.safe_text import printable
 
@@ -259,7 +259,7 @@ def _source(target: str, function: Callable[..., object]) -> str:
     if version is not None:
         return f"llm_version {version}"
     named = target.partition(":")[0]
-    defining = getattr(_innermost(function), "__module__", None) or named
+    defining = getattr(innermost(function), "__module__", None) or named
     try:
         dumps = [_dump(module) for module in dict.fromkeys((named, defining))]
     except (OSError, TypeError) as exc:
@@ -269,12 +269,6 @@ def _source(target: str, function: Callable[..., object]) -> str:
             f"every change."
         ) from exc
     return hashlib.sha256("\n".join(dumps).encode()).hexdigest()
-
-
-def _innermost(function: Callable[..., object]) -> Callable[..., object]:
-    while isinstance(function, partial):
-        function = function.func
-    return function
 
 
 def _dump(module_name: str) -> str:

@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
+from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.models.calls import Facts, sensible
 from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import RequestFacts
-from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.providers.vendor import Headers, Vendor, from_environment, text_of
 
-KEY_VARIABLE = "GEMINI_API_KEY"
-OTHER_KEY_VARIABLE = "GOOGLE_API_KEY"
 _ASK, _STREAM = ":generateContent", ":streamGenerateContent"
 _EMBED, _EMBED_ALL = ":embedContent", ":batchEmbedContents"
 _PATHS = (_ASK, _STREAM, _EMBED, _EMBED_ALL)
@@ -68,8 +66,7 @@ def _candidates(reply: JsonObject) -> list[Any]:
 
 
 def _is_blocked(reply: JsonObject) -> bool:
-    feedback = reply.get("promptFeedback")
-    return isinstance(feedback, dict) and bool(feedback.get("blockReason"))
+    return bool(value_at(reply, "promptFeedback", "blockReason"))
 
 
 def _is_candidate(candidate: object) -> bool:
@@ -81,13 +78,12 @@ def _has_reason(candidate: object) -> bool:
 
 
 def _parts_of(candidate: object) -> list[Any]:
-    content = candidate.get("content") if isinstance(candidate, dict) else None
-    parts = content.get("parts") if isinstance(content, dict) else None
+    parts = value_at(candidate, "content", "parts")
     return parts if isinstance(parts, list) else []
 
 
 def _has_embedding(reply: JsonObject) -> bool:
-    return _is_embedding(reply.get("embedding"))
+    return bool(value_at(reply, "embedding", "values"))
 
 
 def _has_embeddings(reply: JsonObject) -> bool:
@@ -96,7 +92,7 @@ def _has_embeddings(reply: JsonObject) -> bool:
 
 
 def _is_embedding(embedding: object) -> bool:
-    return isinstance(embedding, dict) and bool(embedding.get("values"))
+    return bool(value_at(embedding, "values"))
 
 
 def _config(body: JsonObject) -> Mapping[str, Any]:
@@ -110,12 +106,8 @@ def _reply_limit(body: JsonObject) -> object:
     return limit * max(copies, 1) if isinstance(limit, int) and isinstance(copies, int) else limit
 
 
-def _key() -> str:
-    return key_of_environment(KEY_VARIABLE) or key_of_environment(OTHER_KEY_VARIABLE)
-
-
 def _headers() -> Headers:
-    return {"x-goog-api-key": _key()}
+    return {"x-goog-api-key": VENDOR.key()}
 
 
 def _body(_model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
@@ -160,9 +152,8 @@ def _is_marked(headers: Headers) -> bool:
 VENDOR = Vendor(
     provider="gemini",
     paths=_PATHS,
-    key_variable=KEY_VARIABLE,
+    key_variable="GEMINI_API_KEY",
     base_variable="GOOGLE_GEMINI_BASE_URL",
-    beta_header="",
     read_facts=_read_facts,
     read_request=_read_request,
     is_whole=_has_ended,
@@ -183,11 +174,10 @@ VENDOR = Vendor(
         "GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com"
     ),
     chat_path="/v1beta/models/{model}:generateContent",
-    key=_key,
     headers=_headers,
     body=_body,
     text=_text,
-    more_keys=(OTHER_KEY_VARIABLE,),
+    more_keys=("GOOGLE_API_KEY",),
     hosts=("generativelanguage.googleapis.com",),
     is_marked=_is_marked,
 )

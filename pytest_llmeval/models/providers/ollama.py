@@ -7,17 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from pytest_llmeval.cache.key import DEFAULT_PORTS
+from pytest_llmeval.cache.key import DEFAULT_PORTS, value_at
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.calls import SAMPLING_PARAMETERS, Facts, sensible
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS
 from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import RequestFacts, read_body
-from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS
 from pytest_llmeval.models.providers.vendor import Headers, Transport, Vendor, text_of
 
-KEY_VARIABLE = "OLLAMA_API_KEY"
 HOST_VARIABLE = "OLLAMA_HOST"
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 11434
@@ -42,8 +40,7 @@ def _read_request(path: str, body: JsonObject) -> RequestFacts:
 
 
 def _reply_limit(body: JsonObject) -> object:
-    options = body.get("options")
-    return options.get("num_predict") if isinstance(options, Mapping) else None
+    return value_at(body, "options", "num_predict")
 
 
 def _has_message(reply: JsonObject) -> bool:
@@ -92,11 +89,7 @@ def _base_url() -> str:
 
 
 def _headers() -> Headers:
-    return {"authorization": f"Bearer {_key()}"} if _key() else {}
-
-
-def _key() -> str:
-    return key_of_environment(KEY_VARIABLE)  # of ollama.com; a server of one's own has none
+    return {"authorization": f"Bearer {VENDOR.key()}"} if VENDOR.key() else {}
 
 
 def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
@@ -136,8 +129,7 @@ def _is_marked(headers: Headers) -> bool:
 VENDOR = Vendor(
     provider="ollama",
     paths=("/api/chat", "/api/generate", "/api/embed", "/api/embeddings"),
-    key_variable=KEY_VARIABLE,
-    beta_header="",
+    key_variable="OLLAMA_API_KEY",
     read_facts=_read_facts,
     read_request=_read_request,
     reply_limit=_reply_limit,
@@ -149,8 +141,7 @@ VENDOR = Vendor(
     requirement="ollama>=0.6,<1",
     base_url=_base_url,
     chat_path="/api/chat",
-    key=_key,
-    needs_key=False,
+    needs_key=False,  # ollama.com has keys, a server of one's own has none
     headers=_headers,
     body=_body,
     text=_text,

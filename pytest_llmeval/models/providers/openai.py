@@ -9,9 +9,9 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import SplitResult, unquote
 
+from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.models.http.answers import JsonObject
 from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, RequestFacts
-from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.providers.vendor import (
     Headers,
     Transport,
@@ -22,7 +22,6 @@ from pytest_llmeval.models.providers.vendor import (
     text_of,
 )
 
-KEY_VARIABLE = "OPENAI_API_KEY"
 # Paths that a server on this machine may have for others' clients.
 _LOCAL_PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings")
 # Fields of a message in which a model answers.
@@ -93,12 +92,8 @@ def _read_request(path: str, body: JsonObject) -> RequestFacts:
     )
 
 
-def _key() -> str:
-    return key_of_environment(KEY_VARIABLE)
-
-
 def _headers() -> Headers:
-    headers = {"authorization": f"Bearer {_key()}"}
+    headers = {"authorization": f"Bearer {VENDOR.key()}"}
     for name, variable in (
         ("openai-organization", "OPENAI_ORG_ID"),
         ("openai-project", "OPENAI_PROJECT_ID"),
@@ -113,8 +108,7 @@ def _body(model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> Jso
 
 
 def _text(reply: Any) -> str:
-    message = reply["choices"][0].get("message")
-    return text_of(message.get("content")) if isinstance(message, dict) else ""
+    return text_of(value_at(reply["choices"][0], "message", "content"))
 
 
 def _rebuild(reply: dict[str, Any]) -> object:
@@ -125,7 +119,7 @@ def _rebuild(reply: dict[str, Any]) -> object:
 
 def _client_options(transport: Transport) -> dict[str, Any]:
     """Take a placeholder where there is no key: replays need none."""
-    return {"api_key": _key() or PLACEHOLDER_KEY, **stainless_options("openai", transport)}
+    return {"api_key": VENDOR.key() or PLACEHOLDER_KEY, **stainless_options("openai", transport)}
 
 
 def _may_be_meant(url: SplitResult, headers: Headers) -> bool:
@@ -146,7 +140,7 @@ def _is_loopback(host: str) -> bool:
 VENDOR = Vendor(
     provider="openai",
     paths=("/completions", "/responses", "/embeddings", "/moderations"),  # chat/ as well
-    key_variable=KEY_VARIABLE,
+    key_variable="OPENAI_API_KEY",
     base_variable="OPENAI_BASE_URL",
     beta_header="openai-beta",
     read_facts=facts_of_usage,
@@ -158,7 +152,6 @@ VENDOR = Vendor(
     requirement="openai>=2.20,<4",
     base_url=from_environment("OPENAI_BASE_URL", "https://api.openai.com/v1"),
     chat_path="/chat/completions",
-    key=_key,
     headers=_headers,
     body=_body,
     text=_text,

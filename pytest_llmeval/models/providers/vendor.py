@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, Literal, Self, cast
 from urllib.parse import SplitResult, quote, urlsplit
 
-from pytest_llmeval.cache.key import DEFAULT_PORTS
+from pytest_llmeval.cache.key import DEFAULT_PORTS, value_at
 from pytest_llmeval.errors import ProviderNotInstalled, SettingsError
 from pytest_llmeval.models.calls import Facts, sensible
 from pytest_llmeval.models.http.answers import JsonObject
@@ -45,7 +45,6 @@ class Vendor(Dialect):
         base_url: reads where requests go.
         chat_path: what comes after that in the URL of a question of our own; ``{model}`` stands
             for the model's name.
-        key: reads the key of the API, "" for none.
         needs_key: without one nobody is answered.
         headers: reads those of a question of our own, besides its content type.
         body: words a question: name of the model, messages, parameters of the test.
@@ -53,7 +52,7 @@ class Vendor(Dialect):
         rebuild: makes the SDK's own object of a reply, once the SDK is imported; without an SDK
             the reply stays the object that its JSON is.
         client_options: arguments of the SDK's clients, given the transport that sends.
-        more_keys: further environment variables from which an application's client takes a key.
+        more_keys: further environment variables of the key, where ``key_variable`` has none.
         hosts: of the vendor; a name that begins with a dot stands for all hosts below it.
         is_marked: whether headers say by themselves that a request is in this dialect.
         may_be_meant: whether a request to somebody else, by its URL and headers, is in this
@@ -63,7 +62,6 @@ class Vendor(Dialect):
     requirement: str = ""
     base_url: Callable[[], str]
     chat_path: str
-    key: Callable[[], str]
     needs_key: bool = True
     headers: Callable[[], Headers]
     body: Callable[[str, Sequence[Any], Mapping[str, Any]], JsonObject]
@@ -74,6 +72,11 @@ class Vendor(Dialect):
     hosts: tuple[str, ...] = ()
     is_marked: Callable[[Headers], bool] = _never
     may_be_meant: Callable[[SplitResult, Headers], bool] = _never
+
+    def key(self) -> str:
+        """Read the key of the API, "" for none; raises as ``key_of_environment``."""
+        keys = map(key_of_environment, (self.key_variable, *self.more_keys))
+        return next(filter(None, keys), "")
 
     def chat_url(self, model: str) -> str:
         """Read where a question of our own to a model goes."""
@@ -158,8 +161,7 @@ def _platform(sdk: str) -> object:
 
 def facts_of_usage(reply: JsonObject) -> Facts:
     """Pick out of a reply that has a ``usage`` who answered and what it took."""
-    groqs = reply.get("x_groq")  # a stream of Groq's has the usage in there
-    usage = reply.get("usage") or (groqs.get("usage") if isinstance(groqs, dict) else None)
+    usage = reply.get("usage") or value_at(reply, "x_groq", "usage")  # in a stream of Groq's
     tokens = usage if isinstance(usage, dict) else {}
     facts = {
         "model": reply.get("model"),

@@ -68,7 +68,7 @@ def settled(
     return settle(
         sent,
         Expected(
-            read_facts=lambda says: {"says": json.dumps(says)},
+            dialect=replace(VENDOR, read_facts=lambda says: {"says": json.dumps(says)}),
             is_stream=was_asked_for,
             answers=answers,
         ),

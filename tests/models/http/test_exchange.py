@@ -8,14 +8,13 @@ import pytest
 from pytest_llmeval.cache.reply import StoredReply
 from pytest_llmeval.errors import CacheError
 from pytest_llmeval.models.deadline import Deadline
-from pytest_llmeval.models.http.client_hook import json_object
+from pytest_llmeval.models.http.client_hook import json_object, reply_for_sdk
 from pytest_llmeval.models.http.exchange import (
     PLACEHOLDER_KEY,
     UNANSWERED,
     Exchange,
     HttpFailed,
     HttpRequest,
-    reply_for_sdk,
 )
 from pytest_llmeval.models.http.http_reply import HttpReply
 from pytest_llmeval.models.http.retries import Attempt, NetworkFailed, RetryPolicy

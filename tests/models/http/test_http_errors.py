@@ -123,7 +123,7 @@ def test_an_error_of_the_account_told_with_status_200_is_infrastructure(
     body = json.dumps({"type": "error", "error": error}).encode()
     sent = HttpReply(status=200, body=b"data: " + body + b"\n\n" if is_stream else body)
 
-    reply = settled(sent, Expected(read_facts=VENDOR.read_facts, is_stream=is_stream))
+    reply = settled(sent, Expected(dialect=VENDOR, is_stream=is_stream))
 
     assert reply.failure == "infrastructure"
 
@@ -133,9 +133,7 @@ def test_a_numeric_code_in_a_stream_is_its_status_as_text_or_number(code: object
     error = {"message": "litellm.ContentPolicyViolationError: m", "type": "None", "code": code}
     event = b"data: " + json.dumps({"error": error}).encode() + b"\n\n"
 
-    reply = settled(
-        HttpReply(status=200, body=event), Expected(read_facts=VENDOR.read_facts, is_stream=True)
-    )
+    reply = settled(HttpReply(status=200, body=event), Expected(dialect=VENDOR, is_stream=True))
 
     assert (reply.status, reply.failure) == (400, "content")
     assert reply.error.code == ""
