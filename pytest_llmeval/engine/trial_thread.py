@@ -139,11 +139,6 @@ class InlineThread:
     def check_in(self) -> None:
         """Take the baton again if it was taken away."""
 
-    def resume(self) -> None:
-        """Run the trial, from its first fixture to its last."""
-        self.trial.run()
-        self.done = True
-
     def raise_if_cancelled(self) -> None:
         """Let a trial that is not wanted any more go no further."""
 

@@ -188,7 +188,8 @@ class Scheduler:
         trial = self.alone = self._new_trial(trials, next(trials.unplanned), overlaps=False)
         try:
             with self.turns.inline(trial):
-                trial.thread.resume()
+                trial.run()
+                trial.thread.done = True
         finally:
             self.alone = None
             if trial.thread.done:
