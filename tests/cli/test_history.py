@@ -144,6 +144,15 @@ def test_a_plan_from_rates_is_drawn() -> None:
     assert "assumed rates: chance to find a drop of 0.05, by cases" in page
 
 
+@pytest.mark.usefixtures("_shop")
+@pytest.mark.parametrize("width", [5, 20, 40, 60])
+def test_a_narrow_terminal_shows_it_all_the_same(width: int) -> None:
+    result = CliRunner().invoke(main, ["history"], env={"COLUMNS": str(width)})
+
+    assert result.exit_code == 0, result.exception
+    assert "5050505" in result.stdout
+
+
 def test_without_runs_there_is_no_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 

@@ -79,7 +79,7 @@ class Page:
             rows: at least one, equally long; the first is the heading.
             order: groups of columns, the most important first; three of them always have room.
             left: how many columns from the left are set flush left, the others flush right.
-            cut: columns that may be cut short; one of them is in these three groups.
+            cut: columns that may be cut short.
 
         Returns:
             One line a row, and the columns that had no room; empty ones are in neither.
@@ -89,8 +89,8 @@ class Page:
         full = [tuple(at for at in group if any(row[at] for row in shown[1:])) for group in order]
         needed = [at for group in full[:3] for at in group]
         room = self.width + 2 - sum(widths[at] + 2 for at in needed)
-        if room < 0:
-            first = next(at for at in needed if at in cut)
+        first = next((at for at in needed if at in cut), None)
+        if room < 0 and first is not None:
             self._cut_column(shown, first, max(_LEAST, widths[first] + room))
         kept = list(needed)
         for group in full[3:]:

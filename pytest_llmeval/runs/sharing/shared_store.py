@@ -122,8 +122,8 @@ class RefStore:
         """The commits of all refs, asked for once a session."""
         self._prepare()
         lines = self._own.list_remote(f"{PREFIX}*").splitlines()
-        pairs = (line.split("\t", 1) for line in lines)
-        named = ((_REF.fullmatch(ref), commit) for commit, ref in pairs)
+        pairs = (line.partition("\t") for line in lines)  # a name of a ref may end a line: U+2028
+        named = ((_REF.fullmatch(ref), commit) for commit, _, ref in pairs)
         return {RunName(*found.groups()): commit for found, commit in named if found}
 
     def _commit_of(self, data: bytes) -> str:

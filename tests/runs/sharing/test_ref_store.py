@@ -167,6 +167,7 @@ def test_many_are_fetched_at_once(project, clone, data, monkeypatch):
 def test_what_is_not_ours_below_the_prefix_is_passed_over(project, origin, data):
     origin.git("update-ref", "refs/llmeval/notes", origin.head)
     origin.git("update-ref", f"refs/llmeval/{COMMIT}/{TREE}/latest", origin.head)
+    origin.git("update-ref", "refs/llmeval/ends\u2028a-line", origin.head)
     assert refs_of(project).names() == ()
 
 
