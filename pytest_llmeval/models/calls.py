@@ -53,7 +53,7 @@ class Request(KeptRequest):
     serial: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CachedCalls:
     """The calls of one trial: each answered from the store or made, and recorded.
 

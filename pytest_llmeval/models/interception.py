@@ -61,7 +61,7 @@ class Candidate:
     """
 
     exchange: Exchange
-    url: SplitResult
+    url: SplitResult = field(repr=False)  # a query may hold a key
     certainty: Certainty
 
 

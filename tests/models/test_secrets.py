@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.errors import ProviderFailed, SettingsError
+from pytest_llmeval.models.http.client_hook import Question
 from tests.leaks import files_with
 from tests.models.conftest import SECRET, CountingTrial, Session
 from tests.models.test_interception import ASKED, Place, libraries, posts
@@ -291,3 +292,14 @@ def test_no_variable_of_the_call_that_was_refused_is_the_key(
     frames = [frame for frame, _line in traceback.walk_tb(refused.__traceback__)]
     assert "_perform" in [frame.f_code.co_name for frame in frames]
     assert SECRET not in repr([frame.f_locals for frame in frames])
+
+
+def test_what_pytest_shows_of_a_question_is_neither_its_prompt_nor_its_url() -> None:
+    library: Any = pytest.importorskip("httpx")
+    request = library.Request("POST", f"http://model.example/?key={SECRET}")
+    exchange: Any = None
+
+    shown = repr(Question(library, request, {"prompt": PROMPT}, exchange))
+
+    assert SECRET not in shown
+    assert PROMPT not in shown

@@ -66,6 +66,14 @@ def test_only_what_is_typed_is_wider_than_the_page(form: str, width: int) -> Non
             assert columns(text) <= width or is_one_piece
 
 
+@pytest.mark.parametrize("width", [1, 12, 32])
+@pytest.mark.parametrize("form", FORMS)
+def test_no_terminal_is_too_narrow_for_the_verdict(form: str, width: int) -> None:
+    judgement = FORMS[form]()
+    narrow, wide = (texts(judgement, Page(each))[0] for each in (width, 500))
+    assert wide.startswith(narrow)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_an_ascii_page_has_ascii_alone(form: str) -> None:
     assert "\n".join(texts(FORMS[form](), Page(80, "ascii"))).isascii()

@@ -52,7 +52,7 @@ CONNECTION_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 DROPPED_HEADERS = (*CONNECTION_HEADERS, "location")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)  # pytest would show prompt and URL in tracebacks
 class Question:
     """A request whose reply is kept.
 

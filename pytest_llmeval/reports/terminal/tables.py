@@ -148,7 +148,8 @@ def _filled(
             bar = scale.bar(function) if scale else ""
             cells.append([bar if column == "bar" else row[column] for column in _COLUMNS])
         texts, dropped = page.table(cells, order, left=2, cut=(1,))
-        width = min(_WIDEST, width + page.width - max(map(columns, texts)))
+        room = page.width - max(map(columns, texts))  # less than 0 where nothing more can be cut
+        width = min(_WIDEST, max(_NARROWEST, width + room))
     return cells, texts, dropped
 
 
