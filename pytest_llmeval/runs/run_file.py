@@ -42,6 +42,7 @@ from pytest_llmeval.runs.run_lines import (
 # with 10 repeats are some 2 MiB. The longest line is the first, about 100 bytes a case.
 LARGEST = 2**30
 LONGEST_LINE = 2**26
+PIECE = 2**20  # bytes
 
 CHANGED = "the sha256 is not that of the lines before: they were changed"
 _AGAIN = "Record the run again (pytest), or name another one with --llm-baseline."
@@ -173,8 +174,24 @@ def _bounded(lines: Iterator[bytes]) -> Iterator[bytes]:
     for line in lines:
         left -= len(line)
         if left < 0 or len(line) > LONGEST_LINE:
-            raise Malformed(f"unpacks to more than {LARGEST} bytes, or {LONGEST_LINE} in a line")
+            raise _too_large()
         yield line
+
+
+def read_whole(file: BufferedIOBase) -> bytes:
+    """Read a run file at once, within the same bounds: half the time of reading its lines."""
+    pieces, open_line = list[bytes](), 0  # bytes since the last line end
+    for piece in _bounded(iter(partial(file.read, PIECE), b"")):
+        end = piece.rfind(b"\n")
+        open_line = open_line + len(piece) if end < 0 else len(piece) - end - 1
+        if open_line > LONGEST_LINE:
+            raise _too_large()
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _too_large() -> Malformed:
+    return Malformed(f"unpacks to more than {LARGEST} bytes, or {LONGEST_LINE} in a line")
 
 
 def _header(lines: Iterator[bytes]) -> tuple[RunHeader, bytes]:

@@ -20,8 +20,8 @@ from pytest_llmeval.runs.run_file import (
     CHANGED,
     faults_explained,
     opened_run,
-    read_lines,
     read_run_header,
+    read_whole,
 )
 from pytest_llmeval.runs.run_lines import RunHeader, read_header, read_trial
 from pytest_llmeval.runs.store import RunStore
@@ -144,7 +144,7 @@ def scan_run(path: Path) -> ScannedRun:
         BaselineUnreadable: it cannot be opened, or is damaged.
     """
     with opened_run(path) as file:
-        content = b"".join(read_lines(file))
+        content = read_whole(file)
         end = content.rfind(b"\n", 0, -1) + 1
         digest = hashlib.sha256(memoryview(content)[:end]).hexdigest()
         if need(parse_line(content[end:]), "sha256", as_text) != digest:

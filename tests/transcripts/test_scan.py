@@ -11,6 +11,7 @@ from hypothesis import given
 
 from pytest_llmeval.errors import BaselineUnreadable
 from pytest_llmeval.records import Run
+from pytest_llmeval.runs import run_file
 from pytest_llmeval.runs.run_file import read_run, write_run
 from pytest_llmeval.transcripts.scan import HeaderStore, ScannedRun, means_that_moved, scan_run
 from tests.runs.strategies import runs
@@ -129,3 +130,16 @@ def test_a_file_of_two_pieces_is_read_whole(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(content[:300]) + gzip.compress(content[300:]))
 
     assert scan_run(path).tally() == scan_run(GOLDEN).tally()
+
+
+@pytest.mark.parametrize(("bound", "most"), [("LARGEST", 1000), ("LONGEST_LINE", 100)])
+@pytest.mark.parametrize("piece", [7, 2**20])
+def test_what_unpacks_beyond_all_bounds_is_refused(
+    monkeypatch: pytest.MonkeyPatch, bound: str, most: int, piece: int
+) -> None:
+    monkeypatch.setattr(run_file, "PIECE", piece)
+    assert scan_run(GOLDEN).tally()
+
+    monkeypatch.setattr(run_file, bound, most)
+    with pytest.raises(BaselineUnreadable, match=f"unpacks to more than .*{most}"):
+        scan_run(GOLDEN)
