@@ -175,13 +175,22 @@ class ReportRefused(LLMEvalError):
 def comes_of(
     error: BaseException, kinds: type[BaseException] | UnionType | tuple[type[BaseException], ...]
 ) -> bool:
-    """Whether an exception is of these kinds, or was raised because of such a one."""
+    """Whether an exception is of these kinds, holds one, or was raised because of one."""
     seen: list[BaseException] = []
-    cause: BaseException | None = error
-    while cause is not None and cause not in seen:
-        seen.append(cause)
-        cause = cause.__cause__ or cause.__context__
+    rest: list[BaseException | None] = [error]
+    while rest:
+        one = rest.pop()
+        if one is not None and one not in seen:
+            seen.append(one)
+            rest += [one.__cause__ or one.__context__, *parts_of(one)]
     return any(isinstance(one, kinds) for one in seen)
+
+
+def parts_of(error: BaseException) -> list[BaseException]:
+    """List the exceptions that a group holds, and groups in it; any other one is its only part."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [part for one in error.exceptions for part in parts_of(one)]
 
 
 def listed_names(names: Sequence[str], most: int) -> str:

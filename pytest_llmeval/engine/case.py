@@ -26,6 +26,7 @@ from pytest_llmeval.engine.trial.outcome import (
     tally,
 )
 from pytest_llmeval.engine.trial.trial import Ended, RunningTrial
+from pytest_llmeval.errors import parts_of
 from pytest_llmeval.records import PASS_METRIC, Call, Outcome, Trial
 
 if TYPE_CHECKING:
@@ -209,7 +210,8 @@ class CaseRunner:
             self.outcome = result.outcome
             if result.reason == WITHOUT_KEY:
                 raise pytest.skip.Exception(WITHOUT_KEY, _use_item_location=True)
-            raise next((exc for exc in failures if not is_skip(exc)), failures[0])
+            first = next((exc for exc in failures if not is_skip(exc)), failures[0])
+            raise parts_of(first)[0] if is_skip(first) else first
 
     def runtest(self) -> None:
         """Run the other trials and fold them all."""
@@ -225,7 +227,7 @@ class CaseRunner:
         if result.reason == WITHOUT_KEY:  # one line for all of them, at the end of the session
             raise pytest.skip.Exception(WITHOUT_KEY, _use_item_location=True)
         if result.outcome is CaseOutcome.SKIPPED:
-            raise next(filter(None, (trial.exception for trial in self.trials.ended)))
+            raise parts_of(next(t.exception for t in self.trials.ended if t.exception))[0]
         if result.outcome is not CaseOutcome.PASSED:
             is_debugged = self.item.config.getoption("usepdb", False)
             failures = DebuggedFailures if is_debugged else TrialFailures

@@ -190,12 +190,17 @@ def test_ids_in_one_run_only_are_listed(branch: Project) -> None:
     [
         ("llm_score(float('nan'))", "a score must be a finite number"),
         ("llm_score('good')", "a score must be a finite number"),
+        ("llm_score(Decimal('sNaN'))", "a score must be a finite number"),
+        ("llm_score(numpy.array([1, 2]))", "a score must be a finite number"),
+        ("llm_score(10**400)", "a score must be a finite number"),
+        ("llm_score(MagicMock())", "a score must be a finite number"),
         ("llm_score(1); llm_score(0)", '"score" was scored before in this trial (1)'),
         ("llm_score(1, '')", "the name of a metric must be a text"),
     ],
 )
 def test_a_score_that_is_none(pytester: pytest.Pytester, body: str, expected: str) -> None:
     pytester.makepyfile(
+        f"from decimal import Decimal\nfrom unittest.mock import MagicMock\nimport numpy\n"
         f"from pytest_llmeval import llm_eval\n"
         f"@llm_eval(repeats=2)\ndef test_it(llm_score):\n    {body}\n"
     )

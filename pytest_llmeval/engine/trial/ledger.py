@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from decimal import Decimal
 from functools import lru_cache, partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import pytest
 
@@ -162,7 +163,8 @@ class Ledger:
         __tracebackhide__ = True
         if not isinstance(metric, str) or not metric:
             raise ScoreError(f"the name of a metric must be a text, not {metric!r}")
-        if not isinstance(value, Real) or not abs(float(value)) <= _LARGEST:
+        number = _as_number(value)
+        if number is None:
             raise ScoreError(
                 f"llm_score({value!r}): a score must be a finite number (of at most 1e100); "
                 "leave it out where there is nothing to score"
@@ -177,7 +179,24 @@ class Ledger:
                 f'"{metric}" was scored before in this trial ({self.scores[metric]:g}); '
                 f'give the second value a name of its own: llm_score({value!r}, "name")'
             )
-        self.scores[metric] = float(value)
+        self.scores[metric] = number
+
+
+def _as_number(value: object) -> float | None:
+    """Return a value as a finite number; None if it is none.
+
+    Numbers of numpy and its kind, and arrays of a single one, are had by ``item``. What has
+    both, as a mock has, is none of them if what it gives is no number.
+    """
+    try:
+        given: Any = value.item() if hasattr(value, "item") else value
+        is_number = isinstance(given, Real | Decimal)
+        if is_number or (given is value and isinstance(given, SupportsFloat)):
+            number = float(given)
+            return number if abs(number) <= _LARGEST else None
+    except (TypeError, ValueError, ArithmeticError, RuntimeError):
+        pass
+    return None
 
 
 def _lost(calls: tuple[Call, ...]) -> list[Call]:

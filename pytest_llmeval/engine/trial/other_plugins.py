@@ -31,6 +31,7 @@ import pytest
 
 from pytest_llmeval.engine.isolation.places import replaced
 from pytest_llmeval.engine.trial.outcome import is_skip
+from pytest_llmeval.errors import parts_of
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -262,6 +263,11 @@ def take_over_subtests(subtests: Any, trial: RunningTrial) -> None:
         subtests.test = partial(_Subtest, trial)
 
 
+def _ends_alone(error: BaseException) -> bool:
+    ends_it = isinstance(error, Exception | pytest.fail.Exception | pytest.skip.Exception)
+    return ends_it and not isinstance(error, pytest.exit.Exception)
+
+
 class _Subtest:
     """What stands in the ``with`` of a subtest: the trial goes on after a failure in it.
 
@@ -282,8 +288,7 @@ class _Subtest:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
         """Swallow what ends the subtest alone, as pytest does; --pdb is to stop at a failure."""
         __tracebackhide__ = True
-        ends_it = isinstance(error, Exception | pytest.fail.Exception | pytest.skip.Exception)
-        if error is None or not ends_it or isinstance(error, pytest.exit.Exception):
+        if error is None or not all(map(_ends_alone, parts_of(error))):
             return False
         if is_skip(error) or isinstance(error, pytest.xfail.Exception):
             return True

@@ -17,7 +17,7 @@ import pytest
 
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.trial.ledger import Ledger
-from pytest_llmeval.errors import SettingsError, comes_of
+from pytest_llmeval.errors import SettingsError, comes_of, parts_of
 from pytest_llmeval.gate.scoring import FunctionScores, Side, gated_metrics
 from pytest_llmeval.models.http.masking import masked_urls
 from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Case, Outcome, Trial
@@ -27,6 +27,8 @@ from pytest_llmeval.safe_text import printable
 Failure = pytest.ExceptionInfo[BaseException]
 
 WITHOUT_KEY = "asks something new, and there is no key"
+_MISSES = (AssertionError, pytest.fail.Exception)
+_SKIPS = (pytest.skip.Exception, unittest.SkipTest)
 _TOLERANCE = 1e-9  # on min_score: 0.7 + 0.1 is not quite 0.8
 # "object Reply can't be used in 'await' expression", "'Reply' object can't be awaited"
 _AWAITED_REPLY = re.compile(r"(object Reply|'Reply' object) can't be .*await")
@@ -46,13 +48,17 @@ def outcome(failure: Failure | None, ledger: Ledger, *, in_setup: bool) -> Outco
         return Outcome.ERRORED
     if is_skip(failure.value):
         return Outcome.SKIPPED
-    is_miss = isinstance(failure.value, AssertionError | pytest.fail.Exception)
-    return Outcome.MISSED if is_miss and not in_setup else Outcome.CRASHED
+    return Outcome.MISSED if _is_miss(failure.value) and not in_setup else Outcome.CRASHED
 
 
 def is_skip(exception: BaseException) -> bool:
-    """Whether a test skipped itself, as pytest or as unittest does."""
-    return isinstance(exception, pytest.skip.Exception | unittest.SkipTest)
+    """Whether a test skipped itself, as pytest or as unittest does; in all parts of a group."""
+    return all(isinstance(part, _SKIPS) for part in parts_of(exception))
+
+
+def _is_miss(exception: BaseException) -> bool:
+    """Whether what was asserted did not hold; a part of a group that is skipped ends alone."""
+    return all(isinstance(part, (*_MISSES, *_SKIPS)) for part in parts_of(exception))
 
 
 def asked_in_vain(error: BaseException, ledger: Ledger) -> bool:
@@ -82,11 +88,12 @@ def explain(error: BaseException) -> None:
     A note, as a ``Reply`` that can be awaited in order to explain itself would pass for an
     awaitable with everybody who asks ``inspect.isawaitable``.
     """
-    if isinstance(error, TypeError) and _AWAITED_REPLY.match(str(error)):
-        error.add_note(
-            "llm answers without await: type llm.ask(...), or take the fixture async_llm and type "
-            "await async_llm.ask(...), so that other trials go on meanwhile"
-        )
+    for part in parts_of(error):
+        if isinstance(part, TypeError) and _AWAITED_REPLY.match(str(part)):
+            part.add_note(
+                "llm answers without await: type llm.ask(...), or take the fixture async_llm and "
+                "type await async_llm.ask(...), so that other trials go on meanwhile"
+            )
 
 
 def headline(failure: Failure | None, ledger: Ledger) -> str:
@@ -94,8 +101,17 @@ def headline(failure: Failure | None, ledger: Ledger) -> str:
     if ledger.refusal:  # what the application made of it says less
         return ledger.refusal
     if failure is not None:
-        return shown(failure).partition("\n")[0]
+        return shown(_told(failure)).partition("\n")[0]
     return _loss_behind(ledger)
+
+
+def _told(failure: Failure) -> Failure:
+    """Return the first part of a failure that is no skip: the group around it says nothing."""
+    parts = parts_of(failure.value)
+    told = next((part for part in parts if not is_skip(part)), parts[0])
+    if told is failure.value or told.__traceback__ is None:  # it was never raised
+        return failure
+    return pytest.ExceptionInfo.from_exception(told)
 
 
 def shown(failure: Failure) -> str:
@@ -107,6 +123,7 @@ def message(failure: Failure | None, ledger: Ledger, *, root: Path) -> str:
     """Name the type of a failure and its line under ``root``: no prompt and no reply."""
     if failure is None:
         return ledger.refusal.partition(":")[0]
+    failure = _told(failure)
     inside = str(root) + os.sep  # compared as texts: paths of a deep traceback cost 0.5 ms
     lines = [(frame.f_code.co_filename, line) for frame, line in walk_tb(failure.tb)]
     own = [(path.removeprefix(inside), line) for path, line in lines if path.startswith(inside)]
