@@ -324,7 +324,7 @@ class SessionHooks:
         except KeyboardInterrupt:
             if self._session is not None and self._judgement is None and not self._is_worker:
                 self._take_unreported()
-                self._session.untracked = self._untracked()
+                self._session.look_for_untracked(self._untracked)
                 self._session.record()
             raise
 
@@ -340,10 +340,7 @@ class SessionHooks:
         elif session.exitstatus == pytest.ExitCode.USAGE_ERROR and self._session is None:
             self._report_problems = _report_refusal(self._config, ENDED_BY_PYTEST)
         elif self._is_worker and self._reports is not None:
-            from pytest_llmeval.engine.workers import send_files
-
-            # at the end: modules may be imported to the last
-            send_files(self._config, foreign=self._foreign())
+            self._send_files()  # at the end: modules may be imported to the last
         elif self._session is not None:
             judgement = self._judgement or self._judge(session)
             self._set_status(session, judgement)
@@ -362,7 +359,7 @@ class SessionHooks:
         """Record what ran, judge it, and write our own reports."""
         assert self._session is not None  # noqa: S101 - something is to be judged
         seconds = time.perf_counter() - self._started
-        self._session.untracked = self._untracked()
+        self._session.look_for_untracked(self._untracked)
         self._session.saw_collection_error = self._collection_failed
         ended = session.exitstatus == pytest.ExitCode.OK
         self._judgement = self._session.judge(seconds=seconds, ended=ended)
@@ -448,6 +445,16 @@ class SessionHooks:
 
         others = set() if self._reports is None else self._reports.files()
         return (*untracked(self._config, others), *self._foreign())
+
+    def _send_files(self) -> None:
+        """Tell the controller what this worker loaded; as there, a failure costs a note."""
+        from pytest_llmeval.engine.workers import send_files, send_note
+        from pytest_llmeval.session import files_unknown
+
+        try:
+            send_files(self._config, foreign=self._foreign())
+        except Exception as exc:
+            send_note(self._config, files_unknown(exc))
 
     def _foreign(self) -> tuple[str, ...]:
         """Name what was loaded of another working tree, by which a run is not of its commit."""

@@ -6,8 +6,9 @@ came from this process or from workers.
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -23,6 +24,7 @@ from pytest_llmeval.runs.lookup.refs import Baseline
 from pytest_llmeval.runs.reshaping import idle_renames, under_new_names
 from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.store import RunStore
+from pytest_llmeval.safe_text import printable
 from pytest_llmeval.settings import Settings
 
 
@@ -31,7 +33,6 @@ class EvalSession:
 
     Attributes:
         planned: the judgement as far as it is known before anything is run.
-        untracked: files that the session used and that git neither tracks nor ignores.
         saw_collection_error: some file could not be collected, so the run is incomplete.
     """
 
@@ -39,7 +40,7 @@ class EvalSession:
         self.planned = planned
         self._retry = retry
         self.saw_collection_error = False
-        self.untracked: tuple[str, ...] = ()
+        self._untracked: tuple[str, ...] = ()
         self._store = RunStore(planned.settings.directory)
         self._opening: Run | None = None
         self._recorded = {} if retry is None else retry.recorded
@@ -92,6 +93,16 @@ class EvalSession:
             if line
         }
 
+    def look_for_untracked(self, find: Callable[[], Iterable[str]]) -> None:
+        """Note the files that the session used and that git neither tracks nor ignores.
+
+        A search that fails costs a note: whatever it stumbles over, the trials are paid for.
+        """
+        try:
+            self._untracked = tuple(find())
+        except Exception as exc:
+            self._notes.append(files_unknown(exc))
+
     def record(self) -> None:
         """Record the trials that have ended, without a judgement."""
         run = self._run()
@@ -119,7 +130,7 @@ class EvalSession:
             return self._nothing_ran(judgement)
         try:
             judgement = replace(judgement, path=self._store.save(run))
-        except (OSError, ValueError) as exc:  # ValueError: two cases with one id, say
+        except Exception as exc:  # the verdict and the section are still worth having
             judgement = replace(judgement, unsaved=Fact(Why.NOT_SAVED, (str(exc),)))
         judgement = judged(_warned_of_part(judgement, run), run)
         not_run = cases_not_run(run) if ended else {}
@@ -149,8 +160,8 @@ class EvalSession:
         return replace(
             opening,
             complete=opening.complete and ended and not self.saw_collection_error,
-            dirty=opening.dirty or bool(self.untracked),
-            unseen=(*opening.unseen, *self.untracked),
+            dirty=opening.dirty or bool(self._untracked),
+            unseen=(*opening.unseen, *self._untracked),
             outside_calls=self._outside_calls,
             attempts=self._attempts,
             # what stands in a file that could not be read was not counted
@@ -172,6 +183,15 @@ class EvalSession:
             # what was asked for is there already
             return judged(judgement, self._retry.taken_over) if is_gated else judgement
         return replace(judgement, could_not_judge=Fact(Why.NOTHING_RAN) if is_gated else None)
+
+
+def files_unknown(error: Exception) -> str:
+    """Say that the files which a process used could not be listed."""
+    told = printable(traceback.format_exception_only(error)[-1].strip())
+    return (
+        f"the files that this run loaded could not be listed ({told}), so it does not tell whether "
+        "git knows them all"
+    )
 
 
 def planned_judgement(

@@ -335,7 +335,7 @@ class CaseRunner:
                 self.item.add_report_section(phase, f"{kind} [trial {trial.record.index}]", text)
         own = [entry for trial in self.trials.ended for entry in trial.properties]
         properties = list(self.trials.inherited.properties)
-        properties += {(name, repr(value)): (name, value) for name, value in own}.values()
+        properties += {(name, _told(value)): (name, value) for name, value in own}.values()
         for message in (message for trial in self.trials.ended for message in trial.warned):
             warnings._showwarnmsg(message)  # type: ignore[attr-defined]  # as if given here
         counted = ("llm_eval", tally([trial.record for trial in self.trials.ended]))
@@ -355,6 +355,14 @@ def _stood(trial: Trial) -> Ended:
     """Put a trial of which only the record is left; that names no more than type and line."""
     passed = trial.outcome is Outcome.PASSED
     return Ended(record=trial, headline="" if passed else trial.message)
+
+
+def _told(value: object) -> object:
+    """Return what tells a property from others: its text, or which object it is."""
+    try:
+        return repr(value)
+    except Exception:  # the text of an object is its own code
+        return id(value)
 
 
 def _failures(ended: Sequence[Ended]) -> str:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -32,6 +32,7 @@ GIT = pytest.StashKey[GitState]()
 CI = pytest.StashKey[CiFacts]()
 TYPED_KEY = "llmeval_typed"
 
+_NAMES_IN: Any = vars(ModuleType)["__dict__"]  # of a module; no subclass can take its place
 INSTALLED = (f"{os.sep}site-packages", f"{os.sep}dist-packages")
 # What they leave out depends on the session before, so it is no selection to be had again.
 _BY_LAST_SESSION = ("lf", "stepwise", "stepwise_skip", "stepwise_reset")
@@ -146,9 +147,20 @@ def files_used(config: pytest.Config) -> list[Path]:
 def files_loaded(config: pytest.Config) -> set[str]:
     """Name the files of all modules of this process as they are written there."""
     modules = (*sys.modules.values(), *config.pluginmanager.get_plugins())
-    # Not by getattr, at which a lazy module would be imported.
-    spaces = (object.__getattribute__(m, "__dict__") for m in modules if isinstance(m, ModuleType))
-    return {str(space["__file__"]) for space in spaces if space.get("__file__")}
+    # By the type, as libraries of cffi only claim to be modules; and not by getattr, at which a
+    # lazy module would be imported.
+    spaces = (_NAMES_IN.__get__(m) for m in modules if issubclass(type(m), ModuleType))
+    return {space["__file__"] for space in spaces if _is_file_name(space.get("__file__"))}
+
+
+def _is_file_name(value: object) -> bool:
+    """Tell whether what a module calls its file could be one: anybody may set it to anything."""
+    if not issubclass(type(value), str):
+        return False
+    try:
+        return b"\0" not in os.fsencode(cast("str", value))
+    except UnicodeEncodeError:
+        return False
 
 
 def untracked(config: pytest.Config, others: Iterable[Path]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -146,6 +147,12 @@ def send_files(config: pytest.Config, *, foreign: Iterable[str]) -> None:
     """
     worker_output(config)[_FILES] = [str(path) for path in files_used(config)]
     worker_output(config)[_FOREIGN] = list(foreign)
+
+
+def send_note(config: pytest.Config, note: str) -> None:
+    """Send at the end of a worker a sentence for the section."""
+    payload = {"id": f"{os.getpid()}: {note}", "slowdowns": (), "notes": [note]}
+    send_unreported(config, [payload])
 
 
 def worker_output(config: pytest.Config) -> dict[str, Any]:
