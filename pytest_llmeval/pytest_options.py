@@ -18,6 +18,7 @@ from pytest_llmeval import checks
 from pytest_llmeval.errors import SettingsError, without_user
 from pytest_llmeval.settings import (
     REPEATS,
+    TYPED_KEY,
     GateRules,
     Option,
     Settings,
@@ -132,7 +133,7 @@ def read_settings(config: pytest.Config, *, baseline_of: str | None = None) -> S
         "repeats": _typed(config, repeats),
         "default_repeats": _stored(config, repeats) or REPEATS,
         "reports": _report_files(config, given.get("reports", ())),
-        "directory_is_named": "directory" in given,
+        "directory_is_typed": "--llm-dir" in _typed_options(config),
         "directory": _directory(config, given.get("directory")),
         "gate": rules,
     }
@@ -164,7 +165,9 @@ def _check_origin_of_store(config: pytest.Config, named: str) -> None:
 
 
 def _typed_options(config: pytest.Config) -> set[str]:
-    return {os.fspath(argument).partition("=")[0] for argument in config.invocation_params.args}
+    worker: dict[str, list[str]] = getattr(config, "workerinput", {})
+    arguments = worker.get(TYPED_KEY, config.invocation_params.args)  # from its controller
+    return {os.fspath(argument).partition("=")[0] for argument in arguments}
 
 
 def readable_settings(config: pytest.Config) -> Settings:

@@ -31,6 +31,7 @@ DIRECTORY = ".llmeval"
 MARKER = "llm_eval"
 RERUN = "LLMEVAL_RERUN"  # the variable that tells a session to make the run of a baseline
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # names the file that GitHub shows on the page of a job
+TYPED_KEY = "llmeval_typed"  # under which xdist's workers find what was typed
 REPEATS = 5
 
 IniType = Literal["string", "bool", "int", "float", "linelist", "args"]
@@ -175,7 +176,7 @@ class Settings(_Frozen):
         repeats: from the command line, None if not given there.
         default_repeats: for cases whose marker names no number.
         directory: where cache and runs live, absolute.
-        directory_is_named: an option or the ini file says so; else it was found.
+        directory_is_typed: else it was found, or stands in a file that a branch may change.
         prices: the user's own, by ``provider/model``.
         renamed: beginnings of node ids in the baseline, each with what stands for it here.
         origin_aliases: pairs of origins; a request to the first has the key of the second.
@@ -264,7 +265,7 @@ class Settings(_Frozen):
     directory: Path = Option("--llm-dir=PATH", checks.not_blank, ini="string").says(
         f"where replies and runs are kept (default: {DIRECTORY} beside the ini file)"
     )
-    directory_is_named: bool = field(default_factory=bool)
+    directory_is_typed: bool = field(default_factory=bool)
     renamed: tuple[tuple[str, str], ...] = Option(
         "llm_renamed", checks.renamed, (), ini="linelist"
     ).says(

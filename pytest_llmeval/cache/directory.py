@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
+import stat
 from datetime import UTC, datetime
+from io import BufferedReader
 from pathlib import Path
 
 from pytest_llmeval.errors import SettingsError
@@ -17,7 +20,7 @@ def refuse_foreign(directory: Path, *, rootpath: Path) -> None:
     """Read nothing that another user may have put in the way.
 
     Args:
-        directory: ``.llmeval``, found and not named.
+        directory: ``.llmeval``, found, or named in a file that a branch may change.
         rootpath: the owner of this folder may own the directory, too.
 
     Raises:
@@ -31,7 +34,8 @@ def refuse_foreign(directory: Path, *, rootpath: Path) -> None:
     if strangers:
         raise SettingsError(
             f"{directory} belongs to {_user(strangers[0])}, not to you, root or the owner of "
-            f"{rootpath}. If it is to be trusted, name it with --llm-dir (--dir of llmeval)"
+            f"{rootpath}. If it is to be trusted, type --llm-dir={directory} (--dir of llmeval): a "
+            "file of settings cannot say so"
         )
 
 
@@ -73,6 +77,23 @@ def refuse_link(folder: Path) -> None:
             f"{folder} is a symbolic link, which is not followed. Remove it: rm {folder} "
             "(what it leads to stays). To keep things elsewhere name that place with --llm-dir"
         )
+
+
+def open_plain(path: Path) -> BufferedReader:
+    """Open a file to read it, if it is one: to open a pipe would wait for whoever writes to it.
+
+    Raises:
+        OSError: it is a folder, a pipe or a device, or it cannot be opened.
+    """
+    return open(path, "rb", opener=_plain)
+
+
+def _plain(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # Windows has none
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "it is no plain file", path)
 
 
 def identity(database: Path) -> Identity | None:

@@ -74,9 +74,9 @@ class Home:
             return self.named.absolute()
         rootpath, ini = root_and_ini(Path.cwd())
         named = next(iter(ini_words("llm_dir", by_line=True)), None)
-        if named is not None:
-            return (rootpath / named).absolute()
         home = default_directory(rootpath, has_ini=ini is not None)
+        if named is not None:
+            home = (rootpath / named).absolute()
         refuse_foreign(home, rootpath=rootpath)
         return home
 

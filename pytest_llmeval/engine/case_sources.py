@@ -9,9 +9,11 @@ import random
 import re
 import sys
 from collections.abc import Callable, Iterator
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_llmeval.cache.directory import open_plain
 from pytest_llmeval.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -113,7 +115,8 @@ def _rows(path: Path) -> Iterator[tuple[str, Any]]:
     if ending not in (".csv", ".jsonl", ".yaml", ".yml"):
         raise ValueError("cases are read from .csv, .jsonl and .yaml")
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with TextIOWrapper(open_plain(path), encoding="utf-8-sig") as file:
+            text = file.read()
     except UnicodeDecodeError as exc:
         raise ValueError(f"it is not UTF-8 (byte {exc.start}): save it as UTF-8") from None
     if ending == ".csv":

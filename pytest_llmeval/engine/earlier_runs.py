@@ -33,7 +33,7 @@ def refuse_foreign_runs(config: pytest.Config, settings: Settings) -> None:
     Raises:
         SettingsError: the folder is a stranger's.
     """
-    if not settings.directory_is_named:
+    if not settings.directory_is_typed:
         refuse_foreign(settings.directory, rootpath=config.rootpath)
 
 

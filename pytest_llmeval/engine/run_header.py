@@ -25,12 +25,11 @@ from pytest_llmeval.runs.git import GitState, read_state, relative_root, unknown
 from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.run_lines import collected_cases
 from pytest_llmeval.runs.store import new_run_id
-from pytest_llmeval.settings import GateRules, Settings
+from pytest_llmeval.settings import TYPED_KEY, GateRules, Settings
 from pytest_llmeval.vendors import VENDORS
 
 GIT = pytest.StashKey[GitState]()
 CI = pytest.StashKey[CiFacts]()
-TYPED_KEY = "llmeval_typed"
 
 _NAMES_IN: Any = vars(ModuleType)["__dict__"]  # of a module; no subclass can take its place
 INSTALLED = (f"{os.sep}site-packages", f"{os.sep}dist-packages")

@@ -13,14 +13,14 @@ import pytest
 
 from pytest_llmeval.engine.earlier_runs import RETRY_KEY
 from pytest_llmeval.engine.reporting import letter_and_word, print_misses, show_scores, shown_as_m
-from pytest_llmeval.engine.run_header import TYPED_KEY, files_used
+from pytest_llmeval.engine.run_header import files_used
 from pytest_llmeval.engine.schedule.overlap import STEALING
 from pytest_llmeval.errors import SettingsError
 from pytest_llmeval.models.journal import Journal, journal_of, note_end, process_name
 from pytest_llmeval.records import Slowdown
 from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.run_lines import header_line, read_header, read_trial, trial_line
-from pytest_llmeval.settings import Settings
+from pytest_llmeval.settings import TYPED_KEY, Settings
 
 REPORTS = "llmeval-reports"
 _USAGE_ERROR = "llmeval_usage_error"

@@ -16,6 +16,7 @@ from io import BufferedIOBase
 from itertools import chain
 from pathlib import Path
 
+from pytest_llmeval.cache.directory import open_plain
 from pytest_llmeval.errors import BaselineUnreadable
 from pytest_llmeval.records import Run, Trial
 from pytest_llmeval.runs.json_lines import (
@@ -142,7 +143,7 @@ def read_run_header(path: Path) -> RunHeader:
 @contextmanager
 def opened_run(path: Path) -> Iterator[BufferedIOBase]:
     """Open a run file, and turn every fault of it into a ``BaselineUnreadable``."""
-    with faults_explained(path), gzip.open(path) as file:
+    with faults_explained(path), open_plain(path) as plain, gzip.GzipFile(fileobj=plain) as file:
         yield file
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import secrets
+import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,6 +24,8 @@ CLOCKS_DIFFER = timedelta(minutes=5)
 ENDING = ".jsonl.gz"
 NO_COMMIT = "no-commit"
 BORROWED = "borrowed"  # folder of runs that a team shares, beside those that were recorded here
+_DAY = 86_400.0  # seconds
+_UNFINISHED = ("runs/*/.*.tmp", f"{BORROWED}/*/.*.tmp", f"{BORROWED}/*/*.part")
 
 
 def new_run_id(now: datetime) -> str:
@@ -154,7 +158,16 @@ class RunStore:
         refuse_link(self.folder)
         path = self.place(RunName(run.commit or NO_COMMIT, run.tree, run.id))
         write_run(run, path)
+        self._remove_left_behind()
         return path
+
+    def _remove_left_behind(self) -> None:
+        """Remove what processes left that were killed while they saved or fetched a run."""
+        for pattern in _UNFINISHED:
+            for file in self.directory.glob(pattern):
+                with suppress(OSError):
+                    if time.time() - file.lstat().st_mtime > _DAY:
+                        file.unlink()
 
     def load(self, path: Path) -> Run:
         """Read a run file to its end.

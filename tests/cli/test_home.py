@@ -9,7 +9,7 @@ import pytest
 
 from pytest_llmeval.cli.arguments import Home
 from pytest_llmeval.errors import SettingsError
-from tests.project import Project
+from tests.project import INI, Project
 from tests.test_cli import assert_refused, llmeval
 
 SOMEBODY = 4242
@@ -114,6 +114,28 @@ def test_a_store_of_somebody_else_is_refused_by_the_session(
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: *.llmeval belongs to user {SOMEBODY}, *--llm-dir*"])
     assert stranger.run("--llm-dir=.llmeval", *arguments).ret == 0
+
+
+@pytest.mark.parametrize("line", ["llm_dir = .llmeval", "addopts = --llm-dir=.llmeval"])
+@pytest.mark.parametrize("arguments", [(), ("--llm-baseline=main",), ("-n", "1")])
+def test_a_file_of_settings_cannot_say_that_somebody_else_is_trusted(
+    stranger: Project, line: str, arguments: tuple[str, ...]
+) -> None:
+    stranger.write(pytest_ini=f"{INI}{line}\n")
+
+    result = stranger.run(*arguments)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stdout.fnmatch_lines([f"ERROR: *.llmeval belongs to user {SOMEBODY}, *--llm-dir=*"]) if (
+        "-n" in arguments
+    ) else result.stderr.fnmatch_lines([f"ERROR: *.llmeval belongs to user {SOMEBODY}, *"])
+    assert stranger.run("--llm-dir", ".llmeval", *arguments).ret == 0
+
+
+def test_the_command_trusts_nobody_whom_the_ini_file_names(stranger: Project) -> None:
+    stranger.write(pytest_ini=f"{INI}llm_dir = .llmeval\n")
+    assert_refused(llmeval("list"), f"belongs to user {SOMEBODY}", "--dir")
+    assert llmeval("list", "--dir=.llmeval").exit_code == 0
 
 
 def test_an_ordinary_session_does_not_look_at_a_store(stranger: Project) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import random
 import subprocess
 import sys
@@ -120,6 +121,14 @@ ROWS = {
     "tickets.yaml": "- ticket: late\n  text: Where is it?\n"
     "- {ticket: lost, text: 'Gone, it seems'}\n",
 }
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("name", ROWS)
+def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(pytest.Collector.CollectError, match="it is no plain file"):
+        cases_from(tmp_path / name, id="ticket")
 
 
 @pytest.mark.parametrize("name", ROWS)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -529,14 +530,23 @@ def test_a_missing_file_is_refused(path):
 
 
 def test_a_folder_is_refused(tmp_path):
-    assert "directory" in refusal(tmp_path)
+    assert "it is no plain file" in refusal(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("read", [read_run, read_run_header])
+def test_a_named_pipe_is_refused_and_not_waited_for(read, path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(path)
+    with pytest.raises(BaselineUnreadable, match="it is no plain file"):
+        read(path)
 
 
 def test_a_forbidden_file_is_refused(stored, monkeypatch):
     def forbidden(path):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(run_files.gzip, "open", forbidden)
+    monkeypatch.setattr(run_files, "open_plain", forbidden)
     assert "Permission denied" in refusal(stored)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -53,6 +54,35 @@ def test_a_run_is_saved_under_its_commit_and_loaded_again(store):
     path = store.save(make_run())
     assert path == store.directory / "runs" / COMMIT / f"{EARLY}.jsonl.gz"
     assert store.load(path) == make_run()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"runs/{COMMIT}/.{LATE}.jsonl.gz.0a1b2c3d.tmp",
+        f"runs/no-commit/.{LATE}.jsonl.gz.0a1b2c3d.tmp",
+        f"borrowed/{COMMIT}/{LATE}.jsonl.gz.0a1b2c3d.part",
+        f"borrowed/{COMMIT}/.{LATE}.jsonl.gz.0a1b2c3d.part.0a1b2c3d.tmp",
+    ],
+)
+def test_what_a_killed_process_left_goes_after_a_day(store, name):
+    left, fresh = store.directory / name, store.directory / f"{name[:-4]}.new{name[-4:]}"
+    left.parent.mkdir(parents=True)
+    for file in (left, fresh):
+        file.write_bytes(b"begun")
+    os.utime(left, (0, 0))
+
+    path = store.save(make_run())
+
+    assert store.load(path) == make_run()
+    assert (left.exists(), fresh.exists()) == (False, True)
+
+
+def test_a_save_ends_well_where_what_was_left_cannot_be_removed(store):
+    left = store.directory / "runs" / "other" / ".x.tmp"
+    left.mkdir(parents=True)
+    os.utime(left, (0, 0))
+    assert store.load(store.save(make_run())) == make_run()
 
 
 def test_a_run_outside_git_is_saved_and_loaded_too(store):
