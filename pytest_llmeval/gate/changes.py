@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from pytest_llmeval.records import Call, Slot, Trial
+from pytest_llmeval.records import Call, Outcome, Slot, Trial
 
 if TYPE_CHECKING:
     from pytest_llmeval.gate.scoring import Scored
@@ -118,29 +118,40 @@ def kind_of_change(baseline: Scored, current: Scored, calls: CallsOfBoth) -> Cha
 
     Returns:
         None for an unchanged case: in every trial scored on both sides there are calls,
-        all of them the baseline's own draws, and the scores are equal. Otherwise the kind
-        of the first call that differs; without one ``score`` if only a score differs in
-        a trial with calls, else ``unseen``.
+        all of them the baseline's own draws, and the scores are equal. In some, not in all,
+        there may be none on either side if both crashed there, alike, before they asked.
+        Otherwise ``unseen`` if no trial here made a call, else the kind of the first call that
+        differs; without one ``score`` if only a score differs in a trial with calls, else
+        ``unseen`` again.
     """
     before, after = common_trials(baseline, current)
     if not before:
         return _kind_without_common_trials(baseline.trials, current.trials)
+    if not any(trial.calls for trial in after.trials):
+        return "unseen"
     first = calls.first_kind(before.trials, after.trials)
     if first is not None:
         return first
     called = [bool(trial.calls) for trial in before.trials]
     if any(map(operator.ne, *(itertools.compress(s.values, called) for s in (before, after)))):
         return "score"
-    return None if all(called) else "unseen"
+    pairs = zip(before.trials, after.trials, strict=True)
+    return None if all(one.calls or _crashed_alike(one, two) for one, two in pairs) else "unseen"
+
+
+def _crashed_alike(one: Trial, other: Trial) -> bool:
+    """Tell whether two trials stopped by the same exception in the same line."""
+    ends = (one.outcome, one.message), (other.outcome, other.message)
+    return one.outcome is Outcome.CRASHED and ends[0] == ends[1]
 
 
 def _kind_without_common_trials(baseline: Sequence[Trial], current: Sequence[Trial]) -> ChangeKind:
     keys, current_keys = (
         {call.key for trial in trials for call in trial.calls} for trials in (baseline, current)
     )
-    if keys != current_keys:
-        return "request"
-    return "redrawn" if keys else "unseen"
+    if not current_keys:
+        return "unseen"
+    return "redrawn" if keys == current_keys else "request"
 
 
 def draws_of(trials: Iterable[Trial]) -> set[str]:

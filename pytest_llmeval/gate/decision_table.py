@@ -67,7 +67,11 @@ def too_much_lost(pairing: Pairing, *, rules: GateRules) -> Decision | None:
         pairing: with at least one common case.
         rules: how many cases may be gone.
     """
-    trials_lost = _why_errored_or_without_value(pairing) or _why_trials_skipped(pairing)
+    trials_lost = (
+        _why_nothing_is_asked(pairing)
+        or _why_errored_or_without_value(pairing)
+        or _why_trials_skipped(pairing)
+    )
     if trials_lost:
         return 4, trials_lost
     cases_lost = _why_cases_lost(pairing, rules=rules)
@@ -227,6 +231,22 @@ def _why_errored_or_without_value(pairing: Pairing) -> Fact | None:
         if every["without_value"] > MOST_WITHOUT_VALUE * every["scored"] + ROUNDING:
             return Fact(without_value, (pairing.metric, every["without_value"], every["scored"]))
     return None
+
+
+def _why_nothing_is_asked(pairing: Pairing) -> Fact | None:
+    """Check whether the common cases asked a model in the baseline, and none of them does here.
+
+    A stub or a mock that was left on answers all of them. Where every trial crashed none came to
+    ask: that is a bug, with a score.
+    """
+    now = [one for pair in pairing.pairs for one in pairing.current.side.trials[pair.case]]
+    if any(trial.calls or trial.outcome is Outcome.ERRORED for trial in now):
+        return None
+    before = [one for pair in pairing.pairs for one in pairing.baseline.side.trials[pair.case]]
+    calls = sum(len(trial.calls) for trial in before)
+    function = pairing.baseline.function
+    has_crashed = all(trial.outcome in (Outcome.CRASHED, Outcome.SKIPPED) for trial in now)
+    return Fact(Why.ASKS_NOTHING, (calls, function)) if calls and not has_crashed else None
 
 
 def _why_trials_skipped(pairing: Pairing) -> Fact | None:

@@ -50,6 +50,7 @@ class Why(StrEnum):
     BASELINE_ERRORED_ANEW = "errored in the baseline, of those asked anew"
     WITHOUT_VALUE = "without value"
     BASELINE_WITHOUT_VALUE = "without value in the baseline"
+    ASKS_NOTHING = "asks nothing"
     TRIALS_SKIPPED = "trials skipped"
     DOES_NOT_FIT = "the test does not fit"
     NOT_POSITIVE = "no ratios of scores that are not positive"

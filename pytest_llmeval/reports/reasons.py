@@ -46,6 +46,9 @@ _SENTENCES: Mapping[Why, str] = {
     Why.WITHOUT_VALUE: "{1} of {2} scored trials here have no value for {0}, more than 5 %: {how}",
     Why.BASELINE_WITHOUT_VALUE: "{1} of {2} scored trials in the baseline have no value for {0}, "
     "more than 5 %: {how}",
+    Why.ASKS_NOTHING: "its cases made {} calls in the baseline and none that was seen here: look "
+    "for a stub or a mock that was left on, and for a client that the cache does not see. If it is "
+    "to ask no model take its mark off, and say in the ini file  llm_accept_gone = {}",
     Why.TRIALS_SKIPPED: "{} of {} trials of the common cases are skipped here and {} in the "
     "baseline, over 5 % more: what is skipped is not judged, so let such trials fail, or skip the "
     "whole case",

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pytest_llmeval.checks import CacheMode
 from pytest_llmeval.errors import listed_names
 from pytest_llmeval.gate.results import (
+    CaseComparison,
     Comparison,
-    Effect,
     Evidence,
     Fact,
     FunctionComparison,
@@ -110,7 +110,7 @@ def remarks(judgement: Judgement, function: FunctionComparison) -> Iterator[str]
         yield f"pass^{hat.k}, all of {hat.k} trials pass: {hat.baseline:.3f} -> {hat.here:.3f}"
     if 0 < effect.units < effect.changed:
         yield f"{effect.changed} changed cases, {effect.units} independent"
-    yield from _kinds_of_change(judgement, effect)
+    yield from _kinds_of_change(judgement, function)
     if place := first_new_call(judgement, function):
         yield _where_requests_part(*place)
     if function.evidence.identical_repeats:
@@ -135,18 +135,31 @@ def _changes_of_test(function: FunctionComparison) -> Iterator[str]:
         yield f"{name}: input changed ({counted(len(changed), 'case')}: {cases})"
 
 
-def _kinds_of_change(judgement: Judgement, effect: Effect) -> Iterator[str]:
-    kinds, baseline = effect.changed_kinds, judgement.baseline
+def _kinds_of_change(judgement: Judgement, function: FunctionComparison) -> Iterator[str]:
+    effect, baseline = function.effect, judgement.baseline
+    kinds = effect.changed_kinds
     if "redrawn" in kinds:
         why = _WHY_REDRAWN.get(judgement.settings.cache, "the baseline's cache is not here")
-        yield f"{kinds['redrawn']} cases sent the same requests but got new replies ({why})"
+        cases = counted(kinds["redrawn"], "case")
+        yield f"{cases} sent the same requests but got new replies ({why})"
     if "unseen" in kinds and baseline is not None and baseline.how != "table":
-        yield f"{kinds['unseen']} cases made no call that was seen here"
+        yield _without_calls([case for case in function.compared if case.kind == "unseen"])
     if 0 < kinds.get("score", 0) < effect.changed:
         yield (
             f"{counted(kinds['score'], 'case')} of the same replies, scored otherwise: "
             f"there {sentences.NOT_THE_MODEL}"
         )
+
+
+def _without_calls(unseen: Sequence[CaseComparison]) -> str:
+    """Say how many cases asked nothing, as far as was seen, or did so in some of their trials."""
+    trials = [[bool(trial.calls) for trial in case.every_current.trials] for case in unseen]
+    asked = [called for called in trials if any(called)]
+    if not asked:
+        return f"{counted(len(unseen), 'case')} made no call that was seen here"
+    count, of = sum(called.count(False) for called in trials), sum(map(len, trials))
+    cases = counted(len(unseen), "case")
+    return f"{count} of {of} trials of {cases} made no call that was seen here"
 
 
 def _where_requests_part(same: int, model: str) -> str:

@@ -54,7 +54,12 @@ def test_a_call_too_many_is_a_changed_request() -> None:
 
 def test_a_missing_call_is_a_changed_request() -> None:
     assert kind([A, B], [A]) == "request"
-    assert kind([A], []) == "request"
+    assert kind_of_change([scored(0, A), scored(1, A)], [scored(0, A), scored(1)]) == "request"
+
+
+def test_where_no_trial_makes_a_call_here_a_case_is_unseen() -> None:
+    assert kind([A], []) == "unseen"
+    assert kind_of_change([scored(0, A), scored(1, B)], [scored(0), scored(1)]) == "unseen"
 
 
 def test_a_call_made_once_less_is_a_changed_request() -> None:
@@ -120,6 +125,19 @@ def test_one_trial_without_calls_makes_a_case_unseen() -> None:
     assert kind_of_change([scored(0, A), scored(1)], [scored(0, A), scored(1)]) == "unseen"
 
 
+def test_trials_that_crashed_alike_before_they_asked_change_nothing() -> None:
+    def stopped(message: str, *calls: Call, value: float = 0.0) -> OneTrial:
+        outcome = Outcome.CRASHED
+        return Trial(case="c", index=1, outcome=outcome, message=message, calls=calls), value
+
+    full, disk = stopped("OSError app.py:3"), stopped("KeyError app.py:4")
+    assert kind_of_change([scored(0, A), full], [scored(0, A), full]) is None
+    assert kind_of_change([scored(0, A), full], [scored(0, A), disk]) == "unseen"
+    assert kind_of_change([scored(0, A), full], [scored(0, A), scored(1)]) == "unseen"
+    assert kind_of_change([scored(0, A), full], [scored(0, NEW_A), full]) == "redrawn"
+    assert kind_of_change([full], [full]) == "unseen"
+
+
 def test_score_must_differ_in_a_trial_with_calls_to_be_the_kind() -> None:
     baseline = [scored(0, A), scored(1)]
     assert kind_of_change(baseline, [scored(0, A), scored(1, value=0.0)]) == "unseen"
@@ -134,7 +152,7 @@ def test_only_trials_scored_on_both_sides_are_looked_at() -> None:
 
 @pytest.mark.parametrize(
     ("baseline", "current", "expected"),
-    [([], [], "unseen"), ([A], [B], "request"), ([A], [], "request"), ([A], [A], "redrawn")],
+    [([], [], "unseen"), ([A], [B], "request"), ([A], [], "unseen"), ([A], [A], "redrawn")],
 )
 def test_without_common_trials_the_keys_give_the_kind(
     baseline: list[Call], current: list[Call], expected: str

@@ -530,6 +530,44 @@ def test_row_4_in_a_partial_run_looks_at_the_cases_that_ran() -> None:
     assert compared(baseline, run).row == 6
 
 
+ASKED = ("ppp", "ppm", "mpp")
+
+
+def silent(outcomes: Sequence[str]) -> list[CaseAndTrials]:
+    return [a_case(f"c{at}", one, calls=lambda _: ()) for at, one in enumerate(outcomes)]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_row_4_a_function_that_asked_a_model_and_asks_none_here(strict: bool) -> None:
+    baseline, run = a_run(*many(ASKED)), a_run(*silent(["ppp", "ppp", "pps"]))
+    found = compared(baseline, run, GateRules(strict=strict))
+    assert outcome(found) == (4, "not_comparable", True)
+    assert worded(found.why).startswith("its cases made 9 calls in the baseline and none that was")
+    assert worded(found.why).endswith("llm_accept_gone = test_suite.py::test_f")
+
+
+@pytest.mark.parametrize(
+    ("here", "row"),
+    [
+        ([*many(ASKED[:1]), *silent(ASKED)[1:]], 10),  # one case asks
+        (silent(["ccc"] * 3), 8),  # a bug: none came to ask
+        (silent(["eee"] * 3), 3),
+    ],
+    ids=["one-asks", "all-crash", "all-errored"],
+)
+def test_other_functions_are_judged_though_they_ask_less(
+    here: list[CaseAndTrials], row: int
+) -> None:
+    baseline = a_run(*many(ASKED))
+    found = compared(baseline, a_run(*here), GateRules(target=0.9))
+    assert found.row == row
+
+
+def test_what_asked_nothing_in_the_baseline_may_ask_nothing_here() -> None:
+    found = compared(a_run(*silent(ASKED)), a_run(*silent(ASKED)), GateRules(target=0.9))
+    assert found.row == 10
+
+
 @pytest.mark.parametrize(("skipped", "row"), [(2, 6), (3, 4)])
 def test_row_4_five_percent_of_the_trials_may_be_skipped_anew(skipped: int, row: int) -> None:
     full = many(["ppppp"] * 8)

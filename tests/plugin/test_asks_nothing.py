@@ -1,0 +1,77 @@
+"""What asked a model in the baseline and asks none here, or asks none in some trials."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.plugin.test_gating import only_function, record_main
+from tests.project import Project, make_project
+
+
+@pytest.fixture
+def main(pytester: pytest.Pytester) -> Project:
+    project = make_project(pytester)
+    record_main(project)
+    return project
+
+
+STUB = """
+import types, pytest
+
+@pytest.fixture
+def llm():
+    return types.SimpleNamespace(ask=lambda *_: types.SimpleNamespace(text="yes"))
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--llm-strict",)])
+def test_a_stub_that_answers_every_case_is_not_compared(
+    main: Project, options: tuple[str, ...]
+) -> None:
+    main.write(conftest=STUB)
+    main.commit()
+
+    result, report = main.gate("--llm-baseline=main", *options)
+
+    assert result.ret == 1
+    found = only_function(report)
+    assert (found["verdict"], found["row"]) == ("not_comparable", 4)
+    assert found["why"].startswith(
+        "its cases made 200 calls in the baseline and none that was seen"
+    )
+    assert "a random id" not in str(result.stdout)  # of a request that was not made
+    result.stdout.fnmatch_lines(["*20 cases made no call that was seen here*"])
+
+
+STOPS = """
+import collections, itertools, pytest
+from pytest_llmeval import llm_eval
+
+COUNT = collections.defaultdict(itertools.count)
+
+
+@llm_eval(repeats=3)
+@pytest.mark.parametrize("case", ["Peru", "Lima"])
+def test_it(llm, case):
+    if next(COUNT[case]) > 1:
+        raise KeyError(case)
+    assert llm.ask(f"{case} rate=1").text
+"""
+
+
+def test_trials_that_crashed_alike_before_they_asked_change_nothing(
+    pytester: pytest.Pytester,
+) -> None:
+    project = make_project(pytester)
+    project.write(test_evals=STOPS)
+    project.run()
+
+    _, report = project.gate("--llm-baseline=last")
+
+    assert only_function(report)["changed"] == 0
+
+    project.write(test_evals=STOPS.replace("raise", "\n        raise"))
+    result, report = project.gate("--llm-baseline=last")
+
+    assert only_function(report)["changed_kinds"] == {"unseen": 2}
+    result.stdout.fnmatch_lines(["*2 of 6 trials of 2 cases made no call that was seen here*"])
