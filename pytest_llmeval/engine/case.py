@@ -12,6 +12,7 @@ from _pytest.skipping import xfailed_key
 
 from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.reporting import Section, sections_by_trial, shows_each
+from pytest_llmeval.engine.trial.clone import parameters_of
 from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks, put_on
 from pytest_llmeval.engine.trial.outcome import (
     WITHOUT_KEY,
@@ -50,6 +51,7 @@ class CaseTrials:
         serial: why the trials must run alone, "" if they may overlap.
         signature: cases of one signature may overlap one another.
         hooks: those of its trials.
+        parameters: of which each trial has its own.
         running: by index.
         unplanned: indices of the trials that are yet to be started.
         calls: how many were paid for and how many replayed, by the index of each trial that has
@@ -72,6 +74,7 @@ class CaseTrials:
         self.serial = serial
         self.signature = signature
         self.hooks = hooks
+        self.parameters = parameters_of(self.item)
         self._standing = {trial.index: _stood(trial) for trial in standing}
         self.calls: dict[int, tuple[int, int]] = dict.fromkeys(self._standing, (0, 0))
         self._bought: dict[str, int] = {}  # draw, and index of the trial
@@ -284,6 +287,18 @@ class CaseRunner:
             f"{self.item.nodeid}: trial {', '.join(indices)} blocked outside a model call and ran "
             "beside the others, where output and environment are not kept apart. Wrap the call in "
             'pytest_llmeval.waiting(function, ...), or mark the test concurrency="serial".'
+        )
+
+    @property
+    def parameter_note(self) -> str:
+        """Warn of parameters that a trial changed for all others; "" if none did."""
+        changed = self.trials.parameters.changed if self.trials.repeats > 1 else ()
+        if not changed:
+            return ""
+        return (
+            f"{self.item.nodeid}: a trial changed its parameter {', '.join(changed)}, which the "
+            "other trials share, as it cannot be copied (lists, dicts and sets are). Make it in "
+            "the test or in a fixture, so that no trial begins where another one stopped"
         )
 
     def unrun(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:

@@ -67,6 +67,7 @@ class EngineHooks:
         process = uuid4().hex  # workers may run on several machines
         self._ids = (f"{process}-{number}" for number in count(1))  # none is taken in twice
         self._has_warned = False
+        self._changing: set[str] = set()  # functions whose trials change what they share
         self._opening = opening
         self._scheduler = scheduler
         self._shared = SharedCalls()
@@ -245,6 +246,10 @@ class EngineHooks:
         note = runner.detached_note
         if note and not self._has_warned:
             self._has_warned = True
+            self._models.notes.append(note)
+        note = runner.parameter_note
+        if note and runner.spec.case.function not in self._changing:
+            self._changing.add(runner.spec.case.function)
             self._models.notes.append(note)
         payload = {"id": next(self._ids), **runner.payload(), **self._rest()}
         if not self._reported:

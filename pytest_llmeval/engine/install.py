@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -63,6 +64,7 @@ def install(
     models.check_settings()
     _mask_logs(config)
     evals = [read_marker(item, settings) for item in items if is_eval(item)]
+    _refuse_twins(evals)
     _check_keys(evals)
     opening = _opening(config, evals, settings=settings, choice=choice)
     if choice.retry is not None:
@@ -82,6 +84,24 @@ def install(
         hooks = EngineHooks(opening, runners, scheduler, models=models, exclusive=exclusive)
         config.pluginmanager.register(hooks, "llmeval-engine")
     return opening
+
+
+def _refuse_twins(evals: Iterable[Eval]) -> None:
+    """Refuse two cases of one id before the first call: no run could be recorded.
+
+    Raises:
+        SettingsError: there are two.
+    """
+    times = Counter(spec.case.id for spec in evals)
+    twins = [case for case, count in times.items() if count > 1]
+    if twins:
+        others = f", and {len(twins) - 1} more like it" if len(twins) > 1 else ""
+        raise SettingsError(
+            f"{twins[0]} was collected {times[twins[0]]} times{others}: two cases have the same "
+            "id, and a run keeps one result a case. Look for a file that is named twice under "
+            "--keep-duplicates, and for a hook that adds items; for more trials of a case give "
+            "@llm_eval(repeats=...)"
+        )
 
 
 def _check_keys(evals: Iterable[Eval]) -> None:

@@ -314,3 +314,12 @@ def test_a_report_is_looked_for_where_pytest_was_started(project: Project) -> No
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --llm-report=out.json: this is a folder; name a file*"])
+
+
+def test_two_cases_of_one_id_are_found_before_the_first_call(project: Project) -> None:
+    result = project.run("--keep-duplicates", "test_evals.py", "test_evals.py")
+
+    assert result.ret == USAGE_ERROR
+    line = error_line(result)
+    assert "test_evals.py::test_says_yes[case-0] was collected 2 times, and 19 more like it" in line
+    assert project.calls() == 0

@@ -140,7 +140,7 @@ class Patches:
         """Take in what was patched last."""
         for target, name, old in patcher._setattr[-1:]:
             self._add_patched(Attribute(target, name), old)
-            self.outside = self.outside or _package_outside(target)
+            self.outside = self.outside or package_outside(target)
         for target, name, old in patcher._setitem[-1:]:
             if target is not os.environ:
                 self._add_patched(Item(target, name), old)
@@ -233,7 +233,7 @@ def _has_changed(patcher: Any) -> bool:
     return bool(patcher._setattr or patcher._setitem or patcher._cwd or patcher._savesyspath)
 
 
-def _package_outside(target: Any) -> str:
+def package_outside(target: Any) -> str:
     """Name the package of an object if it is installed or comes with Python, else ""."""
     if isinstance(target, SimpleNamespace):  # only a bag, as a dictionary is
         return ""

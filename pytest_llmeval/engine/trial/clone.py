@@ -19,6 +19,7 @@ from _pytest.fixtures import FixtureDef, FuncFixtureInfo
 
 from pytest_llmeval.engine.isolation.places import replaced
 from pytest_llmeval.engine.trial.other_plugins import PutOnItem, TrialHooks, loop_aliases, own_loop
+from pytest_llmeval.engine.trial.parameters import Parameters
 from pytest_llmeval.engine.trial_thread import check_in
 
 FixtureDefs = Sequence[FixtureDef[Any]]
@@ -124,8 +125,20 @@ def is_own(definition: FixtureDef[Any], item: pytest.Function) -> bool:
     return "function" in scopes or ("class" in scopes and item.getparent(pytest.Class) is None)
 
 
+def parameters_of(item: pytest.Function) -> Parameters:
+    """Return the parameters of a case."""
+    callspec: Any = getattr(item, "callspec", None)
+    known = item._fixtureinfo.name2fixturedefs
+    shared = [
+        name
+        for name in (() if callspec is None else callspec.params)
+        if not all(is_own(definition, item) for definition in (known.get(name) or ())[-1:])
+    ]
+    return Parameters(item, shared=shared)
+
+
 def clone_item(
-    item: pytest.Function, *, inherited: PutOnItem, hooks: TrialHooks
+    item: pytest.Function, *, inherited: PutOnItem, hooks: TrialHooks, parameters: Parameters
 ) -> pytest.Function:
     """Make an item that runs the same test with fixtures of its own.
 
@@ -136,12 +149,13 @@ def clone_item(
         item: the case.
         inherited: what was put on the item.
         hooks: those of the trial.
+        parameters: of the case.
     """
     info = item._fixtureinfo
     clone: pytest.Function = hooks.kind(type(item)).from_parent(
         item.parent,
         name=item.name,
-        callspec=getattr(item, "callspec", None),
+        callspec=parameters.for_trial(),
         fixtureinfo=FuncFixtureInfo(
             argnames=info.argnames,
             initialnames=info.initialnames,
@@ -167,6 +181,25 @@ def _mark_alike(clone: pytest.Function, item: pytest.Function) -> None:
     clone.own_markers[:] = item.own_markers
     for mark in item.own_markers:  # also those that a conftest added after collection
         clone.keywords.setdefault(mark.name, mark)
+
+
+def end_clone(clone: pytest.Function, *, of: pytest.Function) -> None:
+    """Take from a clone what a trial that has ended needs no more, and each cycle through it.
+
+    It goes on answering whoever keeps it: as pytest's own items, it has its node id, marks,
+    stash and function, and neither a request nor values of fixtures.
+
+    Args:
+        clone: of a trial that has ended.
+        of: the case.
+    """
+    fixtures: Any = clone._fixtureinfo.name2fixturedefs
+    fixtures.let_go()
+    ended: Any = clone
+    ended._request, ended.funcargs = False, None
+    ended.keywords.node = of  # of which pytest asks it nothing but how it is written
+    for own in ("runtest", "repr_failure"):
+        vars(clone).pop(own, None)
 
 
 def forget_finalizers(clone: pytest.Function) -> None:

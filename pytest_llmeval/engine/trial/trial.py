@@ -15,7 +15,7 @@ from _pytest.runner import call_and_report
 from pytest_llmeval.engine.isolation.output import CallOutput
 from pytest_llmeval.engine.isolation.patches import Patches
 from pytest_llmeval.engine.isolation.process_state import Context
-from pytest_llmeval.engine.trial.clone import clone_item
+from pytest_llmeval.engine.trial.clone import clone_item, end_clone
 from pytest_llmeval.engine.trial.ledger import Ledger
 from pytest_llmeval.engine.trial.outcome import (
     Failure,
@@ -115,7 +115,9 @@ class RunningTrial:
             wait_async=self._wait_async,
         )
         self._inherited = case.inherited
-        self.clone = clone_item(self.item, inherited=self._inherited, hooks=case.hooks)
+        self.clone = clone_item(
+            self.item, inherited=self._inherited, hooks=case.hooks, parameters=case.parameters
+        )
         self.clone.stash[TRIAL] = self
         self.clone.repr_failure = self._repr_failure  # type: ignore[method-assign]
         self.context: Context | None = None
@@ -197,14 +199,13 @@ class RunningTrial:
         )
 
     def release(self) -> None:
-        """Cut the cycles between trial and clone, so that their memory is free at once."""
+        """Cut the cycles between trial and clone, so that their memory is free at once.
+
+        A plugin may keep the clone: it then has an item that has ended, as pytest leaves one.
+        """
         self.ledger.end()
-        fixtures: Any = self.clone._fixtureinfo.name2fixturedefs
-        fixtures.let_go()
         del self.clone.stash[TRIAL]
-        # A fixture that lives on knows the clone, and so may the error of a setup, which is shown.
-        if not (self.set_up_shared or "setup" in self._raised):
-            vars(self.clone).clear()
+        end_clone(self.clone, of=self.item)
         vars(self).clear()
 
     def run(self) -> None:

@@ -274,3 +274,81 @@ def test_a_guard_of_sockets_is_up_for_all_trials_of_a_case(pytester: pytest.Pyte
 
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(["trial 0, 1, 2: pytest_socket.SocketBlockedError: blocked"])
+
+
+# As a plugin of snapshots does: it keeps what it saw, and reads it when all has ended.
+KEEPER = """
+import gc
+import weakref
+import pytest
+
+KEPT = []
+WEAK = []
+
+
+@pytest.fixture
+def kept(request):
+    KEPT.append(request.node)
+    return [request.node]
+
+
+@pytest.fixture(scope="session")
+def wide(request):
+    KEPT.append(request._pyfuncitem)
+
+
+@pytest.fixture
+def let_go(request):
+    WEAK.append(weakref.ref(request.node))
+    return [request.node]
+
+
+def pytest_runtest_teardown(item):
+    assert item.funcargs is not None
+
+
+def pytest_terminal_summary(terminalreporter):
+    for item in KEPT:
+        assert item.nodeid.startswith("test_kept.py::TestKept::test_kept[") and item.stash is not None
+        assert item.function.__name__ == item.originalname == "test_kept"
+        assert item.obj.__self__.__class__.__name__ == item.cls.__name__ == "TestKept"
+        assert item.callspec.params == {"n": 1} and item.module.__name__ == "test_kept"
+        assert item.get_closest_marker("llm_eval") and "llm_eval" in item.keywords
+        assert item.location[2] == "TestKept.test_kept[1]" and item.fixturenames
+        assert (item._request, item.funcargs) == (False, None), "as pytest leaves an item"
+        assert repr(item) == repr(item.keywords.node) and item.listchain()[-1] is item
+        assert item.reportinfo()[0] and item.repr_failure and item.user_properties == []
+    left = sum(ref() is not None for ref in WEAK)
+    terminalreporter.write_line(f"{len(KEPT)} answered, {left} of {len(WEAK)} are left")
+"""
+KEPT = """
+import gc
+import pytest
+from pytest_llmeval import llm_eval
+
+
+class TestKept:
+    @llm_eval(repeats=3)
+    @pytest.mark.parametrize("n", [1])
+    def test_kept(self, kept, wide, n):
+        assert kept != [1]
+        assert False
+
+
+@llm_eval(repeats=3)
+def test_let_go(let_go):
+    gc.disable()  # counted references alone are to free it
+"""
+
+
+@pytest.mark.parametrize("concurrency", ["8", "1"])
+def test_an_item_that_a_plugin_keeps_stays_whole(
+    pytester: pytest.Pytester, concurrency: str
+) -> None:
+    pytester.makeconftest(KEEPER)
+    pytester.makepyfile(test_kept=KEPT)
+
+    result = run_forked(pytester, f"--llm-concurrency={concurrency}")
+
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*4 answered, 0 of 3 are left*"])
