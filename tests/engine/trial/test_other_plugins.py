@@ -309,7 +309,7 @@ def pytest_runtest_teardown(item):
 
 def pytest_terminal_summary(terminalreporter):
     for item in KEPT:
-        assert item.nodeid.startswith("test_kept.py::TestKept::test_kept[") and item.stash is not None
+        assert item.nodeid == "test_kept.py::TestKept::test_kept[1]" and item.stash is not None
         assert item.function.__name__ == item.originalname == "test_kept"
         assert item.obj.__self__.__class__.__name__ == item.cls.__name__ == "TestKept"
         assert item.callspec.params == {"n": 1} and item.module.__name__ == "test_kept"
