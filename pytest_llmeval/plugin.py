@@ -31,7 +31,7 @@ from pytest_llmeval.pytest_options import (
     read_settings,
     readable_settings,
 )
-from pytest_llmeval.safe_text import printable
+from pytest_llmeval.safe_text import printable, printable_message
 from pytest_llmeval.settings import MARKER, RERUN, STEP_SUMMARY
 
 if TYPE_CHECKING:
@@ -127,7 +127,8 @@ def _marked(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytes
 
 def _usage_error(config: pytest.Config, error: Exception) -> pytest.UsageError:
     """Make pytest's error of ours; the report files are written all the same."""
-    return pytest.UsageError("\n".join([str(error), *_report_refusal(config, str(error))]))
+    message = printable_message(str(error))
+    return pytest.UsageError("\n".join([message, *_report_refusal(config, message)]))
 
 
 def _report_refusal(config: pytest.Config, message: str) -> list[str]:

@@ -23,6 +23,7 @@ _SYNTAX = re.compile(r"[\\`*|~$]|(?<![^\W_])_|_(?![^\W_])|\](?=[\[(:])|^(?:[/#=+
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 # What begins a mention, a reference, an address or an emoji in rendered text; code is exempt.
 _LINKED = re.compile(r"@|#(?=\w)|GH-(?=\d)|:(?=[\w+/:-])|www(?=\.)", re.IGNORECASE)
+_FURTHER_LINE = "\n       "  # of a message behind "ERROR: "
 _BREAK = "\u200b"  # is not seen
 
 
@@ -34,6 +35,15 @@ def printable(text: str) -> str:
     """
     shown = "".join(char if char.isprintable() else _escaped(char) for char in text)
     return _COMMAND.sub(lambda found: found[0][:-1] + _escaped(found[0][-1]), shown)
+
+
+def printable_message(message: str) -> str:
+    """Write a message of ours likewise, with its own line ends and none of a value in it.
+
+    Args:
+        message: its further lines are indented by seven blanks.
+    """
+    return _FURTHER_LINE.join(map(printable, message.split(_FURTHER_LINE)))
 
 
 def printable_lines(text: str) -> list[str]:

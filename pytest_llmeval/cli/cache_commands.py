@@ -29,6 +29,7 @@ from pytest_llmeval.runs.lookup.for_commands import (
     draws_of_every_run,
     run_named,
 )
+from pytest_llmeval.safe_text import printable
 
 AGE = re.compile(r"([1-9][0-9]{0,4})d", re.ASCII)
 
@@ -124,7 +125,7 @@ def clear(home: Home, *, yes: bool) -> None:
     refuse_link(folder)
     size = stored.size((folder / DBNAME).stat().st_size)
     if not yes:
-        click.confirm(f"Delete every reply in {folder} ({size}) for good?", abort=True)
+        click.confirm(printable(f"Delete every reply in {folder} ({size}) for good?"), abort=True)
     try:
         with _opened(home) as store:
             store.clear()

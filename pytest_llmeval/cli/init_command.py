@@ -14,6 +14,7 @@ import click
 from pytest_llmeval.cli.arguments import root_and_ini, settings_of
 from pytest_llmeval.runs.git import ask, read_state
 from pytest_llmeval.runs.lookup.wanted_commit import default_of_origin
+from pytest_llmeval.safe_text import printable
 
 _FOLDER = "evals"
 _EXAMPLE = {"test_team.py": "test_team.py.txt", "example_model.py": "example_model.py.txt"}
@@ -61,7 +62,7 @@ def init_command() -> None:
 
 def _write(path: Path, text: str) -> None:
     """Write a file that is not there, and say so."""
-    shown = os.path.relpath(path)
+    shown = printable(os.path.relpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with path.open("x", encoding="utf-8") as file:
@@ -90,7 +91,7 @@ def _write_settings(here: Path) -> None:
             file.write("\n".join(["", "[tool.pytest.ini_options]", *lines, ""]))
         click.echo(f"wrote [tool.pytest.ini_options] at the end of {ini.name}")
     elif settings is None or "llm_model" not in settings:
-        click.echo(f"add to {os.path.relpath(ini)}:")
+        click.echo(printable(f"add to {os.path.relpath(ini)}:"))
         for name, line in zip(wanted, lines, strict=True):
             besides = "    (besides what is there)" if name in (settings or ()) else ""
             click.echo(f"  {line}{besides}")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.cache.directory import open_plain
 from pytest_llmeval.errors import SettingsError
+from pytest_llmeval.safe_text import printable
 
 if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
@@ -79,7 +80,7 @@ def cases_from(file: str | Path, *, id: str) -> list[ParameterSet]:
         named = _named(path, id)
     except (OSError, ValueError, csv.Error) as exc:
         why = exc.strerror if isinstance(exc, OSError) and exc.strerror else exc
-        raise pytest.Collector.CollectError(f"cases_from: {path}: {why}") from None
+        raise pytest.Collector.CollectError(printable(f"cases_from: {path}: {why}")) from None
     return [pytest.param(case, id=name) for name, case in named.items()]
 
 

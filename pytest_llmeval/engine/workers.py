@@ -20,6 +20,7 @@ from pytest_llmeval.models.journal import Journal, journal_of, note_end, process
 from pytest_llmeval.records import Slowdown
 from pytest_llmeval.runs.retry import Retry
 from pytest_llmeval.runs.run_lines import header_line, read_header, read_trial, trial_line
+from pytest_llmeval.safe_text import printable_message
 from pytest_llmeval.settings import TYPED_KEY, Settings
 
 REPORTS = "llmeval-reports"
@@ -130,7 +131,7 @@ def tell_worker(node: Any, *, config: pytest.Config, retry: Retry | None) -> Non
 
 def send_usage_error(config: pytest.Config, error: SettingsError) -> None:
     """Send a mistake of the user: a raise in a worker would end as an INTERNALERROR."""
-    worker_output(config)[_USAGE_ERROR] = str(error)
+    worker_output(config)[_USAGE_ERROR] = printable_message(str(error))
 
 
 def send_unreported(config: pytest.Config, payloads: Iterable[Payload]) -> None:

@@ -11,6 +11,7 @@ from pytest_llmeval.errors import CAP_REASON
 from pytest_llmeval.models.prices import Prices
 from pytest_llmeval.records import Call, Outcome, Run
 from pytest_llmeval.reports.formats import counted
+from pytest_llmeval.safe_text import printable
 from pytest_llmeval.settings import Settings
 
 # by what is lacking
@@ -136,7 +137,7 @@ def forecast(
         lines += [_calls_line(opening, source, settings), _cost_line(opening, source, settings)]
     if source is not None and is_baseline:
         lines.append(_note_on_repeats(opening, source))
-    return [f"llm evals: {line}" for line in lines if line]
+    return [printable(f"llm evals: {line}") for line in lines if line]
 
 
 def _calls_line(opening: Run, source: Run | None, settings: Settings) -> str:

@@ -49,8 +49,8 @@ def write_reports(report: Entry, paths: Sequence[Path], judgement: Judgement) ->
             path.write_text(text, encoding="utf-8")
         except Exception as exc:  # the verdict stands, whatever a report stumbles over
             kind = "" if isinstance(exc, OSError) else f"{type(exc).__name__}: "
-            why = printable(f"{kind}{exc}"[:_LONGEST_WHY])
-            problems.append(f"--llm-report={path}: not written: {why}")
+            why = f"{kind}{exc}"[:_LONGEST_WHY]
+            problems.append(printable(f"--llm-report={path}: not written: {why}"))
     return problems
 
 
@@ -77,7 +77,7 @@ def append_summary(report: Entry, environ: Mapping[str, str]) -> list[str]:
         with Path(path).open("a", encoding="utf-8") as file:
             file.write(f"{render(report)}\n")
     except Exception as exc:  # likewise
-        return [f"{STEP_SUMMARY}={path}: not written: {exc}"]
+        return [printable(f"{STEP_SUMMARY}={path}: not written: {exc}")]
     return []
 
 
@@ -109,7 +109,7 @@ def _of_function(
         lines += _lines(judgement, one, against=against)
         properties += _properties(one, "llm_anchor" if against else "llm")
     return GateFailure(
-        name=f"{_SUITE}::{function}",
+        name=f"{_SUITE}::{printable(function)}",
         word=worst.replace("_", " "),
         title=f"llm evals: {label(failed[0][1])}: {verdict_words(worst)}",
         lines=tuple(map(printable, lines)),

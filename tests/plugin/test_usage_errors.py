@@ -323,3 +323,81 @@ def test_two_cases_of_one_id_are_found_before_the_first_call(project: Project) -
     line = error_line(result)
     assert "test_evals.py::test_says_yes[case-0] was collected 2 times, and 19 more like it" in line
     assert project.calls() == 0
+
+
+BAD = "\x1b[2J\u202e\u2028\n::error::x"
+QUOTED = repr(BAD)
+
+
+def assert_is_spelled_out(result: pytest.RunResult) -> None:
+    shown = "\n".join([*result.outlines, *result.errlines])
+    assert r"\x1b" in shown
+    assert not set("\x1b\u202e\u2028") & set(shown)
+    assert not any(line.lstrip().startswith("::") for line in shown.split("\n"))
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        f"@llm_eval(**{{{QUOTED}: 1}})",
+        f"@llm_eval(gate={QUOTED}, better={QUOTED})",
+        f"@llm_eval(cluster={QUOTED})",
+        f"@pytest.mark.parametrize('n', cases_from({QUOTED} + '.csv', id='a'))\n@llm_eval",
+        f"@pytest.mark.parametrize('n', cases_from('rows.csv', id={QUOTED}))\n@llm_eval",
+    ],
+)
+@pytest.mark.parametrize("arguments", [(), ("-n", "1")])
+def test_a_value_of_a_test_is_spelled_out_in_the_message(
+    pytester: pytest.Pytester, mark: str, arguments: tuple[str, ...]
+) -> None:
+    (pytester.path / "rows.csv").write_text(f"a,{BAD[:6]}\n,1\n")
+    pytester.makepyfile(
+        "import pytest\nfrom pytest_llmeval import cases_from, llm_eval\n"
+        f"{mark}\ndef test_it(n=1): pass\n"
+    )
+    assert_is_spelled_out(pytester.runpytest("--tb=line", *arguments))
+
+
+@pytest.mark.parametrize(
+    "option", ["--llm-model", "--llm-baseline", "--llm-anchor", "--llm-test", "--llm-report"]
+)
+def test_a_value_that_was_typed_is_spelled_out_in_the_message(
+    project: Project, option: str
+) -> None:
+    baseline = () if option == "--llm-baseline" else ("--llm-baseline=main",)
+    project.run("--llm-repeats=1")
+    assert_is_spelled_out(project.run(*baseline, f"{option}={BAD}", "--llm-repeats=1"))
+
+
+@pytest.mark.parametrize("model", [f"function/{BAD}:answer", f"function/model:{BAD}", BAD])
+def test_a_model_is_spelled_out_in_the_message(project: Project, model: str) -> None:
+    assert_is_spelled_out(project.run(f"--llm-model={model}", "--llm-repeats=1"))
+
+
+def test_the_folder_of_runs_is_spelled_out_in_the_message(project: Project) -> None:
+    result = project.run("--llm-baseline=last", f"--llm-dir={BAD}")
+    assert result.ret == USAGE_ERROR
+    assert_is_spelled_out(result)
+
+
+def test_reports_that_cannot_be_written_are_named_in_a_line(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", f"{project.path}/{BAD}/summary.md")
+    (project.path / "file").touch()
+    result = project.run(f"--llm-report=file/{BAD}.json", "--llm-repeats=1")
+    assert result.ret == 1
+    assert_is_spelled_out(result)
+
+
+@pytest.mark.parametrize("arguments", [(), ("-v",), ("-n", "1", "-v")])
+def test_the_name_of_a_metric_is_spelled_out(project: Project, arguments: tuple[str, ...]) -> None:
+    project.write(
+        test_score=f"""
+        from pytest_llmeval import llm_eval
+
+        @llm_eval(repeats=2, gate={QUOTED})
+        def test_it(llm_score): llm_score(1, {QUOTED})
+        """
+    )
+    assert_is_spelled_out(project.run("test_score.py", *arguments))

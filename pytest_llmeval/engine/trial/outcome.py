@@ -221,7 +221,7 @@ def shown_score(trials: Sequence[Trial], means: Mapping[str, float | None]) -> s
     scored = [trial for trial in trials if trial.outcome.is_scored]
     passed = sum(trial.outcome is Outcome.PASSED for trial in scored)
     scores = {metric: mean for metric, mean in means.items() if metric != PASS_METRIC}
-    own = [f"{metric} {mean:.3f}" for metric, mean in scores.items() if mean is not None]
+    own = [f"{printable(metric)} {mean:.3f}" for metric, mean in scores.items() if mean is not None]
     return ", ".join([f"{passed}/{len(scored)} passed", *own])
 
 
