@@ -34,7 +34,8 @@ class ServiceLine(NamedTuple):
         name: the first half of its models' names, as the tables of prices have it; "" where they
             are named as the vendor's own are.
         keys: environment variables from which its clients take a key.
-        hosts: of the service; a name that begins with a dot stands for all hosts below it.
+        hosts: of the service; a name that begins with a dot stands for all hosts below it, ``*``
+            for a part of a name.
     """
 
     name: str
@@ -52,9 +53,13 @@ VENDORS = {
 }
 
 _AZURES = (".openai.azure.com", ".services.ai.azure.com", ".models.ai.azure.com")
+_VERTEXES = (
+    "aiplatform.googleapis.com", "*-aiplatform.googleapis.com", "aiplatform.*.rep.googleapis.com"
+)  # fmt: skip
 SERVICES = (
-    # A deployment has whatever name its owner gave it.
+    # A deployment has whatever name its owner gave it; Google's have the vendors' names.
     ServiceLine("", ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"), _AZURES),
+    ServiceLine("", ("GOOGLE_APPLICATION_CREDENTIALS",), _VERTEXES),
     ServiceLine("mistral", ("MISTRAL_API_KEY",), (".mistral.ai",)),
     ServiceLine("openrouter", ("OPENROUTER_API_KEY",), ("openrouter.ai", ".openrouter.ai")),
     ServiceLine("groq", ("GROQ_API_KEY",), ("api.groq.com",)),
@@ -64,5 +69,15 @@ SERVICES = (
     ),
     ServiceLine("deepseek", ("DEEPSEEK_API_KEY",), ("api.deepseek.com",)),
     ServiceLine("x-ai", ("XAI_API_KEY",), ("api.x.ai",)),
+    ServiceLine("fireworks", ("FIREWORKS_API_KEY",), ("api.fireworks.ai",)),
+    ServiceLine("perplexity", ("PERPLEXITY_API_KEY",), ("api.perplexity.ai",)),
     ServiceLine("cerebras", ("CEREBRAS_API_KEY",), ("api.cerebras.ai",)),
 )
+# Where models are asked in languages that are not spoken here, or under which no key is known.
+OTHER_HOSTS = (
+    "api.ai21.com", "api.assemblyai.com", "api.deepgram.com", "api.elevenlabs.io", "api.jina.ai",
+    "api.portkey.ai", "api.replicate.com", "api.stability.ai", "api.voyageai.com",
+    "bedrock-agent-runtime.*.amazonaws.com", "dashscope.aliyuncs.com", "dashscope-*.aliyuncs.com",
+    "fal.run", ".fal.run", "integrate.api.nvidia.com", ".ml.cloud.ibm.com", "models.github.ai",
+    "models.inference.ai.azure.com",
+)  # fmt: skip

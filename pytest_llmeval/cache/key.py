@@ -30,6 +30,9 @@ SECRET_PARAMETERS = frozenset(
         "x_amz_signature", "x_api_key", "x_goog_credential", "x_goog_signature",
     }
 )  # fmt: skip
+# They tell a provider where it has read the beginning before, which changes no answer. Some
+# libraries make up a value for each run (openai-agents).
+HINTS = frozenset({"prompt_cache_key"})
 DEFAULT_PORTS = {"http": 80, "https": 443}
 ANY_PORT = ":*"
 
@@ -96,7 +99,7 @@ def canonical_request(
         method: of HTTP, in any case.
         origin: scheme, host and port: ``https://api.openai.com``; empty for ``function/``.
         path: of the URL, as sent.
-        body: the JSON value that is sent.
+        body: the JSON value that is sent; hints that change no answer are dropped.
         query: of the URL, without the question mark; parameters that carry secrets are dropped.
         beta: the value of the ``anthropic-beta`` or ``openai-beta`` header.
         source: digest of the code behind a ``function/`` model.
@@ -113,7 +116,7 @@ def canonical_request(
         origin=_aliased(origin, aliases) if aliases else origin,
         path=path,
         query=_without_secrets(query) if query else "",
-        body=body,
+        body=body if source is not None else _without_hints(body),
         beta=beta,
         source=source,
     )
@@ -190,6 +193,12 @@ def _matches(origin: str, alias: str) -> bool:
         without_port = origin.removesuffix(f":{parts.port}")
         return without_port == _canonical_origin(alias.removesuffix(ANY_PORT))
     return origin == _canonical_origin(alias)
+
+
+def _without_hints(body: object) -> object:
+    if not isinstance(body, dict) or HINTS.isdisjoint(body):
+        return body
+    return {name: value for name, value in body.items() if name not in HINTS}
 
 
 def _without_secrets(query: str) -> str:

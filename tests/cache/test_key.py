@@ -75,6 +75,17 @@ def test_keys_are_those_of_the_first_release(changes: dict[str, Any], golden: st
     assert key(**changes) == golden
 
 
+def test_a_hint_that_changes_no_answer_is_no_part_of_a_key() -> None:
+    body = CHAT["body"]
+
+    assert key(body={**body, "prompt_cache_key": "agents-sdk:run:1"}) == key()
+    assert key(body={**body, "prompt_cache_key": "agents-sdk:run:2"}) == key()
+    assert key(body={**body, "user": "1"}) != key(body={**body, "user": "2"})
+    assert key(body=[{"prompt_cache_key": "1"}]) != key(body=[{"prompt_cache_key": "2"}])
+    # a function may be given anything, and do anything with it
+    assert key(body={"prompt_cache_key": 1}, source="a") != key(body={}, source="a")
+
+
 @quick
 @given(body=json_values, indent=st.sampled_from([None, 0, 3]), is_ascii=st.booleans())
 def test_whitespace_and_escapes_do_not_matter(

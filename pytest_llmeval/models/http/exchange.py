@@ -7,9 +7,10 @@ there is none, it raises why.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -63,6 +64,15 @@ class RequestFacts(NamedTuple):
     sampling: object
 
 
+@cache
+def ending_in(ends: tuple[str, ...]) -> re.Pattern[str]:
+    """Compile patterns for ends of paths; of the one that fits best there is a numbered group.
+
+    It begins first: /api/embeddings of one vendor ends as /embeddings of another does.
+    """
+    return re.compile(f"(?:{'|'.join(f'({end})' for end in ends)})$")
+
+
 def read_body(_path: str, body: JsonObject) -> RequestFacts:
     """Read the facts of a request that has them in its body, as most vendors' have."""
     return RequestFacts(model=body.get("model"), is_stream=bool(body.get("stream")), sampling=body)
@@ -75,7 +85,7 @@ class Dialect:
     Attributes:
         provider: the first half of a model name.
         speaks_as: the vendor whose dialect this is, which stands in keys; "" for the provider.
-        paths: ends of the paths whose replies are kept.
+        paths: patterns for the ends of the paths whose replies are kept.
         key_variable: environment variable of the API key.
         base_variable: that of the base URL, whose host is part of every key; "" for none.
         beta_header: request header that changes what a request means, "" for none.
@@ -111,7 +121,8 @@ class Dialect:
             headers: by lower-case name.
         """
         content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-        return method == "POST" and path.endswith(self.paths) and content_type in MAYBE_JSON
+        is_kept = ending_in(self.paths).search(path) is not None
+        return method == "POST" and is_kept and content_type in MAYBE_JSON
 
     def expected(self, path: str, asked: RequestFacts) -> Expected:
         """Tell what kind of reply a request to a path wants."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from pytest_llmeval.models.http.answers import JsonObject
-from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY
+from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, RequestFacts, read_body
 from pytest_llmeval.models.http.masking import key_of_environment
 from pytest_llmeval.models.providers.vendor import (
     Headers,
@@ -20,7 +21,18 @@ from pytest_llmeval.models.providers.vendor import (
 
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
 VERSION = "2023-06-01"
+_AT_GOOGLE = r"/publishers/anthropic/models/(?!count-tokens:)[^/:]+:(?:r|streamR)awPredict"
 MAX_TOKENS = 1024  # the API asks for a bound, and this one is part of every key
+
+
+def _read_request(path: str, body: JsonObject) -> RequestFacts:
+    """Read the facts of a request; Google has the model and the method in the path."""
+    asked = read_body(path, body)
+    name, at_google, method = path.rpartition("/")[2].rpartition(":")
+    if not at_google:
+        return asked
+    is_stream = asked.is_stream or method == "streamRawPredict"
+    return asked._replace(model=unquote(name), is_stream=is_stream)
 
 
 def _has_content(reply: JsonObject) -> bool:
@@ -98,12 +110,13 @@ def _rebuild(reply: dict[str, Any]) -> object:
 
 VENDOR = Vendor(
     provider="anthropic",
-    paths=("/v1/messages",),  # neither their batches nor count_tokens
+    paths=("/v1/messages", _AT_GOOGLE),  # neither their batches nor count_tokens
     key_variable=KEY_VARIABLE,
     base_variable="ANTHROPIC_BASE_URL",
     beta_header="anthropic-beta",
     read_facts=facts_of_usage,
-    answers={"/v1/messages": _has_content},
+    read_request=_read_request,
+    answers=dict.fromkeys(("/v1/messages", ":rawPredict", ":streamRawPredict"), _has_content),
     requirement="anthropic>=0.75,<3",
     base_url=from_environment("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
     chat_path="/v1/messages",

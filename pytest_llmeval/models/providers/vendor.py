@@ -18,10 +18,12 @@ from pytest_llmeval.cache.key import DEFAULT_PORTS, value_at
 from pytest_llmeval.errors import ProviderNotInstalled, SettingsError
 from pytest_llmeval.models.calls import Facts, sensible
 from pytest_llmeval.models.http.answers import JsonObject
-from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, Dialect
+from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, Dialect, ending_in
 from pytest_llmeval.models.http.masking import key_of_environment
-from pytest_llmeval.vendors import SERVICES, VENDORS, ServiceLine
+from pytest_llmeval.vendors import OTHER_HOSTS, SERVICES, VENDORS, ServiceLine
 
+OLLAMA_HERE = "localhost:11434"
+_THIS_MACHINE = re.compile(r"^(?:127\.0\.0\.1|\[?::1\]?)(?=:\d+$|$)")
 Headers = Mapping[str, str]
 Transport = Any  # httpx and httpx2 have one each, blocking and awaitable
 
@@ -53,7 +55,7 @@ class Vendor(Dialect):
             the reply stays the object that its JSON is.
         client_options: arguments of the SDK's clients, given the transport that sends.
         more_keys: further environment variables of the key, where ``key_variable`` has none.
-        hosts: of the vendor; a name that begins with a dot stands for all hosts below it.
+        hosts: of the vendor, as those of a ``ServiceLine``.
         is_marked: whether headers say by themselves that a request is in this dialect.
         may_be_meant: whether a request to somebody else, by its URL and headers, is in this
             dialect if it names a model.
@@ -224,15 +226,14 @@ class Recognition:
     """
 
     def __init__(self, hosts: Sequence[str] = ()) -> None:
-        self._named = frozenset(host.lower() for host in hosts)
-        self._services = {host: line for line in services() for host in line.hosts}
-        whole = (
-            re.escape(host) if host[0] == "." else f"^{re.escape(host)}" for host in self._services
-        )
-        self._host = re.compile(f"(?:{'|'.join(whole)})$")
-        self._by_end = {end: one for one in map(vendor_named, VENDORS) for end in one.paths}
-        # It finds the longest end: /api/embeddings of one ends as /embeddings of another does.
-        self._end = re.compile(f"(?:{'|'.join(map(re.escape, self._by_end))})$")
+        self._named = frozenset(map(_one_name, (OLLAMA_HERE, *hosts)))
+        lines = [(host, line) for line in services() for host in line.hosts]
+        self._lines = [line for _, line in lines]
+        self._host = _one_of_hosts([host for host, _ in lines])
+        self._other_host = _one_of_hosts(OTHER_HOSTS)
+        ends = [(end, vendor) for vendor in map(vendor_named, VENDORS) for end in vendor.paths]
+        self._speakers = [vendor for _, vendor in ends]
+        self._end = ending_in(tuple(end for end, _ in ends))
 
     def recognize(
         self, method: str, url: SplitResult, headers: Headers
@@ -244,12 +245,11 @@ class Recognition:
             who speaks that dialect: "if it names a model" where the body has the last word.
         """
         end = self._end.search(url.path)
-        vendor = self._by_end[end[0]] if end else None
+        vendor = self._speakers[end.lastindex - 1] if end and end.lastindex else None
         if vendor is None or not vendor.keeps(method, url.path, headers):
             return None, "no"
         host, port = url.hostname or "", url.port or DEFAULT_PORTS.get(url.scheme)
-        is_named = not self._named.isdisjoint((host, f"{host}:{port}"))
-        if is_named or _is_below_base_url(url, port, vendor):
+        if self._is_named(host, port) or _is_below_base_url(url, port, vendor):
             return vendor, "known"
         service = self.service_at(host)
         if service is not None:
@@ -262,28 +262,52 @@ class Recognition:
     def is_model_host(self, host: str, port: int) -> bool:
         """Tell whether somebody who speaks a dialect is known to be at a host in lower case."""
         return (
-            not self._named.isdisjoint((host, f"{host}:{port}"))
+            self._is_named(host, port)
             or self.service_at(host) is not None
-            or any((host, port) == _base_of(vendor)[1:] for vendor in map(vendor_named, VENDORS))
+            or self._other_host.search(host) is not None
+            or any(
+                (_one_name(host), port) == _base_of(one)[1:] for one in map(vendor_named, VENDORS)
+            )
         )
+
+    def _is_named(self, host: str, port: int | None) -> bool:
+        return not self._named.isdisjoint((_one_name(host), f"{_one_name(host)}:{port}"))
 
     def service_at(self, host: str) -> ServiceLine | None:
         """Find the service, or the vendor itself, that has a host; None for any other host."""
         found = self._host.search(host)
-        return self._services[found[0]] if found else None
+        return self._lines[found.lastindex - 1] if found and found.lastindex else None
+
+
+def _one_name(host: str) -> str:
+    """Give this machine one name, whichever of its own somebody wrote; a port may follow it."""
+    return _THIS_MACHINE.sub("localhost", host.lower())
+
+
+def _one_of_hosts(hosts: Sequence[str]) -> re.Pattern[str]:
+    """Compile names of hosts as a ``ServiceLine`` has them; each has a numbered group."""
+    patterns = (re.escape(host).replace(r"\*", "[^.]+") for host in hosts)
+    whole = (
+        one if host[0] == "." else f"^{one}" for host, one in zip(hosts, patterns, strict=True)
+    )
+    return re.compile(f"(?:{'|'.join(f'({one})' for one in whole)})$")
 
 
 def _is_below_base_url(url: SplitResult, port: int | None, vendor: Vendor) -> bool:
     base, *host_and_port = _base_of(vendor)
-    is_same = (base.scheme, *host_and_port) == (url.scheme, url.hostname, port)
+    is_same = (base.scheme, *host_and_port) == (url.scheme, _one_name(url.hostname or ""), port)
     is_below = url.path.startswith(base.path.rstrip("/") + "/")
     return bool(base.hostname) and is_same and is_below
 
 
 def _base_of(vendor: Vendor) -> tuple[SplitResult, str | None, int | None]:
-    """Read the base URL of a vendor, with its host and port; an empty one if it is none."""
+    """Read the base URL of a vendor, with its host and port; an empty one if it is none.
+
+    The host has the one name that ``_one_name`` gives it.
+    """
     try:
         base = urlsplit(vendor.base_url())
-        return base, base.hostname, base.port or DEFAULT_PORTS.get(base.scheme)
+        host = base.hostname and _one_name(base.hostname)
+        return base, host, base.port or DEFAULT_PORTS.get(base.scheme)
     except (SettingsError, ValueError):  # the client that reads it will say so
         return urlsplit(""), None, None

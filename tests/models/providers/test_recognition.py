@@ -11,6 +11,8 @@ from pytest_llmeval.vendors import SERVICES, VENDORS, ServiceLine
 
 JSON = {"content-type": "application/json"}
 CHAT = "/v1/chat/completions"
+VERTEX = "/v1/projects/p/locations/us-central1/publishers"
+US = "https://us-central1-aiplatform.googleapis.com"
 GEMINI = "/v1beta/models/gemini-2.5-flash"
 
 
@@ -79,6 +81,27 @@ def seen(url: str, *, method: str = "POST", **headers: str) -> str:
         (f"http://localhost:8000{GEMINI}:generateContent", "gemini: no"),
         (f"https://generativelanguage.googleapis.com{GEMINI}:countTokens", ""),
         (f"https://generativelanguage.googleapis.com{GEMINI}:batchGenerateContent", ""),
+        (
+            f"https://aiplatform.googleapis.com{VERTEX}/google/models/g:generateContent",
+            "gemini as gemini: known",
+        ),
+        (
+            f"{US}/v1/projects/p/locations/l/endpoints/openapi/chat/completions",
+            "openai as openai: known",
+        ),
+        (f"{US}{VERTEX}/anthropic/models/claude-4@5:rawPredict", "anthropic as anthropic: known"),
+        (f"{US}{VERTEX}/anthropic/models/claude:streamRawPredict", "anthropic as anthropic: known"),
+        (f"{US}{VERTEX}/anthropic/models/count-tokens:rawPredict", ""),
+        (f"{US}{VERTEX}/mistralai/models/mistral:rawPredict", ""),
+        (
+            f"https://aiplatform.us.rep.googleapis.com{VERTEX}/anthropic/models/claude:rawPredict",
+            "anthropic as anthropic: known",
+        ),
+        (f"https://x.example.com{VERTEX}/anthropic/models/claude:rawPredict", "anthropic: no"),
+        ("http://localhost:11434/api/chat", "ollama: known"),
+        ("http://127.0.0.1:11434/api/chat", "ollama: known"),
+        ("http://[::1]:11434/v1/chat/completions", "openai: known"),
+        ("http://localhost:11435/api/chat", "ollama: no"),
         ("https://gpt.example.com:8443/team/embeddings", "openai: known"),
         ("http://box:7000/api/embeddings", "ollama: known"),
         (f"https://gw.example.com{CHAT}", "openai: known"),
@@ -124,6 +147,17 @@ def test_what_a_request_bears(path: str, headers: dict[str, str], expected: str)
     assert seen(f"https://somewhere.example.com{path}", **headers) == expected
 
 
+def test_this_machine_has_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:8000/v1")
+    recognition = Recognition(("127.0.0.1:99",))
+
+    assert seen("http://127.0.0.1:8000/v1/embeddings") == "openai: known"
+    assert seen("http://[::1]:8000/v1/embeddings") == "openai: known"
+    assert recognition.is_model_host("::1", 8000)
+    assert recognition.is_model_host("localhost", 99)
+    assert not recognition.is_model_host("localhost", 100)
+
+
 def test_only_json_that_is_posted_is_looked_at() -> None:
     assert not seen(f"https://api.openai.com{CHAT}", method="GET")
     assert not seen(f"https://api.openai.com{CHAT}", content_type="multipart/form-data")
@@ -164,6 +198,16 @@ def test_a_host_that_the_environment_or_the_ini_file_names_is_the_vendors_own(
         ("box", 7000, True),
         ("api.groq.com.example.com", 443, False),
         ("database.example.com", 5432, False),
+        ("localhost", 11434, True),
+        ("127.0.0.1", 11434, True),
+        ("::1", 11434, True),
+        ("127.0.0.1", 11435, False),
+        ("127.0.0.10", 11434, False),
+        ("api.replicate.com", 443, True),
+        ("notapi.replicate.com", 443, False),
+        ("dashscope-intl.aliyuncs.com", 443, True),
+        ("us-central1-aiplatform.googleapis.com", 443, True),
+        ("storage.googleapis.com", 443, False),
     ],
 )
 def test_where_models_are(host: str, port: int, *, is_known: bool) -> None:
@@ -176,4 +220,4 @@ def test_no_two_services_have_a_host_a_name_or_a_key() -> None:
     lines = [*SERVICES, *(ServiceLine(name, (), vendor_named(name).hosts) for name in VENDORS)]
     for column in zip(*lines, strict=True):
         names = [name for cell in column for name in ([cell] if isinstance(cell, str) else cell)]
-        assert len(names) == len(set(names))
+        assert len(names) - names.count("") == len({*names} - {""})

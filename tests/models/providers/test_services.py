@@ -19,10 +19,14 @@ from pytest_llmeval.vendors import SERVICES
 from tests.leaks import files_with
 from tests.models.conftest import SECRET, Session
 from tests.models.test_interception import LIBRARIES, Place, post, posts
+from tests.servers.anthropic_server import message
 from tests.servers.openai_server import OpenAIServer, Received, Scripted
 from tests.servers.openai_streams import DONE, chat_chunks, event
 
 AZURE = "https://team.openai.azure.com/openai/deployments/gpt-4o-mini"
+VERTEX = "https://us-central1-aiplatform.googleapis.com/v1/projects/p/locations/l/publishers"
+AZURE_KEY = "AZURE_OPENAI_API_KEY"
+AT_GOOGLE = "`gemini/`, `anthropic/`, `openai/`, at Google Cloud"
 ASKED: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}]}
 GROQS_USAGE = {"prompt_tokens": 7, "completion_tokens": 2}
 
@@ -222,6 +226,29 @@ def test_a_stream_of_groqs_tells_its_tokens_in_a_place_of_its_own(
     assert (trial.calls[0].input_tokens, trial.calls[0].output_tokens) == (7, 2)
 
 
+@pytest.mark.parametrize("method", ["rawPredict", "streamRawPredict"])
+def test_claude_at_google_is_kept_with_the_model_of_its_url(
+    place: Place, server: OpenAIServer, method: str
+) -> None:
+    whole = message([{"type": "text", "text": "Lima"}], "claude-4")
+    begin, end = {"type": "message_start", "message": whole}, {"type": "message_stop"}
+    chunks = [event(begin), event(end)] if method.startswith("stream") else None
+    server.then(Scripted(body=whole, chunks=chunks))
+    models, replies = set(), []
+    for token in ("a", "b"):
+        with place.trial() as trial:
+            asked = {**ASKED, "anthropic_version": "vertex-2023-10-16", "max_tokens": 9}
+            headers = {"authorization": f"Bearer {SECRET}{token}"}
+            url = f"{VERTEX}/anthropic/models/claude-4@5:{method}"
+            replies.append(post(httpx, url, json=asked, headers=headers).content)
+        models |= {(call.model, call.input_tokens) for call in trial.calls}
+
+    assert models == {("anthropic/claude-4@5", 7)}
+    assert replies[0] == replies[1]
+    assert b"Lima" in replies[0]
+    assert len(server.requests) == 1
+
+
 def test_a_stream_of_openrouters_may_say_that_it_waits(place: Place, server: OpenAIServer) -> None:
     chat = CHATS["openrouter"]
     chunks = [b": OPENROUTER PROCESSING\n\n", *chat_chunks([{"content": "Lima"}], "m")]
@@ -237,7 +264,9 @@ def test_a_stream_of_openrouters_may_say_that_it_waits(place: Place, server: Ope
 
 
 @pytest.mark.usefixtures("server")
-@pytest.mark.parametrize("line", [line for line in SERVICES if line.name in (*CHATS, "")])
+@pytest.mark.parametrize(
+    "line", [line for line in SERVICES if line.name in CHATS or AZURE_KEY in line.keys]
+)
 def test_a_call_without_a_key_says_which_variable(place: Place, line: Any) -> None:
     chat = CHATS[line.name or "azure"]
     with place.trial() as trial:
@@ -348,7 +377,8 @@ def test_what_does_not_ask_a_model_is_not_named(
 def test_the_docs_name_every_host_and_key() -> None:
     page = (Path(__file__).parents[3] / "docs" / "clients.md").read_text()
     for line in services():
-        begin = f"| `{line.name}/` |" if line.name else "| `openai/`, the deployment on Azure |"
+        unnamed = "`openai/`, the deployment on Azure" if AZURE_KEY in line.keys else AT_GOOGLE
+        begin = f"| `{line.name}/` |" if line.name else f"| {unnamed} |"
         (row,) = (row for row in page.splitlines() if row.startswith(begin))
         names = [*line.keys, *(f"*{host}" if host[0] == "." else host for host in line.hosts)]
         assert all(f"`{name}`" in row for name in names)
