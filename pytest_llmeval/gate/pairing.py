@@ -59,8 +59,9 @@ class Pairing:
         ``current`` has every case that was collected; the class says what the others are.
         """
         scale: Scale = "log" if test == "log-ratio" else "linear"
-        before = FunctionScores(baseline, metric, better=better, scale=scale)
-        after = FunctionScores(current.as_far_as_run(), metric, better=better, scale=scale)
+        before = FunctionScores(baseline, metric, better=better, scale=scale, beside=current)
+        ran = current.as_far_as_run()
+        after = FunctionScores(ran, metric, better=better, scale=scale, beside=baseline)
         self.baseline, self.current, self.collected = before, after, current
         self.metric, self.calls, self.test, self.in_full = metric, calls, test, in_full
         matched = [name for name in sorted(baseline.cases) if name in current.cases]

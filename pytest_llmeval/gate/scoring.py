@@ -124,13 +124,20 @@ class FunctionScores:
     """
 
     def __init__(
-        self, side: Side, metric: str, *, better: Better | None = None, scale: Scale = "linear"
+        self,
+        side: Side,
+        metric: str,
+        *,
+        better: Better | None = None,
+        scale: Scale = "linear",
+        beside: Side | None = None,
     ) -> None:
         """Look up the trials that have a value, by case, index ascending.
 
         A crashed trial is worth nothing, whatever it recorded before. So is a missed one that
         ended before it could record the metric, if others of its run did, or if none passed.
-        Where lower is better 0 would be praise, so that such a trial has no value instead.
+        Where lower is better, or some value is below 0, 0 would be praise, so that such a trial
+        has no value instead.
 
         Args:
             side: the function in one run; what others of the run recorded matters.
@@ -138,11 +145,13 @@ class FunctionScores:
             better: which direction is good, of ``pass`` always higher; None for what the side
                 says.
             scale: ``log`` for the logarithm of each value; one that is not above 0 has none.
+            beside: the function in the other run of a comparison, whose values matter too.
         """
         self.side, self.metric, self.scale = side, metric, scale
         self.better = better or side.better(metric)
         trials = side.every_trial()
-        worthless = 0.0 if self.better == "higher" else None
+        is_least = self.better == "higher" and not _falls_below_zero(metric, side, beside)
+        worthless = 0.0 if is_least else None
         passed = any(trial.outcome is Outcome.PASSED for trial in trials)
         unrecorded = worthless if records(trials, metric) or not passed else None
         worth = {Outcome.MISSED: unrecorded, Outcome.CRASHED: worthless}
@@ -331,6 +340,12 @@ def cases_not_run(run: Run) -> dict[str, int]:
     """Count the collected cases of each function that have no trial, where there are any."""
     counts = {name: list(side.trials.values()).count(()) for name, side in sides_of(run).items()}
     return {function: count for function, count in counts.items() if count}
+
+
+def _falls_below_zero(metric: str, *sides: Side | None) -> bool:
+    """Tell whether some trial recorded a value below 0, whatever became of it then."""
+    trials = (trial for side in sides if side is not None for trial in side.every_trial())
+    return any(trial.scores.get(metric, 0.0) < 0 for trial in trials)
 
 
 def _values(

@@ -127,7 +127,10 @@ def unjudgeable(reason: Fact | None) -> str:
 def _how_to_have(metric: str) -> str:
     """Say what it takes for every trial to have a value."""
     if metric not in MEASURED_METRICS:
-        return f'record it in every trial, by llm_score(value, "{metric}"), or gate on another'
+        return (
+            f'record it in every trial, by llm_score(value, "{metric}"), or gate on another; where '
+            "lower is better or a value is below 0, trials that crashed have none"
+        )
     return f"{_NEEDS[metric]}, and trials that did not crash"
 
 

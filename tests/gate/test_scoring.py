@@ -51,6 +51,42 @@ def test_crashed_trial_has_no_value_where_lower_is_better() -> None:
     assert values(a_case("a", "pc", scores=[0.7, 0.9]), better="lower") == {0: 0.7}
 
 
+def test_where_a_value_is_below_zero_a_crashed_trial_has_none() -> None:
+    one = a_case("a", "pc", scores=[-0.7, 0.9])
+    assert values(one) == {0: -0.7}
+    assert values(a_case("a", "mp", scores=[None, -0.7])) == {1: -0.7}
+    assert values(a_case("a", "pc", scores=[0.7, -0.9])) == {0: 0.7}
+    # of any case
+    assert values(a_case("a", "pc", scores=[0.7, 0.9]), a_case("b", "p", scores=[-1])) == {0: 0.7}
+    assert values(a_case("a", "pc", scores=[0.0, 0.9])) == {0: 0.0, 1: 0.0}
+
+
+@pytest.mark.parametrize("below_zero", ["baseline", "run", "both"])
+def test_crashes_are_never_the_best_scores(below_zero: str) -> None:
+    # T4: -3.000 -> -2.040 was "improved", as 3 of 10 trials crashed
+    low = [-3.0] * 5
+    old = low if below_zero != "run" else [0.0] * 5
+    new = low if below_zero != "baseline" else [0.0] * 5
+    baseline = a_run(*(a_case(f"c{at}", "p" * 5, scores=old) for at in range(20)))
+    run = a_run(*(a_case(f"c{at}", "pppcc", scores=new, request="v2") for at in range(20)))
+
+    found = compared(baseline, run, GateRules())
+
+    assert (found.verdict, found.row, found.fails) == ("not_comparable", 4, True)
+    assert worded(found.why).startswith("40 of 100 scored trials here have no value for score")
+    assert "trials that crashed have none" in worded(found.why)
+
+
+def test_a_run_that_crashed_throughout_is_not_compared_where_values_are_below_zero() -> None:
+    baseline = a_run(*(a_case(f"c{at}", "ppp", scores=[-3.0] * 3) for at in range(9)))
+    run = a_run(*(a_case(f"c{at}", "ccc", request="v2") for at in range(9)))
+
+    found = compare(baseline, run, GateRules())
+
+    assert [(one.metric, one.row) for one in found.functions] == [("pass", 8), ("score", 3)]
+    assert found.fails
+
+
 def test_passes_have_a_direction_of_their_own() -> None:
     # S4 of the release's findings: a fall of 65 points read "improved"
     gate = ("edits", "pass")
