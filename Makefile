@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Without byte code every session would compile the whole plugin again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test goldens test-readme test-pytest-versions test-clients test-libraries resolutions test-plugins lint docs demo calibrate bench house clean
+.PHONY: test goldens test-readme test-pytest-versions test-clients test-libraries resolutions test-plugins lint docs demo calibrate truth bench house clean
 .PRECIOUS: .venv-pytest-%/.ready .venv-clients-%/.ready .venv-library-%/.ready
 
 $(VENV)/.ready: pyproject.toml
@@ -23,7 +23,7 @@ COVERED := tests/stats tests/gate tests/cache tests/runs tests/transcripts tests
 SIMULATIONS := tests/stats/test_calibration.py tests/gate/test_calibration.py \
 	tests/gate/test_shards_calibration.py
 PACKAGES := pytest_llmeval/stats/*,pytest_llmeval/gate/*,pytest_llmeval/cache/*,pytest_llmeval/runs/*
-REST := $(SIMULATIONS) $(wildcard tests/test_*.py) $(filter-out $(COVERED) tests/compatibility tests/fresh tests/libraries, \
+REST := $(SIMULATIONS) $(wildcard tests/test_*.py) $(filter-out $(COVERED) tests/compatibility tests/fresh tests/libraries tests/truth, \
 	$(patsubst %/__init__.py,%,$(wildcard tests/*/__init__.py)))
 
 test: $(VENV)/.ready lint
@@ -143,6 +143,10 @@ docs: $(VENV)/.ready
 
 calibrate: $(VENV)/.ready
 	$(BIN)/pytest -q -n 2 -rP -m calibration
+
+# Evals with a known pass rate: is the mean that is printed the true one? Minutes.
+truth: $(VENV)/.ready
+	$(BIN)/pytest -q -n 2 --dist worksteal tests/truth
 
 # What a change looks like to the gate: nothing changed, a worse prompt, a better one.
 demo: $(VENV)/.ready

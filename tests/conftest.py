@@ -171,12 +171,12 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Tests that install packages, and tests in environments that `make` installs.
-OUTSIDE = ("fresh", "libraries")
+# Tests that install packages, tests in environments that `make` installs, and tests of minutes.
+OUTSIDE = ("fresh", "libraries", "truth")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out, unless they are named, the tests that need packages from the network."""
+    """Leave out, unless they are named, the tests that are no part of the suite."""
     name = collection_path.name
     is_outside = name in OUTSIDE and collection_path.parent == Path(__file__).parent
     return True if is_outside and not any(name in typed for typed in config.args) else None

@@ -1,0 +1,145 @@
+"""Sessions of a kind, each in a process of its own, and what they counted."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from pytest_llmeval.records import Outcome, Run
+from pytest_llmeval.runs.run_file import read_run
+from tests.forked import run_forked
+from tests.project import Project
+from tests.servers.openai_server import OpenAIServer
+from tests.truth.kinds import APP, PRELUDE, Kind
+
+SCORED = (Outcome.PASSED, Outcome.MISSED, Outcome.CRASHED)
+IGNORED = "__pycache__/\n.llmeval/\nout/\n*.log\nstdout\nstderr\n"
+_LINE = re.compile(r"^test_a(?: \((\w+)\))? +\d+(?: of \d+)? +\d+ +(-?\d+\.\d+) ", re.MULTILINE)
+_CALLS = re.compile(r"(\d+) calls? made, \d+ replayed")
+
+
+@dataclass(frozen=True)
+class Session:
+    """One session, and what it left.
+
+    Attributes:
+        output: what it printed.
+        bodies: how many test bodies were begun.
+        asked: how many calls reached the model.
+        run: as recorded.
+        report: the JSON report.
+    """
+
+    status: int
+    output: str = field(repr=False)
+    bodies: int
+    asked: int
+    run: Run = field(repr=False)
+    report: dict[str, Any] = field(repr=False)
+
+    @cached_property
+    def means(self) -> Mapping[str, float]:
+        """The means that are printed, by metric."""
+        return {metric or "pass": float(mean) for metric, mean in _LINE.findall(self.output)}
+
+    @cached_property
+    def outcomes(self) -> Mapping[tuple[str, int], tuple[Outcome, Mapping[str, float]]]:
+        """How each trial ended, by case and index."""
+        return {(one.case, one.index): (one.outcome, one.scores) for one in self.run.trials}
+
+    @property
+    def printed_calls_made(self) -> int:
+        """How many calls were made, as printed."""
+        (made,) = _CALLS.findall(self.output[self.output.rindex("= llm evals =") :])
+        return int(made)
+
+    @property
+    def recorded_calls(self) -> int:
+        """How many calls the run file has that were paid for or begun."""
+        draws = [call for one in self.run.trials for call in one.calls if not call.replayed]
+        shared = {call.draw for call in draws if call.slot.trial is None}
+        return len(shared) + sum(call.slot.trial is not None for call in draws)
+
+    def values(self, metric: str) -> Mapping[str, list[float]]:
+        """The scores on a metric, of each case that has any."""
+        values: dict[str, list[float]] = {}
+        for one in self.run.trials:
+            if one.outcome in SCORED:
+                values.setdefault(one.case, []).append(one.scores.get(metric, 0.0))
+        return values
+
+
+class RatedServer(OpenAIServer):
+    """Says yes at the rate that a prompt ends with: as often in every session."""
+
+    def __init__(self) -> None:
+        super().__init__(self._said)
+        self._counts: Counter[str] = Counter()
+
+    def begin(self) -> None:
+        """Forget what was asked."""
+        self.requests.clear()
+        self._counts.clear()
+
+    def _said(self, body: Mapping[str, Any], _number: int) -> str:
+        prompt = body["messages"][-1]["content"]
+        self._counts[prompt] += 1
+        chance = Random(f"{prompt} {self._counts[prompt]}").random()  # noqa: S311 - no secret
+        return "yes" if chance < float(prompt.rpartition("rate=")[2]) else "no"
+
+
+class Sessions:
+    """A project with one kind of eval, in a repository."""
+
+    def __init__(self, kind: Kind, pytester: pytest.Pytester, server: RatedServer) -> None:
+        self._kind = kind
+        self._server = server
+        self.project = Project(pytester)
+        ini = f"[pytest]\nllm_model = function/app:{kind.model}\npythonpath = .\n{kind.ini}"
+        self.project.write(app=APP, test_a=PRELUDE + kind.source, pytest_ini=ini)
+        (self.project.path / ".gitignore").write_text(IGNORED)
+        self.project.git("init", "-q", "-b", "main", "--template=")
+        self.project.commit("main")
+
+    def run(self, *options: str) -> Session:
+        """Run the evals."""
+        for log in ("bodies", "calls"):
+            (self.project.path / f"{log}.log").unlink(missing_ok=True)
+        self._server.begin()
+        for log in ("stdout", "stderr"):
+            (self.project.path / log).unlink(missing_ok=True)
+        done = run_forked(
+            self.project.pytester,
+            *("-p", "no:cacheprovider", "--llm-report=out/report.json"),
+            *(*self._kind.options, *options),
+            timeout=240,
+        )
+        output = str(done.stdout)
+        assert done.ret in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED), output
+        report = json.loads((self.project.path / "out" / "report.json").read_text())
+        return Session(
+            status=int(done.ret),
+            output=output,
+            bodies=self._counted("bodies.log"),
+            asked=self._counted("calls.log") + len(self._server.requests),
+            run=read_run(self.project.path / report["run"]["file"]),
+            report=report,
+        )
+
+    def forget_replies(self) -> None:
+        """Let the next session find neither replies nor runs."""
+        shutil.rmtree(self.project.path / ".llmeval")
+
+    def _counted(self, name: str) -> int:
+        path: Path = self.project.path / name
+        return path.read_bytes().count(b"\n") if path.exists() else 0
