@@ -54,15 +54,6 @@ def _llm_models(pytestconfig: pytest.Config) -> Iterator[ModelSession]:
 
 
 @pytest.fixture(scope="session")
-def _llm_interception(pytestconfig: pytest.Config, _llm_models: ModelSession) -> Iterator[None]:
-    """Stand between the application's clients and the network; cases that want it ask first."""
-    engine = pytestconfig.pluginmanager.get_plugin("llmeval-engine")
-    assert engine is not None  # noqa: S101 - it is what asked for this fixture
-    with _llm_models.intercepting(engine.trial_to_charge):
-        yield
-
-
-@pytest.fixture(scope="session")
 def _llm_loop() -> Iterator[AbstractEventLoop]:
     """Give async evals an event loop where pytest-asyncio has none for them."""
     import asyncio

@@ -180,7 +180,8 @@ class Settings(_Frozen):
         prices: the user's own, by ``provider/model``.
         renamed: beginnings of node ids in the baseline, each with what stands for it here.
         origin_aliases: pairs of origins; a request to the first has the key of the second.
-        intercept: whether clients of the application are intercepted where no marker says.
+        intercept: whether clients of the application are intercepted: in evals whose marker does
+            not say otherwise unless this is False, and while files are imported if it is True.
     """
 
     session: str
@@ -284,8 +285,9 @@ class Settings(_Frozen):
     max_reply_mb: int = Option("llm_max_reply_mb", checks.mebibytes, "128", ini="int").says(
         "the most that is read of one reply, in MiB (default: {default})"
     )
-    intercept: bool = Option("llm_intercept", checks.boolean, default=False, ini="bool").says(
-        "keep what clients of the application ask (default: false)"
+    intercept: bool | None = Option("llm_intercept", checks.boolean, ini="bool").says(
+        "keep what clients of the application ask: true, while test files are imported too, or "
+        "false (default: in evals)"
     )
     intercept_hosts: tuple[str, ...] = Option(
         "llm_intercept_hosts", checks.hosts, (), ini="args"

@@ -33,7 +33,7 @@ from pytest_llmeval.records import PASS_METRIC, Call, Outcome, Trial
 if TYPE_CHECKING:
     from pytest_llmeval.engine.schedule.scheduler import Scheduler
 
-INTERCEPTION = "_llm_interception"
+MODELS = "_llm_models"
 RUNNER = pytest.StashKey["CaseRunner"]()
 _HEADLINE = 300  # characters
 
@@ -195,8 +195,8 @@ class CaseRunner:
         for method in (self.setup, self.runtest, self.teardown, self.repr_failure):
             setattr(self.item, method.__name__, method)
         self.item.stash[RUNNER] = self
-        if self.spec.intercept and INTERCEPTION not in self.item.fixturenames:
-            self.item.fixturenames.insert(0, INTERCEPTION)  # before any fixture that may ask
+        if self.spec.intercept and self.item.fixturenames[:1] != [MODELS]:
+            self.item.fixturenames.insert(0, MODELS)  # before any fixture that may ask
 
     def setup(self) -> None:
         """Set up the first trial; if its fixtures fail, run all trials to see if they always do."""

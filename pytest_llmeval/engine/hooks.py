@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from inspect import iscoroutinefunction
 from itertools import count
 from typing import Any
@@ -88,6 +88,11 @@ class EngineHooks:
         found = self.current_trial()
         return found if found is not None and found.intercepts else None
 
+    def _intercepting(self) -> AbstractContextManager[None]:
+        if any(runner.spec.intercept for runner in self._runners):
+            return self._models.intercepting(self.trial_to_charge)
+        return nullcontext()
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Wrapper:
         """Leave no trial in flight, however the session ends."""
@@ -99,6 +104,7 @@ class EngineHooks:
             shared_fixtures_in_session(),
             quick_requests(),
             inherited_by_threads(),
+            self._intercepting(),
             self._models.unseen.watching(self.current_trial),
         ):
             try:

@@ -67,7 +67,7 @@ def llm_eval(*args: Any, **arguments: Any) -> Any:
             wordings on the verdict is one about wordings in general.
             ``concurrency``: ``"serial"`` runs the trials alone, one after the other.
             ``intercept``: whether clients that the application builds itself are cached,
-            counted and overlapped too.
+            counted and overlapped too, which they are unless the ini file says no.
     """
     return getattr(pytest.mark, MARKER)(*args, **arguments)
 
@@ -220,7 +220,7 @@ def _checked_eval(item: pytest.Function, arguments: dict[str, object], settings:
         case=case,
         min_score=_min_score(arguments.get("min_score"), gate=gate),
         is_serial=_is_serial(arguments.get("concurrency")),
-        intercept=_intercept(arguments.get("intercept", settings.intercept)),
+        intercept=_intercept(arguments.get("intercept", settings.intercept is not False)),
         is_gated=is_to_be_gated(settings),
         fails_on_miss=settings.fail_on_miss,
     )

@@ -2,28 +2,25 @@
 
 The seam is what every client of httpx and httpx2 sends through in the end, the public
 ``handle_request`` of their ``HTTPTransport``. It is taken at the class, so it does not matter
-when and where a client was built. What is asked anew goes out by plain HTTP, with the client's
-certificates, or through its own transport where that has proxies or the like. Whatever else the
-client sends is not even looked into.
+when and where a client was built; and once somebody has imported the library, so a session imports
+none for its own sake. What is asked anew goes out by plain HTTP, with the client's certificates, or
+through its own transport where that has proxies or the like. Whatever else the client sends is not
+even looked into.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
 from asyncio import AbstractEventLoop
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from importlib.util import find_spec
+from functools import cache, partial
 from inspect import signature
 from types import ModuleType
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 from weakref import ref
-
-import httpx
 
 from pytest_llmeval.models.attribution import CurrentTrial, is_sending
 from pytest_llmeval.models.calls import CachedCalls, is_on_asyncio
@@ -34,11 +31,11 @@ from pytest_llmeval.models.http.client_hook import (
     uncached,
 )
 from pytest_llmeval.models.http.exchange import Exchange
-from pytest_llmeval.models.http.libraries import StandIns, is_stubbed, newest
+from pytest_llmeval.models.http.libraries import StandIns, is_stubbed
 from pytest_llmeval.models.http.retries import RetryPolicy
+from pytest_llmeval.models.imported import once_imported
 from pytest_llmeval.models.providers.vendor import Certainty, Recognition
 
-LIBRARIES = (newest, httpx)
 # By this header the SDKs of openai and anthropic tell that they try again themselves.
 RETRYING = "x-stainless-retry-count"
 # Fields in which vendors' requests have what a model is to read.
@@ -169,33 +166,19 @@ def _host(url: SplitResult) -> str:
 
 @contextmanager
 def intercepting(interception: Interception) -> Iterator[None]:
-    """Stand between all clients of httpx, httpx2 and aiohttp and the network."""
+    """Stand between all clients of the libraries of ``_SEAMS`` and the network."""
     with ExitStack() as undoing:
-        for library, kind, name, arguments, patched in _seams(interception):
-            owner = interception.seam(library, kind, name, arguments=arguments)
-            if owner is not None:
-                plain = getattr(owner, name)
-                setattr(owner, name, patched(plain, library, interception))
-                undoing.callback(setattr, owner, name, plain)
-        yield
 
+        def take(library: ModuleType) -> None:
+            for kind, name, arguments, patched in _SEAMS[library.__name__]:
+                owner = interception.seam(library, kind, name, arguments=arguments)
+                if owner is not None:
+                    plain = getattr(owner, name)
+                    setattr(owner, name, patched(plain, library, interception))
+                    undoing.callback(setattr, owner, name, plain)
 
-def _seams(interception: Interception) -> Iterator[tuple[Any, str, str, int, Callable[..., Any]]]:
-    """List library, class, method, how many arguments it takes, and what makes another of it."""
-    for library in dict.fromkeys(LIBRARIES):  # they may be one
-        yield library, "HTTPTransport", "handle_request", 2, _blocking
-        yield library, "AsyncHTTPTransport", "handle_async_request", 2, _awaitable
-    if find_spec("aiohttp") is None:
-        return
-    try:
-        import aiohttp
-
-        from pytest_llmeval.models.http.aiohttp_client import connecting
-    except Exception as exc:  # whatever its import runs into: it may not be used at all
-        library = sys.modules.get("aiohttp") or ModuleType("aiohttp")
-        interception.note_unknown(library, f"it cannot be imported ({type(exc).__name__})")
-    else:
-        yield aiohttp, "BaseConnector", "connect", 4, connecting
+        with once_imported(_SEAMS, take):
+            yield
 
 
 def _blocking(
@@ -267,3 +250,40 @@ def _awaitable(
             return came(await plain(transport, request))
 
     return handle_async_request
+
+
+def _connecting(
+    plain: Callable[..., Awaitable[Any]], library: Any, interception: Interception
+) -> Callable[..., Awaitable[Any]]:
+    """Make the method by which connectors of aiohttp get a connection for a request.
+
+    Its adapter takes httpx, which is imported once an eval sends by aiohttp, and not before.
+    """
+
+    @cache
+    def adapted() -> Callable[..., Awaitable[Any]]:
+        try:
+            from pytest_llmeval.models.http.aiohttp_client import connecting
+        except Exception as exc:  # a version whose parts are others
+            interception.note_unknown(library, f"its parts are others ({type(exc).__name__})")
+            return plain
+        return connecting(plain, library, interception)
+
+    async def connect(connector: Any, sent: Any, traces: Any, timeout: Any) -> Any:
+        is_eval = interception.trial_to_charge() is not None
+        return await (adapted() if is_eval else plain)(connector, sent, traces, timeout)
+
+    return connect
+
+
+Seam = tuple[str, str, int, Callable[..., Any]]
+# Class, method, how many arguments it takes, and what makes another of it, by library.
+_OF_HTTPX: tuple[Seam, ...] = (
+    ("HTTPTransport", "handle_request", 2, _blocking),
+    ("AsyncHTTPTransport", "handle_async_request", 2, _awaitable),
+)
+_SEAMS: Mapping[str, tuple[Seam, ...]] = {
+    "httpx": _OF_HTTPX,
+    "httpx2": _OF_HTTPX,
+    "aiohttp": (("BaseConnector", "connect", 4, _connecting),),
+}

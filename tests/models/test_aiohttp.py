@@ -498,16 +498,16 @@ def test_an_aiohttp_whose_requests_are_not_known_is_noted_once_and_left_alone(
 NOT_KEPT = f"what clients of aiohttp {aiohttp.__version__} ask is not kept"
 
 
-def test_an_aiohttp_that_cannot_be_imported_is_noted(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+def test_an_aiohttp_whose_parts_are_others_is_noted_and_left_alone(
+    place: Place, server: OpenAIServer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, ADAPTER, raising=False)
-    monkeypatch.delattr(aiohttp, "BaseConnector")
-    with place.trial():
-        pass
+    monkeypatch.setitem(sys.modules, ADAPTER, None)
+    with place.trial() as trial:
+        asyncio.run(ask(url, json=ASKED))
 
+    assert (len(server.requests), trial.calls) == (1, [])
     (note,) = place.notes
-    assert note.startswith(f"{NOT_KEPT}, as it cannot be imported (AttributeError)")
+    assert note.startswith(f"{NOT_KEPT}, as its parts are others (ModuleNotFoundError)")
 
 
 def test_without_aiohttp_nothing_is_said(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gzip
 import json
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,6 @@ import openai
 import pytest
 
 from pytest_llmeval.cache.replies import Answer
-from pytest_llmeval.models import interception as intercept
 from pytest_llmeval.models.attribution import (
     charging,
     inherited_by_threads,
@@ -37,7 +37,7 @@ from tests.servers.ollama_server import OllamaServer
 from tests.servers.openai_server import OpenAIServer, Scripted
 
 ASKED = {"model": "gpt", "messages": [{"role": "user", "content": "Hello"}]}
-LIBRARIES = list(dict.fromkeys((httpx, newest)))
+LIBRARIES = list(dict.fromkeys((httpx, newest())))
 SEAMS = {"HTTPTransport": "handle_request", "AsyncHTTPTransport": "handle_async_request"}
 
 
@@ -273,16 +273,16 @@ class WithMore:
 def test_a_library_that_moved_its_seam_is_named_once_and_left_alone(
     place: Place, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, kind: type | None
 ) -> None:
-    moved = ModuleType("httpx9")
+    moved = ModuleType("httpx2")
     vars(moved).update(__version__="9.1", HTTPTransport=kind)
-    monkeypatch.setattr(intercept, "LIBRARIES", (httpx, moved))
+    monkeypatch.setitem(sys.modules, "httpx2", moved)
 
     with place.trial() as trial:
         post(httpx, f"{server.url}/chat/completions", json=ASKED)
 
     assert len(trial.calls) == 1
     assert place.notes == [
-        "what clients of httpx9 9.1 ask is not kept, as HTTPTransport.handle_request is not as "
+        "what clients of httpx2 9.1 ask is not kept, as HTTPTransport.handle_request is not as "
         "expected: install another version of it"
     ]
 
@@ -458,12 +458,12 @@ def test_a_replay_needs_no_server(
 ) -> None:
     url = f"{server.url}/chat/completions"
     with place.trial():
-        send(newest, url, json=ASKED)
+        send(newest(), url, json=ASKED)
     replaying = Place(begin(mode="replay"))
 
     with replaying.trial():
-        known = send(newest, url, json=ASKED)
-        missed = send(newest, url, json={**ASKED, "model": "other"})
+        known = send(newest(), url, json=ASKED)
+        missed = send(newest(), url, json={**ASKED, "model": "other"})
 
     assert (known.status_code, missed.status_code) == (200, 424)
     assert missed.headers["x-should-retry"] == "false"
@@ -595,7 +595,7 @@ def test_whatever_leaves_a_send_is_a_failed_call_whose_draw_is_asked_for_again(
     assert [call.failure for call in trial.calls] == ["infrastructure", None]
 
 
-@pytest.mark.skipif(newest is httpx, reason="it takes two libraries")
+@pytest.mark.skipif(newest() is httpx, reason="it takes two libraries")
 def test_of_two_identical_questions_at_once_the_one_that_failed_is_asked_for_again(
     place: Place, server: OpenAIServer
 ) -> None:
@@ -608,7 +608,7 @@ def test_of_two_identical_questions_at_once_the_one_that_failed_is_asked_for_aga
             await post_async(library, url, json=ASKED)
 
     async def ask_both() -> None:
-        await asyncio.gather(ask(httpx), ask(newest))
+        await asyncio.gather(ask(httpx), ask(newest()))
 
     with place.trial() as trial, breaking(httpx, RuntimeError(), times=3):
         asyncio.run(ask_both())
@@ -655,7 +655,7 @@ def test_identical_questions_at_once_are_different_draws(
     url = f"{server.url}/chat/completions"
 
     async def ask() -> list[Any]:
-        return await asyncio.gather(*(post_async(newest, url, json=ASKED) for _ in range(3)))
+        return await asyncio.gather(*(post_async(newest(), url, json=ASKED) for _ in range(3)))
 
     with place.trial() as trial:
         replies = asyncio.run(ask())

@@ -104,7 +104,7 @@ ROADS: dict[str, Ask] = {
     "aiohttp": by_aiohttp,
     **{
         f"{library.__name__}{' async' * is_async}": partial(intercepted, library, is_async=is_async)
-        for library in dict.fromkeys((httpx, newest))
+        for library in dict.fromkeys((httpx, newest()))
         for is_async in (False, True)
     },
 }

@@ -29,7 +29,7 @@ def test_one_range_of_an_sdk_is_named_everywhere(name: str) -> None:
     assert f"`{requirement}`" in (ROOT / "docs" / "models.md").read_text()
 
 
-@pytest.mark.parametrize("library", [httpx, newest])
+@pytest.mark.parametrize("library", [httpx, newest()])
 def test_a_request_tells_its_library_also_one_of_a_derived_class(library: Any) -> None:
     derived = type("Derived", (library.Request,), {})
 

@@ -25,7 +25,7 @@ from pytest_llmeval.models.interception import Interception, intercepting
 from tests.models.conftest import CountingTrial, Session, encrypted, interception_of
 from tests.servers.openai_server import OpenAIServer, chat_completion
 
-LIBRARIES = list(dict.fromkeys((httpx, newest)))
+LIBRARIES = list(dict.fromkeys((httpx, newest())))
 libraries = pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library.__name__)
 QUESTION: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
 
@@ -109,7 +109,7 @@ class Derived(httpx.HTTPTransport):
     """A transport of the application."""
 
 
-class DerivedFromNewest(newest.HTTPTransport):
+class DerivedFromNewest(newest().HTTPTransport):
     """The same, of the other library."""
 
 

@@ -85,7 +85,7 @@ def stream_message(session: Session, trial: CountingTrial, server: OpenAIServer)
 def stream_lines(session: Session, trial: CountingTrial, server: OpenAIServer) -> list[str]:
     question = {"model": "llama", "messages": []}  # ollama streams unless it is told not to
     with (
-        newest.Client(transport=transport(session, trial)) as client,
+        newest().Client(transport=transport(session, trial)) as client,
         client.stream("POST", f"{server.origin}/api/chat", json=question) as response,
     ):
         return list(response.raise_for_status().iter_lines())
@@ -134,9 +134,9 @@ def test_lines_that_do_not_end_are_lost(
     kind = {"content-type": "application/x-ndjson"}
     server.then(*[Scripted(chunks=[*LINES[:2], last], headers=kind)] * 3)
 
-    with pytest.raises(newest.HTTPStatusError):
+    with pytest.raises(newest().HTTPStatusError):
         stream_lines(begin(), trial, server)
 
     assert trial.calls[0].failure == "infrastructure"
-    with pytest.raises(newest.HTTPStatusError, match="424"):
+    with pytest.raises(newest().HTTPStatusError, match="424"):
         stream_lines(begin(mode="replay"), CountingTrial(0), server)

@@ -16,6 +16,7 @@ from tests.forked import run_forked
 from tests.servers.anthropic_server import AnthropicServer
 from tests.servers.ollama_server import OllamaServer
 from tests.servers.openai_server import OpenAIServer
+from tests.warm_python import PYTHON
 
 pytestmark = pytest.mark.usefixtures("sdks")
 OPTIONS = ("-p", "no:cacheprovider", "-W", "error")
@@ -192,7 +193,7 @@ def test_nothing_else_in_the_session_is_intercepted(
         @llm_eval(repeats=2, intercept=True)
         def test_intercepted(): assert app.by_httpx()
 
-        @llm_eval(repeats=2)
+        @llm_eval(repeats=2, intercept=False)
         def test_not(): assert app.by_httpx()
 
         def test_ordinary(): assert app.by_httpx()
@@ -206,10 +207,15 @@ def test_nothing_else_in_the_session_is_intercepted(
     assert asked(servers) == 5 + 2 + 1
 
 
-def test_the_ini_file_says_it_for_all_and_a_marker_otherwise(
-    pytester: pytest.Pytester, servers: list[OpenAIServer]
+@pytest.mark.parametrize(
+    ("ini", "seen"),
+    [("", [1, 0, 1]), ("llm_intercept = true", [1, 0, 1]), ("llm_intercept = false", [0, 0, 1])],
+    ids=["silent", "true", "false"],
+)
+def test_evals_are_intercepted_unless_the_ini_file_or_the_marker_says_no(
+    pytester: pytest.Pytester, servers: list[OpenAIServer], ini: str, seen: list[int]
 ) -> None:
-    pytester.makeini("[pytest]\nllm_intercept = true")
+    pytester.makeini(f"[pytest]\n{ini}")
     pytester.makepyfile(
         app=APP,
         test_evals="""
@@ -217,15 +223,51 @@ def test_the_ini_file_says_it_for_all_and_a_marker_otherwise(
         from pytest_llmeval import llm_eval
 
         @llm_eval(repeats=1)
-        def test_by_ini(): assert app.by_httpx2()
+        def test_silent(): assert app.by_httpx2()
 
         @llm_eval(repeats=1, intercept=False)
         def test_not(): assert app.by_httpx2()
+
+        @llm_eval(repeats=1, intercept=True)
+        def test_marked(): assert app.by_httpx2()
+
+        def test_ordinary(): assert app.by_httpx2()
         """,
     )
     pytester.runpytest(*OPTIONS)
 
-    assert [len(calls) for calls in calls_of(pytester).values()] == [1, 0]
+    assert [len(calls) for calls in calls_of(pytester).values()] == seen
+    sent = asked(servers)
+    pytester.runpytest(*OPTIONS)
+    assert asked(servers) == sent + 1 + seen.count(0)  # the ordinary test, and what is not seen
+
+
+def test_a_library_that_an_eval_itself_imports_is_seen(
+    pytester: pytest.Pytester, servers: list[OpenAIServer]
+) -> None:
+    evals = """
+    from importlib.util import find_spec
+    from pytest_llmeval import llm_eval
+
+    @llm_eval(repeats=2)
+    def test_it():
+        assert find_spec("httpx2") is not None
+        import app
+        assert app.by_httpx()
+        assert app.by_httpx2()
+
+    @llm_eval(repeats=2)
+    async def test_awaited():
+        import app_of_aiohttp
+        assert await app_of_aiohttp.by_session()
+    """
+    pytester.makepyfile(app=APP, app_of_aiohttp=AIOHTTP, test_evals=evals)
+    for made in (4, 0):  # both evals ask the same by httpx and aiohttp
+        result = pytester.run(PYTHON, "-m", "pytest", *OPTIONS)
+        result.assert_outcomes(passed=2)
+        result.stdout.fnmatch_lines([f"* {made} calls made, {6 - made} replayed*"])
+
+    assert asked(servers) == 4
 
 
 THREADS = """
@@ -372,7 +414,7 @@ def test_a_plugin_that_runs_all_in_one_context_does_not_mix_trials_up(
         async def test_it(summary): assert await app.by_async_httpx()
 
         @pytest.mark.anyio
-        @llm_eval(repeats=1)
+        @llm_eval(repeats=1, intercept=False)
         async def test_not(summary): assert await app.by_async_httpx()
         """,
     )

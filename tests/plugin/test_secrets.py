@@ -119,7 +119,7 @@ import openai
 from pytest_llmeval import llm_eval
 
 
-@llm_eval(repeats=2, intercept=True)
+@llm_eval(repeats=2)
 def test_application():
     openai.OpenAI().chat.completions.create(model="gpt", messages=[])
 """
@@ -153,13 +153,13 @@ def test_a_key_that_cannot_be_sent_errs_the_trials_and_is_shown_nowhere(
     evals = """
     from pytest_llmeval import llm_eval
 
-    @llm_eval(repeats=2)
+    @llm_eval(repeats=2, intercept=False)
     def test_llm(llm): llm.ask("Hello", model="openai/gpt")
 
-    @llm_eval(repeats=2)
+    @llm_eval(repeats=2, intercept=False)
     async def test_async_llm(async_llm): await async_llm.ask("Hello", model="openai/gpt")
 
-    @llm_eval(repeats=2)
+    @llm_eval(repeats=2, intercept=False)
     def test_client(openai_client): pass
     """
     result = run(pytester, evals, "-vvv", "-l", "--junitxml=.llmeval/junit.xml")
@@ -183,10 +183,10 @@ def test_a_key_with_which_an_sdk_cannot_even_be_imported_is_refused_before_it_is
         """
         from pytest_llmeval import llm_eval
 
-        @llm_eval(repeats=2)
+        @llm_eval(repeats=2, intercept=False)
         def test_client(ollama_client): pass
 
-        @llm_eval(repeats=2)
+        @llm_eval(repeats=2, intercept=False)
         async def test_async_client(async_ollama_client): pass
         """
     )

@@ -23,6 +23,10 @@ from pytest_llmeval.models.http.libraries import newest
 if TYPE_CHECKING:
     from pytest_llmeval.models.interception import Interception
 
+if TYPE_CHECKING:
+    import httpx2 as _LIBRARY  # noqa: N812 - a constant: one of the two
+else:
+    _LIBRARY = newest()
 # They are made anew of the bytes that are sent; and of what can be unpacked here.
 MADE_ANEW = ("accept-encoding", "content-encoding", "content-length", "transfer-encoding")
 CODINGS = ("Accept-Encoding", "gzip, deflate")
@@ -46,7 +50,7 @@ def connecting(
             question = interception.question(Library, request, candidate)
             if question is not None:
                 send = partial(send_by_connector, connector, timeout)
-                attempt = partial(send_once_async, newest, send, request, most=most)
+                attempt = partial(send_once_async, _LIBRARY, send, request, most=most)
                 reply: Any
                 try:
                     reply = await question.answer_on_loop(attempt)
@@ -177,10 +181,10 @@ async def send_by_connector(connector: Any, timeout: Any, request: SentRequest) 
     finally:
         await session.close()  # the connections stay
     headers = [(name.encode(), _bytes(text)) for name, text in response.headers.items()]
-    return newest.Response(response.status, headers=headers, stream=_Body(response))
+    return _LIBRARY.Response(response.status, headers=headers, stream=_Body(response))
 
 
-class _Body(newest.AsyncByteStream):
+class _Body(_LIBRARY.AsyncByteStream):
     """The body of a response, as it comes."""
 
     def __init__(self, response: Any) -> None:

@@ -1,6 +1,6 @@
 """The HTTP libraries under the vendors' SDKs: httpx, and httpx2 where a newer SDK brought it.
 
-Both are alike in all that we touch. Importing this module imports one of them. Where nobody stands
+Both are alike in all that we touch. Importing this module imports neither. Where nobody stands
 between a library and the network, its requests are sent by plain HTTP: as it would send them, with
 its timeouts, and what fails is its error.
 """
@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from http.client import HTTPException
+from importlib import import_module
 from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary, finalize, ref
@@ -23,18 +24,18 @@ from pytest_llmeval.models.http.http_reply import HttpReply, ReplyTooLarge
 from pytest_llmeval.models.http.plain_http import NotConnected, PlainHttp, PlainRequest
 from pytest_llmeval.models.http.retries import Attempt, NetworkFailed
 
-try:
-    import httpx2
-
-    newest = httpx2
-except ImportError:
-    import httpx
-
-    newest = httpx  # type: ignore[misc]
-
 # The packages whose pools of connections they send through.
 _CORES = {"httpx": "httpcore", "httpx2": "httpcore2"}
 _BOUNDS = ("_max_connections", "_max_keepalive_connections")
+
+
+@cache
+def newest() -> Any:
+    """Import the newer one of those that are here."""
+    try:
+        return import_module("httpx2")
+    except ImportError:
+        return import_module("httpx")
 
 
 def library_of(request: Any) -> Any:

@@ -108,7 +108,7 @@ class KeptConnections:
             if self._tls is None:
                 from pytest_llmeval.models.http.libraries import newest
 
-                self._tls = newest.create_ssl_context()  # it trusts whom the SDKs trust
+                self._tls = newest().create_ssl_context()  # it trusts whom the SDKs trust
             return self._tls
 
 

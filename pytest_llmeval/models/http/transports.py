@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import ReplayMiss
@@ -27,6 +27,11 @@ from pytest_llmeval.models.http.libraries import is_plain, library_of, newest, s
 from pytest_llmeval.models.http.masking import masked, secrets_of
 from pytest_llmeval.models.http.plain_http import CONNECT_SECONDS, KeptConnections, PlainHttp
 from pytest_llmeval.models.http.retries import Attempt
+
+if TYPE_CHECKING:
+    import httpx2 as _LIBRARY  # noqa: N812 - a constant: one of the two
+else:
+    _LIBRARY = newest()
 
 
 class _Transport:
@@ -74,7 +79,7 @@ class _Transport:
         return response(library_of(request), without_connection_headers(masked(told, secrets)))
 
 
-class CachingTransport(_Transport, newest.BaseTransport):
+class CachingTransport(_Transport, _LIBRARY.BaseTransport):
     """Answers requests to models from the store; sends those that are not there.
 
     Clients of httpx and httpx2 take it: they ask for no more than its methods.
@@ -89,7 +94,7 @@ class CachingTransport(_Transport, newest.BaseTransport):
         return question.answer(self._connections.attempt(library, request))
 
 
-class AsyncCachingTransport(_Transport, newest.AsyncBaseTransport):
+class AsyncCachingTransport(_Transport, _LIBRARY.AsyncBaseTransport):
     """Does the same for an async client.
 
     Requests are sent by the blocking connections, in a thread each. So there are none that
@@ -148,9 +153,9 @@ class Connections(KeptConnections):
             NetworkFailed: there was no reply, or it broke off.
             TimeIsUp: it did not come in time.
         """
-        client = self._untouched(newest)
+        client = self._untouched(_LIBRARY)
         request = client.build_request("POST", url, headers=headers, content=content)
-        return deadline.run(lambda: self._receive(newest, request))
+        return deadline.run(lambda: self._receive(_LIBRARY, request))
 
     def attempt(self, library: Any, request: Any) -> Attempt:
         """Return what sends a request of a library once and reads the whole reply."""
