@@ -127,7 +127,9 @@ def _marked(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytes
 
 def _usage_error(config: pytest.Config, error: Exception) -> pytest.UsageError:
     """Make pytest's error of ours; the report files are written all the same."""
-    message = printable_message(str(error))
+    from pytest_llmeval.models.http.masking import masked_keys  # a model that cannot be imported
+
+    message = printable_message(masked_keys(str(error)))
     return pytest.UsageError("\n".join([message, *_report_refusal(config, message)]))
 
 

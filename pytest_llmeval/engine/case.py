@@ -28,6 +28,7 @@ from pytest_llmeval.engine.trial.outcome import (
 )
 from pytest_llmeval.engine.trial.trial import Ended, RunningTrial
 from pytest_llmeval.errors import parts_of
+from pytest_llmeval.models.http.masking import keys_of_environment, masked_keys
 from pytest_llmeval.records import PASS_METRIC, Call, Outcome, Trial
 
 if TYPE_CHECKING:
@@ -348,7 +349,9 @@ class CaseRunner:
         for trial in not_passed or self.trials.ended:
             for phase, kind, text in trial.sections:
                 self.item.add_report_section(phase, f"{kind} [trial {trial.record.index}]", text)
-        own = [entry for trial in self.trials.ended for entry in trial.properties]
+        keys = keys_of_environment()
+        told = [entry for trial in self.trials.ended for entry in trial.properties]
+        own = [(name, _masked(value, keys)) for name, value in told]
         properties = list(self.trials.inherited.properties)
         properties += {(name, _told(value)): (name, value) for name, value in own}.values()
         for message in (message for trial in self.trials.ended for message in trial.warned):
@@ -364,6 +367,13 @@ def _doubt(ended: Ended) -> str:
     if ended.record.outcome is not Outcome.PASSED:
         return "a trial blocked and did not pass"
     return "a trial blocked without what it patched" if ended.has_patched else ""
+
+
+def _masked(value: object, keys: Sequence[str]) -> object:
+    """Mask keys in a property, which reports write as text."""
+    plain = str(value)
+    text = masked_keys(plain, keys)
+    return value if text == plain else text
 
 
 def _stood(trial: Trial) -> Ended:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from pytest_llmeval.models.http.masking import keys_of_environment, masked_text
 from pytest_llmeval.records import PASS_METRIC, GateFailure, Outcome
 from pytest_llmeval.safe_text import printable_lines
 
@@ -64,7 +65,7 @@ def sections_by_trial(
         without: a failure that the report shows anyway.
     """
     failed = [
-        (record.index, (f"Trial {record.index} {record.outcome}", _safe(str(rendered))))
+        (record.index, (f"Trial {record.index} {record.outcome}", str(rendered)))
         for record, rendered in ((trial.record, trial.longrepr) for trial in ended)
         if rendered is not None and rendered is not without
     ]
@@ -206,7 +207,7 @@ def _report(failure: GateFailure, phase: Literal["setup", "call", "teardown"]) -
 
 
 def safe_failure(longrepr: Any) -> Any:
-    """Spell out in pytest's rendering of a failure what would steer a terminal or a CI service.
+    """Make pytest's rendering of a failure safe: keys are masked, and commands are spelled out.
 
     Args:
         longrepr: of a report; changed in place.
@@ -214,28 +215,30 @@ def safe_failure(longrepr: Any) -> Any:
     Returns:
         The same, or its text where a version of pytest allows no change.
     """
+    keys = keys_of_environment()
     try:
-        return _spelled_out(longrepr)
+        return _spelled_out(longrepr, keys)
     except (AttributeError, TypeError):
-        return _safe(str(longrepr))
+        return _safe(str(longrepr), keys)
 
 
 def safe_output(sections: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Do the same with what was printed and logged; it loses its colours."""
-    return [(title, _safe(_COLOUR.sub("", text))) for title, text in sections]
+    keys = keys_of_environment()
+    return [(title, _safe(_COLOUR.sub("", text), keys)) for title, text in sections]
 
 
-def _safe(text: str) -> str:
-    return "\n".join(printable_lines(text))
+def _safe(text: str, keys: Sequence[str]) -> str:
+    return "\n".join(printable_lines(masked_text(text, keys)))
 
 
-def _spelled_out(value: Any) -> Any:
-    """Spell out all texts of a value; pytest's renderings are dataclasses and lists of them."""
+def _spelled_out(value: Any, keys: Sequence[str]) -> Any:
+    """Make all texts of a value safe; pytest's renderings are dataclasses and lists of them."""
     if isinstance(value, str):
-        return _safe(value)
+        return _safe(value, keys)
     if type(value) in (list, tuple):
-        return type(value)(map(_spelled_out, value))
+        return type(value)(_spelled_out(each, keys) for each in value)
     if is_dataclass(value) and type(value).__module__.startswith("_pytest."):
         for each in fields(value):
-            setattr(value, each.name, _spelled_out(getattr(value, each.name)))
+            setattr(value, each.name, _spelled_out(getattr(value, each.name), keys))
     return value

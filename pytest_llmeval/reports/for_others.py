@@ -11,6 +11,7 @@ from pathlib import Path
 from pytest_llmeval.checks import HTML, MARKDOWN
 from pytest_llmeval.gate.results import Fact, FunctionComparison, Interval, Verdict, Why
 from pytest_llmeval.judgement import Judgement
+from pytest_llmeval.models.http.masking import masked_keys
 from pytest_llmeval.records import GateFailure
 from pytest_llmeval.reports.document import Entry
 from pytest_llmeval.reports.entries import place_of
@@ -55,12 +56,15 @@ def write_reports(report: Entry, paths: Sequence[Path], judgement: Judgement) ->
 
 
 def report_text(report: Entry, ending: str, judgement: Judgement) -> str:
-    """Write a report in the form that an ending of ``REPORT_ENDINGS`` stands for."""
+    """Write a report in the form that an ending of ``REPORT_ENDINGS`` stands for.
+
+    Keys are masked also where an earlier version kept one, or where a name holds it.
+    """
     if ending == HTML:
         from pytest_llmeval.reports.html.rendering import render_page  # numpy and scipy
 
-        return render_page(report, judgement)
-    return render(report) if ending == MARKDOWN else json_text(report)
+        return masked_keys(render_page(report, judgement))
+    return masked_keys(render(report) if ending == MARKDOWN else json_text(report))
 
 
 def append_summary(report: Entry, environ: Mapping[str, str]) -> list[str]:
@@ -75,7 +79,7 @@ def append_summary(report: Entry, environ: Mapping[str, str]) -> list[str]:
         return []
     try:
         with Path(path).open("a", encoding="utf-8") as file:
-            file.write(f"{render(report)}\n")
+            file.write(f"{masked_keys(render(report))}\n")
     except Exception as exc:  # likewise
         return [printable(f"{STEP_SUMMARY}={path}: not written: {exc}")]
     return []

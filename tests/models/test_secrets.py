@@ -149,6 +149,29 @@ def test_a_key_given_to_the_client_is_in_no_file(
     assert files_with(SECRET, directory) == []
 
 
+@BOTH
+@EVERY_VENDOR
+def test_a_key_that_an_answer_quotes_is_in_no_file_and_masked_for_the_test_as_well(
+    *,
+    begin: Callable[..., Session],
+    serving: OpenAIServer,
+    directory: Path,
+    trial: CountingTrial,
+    vendor: Vendor,
+    is_async: bool,
+) -> None:
+    serving._answer = lambda _body, _number: f"your key is {SECRET}"
+    session = begin()
+    fresh = asks(vendor.client(session, trial, is_async=is_async), vendor)
+    replayed = asks(vendor.client(session, CountingTrial(0), is_async=is_async), vendor)
+    session.close()
+
+    assert files_with("your key is ***", directory)
+    assert files_with(SECRET, directory) == []
+    assert SECRET not in repr(fresh)
+    assert repr(fresh) == repr(replayed)
+
+
 @EVERY_VENDOR
 @pytest.mark.parametrize("status", [400, 401])
 def test_a_key_that_a_refusal_quotes_is_in_no_file(

@@ -275,3 +275,115 @@ def test_an_error_that_quotes_a_url_is_shown_without_its_secrets(
     )
     assert SECRET not in str(result.stdout)
     assert files_with(SECRET, pytester.path / ".llmeval") == []
+
+
+PLANTED = "sk-PLANTED-0123456789"
+
+QUOTING = """
+import logging
+import os
+
+import pytest
+from pytest_llmeval import llm_eval
+
+KEY = lambda: os.environ["SOME_API_KEY"]
+
+
+@pytest.fixture
+def broken():
+    raise RuntimeError(f"401 for Bearer {KEY()}")
+
+
+@llm_eval(repeats=2)
+def test_setup(broken): pass
+
+
+@llm_eval(repeats=2)
+def test_raises(llm):
+    key = KEY()
+    error = RuntimeError(f"401 for Bearer {key}")
+    error.add_note(f"it was {key!r}")
+    raise error
+
+
+@llm_eval(repeats=2)
+def test_misses(llm):
+    assert llm.ask("a reply").text == KEY()
+
+
+@llm_eval(repeats=2)
+def test_refused(llm):
+    llm.ask("raise")
+
+
+@llm_eval(repeats=2)
+def test_swallowed(llm):
+    with pytest.raises(Exception):
+        llm.ask("raise")
+
+
+@llm_eval(repeats=2)
+def test_prints(llm, record_property, caplog):
+    print("printed", KEY())
+    logging.getLogger().warning("logged %s", KEY())
+    record_property("text", KEY())
+    record_property("values", [KEY()])
+    assert llm.ask("quote").text == "***"
+
+
+@llm_eval(repeats=2)
+def test_own_environment(monkeypatch):
+    monkeypatch.setenv("OWN_TOKEN", "of-" + "the-" + "trial-1")
+    raise RuntimeError(os.environ["OWN_TOKEN"])
+"""
+
+QUOTING_MODEL = """
+import os
+
+
+def answer(messages):
+    asked = messages[-1]["content"]
+    if asked == "raise":
+        raise RuntimeError(f"401 for Bearer {os.environ['SOME_API_KEY']}")
+    return os.environ["SOME_API_KEY"] if asked == "quote" else "yes"
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_a_key_of_the_environment_is_shown_and_written_nowhere(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", f"{PLANTED}\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "out" / "summary.md"))
+    pytester.mkdir("out")
+    pytester.makepyfile(quoting_model=QUOTING_MODEL, test_quoting=QUOTING)
+    reports = [f"--llm-report=out/report.{ending}" for ending in ("json", "md", "html")]
+    options = ("-rA", "-vvv", "-l", "--junitxml=out/junit.xml", "-o", "junit_family=legacy")
+    model = ("--llm-model=function/quoting_model:answer", "-p", "no:cacheprovider")
+
+    result = pytester.runpytest(*options, "--llm-dir=out/dir", *reports, *model, *workers)
+
+    output = str(result.stdout) + str(result.stderr)
+    for secret in (PLANTED, "of-the-trial-1"):
+        assert secret not in output
+        assert files_with(secret, pytester.path / "out") == []
+    assert "401 for Bearer ***" in output
+    assert "it was '***" in output
+    assert "logged ***" in output
+    written = {path.name for path in (pytester.path / "out").iterdir()}
+    assert {"junit.xml", "report.json", "report.md", "report.html", "summary.md"} <= written
+    assert 'name="values" value="[\'***' in (pytester.path / "out" / "junit.xml").read_text()
+
+
+def test_a_model_that_cannot_be_imported_shows_no_key(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", PLANTED)
+    pytester.makepyfile(
+        broken_model="import os\nint(os.environ['SOME_API_KEY'])",
+        test_it="from pytest_llmeval import llm_eval\n@llm_eval\ndef test_it(llm): llm.ask('x')",
+    )
+    result = pytester.runpytest("--llm-model=function/broken_model:answer", "--llm-report=r.json")
+    assert PLANTED not in str(result.stdout) + str(result.stderr)
+    assert "***" in str(result.stdout) + str(result.stderr)
+    assert files_with(PLANTED, pytester.path) == []

@@ -16,6 +16,7 @@ import pytest
 from pytest_llmeval.cache.locks import fork_safe_lock
 from pytest_llmeval.errors import CANCELLED_REASON, LLMEvalError, ScoreError
 from pytest_llmeval.models.attribution import charging, trial_to_charge
+from pytest_llmeval.models.http.masking import masked_text
 from pytest_llmeval.records import MEASURED_METRICS, SCORE_METRIC, Call, Slot
 from pytest_llmeval.safe_text import printable
 
@@ -137,7 +138,7 @@ class Ledger:
 
     def refuse(self, refusal: LLMEvalError) -> None:
         """Note that we refused a call: the test may swallow the error."""
-        line = printable(str(refusal).partition("\n")[0])
+        line = printable(masked_text(str(refusal).partition("\n")[0]))
         self.refusal = self.refusal or f"{type(refusal).__name__}: {line}"
 
     def note_uncached(self, request: str, *, lost: str) -> None:

@@ -19,7 +19,7 @@ from pytest_llmeval.engine.marker import Eval
 from pytest_llmeval.engine.trial.ledger import Ledger
 from pytest_llmeval.errors import SettingsError, comes_of, parts_of
 from pytest_llmeval.gate.scoring import FunctionScores, Side, gated_metrics
-from pytest_llmeval.models.http.masking import masked_urls
+from pytest_llmeval.models.http.masking import masked_text
 from pytest_llmeval.records import MEASURED_METRICS, PASS_METRIC, Case, Outcome, Trial
 from pytest_llmeval.runs.keyless import lacks_only_a_key
 from pytest_llmeval.safe_text import printable
@@ -115,8 +115,8 @@ def _told(failure: Failure) -> Failure:
 
 
 def shown(failure: Failure) -> str:
-    """Write an exception as pytest does, with secrets in URLs masked."""
-    return "\n".join(map(printable, masked_urls(failure.exconly(tryshort=True)).split("\n")))
+    """Write an exception as pytest does, with keys and the secrets of URLs masked."""
+    return "\n".join(map(printable, masked_text(failure.exconly(tryshort=True)).split("\n")))
 
 
 def message(failure: Failure | None, ledger: Ledger, *, root: Path) -> str:

@@ -15,6 +15,7 @@ from _pytest.runner import call_and_report
 from pytest_llmeval.engine.isolation.output import CallOutput
 from pytest_llmeval.engine.isolation.patches import Patches
 from pytest_llmeval.engine.isolation.process_state import Context
+from pytest_llmeval.engine.reporting import safe_failure
 from pytest_llmeval.engine.trial.clone import clone_item, end_clone
 from pytest_llmeval.engine.trial.ledger import Ledger
 from pytest_llmeval.engine.trial.outcome import (
@@ -29,7 +30,7 @@ from pytest_llmeval.engine.trial.outcome import (
 )
 from pytest_llmeval.engine.trial_thread import InlineThread, TrialThread
 from pytest_llmeval.models.attribution import charging
-from pytest_llmeval.models.http.masking import masked_urls
+from pytest_llmeval.models.http.masking import keys_of_environment, masked_keys
 from pytest_llmeval.records import PASS_METRIC, Outcome, Trial
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ class RunningTrial:
         self._ready = ready
         self._case = case
         self._raised: dict[str, Failure] = {}  # by phase
+        self._keys: tuple[str, ...] = ()
         self._longrepr: Any = None
         self._failed_subtest: tuple[Failure, Any] | None = None  # the first, and as rendered
         self._held_for = ""
@@ -154,6 +156,7 @@ class RunningTrial:
         if failure is not None:
             explain(failure.value)
             self._raised[phase] = failure
+            self._keys = keys_of_environment()  # which may be the trial's own
 
     def note_subtest(self, failure: Failure) -> None:
         """Keep the first failure of a subtest, after which the body goes on."""
@@ -188,7 +191,7 @@ class RunningTrial:
             exception=failure.value if failure else None,
             in_setup="setup" in self._raised,
             teardown_error=teardown.value if teardown else None,
-            headline=headline(failure, self.ledger),
+            headline=masked_keys(headline(failure, self.ledger), self._keys),
             longrepr=longrepr,
             sections=tuple(self.clone._report_sections),
             properties=tuple(self.clone.user_properties[len(self._inherited.properties) :]),
@@ -285,17 +288,7 @@ class RunningTrial:
         """
         if asked_in_vain(excinfo.value, self.ledger) or not self._case.is_shown(self.index):
             return shown(excinfo)
-        return _masked(type(self.clone).repr_failure(self.clone, excinfo))
-
-
-def _masked(rendered: Any) -> Any:
-    """Mask secrets in the URLs of a rendered failure."""
-    for traceback, crash, _ in getattr(rendered, "chain", ()):
-        for entry in traceback.reprentries:
-            entry.lines = [masked_urls(line) for line in entry.lines]
-        if crash is not None:
-            crash.message = masked_urls(crash.message)
-    return rendered
+        return safe_failure(type(self.clone).repr_failure(self.clone, excinfo))
 
 
 def _resume_capture(config: pytest.Config) -> None:

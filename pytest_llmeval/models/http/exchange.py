@@ -30,7 +30,7 @@ from pytest_llmeval.models.http.answers import (
     settled,
 )
 from pytest_llmeval.models.http.http_reply import OWN_TYPE, HttpReply, own_failure
-from pytest_llmeval.models.http.masking import masked, secrets_of
+from pytest_llmeval.models.http.masking import masked, masked_success, secrets_of
 from pytest_llmeval.models.http.retries import (
     Attempt,
     NetworkFailed,
@@ -260,13 +260,15 @@ class Exchange:
             own_limit=dialect.reply_limit,
         ) as metered:
             reply = send_with_retries(metered, retries, throttle)
+        # The keys are in no variable: pytest shows those of a call that fails.
         if reply.facts is None:
-            # The keys are in no variable: pytest shows those of a call that fails.
             raise HttpFailed(
                 masked(reply, secrets_of(request.headers.items(), query=request.query))
             )
         return Answer(
-            body=reply.body,
+            body=masked_success(
+                reply, secrets_of(request.headers.items(), query=request.query)
+            ).body,
             status=reply.status,
             headers={"content-type": reply.headers.get("content-type", "application/json")},
             facts=reply.facts,

@@ -1,18 +1,20 @@
-"""Masking of keys in replies, logs and messages.
+"""Masking of keys in replies, logs, messages and reports.
 
-A server may quote a key in its refusal. The SDK puts those words into an exception, and so they
-would come to the terminal and into CI's logs.
+A server may quote a key in its refusal, or in a reply. The SDK puts those words into an exception,
+and so they would come to the terminal and into CI's logs. A test or a function model may quote one
+of the environment: CI masks its log, not the files that a job leaves.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from urllib.parse import parse_qsl, unquote_plus, urlsplit
+from urllib.parse import parse_qsl, quote, unquote_plus, urlsplit
 
 from pytest_llmeval.cache.key import is_secret_name
 from pytest_llmeval.errors import SettingsError
@@ -27,8 +29,11 @@ LOGGERS = (
     "httpx2",
     *(f"{line.sdk}._base_client" for line in VENDORS.values() if line.sdk),
 )
+_PIECES = re.compile("[A-Za-z0-9]+")  # nobody escapes these but as \\u0041
 _URL = re.compile(r"""\b[a-z][a-z0-9+.-]*://[^\s'"<>]+""", re.IGNORECASE)
 _ENDINGS = ("key", "token", "secret", "authorization", "cookie")
+_VARIABLES = ("KEY", "TOKEN", "SECRET", "PASSWORD")  # how the names of keys end
+_LONGEST_WORD = 20
 
 
 def secrets_of(headers: Iterable[tuple[str, str]], *, query: str) -> tuple[str, ...]:
@@ -56,6 +61,55 @@ def masked(reply: HttpReply, secrets: Iterable[str]) -> HttpReply:
         body = re.sub(b"".join(map(_escaped, secret)), MASK.encode(), body)
         headers = {name: text.replace(secret, MASK) for name, text in headers.items()}
     return replace(reply, body=body, headers=headers)
+
+
+def masked_success(reply: HttpReply, secrets: Iterable[str]) -> HttpReply:
+    """Do so in a reply that a test will see, where it may quote a secret at all.
+
+    A secret that may be a word (not-needed, anything) stays: masked, it would change an answer.
+    """
+    body = reply.body
+    may_be_spelled = b"\\u00" in body
+    quoted = [
+        secret
+        for secret in filter(_is_no_word, secrets)
+        if may_be_spelled or max(_PIECES.findall(secret), key=len, default="").encode() in body
+    ]
+    return masked(reply, quoted) if quoted else reply
+
+
+def _is_no_word(secret: str) -> bool:
+    return len(secret) > _LONGEST_WORD or any(map(str.isdecimal, secret))
+
+
+def keys_of_environment() -> tuple[str, ...]:
+    """List the keys in the variables of this process, the longest first; also line by line."""
+    values = (text for name, text in os.environ.items() if name.upper().endswith(_VARIABLES))
+    keys = {line.strip() for text in values for line in text.splitlines()}
+    return tuple(sorted((key for key in keys if len(key) >= SHORTEST), key=len, reverse=True))
+
+
+def masked_text(text: str, keys: Iterable[str] | None = None) -> str:
+    """Mask keys and the secrets of URLs in a text, such as the message of an exception."""
+    return masked_keys(masked_urls(text), keys)
+
+
+def masked_keys(text: str, keys: Iterable[str] | None = None) -> str:
+    """Mask keys in a text, as they are or escaped.
+
+    Args:
+        text: of any length.
+        keys: the longest first; None for those of the environment as it is now.
+    """
+    for key in keys_of_environment() if keys is None else keys:
+        for form in (key, repr(key)[1:-1], json.dumps(key)[1:-1], quote(key, safe="")):
+            text = text.replace(form, MASK)
+    return text
+
+
+def masked_answer(text: str) -> str:
+    """Mask the keys of the environment in the reply of a function, but for what may be a word."""
+    return masked_keys(text, filter(_is_no_word, keys_of_environment()))
 
 
 def _escaped(character: str) -> bytes:

@@ -25,6 +25,7 @@ from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.budget import Bill
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
 from pytest_llmeval.models.deadline import TimeIsUp
+from pytest_llmeval.models.http.masking import masked_answer, masked_text
 from pytest_llmeval.models.http.retries import RetryPolicy
 from pytest_llmeval.models.llm import Messages, Reply, Usage
 from pytest_llmeval.models.source import drop_docstrings, innermost
@@ -192,7 +193,7 @@ class FunctionProvider:
         seconds = time.perf_counter() - started
         if not isinstance(text, str):
             raise ProviderFailed(f"{name} returned {type(text).__name__}, not str")
-        body = json.dumps({"text": text}).encode()
+        body = json.dumps({"text": masked_answer(text)}).encode()
         return Answer(body=body, facts={"seconds": seconds})
 
 
@@ -238,7 +239,7 @@ def _place(exc: Exception) -> str:
 
 
 def _first_line(exc: Exception) -> str:
-    return printable(str(exc).partition("\n")[0])
+    return printable(masked_text(str(exc).partition("\n")[0]))
 
 
 def _takes_draw(function: Callable[..., object]) -> bool:
