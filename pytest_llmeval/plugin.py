@@ -501,12 +501,16 @@ class SessionHooks:
             self._foretell(opening)
 
     def _foretell(self, opening: Run) -> None:
+        from pytest_llmeval.cache.locks import lack_of_locks
         from pytest_llmeval.engine.earlier_runs import source_of_forecast
         from pytest_llmeval.reports.cost import forecast
 
         baseline = None if self._session is None else self._session.planned.baseline
         run, is_known = source_of_forecast(self._settings, baseline)
         self._forecast = forecast(opening, run, settings=self._settings, is_baseline=is_known)
+        lack = "" if self._settings.cache == "off" else lack_of_locks(self._settings.directory)
+        if lack:
+            self._forecast.append(printable(f"llm evals: {lack}"))
 
     def _set_status(self, session: pytest.Session, judgement: Judgement) -> None:
         """Turn a green session red; pytest's own verdicts 1 to 5 stand.

@@ -21,6 +21,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 from pytest_llmeval.cache.directory import prepare_directory
@@ -97,6 +98,31 @@ def call_in_forked_children(method: Callable[[], Any]) -> None:
     _register(after_in_child=call)
 
 
+def lack_of_locks(directory: Path) -> str:
+    """Say why files cannot be locked in a directory, in words for the user.
+
+    SQLite takes the refusal of a lock for a lock of somebody else, and waits for it.
+
+    Args:
+        directory: ``.llmeval``, which need not be there yet.
+
+    Returns:
+        What is wrong and what to type; "" where files can be locked, or none can be made.
+    """
+    folder = next(each for each in (directory, *directory.parents) if each.is_dir())
+    with contextlib.suppress(OSError), TemporaryFile(dir=folder) as file:
+        try:
+            if fcntl is not None:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as exc:
+            return (
+                f"the cache of replies cannot be used: no file can be locked in {directory} "
+                f"({exc.strerror or exc}), as on some network disks. Name a directory on a local "
+                "disk with --llm-dir"
+            )
+    return ""
+
+
 @contextlib.contextmanager
 def file_lock(path: Path) -> Iterator[None]:
     """Let one process at a time into the block; where there are no such locks let all in.
@@ -109,7 +135,8 @@ def file_lock(path: Path) -> Iterator[None]:
     """
     with path.open("a") as file:
         if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            with contextlib.suppress(OSError):  # such a file system has no locks
+                fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 

@@ -18,7 +18,11 @@ from pytest_llmeval.cache.directory import (
     set_aside,
 )
 from pytest_llmeval.cache.disk import DBNAME, GroupCommit, SharedCache, Timeout, open_cache
-from pytest_llmeval.cache.locks import call_in_forked_children, lock_awaited_by_forks
+from pytest_llmeval.cache.locks import (
+    call_in_forked_children,
+    lack_of_locks,
+    lock_awaited_by_forks,
+)
 from pytest_llmeval.cache.queries import (
     AnyChange,
     NewRow,
@@ -213,6 +217,9 @@ class Store:
             raise CacheUnusable(self._hopeless) from None
         self._seen = identity(self._database)
         prepare_directory(self._directory)
+        self._hopeless = lack_of_locks(self._directory) or None
+        if self._hopeless is not None:
+            raise CacheUnusable(self._hopeless)
         try:
             return open_cache(self._folder)
         except sqlite3.OperationalError as exc:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
 import sys
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 
 from pytest_llmeval.cache import locks
-from pytest_llmeval.cache.locks import FILE, ProcessLocks
+from pytest_llmeval.cache.locks import FILE, ProcessLocks, file_lock, lack_of_locks
+from pytest_llmeval.cache.store import Store
+from pytest_llmeval.errors import CacheUnusable
 
 
 def test_where_the_system_has_no_such_locks_nothing_is_claimed(
@@ -237,3 +240,58 @@ def test_what_may_be_somebody_elses_is_not_written_to(tmp_path: Path, kind: str)
     assert may_be_paid(own)
     assert victim.read_text() == "theirs"
     own.close()
+
+
+def refuse_locks(*_arguments: Any) -> None:
+    raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+
+@pytest.mark.parametrize("name", [".", "not/yet/made"])
+def test_a_disk_without_locks_is_told_at_once_with_what_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    assert lack_of_locks(tmp_path / name) == ""
+    monkeypatch.setattr(locks.fcntl, "lockf", refuse_locks)
+
+    told = lack_of_locks(tmp_path / name)
+
+    assert "no file can be locked in" in told
+    assert "No locks available" in told
+    assert "--llm-dir" in told
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_tried_is_no_lack_of_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_options: Any) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(locks, "TemporaryFile", refuse)
+    assert lack_of_locks(tmp_path) == ""
+    monkeypatch.undo()
+    monkeypatch.setattr(locks, "fcntl", None)  # as on Windows
+    assert lack_of_locks(tmp_path) == ""
+
+
+def test_a_cache_on_a_disk_without_locks_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks.fcntl, "lockf", refuse_locks)
+    warned: list[str] = []
+    store = Store(tmp_path, warn=warned.append)
+
+    for _ in range(2):  # at the second time from memory
+        with pytest.raises(CacheUnusable, match=r"no file can be locked .*--llm-dir"):
+            store.get("name")
+
+    assert not (tmp_path / "cache").exists()
+    assert warned == []
+
+
+def test_where_there_are_no_locks_of_whole_files_all_are_let_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks.fcntl, "flock", refuse_locks)
+    with file_lock(tmp_path / "lock"), file_lock(tmp_path / "lock"):
+        pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import random
@@ -20,6 +21,7 @@ import pytest
 
 from pytest_llmeval.cache.reply import decode
 from tests.forked import ForkedSession
+from tests.project import Project
 from tests.warm_python import PYTHON
 
 MODEL = """
@@ -217,3 +219,23 @@ def test_in_a_read_only_directory_what_is_stored_is_replayed_and_the_rest_paid_f
     assert output.count("let this user write there") == 1
     assert sorted(taken(calls)) == sorted(set(draws(3)) - set(draws(2)))
     assert (home / "cache" / "cache.db").read_bytes() == before
+
+
+@pytest.mark.parametrize(("mode", "is_told"), [("auto", True), ("off", False)])
+def test_a_disk_without_locks_is_told_before_the_first_call(
+    project: Project, monkeypatch: pytest.MonkeyPatch, mode: str, is_told: bool
+) -> None:
+    def refuse(*_arguments: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.lockf", refuse)
+
+    result = project.run("--llm-repeats=1", f"--llm-cache={mode}")
+
+    told = "llm evals: *no file can be locked in *(No locks available)*--llm-dir*"
+    begun = "test_evals.py *"
+    if is_told:
+        result.stdout.fnmatch_lines([told, begun])
+    else:
+        result.stdout.no_fnmatch_line("*can be locked*")
+    assert project.calls() == 20

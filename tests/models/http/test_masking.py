@@ -108,15 +108,33 @@ def test_the_refusal_that_a_client_of_the_application_gets_is_masked(
 
 @posts
 @libraries
-def test_an_answer_is_handed_over_as_it_came(
-    place: Place, server: OpenAIServer, library: ModuleType, send: Callable[..., Any]
+@pytest.mark.parametrize(
+    ("key", "told", "said"),
+    [
+        (SECRET, SECRET, "***"),
+        (SECRET, SECRET.replace("s", r"\u0073", 1), "***"),
+        (SECRET, "5 \u00e9", "5 \u00e9"),
+        ("not-needed", "not-needed", "not-needed"),  # a word, as local servers are given
+        ("correct-horse-battery-staple", "correct-horse-battery-staple", "***"),
+    ],
+)
+def test_an_answer_is_handed_over_as_it_came_but_for_the_key(
+    place: Place,
+    server: OpenAIServer,
+    library: ModuleType,
+    send: Callable[..., Any],
+    *,
+    key: str,
+    told: str,
+    said: str,
 ) -> None:
-    server.then(Scripted(body={"choices": [{"finish_reason": "length"}], "said": SECRET}))
-    headers = {"authorization": f"Bearer {SECRET}"}
+    body = f'{{"choices": [{{"finish_reason": "length"}}], "said": "{told}"}}'
+    server.then(Scripted(body=body.encode()))
+    headers = {"authorization": f"Bearer {key}"}
     with place.trial():
         reply = send(library, f"{server.url}/chat/completions", json=ASKED, headers=headers)
 
-    assert json.loads(reply.content)["said"] == SECRET
+    assert json.loads(reply.content)["said"] == said
 
 
 @pytest.mark.parametrize(
