@@ -22,6 +22,7 @@ from pytest_llmeval.engine.run_header import Choice, open_run
 from pytest_llmeval.engine.schedule.overlap import (
     EXCLUSIVE_FIXTURES,
     askable,
+    greenlets,
     serial_case,
     serial_session,
     signature,
@@ -212,6 +213,12 @@ def _notes(
     lacking = {abilities.serial, *abilities.exclusive} - {""}
     if any(case.serial in lacking for case in cases):
         yield abilities.note
+    library = greenlets()
+    if library:
+        yield (
+            f"all cases ran serially: {library} puts greenlets in the place of threads, in which "
+            "trials would overlap. To overlap them leave threads as they are in evals"
+        )
     if sys.flags.optimize and config.getoption("assertmode", "") == "plain":
         yield NO_ASSERTS
 

@@ -126,8 +126,7 @@ def _answers(answer: Mapping[str, Any]) -> Iterator[Message]:
     for candidate in objects(answer.get("candidates")):
         yield from _messages(value_at(candidate.get("content"), "parts"), ASSISTANT)
     for name in _ANSWERS[3:]:
-        value = answer.get(name)
-        yield from _messages(value_at(value, "message") or value, ASSISTANT)  # so Amazon's output
+        yield from _messages(answer.get(name), ASSISTANT)
     vectors = [one.get("embedding") for one in objects(answer.get("data"))]
     vectors += [vector for name in _EMBEDDINGS for vector in _vectors(answer.get(name))]
     for vector in vectors:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from pytest_llmeval.engine.isolation.guard import Guard
 from pytest_llmeval.engine.isolation.places import (
     ABSENT,
     Attribute,
@@ -42,6 +43,7 @@ class Patches:
 
     Args:
         unset: what a ``MonkeyPatch`` remembers of a place where there was nothing.
+        guard: tells what was swapped otherwise while the trial has its turn.
 
     Attributes:
         outside: a package that is not the project's and was patched, "" if none was.
@@ -50,7 +52,8 @@ class Patches:
         places: that were patched and are put away while the trial waits, by their keys.
     """
 
-    def __init__(self, unset: object) -> None:
+    def __init__(self, unset: object, guard: Guard) -> None:
+        self._guard = guard
         self.outside = ""
         self.mocks = 0
         self.were_used = False
@@ -62,14 +65,21 @@ class Patches:
     def are_in_use(self) -> bool:
         """Whether anything was patched, the environment and the directory included."""
         differ = any(place.differs for place in self.places.values())
-        return bool(differ or self.mocks) or any(map(_has_changed, self._patchers))
+        patchers = any(map(_has_changed, self._patchers))
+        return bool(differ or self.mocks or patchers or self._guard.changed())
 
     @property
     def held_for(self) -> str:
-        """The patch for which the trial keeps the baton in its calls; "" if it need not."""
+        """What the trial swapped, at its turn, that others would see; "" if nothing.
+
+        It keeps the baton in its calls then, and nothing else runs meanwhile.
+        """
         if self.outside:
             return f"monkeypatch of {self.outside}"
-        return "mock.patch" if self.mocks else ""
+        if self.mocks:
+            return "mock.patch"
+        place = self._guard.changed()
+        return f"{place} was changed" if place else ""
 
     def leave(self) -> None:
         """Put everything away, the last first."""
@@ -198,6 +208,25 @@ def _counting(
         return method(patcher, *exc_info)
 
     return counted
+
+
+@contextmanager
+def watched_levels(current: Callable[[], Patches | None]) -> Iterator[None]:
+    """Treat the levels of loggers that the trial in turn sets as patches of the trial.
+
+    Args:
+        current: gives what the trial in turn patches.
+    """
+    plain = logging.Logger.setLevel
+
+    def set_level(logger: logging.Logger, level: int | str) -> None:
+        patches = current()
+        if patches is not None and logger is not logging.root:  # that level is swapped anyway
+            patches.add(Level(logger, "level"), logger.level)
+        plain(logger, level)
+
+    with replaced(logging.Logger, "setLevel", set_level):
+        yield
 
 
 def adopt_caplog(caplog: pytest.LogCaptureFixture, patches: Patches) -> None:

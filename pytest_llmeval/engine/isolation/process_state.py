@@ -2,8 +2,8 @@
 
 Trials take turns, so each sees this state as if it were alone: it is taken away with the
 trial that waits and put back with the trial that goes on. What is not listed here is not
-swapped: globals of modules, levels of loggers and ``sys.path`` (but for what a trial changes
-by ``monkeypatch`` and ``caplog``), locale.
+swapped: globals of modules and ``sys.path`` (but for what a trial changes by ``monkeypatch``).
+A trial that changes what many rely on, such as the clock, is let alone (``guard.py``).
 
 A test may mock any function of the standard library, break a stream or remove the folder
 it stands in. So what is used here was imported by its own name, and what may fail all the
@@ -24,10 +24,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import pytest
 
+from pytest_llmeval.engine.isolation.generators import Generators, States
+from pytest_llmeval.engine.isolation.guard import Guard
 from pytest_llmeval.engine.isolation.output import CallOutput, Logs, LogState, following_calls
 from pytest_llmeval.engine.isolation.patches import (
     Patches,
     remembered_absence,
+    watched_levels,
     watched_mocks,
     watched_patchers,
 )
@@ -70,6 +73,7 @@ class Context(Surroundings):
         out: captured output that was drained when the trial last handed the baton back.
         patches: what the trial patches; None for the session, whose patches stay put.
         output: of calls of the trial while it waited; None for the session.
+        generators: states of those that the trial has seeded.
     """
 
     stack: Stack
@@ -81,6 +85,7 @@ class Context(Surroundings):
     show_warning: Any
     patches: Patches | None
     output: CallOutput | None
+    generators: States
     out: dict[str, str]
 
     def follow(self, before: Surroundings, after: Surroundings) -> None:
@@ -115,6 +120,8 @@ class Switch:
         manager = session.config.pluginmanager
         self._capture: Any = manager.getplugin("capturemanager")
         plugin: Any = manager.getplugin("logging-plugin") if abilities.swaps_logs else None
+        self.guard = Guard()
+        self.generators = Generators(lambda: self._patches is not None)
         self.logs = Logs(() if plugin is None else (plugin.caplog_handler, plugin.report_handler))
         self._unset = remembered_absence() if abilities.swaps_patches else None
         self._patches: Patches | None = None  # of the trial whose turn it is
@@ -125,10 +132,13 @@ class Switch:
     def watching(self) -> Iterator[None]:
         """Give patches to the trial that makes them, and output of calls to their trial."""
         with ExitStack() as stack:
+            stack.enter_context(self.guard.watching())
+            stack.enter_context(self.generators.watching())
             stack.enter_context(following_calls(list(self._streams()), self.logs.handlers))
             if self._unset is not None:
                 stack.enter_context(watched_patchers(self._adopt))
                 stack.enter_context(watched_mocks(lambda: self._patches))
+                stack.enter_context(watched_levels(lambda: self._patches))
             yield
 
     def _streams(self) -> Iterator[tuple[str, Any]]:
@@ -159,6 +169,7 @@ class Switch:
             show_warning=warnings._showwarnmsg_impl,  # type: ignore[attr-defined]
             patches=self._patches,
             output=self._output,
+            generators=self.generators.leave() if self.generators.are_own else {},
             out={"stdout": "", "stderr": ""},
         )
         self._drain(context)
@@ -169,6 +180,7 @@ class Switch:
         """Whether nothing is patched, and the state is like another: as ``Context.looks_like``."""
         return (
             not (self._patches is not None and self._patches.places)
+            and not self.generators.are_own
             and getattr(sys, "stdout", None) is context.stdout
             and getattr(sys, "stderr", None) is context.stderr
             and _is_same_environ(_ENVIRON, context.environ)
@@ -194,6 +206,8 @@ class Switch:
             logging.disable(context.disabled)
         self._patches = context.patches
         self._output = context.output
+        if context.generators:
+            self.generators.enter(context.generators)
         self.show_calls()
         if self._patches is not None and self._patches.places:
             self._patches.enter()
@@ -237,10 +251,16 @@ class Switch:
             filters=list(session.filters),
             show_warning=warned.append,
             logs=session.logs.fork(),
-            patches=Patches(self._unset),
+            patches=Patches(self._unset, self.guard),
             output=output,
+            generators={},
             out={"stdout": "", "stderr": ""},
         )
+
+    def look_around(self) -> None:
+        """Take the state of the process, before a trial begins, for what all are to find."""
+        self.guard.take()
+        self.generators.look_at_imports()
 
     def surroundings(self) -> Surroundings:
         """Return the state that a fixture may change for all trials."""

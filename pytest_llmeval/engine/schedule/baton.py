@@ -160,6 +160,7 @@ class Ready:
     Attributes:
         threads: where trials run, and where their calls wait.
         pump: runs the loop; None before the first async eval.
+        alone: the async trial under whose swapped places no other may run, None if there is none.
     """
 
     def __init__(
@@ -169,7 +170,10 @@ class Ready:
         self.pump: Pump | None = None
         self.turn = turn
         self.baton = baton
+        self.alone: RunningTrial | None = None
         self._queue: SimpleQueue[TrialThread] = SimpleQueue()
+        self._put_off: list[TrialThread] = []  # came back while another trial was alone
+        self._lock = threading.Lock()
 
     @property
     def is_empty(self) -> bool:
@@ -183,9 +187,25 @@ class Ready:
 
     def put(self, thread: TrialThread) -> None:
         """Note, from any thread, that a trial can be resumed."""
-        self._queue.put(thread)
+        with self._lock:
+            if self.alone is not None and self.alone is not thread.trial:
+                self._put_off.append(thread)
+                return
+            self._queue.put(thread)
         if self.pump is not None:
             self.pump.stop()
+
+    def let_alone(self, trial: RunningTrial | None) -> None:
+        """Keep all but one trial from their turns, or None; called by whoever has the baton."""
+        with self._lock:
+            self.alone = trial
+            late, self._put_off = self._put_off, []
+            while not self._queue.empty():
+                late.append(self._queue.get())
+        for thread in late:
+            self.put(thread)
+        if self.pump is not None and trial is None:
+            self.pump.open_gates()
 
     def get(self, *, timeout: float) -> TrialThread:
         """Take the next trial, without running the loop.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import threading
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,9 +27,18 @@ EXCLUSIVE_FIXTURES = frozenset(
         "db", "transactional_db", "page",
     )
 )  # fmt: skip
+_GREENLETS = ("gevent", "eventlet")
 # Plugins that keep a "current test" for each thread, and by which packages a test tells them of it.
 _TELLS_OF_TEST = {"allure_listener": ("allure", "allure_commons")}
-_STUBS = "respx"  # for the whole process
+# They swap clocks, clients, sockets or files of the whole process. Who uses one that is not named
+# here is found out in its first trial (``isolation/guard.py``).
+_SWAPPING = frozenset(
+    (
+        "aioresponses", "betamax", "fake_filesystem", "freezegun", "httpretty", "mocket", "moto",
+        "pook", "pyfakefs", "pytest_subprocess", "requests_mock", "respx", "responses",
+        "time_machine", "vcr",
+    )
+)  # fmt: skip
 _NODES: dict[str, Any] = {"class": pytest.Class, "module": pytest.Module, "package": pytest.Package}
 
 
@@ -44,7 +54,19 @@ def serial_session(config: pytest.Config) -> str:
     if config.getoption("capture", "fd") == "no":
         return "-s"
     logs = config.pluginmanager.getplugin("logging-plugin")
-    return "log_cli" if logs is not None and logs._log_cli_enabled() else ""
+    if logs is not None and logs._log_cli_enabled():
+        return "log_cli"
+    return greenlets()
+
+
+def greenlets() -> str:
+    """Name the library that put greenlets in the place of threads; "" if none did.
+
+    A thread that waits for another would then keep that from running.
+    """
+    start = getattr(threading, "_start_new_thread", None)
+    package = str(getattr(start, "__module__", "")).partition(".")[0]
+    return package if package in _GREENLETS else ""
 
 
 def serial_case(spec: Eval, exclusive: Collection[str]) -> str:
@@ -56,7 +78,7 @@ def serial_case(spec: Eval, exclusive: Collection[str]) -> str:
     """
     if spec.is_serial:
         return 'concurrency="serial"'
-    reason = own_loop(spec.item) or _told_of_test(spec.item) or _stubbed_by(spec.item)
+    reason = own_loop(spec.item) or _told_of_test(spec.item) or _swapped_by(spec.item)
     return reason or next((name for name in spec.item.fixturenames if name in exclusive), "")
 
 
@@ -64,25 +86,26 @@ def _told_of_test(item: pytest.Function) -> str:
     """Name the package by which a test tells a plugin of itself; "" if none."""
     manager = item.config.pluginmanager
     for plugin, packages in _TELLS_OF_TEST.items():
-        if manager.has_plugin(plugin) and _uses(item.obj, packages):
+        if manager.has_plugin(plugin) and not _homes(item.obj).isdisjoint(packages):
             return packages[0]
     return ""
 
 
-def _stubbed_by(item: pytest.Function) -> str:
-    """Name the package whose stubs, in a test or its fixtures, answer whoever asks; "" if none."""
-    if _STUBS not in sys.modules:
+def _swapped_by(item: pytest.Function) -> str:
+    """Name the package by which a test or its fixtures swap what the process has; "" if none."""
+    known = _SWAPPING.intersection(sys.modules)
+    if not known:
         return ""
     definitions = item._fixtureinfo.name2fixturedefs.values()
     fixtures = (definition.func for found in definitions for definition in found)
-    return _STUBS if any(_uses(one, [_STUBS]) for one in (item.obj, *fixtures)) else ""
+    return next((name for one in (item.obj, *fixtures) for name in known & _homes(one)), "")
 
 
-def _uses(function: Callable[..., object], packages: Collection[str]) -> bool:
-    """Whether something of a package stands in the module of a function."""
+def _homes(function: Callable[..., object]) -> set[str]:
+    """Name the packages of which something stands in the module of a function."""
     used = getattr(inspect.unwrap(function), "__globals__", {}).values()
-    homes = {getattr(one, "__module__", None) or getattr(one, "__name__", "") for one in used}
-    return not {str(home).partition(".")[0] for home in homes}.isdisjoint(packages)
+    homes = (getattr(one, "__module__", None) or getattr(one, "__name__", "") for one in used)
+    return {str(home).partition(".")[0] for home in homes}
 
 
 def askable(session: pytest.Session) -> tuple[str, ...]:

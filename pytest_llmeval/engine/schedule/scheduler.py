@@ -108,7 +108,7 @@ class Scheduler:
         self._head, self._until = head, until
         try:
             with self.turns.in_a_row():
-                while not until():
+                while not until() or self._ready.alone is not None:
                     self._go_on(head)
         finally:
             self._head = self._until = None
@@ -202,6 +202,7 @@ class Scheduler:
         ]
         for thread in unwanted:
             thread.cancel()
+        self._ready.let_alone(None)
         if self._ready.pump is not None:
             self._ready.pump.withdraw([thread.trial for thread in unwanted])
         for thread in unwanted:
@@ -228,8 +229,8 @@ class Scheduler:
 
     def _start_one(self, head: CaseTrials) -> TrialThread | None:
         """Make the next trial of the case in turn, or of one of the cases after it."""
-        if head.serial or len(self._flight) >= self._limit:
-            return None  # only a case that is run again is serial beside others
+        if head.serial or len(self._flight) >= self._limit or self._ready.alone is not None:
+            return None  # a case is serial beside others where it was found out to swap something
         following = () if self._escaped else self.lookahead.following(head)
         for trials in chain((head,), following):
             index = next(trials.unplanned, None)
@@ -267,11 +268,23 @@ class Scheduler:
 
     def _is_folded(self, thread: TrialThread) -> bool:
         """Take in a trial that has ended, if there is no more to it than its result."""
+        if self._ready.alone is thread.trial:
+            self._ready.let_alone(None)
         if thread.escaped is not None or thread.cancelled:
             return False
-        self._flight[thread].finished(thread.trial)
+        trials, swapped = self._flight[thread], thread.trial.swapped
+        trials.finished(thread.trial)
         del self._flight[thread]
+        if swapped:
+            self.turns.switch.guard.take()  # it may have left something for good
+            self.hold_serial(trials.spec.case.function, swapped)
         return True
+
+    def hold_serial(self, function: str, reason: str) -> None:
+        """Run the trials of a test function that are yet to begin one after the other."""
+        for trials in self._cases:
+            if trials.spec.case.function == function:
+                trials.serial = trials.serial or reason
 
     def _let_go(self, thread: TrialThread) -> None:
         """See to a trial that ended otherwise than by its result."""

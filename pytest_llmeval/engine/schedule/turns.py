@@ -48,6 +48,7 @@ class Turns:
         """Make the state in which a new trial begins, from the session's own."""
         self._save_last_step()
         session = self._away = self._away or self.switch.save()
+        self.switch.look_around()
         trial.context = self.switch.fork(
             session,
             stack=self._stack_for(trial.item, session.stack),
@@ -149,13 +150,16 @@ class Turns:
         if trial.context is None:  # nothing is swapped
             yield
             return
-        before = self.switch.surroundings()
+        before, guard = self.switch.surroundings(), self.switch.guard
+        is_as_for_all = not guard.changed()
         trial.shared_setups += 1
         try:
             with self.switch.lasting():
                 yield
         finally:
             trial.shared_setups -= 1
+            if is_as_for_all:
+                guard.take()
             after = self.switch.surroundings()
             contexts = (thread.trial.context for thread in self._in_flight)
             beneath = (turn.beneath for turn in self._taken)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_LONGEST_ALONE = 60.0  # seconds for which a step of another trial is put off
 GRACE = 1.0  # seconds for a coroutine that is cancelled to end
 RUNNER: ContextVar[TrialRunner] = ContextVar("llmeval_runner")
 _ALL_TASKS = asyncio.all_tasks
@@ -47,6 +48,7 @@ class Pump:
         self._is_pumping = False
         self._thread = get_ident()  # where the loop runs
         self._mains: dict[RunningTrial, asyncio.Task[None]] = {}
+        self._gates: list[asyncio.Future[None]] = []  # steps that wait until no trial is alone
         if loop.get_task_factory() is None:
             loop.set_task_factory(make_task)
 
@@ -105,6 +107,21 @@ class Pump:
     def _stop(self) -> None:
         if self._is_pumping:  # a fixture may run the loop by now: it is not ours to stop
             self.loop.stop()
+
+    def gate(self) -> asyncio.Future[None]:
+        """Return what is awaited until no trial is alone any more."""
+        if not self._gates:  # it may wait for what another trial has, such as a semaphore
+            self.loop.call_later(_LONGEST_ALONE, self.open_gates)
+        gate = self.loop.create_future()
+        self._gates.append(gate)
+        return gate
+
+    def open_gates(self) -> None:
+        """Let the steps of all trials go on."""
+        gates, self._gates = self._gates, []
+        for gate in gates:
+            if not gate.done():
+                gate.set_result(None)
 
     def start(
         self, trial: RunningTrial, coroutine: Coroutine[Any, Any, None], context: Context
@@ -186,6 +203,20 @@ class TrialRunner:
         self._exit = raised
         self._pump.cancel(self._trial)
 
+    def gate(self) -> asyncio.Future[None] | None:
+        """Return what the next step of the trial must wait for, None if for nothing."""
+        alone = self._pump.ready.alone
+        is_free = alone is None or alone is self._trial or self._has_ended
+        return None if is_free else self._pump.gate()
+
+    def watch(self) -> None:
+        """Let the trial alone while it has swapped what others would see; it has its turn."""
+        trial, ready = self._trial, self._pump.ready
+        if trial.thread.overlaps and not self._has_ended:
+            swaps = bool(trial.swaps())
+            if swaps is not (ready.alone is trial):
+                ready.let_alone(trial if swaps else None)
+
     def turn(self) -> AbstractContextManager[None]:
         """Swap the state of the process for the trial's, while there is a trial."""
         return contextlib.nullcontext() if self._has_ended else self._pump.ready.turn(self._trial)
@@ -202,6 +233,7 @@ class TrialRunner:
             self._wait_here(begin(), timeout=GRACE)
         else:
             ready = self._pump.ready
+            self.watch()
             thread.suspend(lambda: begin().add_done_callback(lambda _: ready.put(thread)))
         self._raise_exit()
 
@@ -255,26 +287,34 @@ class _InTurns(Coroutine[Any, Any, T]):
     def __init__(self, coroutine: Coroutine[Any, Any, T], runner: TrialRunner) -> None:
         self._coroutine = coroutine
         self._runner = runner
+        self._put_off: Callable[[], Any] | None = None  # a step that waits at a gate
 
     def send(self, value: Any) -> Any:
         """Take a step."""
-        return self._step(self._coroutine.send, value)
+        return self._step(self._put_off or partial(self._coroutine.send, value))
 
     def throw(self, *raised: Any) -> Any:
         """Take a step that begins with an exception."""
-        return self._step(self._coroutine.throw, *raised)
+        return self._step(partial(self._coroutine.throw, *raised))
 
     def close(self) -> None:
         """End it where it stands."""
         self._coroutine.close()
 
-    def _step(self, step: Callable[..., Any], *arguments: Any) -> Any:
+    def _step(self, step: Callable[[], Any]) -> Any:
+        gate = self._runner.gate()
+        if gate is not None:
+            self._put_off = step
+            return next(iter(gate.__await__()))
+        self._put_off = None
         with self._runner.turn():
             try:
-                return step(*arguments)
+                return step()
             except SystemExit as exc:
                 self._runner.leave(exc)
                 raise asyncio.CancelledError from exc
+            finally:
+                self._runner.watch()
 
     def __await__(self) -> Generator[Any, Any, T]:
         return self._coroutine.__await__()

@@ -60,6 +60,11 @@ _FOLLOWED = frozenset(
         "pytest_fixture_post_finalizer",
     )
 )
+_SEE_REPORTS = (
+    "pytest_runtest_makereport",
+    "pytest_runtest_logreport",
+    "pytest_exception_interact",
+)
 SESSION_RUNNER = "_session_scoped_runner"  # pytest-asyncio >= 1.2
 TRIAL_RUNNER = "_llm_runner"
 _ALIASES = {
@@ -107,14 +112,32 @@ def needs_protocol(item: pytest.Function, following: frozenset[object]) -> bool:
     """Whether no trial of an item may start before the item's own protocol does.
 
     Its fixtures need what was put there: a conftest does something around that protocol, or they
-    are fixtures of a plugin that follows items (``json_metadata``). Or pytest-socket begins there.
+    are fixtures of a plugin that follows items (``json_metadata``). Or pytest-socket begins there,
+    or it is decided there by the reports of earlier tests.
     """
     modules = set(map(_module_of, following))
     definitions = item._fixtureinfo.name2fixturedefs.values()
     functions = (definition.func for found in definitions for definition in found)
     asks = modules and any(function.__module__ in modules for function in functions)
-    is_guarded = _restricts_sockets(item)
+    is_guarded = _restricts_sockets(item) or _is_decided_by_reports(item)
     return bool(asks) or is_guarded or any(map(_is_conftest, _around_protocol(item.ihook)))
+
+
+def _is_decided_by_reports(item: pytest.Function) -> bool:
+    """Whether the reports of earlier tests may decide if an item runs (pytest-dependency).
+
+    A conftest or a plugin sees reports, and does something before each test; a plugin, which every
+    session loads, looks for a mark that the item has.
+    """
+    see = (getattr(item.ihook, name).get_hookimpls() for name in _SEE_REPORTS)
+    seeing = {found.plugin for several in see for found in several}
+    marks = {mark.name for mark in item.iter_markers()}
+    for found in item.ihook.pytest_runtest_setup.get_hookimpls():
+        if found.plugin in seeing and not _module_of(found.plugin).startswith(_OWN):
+            code = getattr(found.function, "__code__", None)
+            if _is_conftest(found.plugin) or marks.intersection(getattr(code, "co_consts", ())):
+                return True
+    return False
 
 
 def _around_protocol(hooks: Any) -> Iterator[object]:

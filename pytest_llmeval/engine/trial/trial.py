@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from decimal import getcontext, setcontext
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pytest
@@ -31,6 +31,7 @@ from pytest_llmeval.engine.trial.outcome import (
 from pytest_llmeval.engine.trial_thread import InlineThread, TrialThread
 from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.http.masking import keys_of_environment, masked_keys
+from pytest_llmeval.originals import Clock
 from pytest_llmeval.records import PASS_METRIC, Outcome, Trial
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ class RunningTrial:
             here meanwhile, or a second trial would set them up too.
         set_up_shared: it set some up.
         holding: how many functions run that must see what the trial patched; the same.
+        swapped: what it swapped for all of the process, "" if nothing was noticed.
     """
 
     def __init__(self, case: CaseTrials, index: int, *, overlaps: bool, ready: Ready) -> None:
@@ -128,6 +130,7 @@ class RunningTrial:
         self.shared_setups = 0
         self.set_up_shared = False
         self.holding = 0
+        self.swapped = ""
         self._ready = ready
         self._case = case
         self._raised: dict[str, Failure] = {}  # by phase
@@ -135,12 +138,20 @@ class RunningTrial:
         self._longrepr: Any = None
         self._failed_subtest: tuple[Failure, Any] | None = None  # the first, and as rendered
         self._held_for = ""
-        self._started = time.perf_counter()
+        self._started = Clock.seconds()
 
     @property
     def may_be_detached(self) -> bool:
         """Whether the session may go on without the trial."""
-        return not (self.shared_setups or self.holding or self._ready.is_looping)
+        is_bound = self.shared_setups or self.holding or self._ready.is_looping
+        return not (is_bound or self.swaps())
+
+    def swaps(self) -> str:
+        """Say what the trial, at its turn, has swapped for all of the process; "" if nothing."""
+        swapped = "" if self.patches is None else self.patches.held_for
+        if swapped:
+            self.swapped = self._held_for = self.swapped or swapped
+        return swapped
 
     def runner_on(self, loop: AbstractEventLoop) -> TrialRunner:
         """Return a runner for the coroutines of the trial on a loop, pumped from now on."""
@@ -184,7 +195,7 @@ class RunningTrial:
             scores={**scores, **self.ledger.scores} if scores and self.ledger.scores else scores,
             calls=self.ledger.calls,
             message=message(failure, self.ledger, root=self.item.config.rootpath),
-            seconds=round(time.perf_counter() - self._started, 6),
+            seconds=round(Clock.seconds() - self._started, 6),
         )
         return Ended(
             record=record,
@@ -213,8 +224,10 @@ class RunningTrial:
 
     def run(self) -> None:
         """Run the trial, from its first fixture to its last."""
+        if self.thread.overlaps:
+            setcontext(getcontext().copy())  # precision and traps are its own
         with charging(self.ledger):
-            self._started = time.perf_counter()
+            self._started = Clock.seconds()
             if self._passes("setup") and not self.item.config.getoption("setuponly", False):
                 self.left_setup = True
                 self._passes("call")
@@ -242,7 +255,7 @@ class RunningTrial:
         return self._hold(function) if self._must_hold(serial) else self._give_way(function)
 
     def _must_hold(self, serial: bool) -> bool:
-        held_for = "" if self.patches is None else self.patches.held_for
+        held_for = self.swaps()
         if serial:
             held_for = held_for or SERIAL_MODEL
         self._held_for = held_for or self._held_for

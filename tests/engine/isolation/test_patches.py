@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_llmeval.engine.isolation.guard import Guard
 from pytest_llmeval.engine.isolation.patches import (
     Patches,
     remembered_absence,
@@ -53,7 +54,7 @@ def adopted(patches: Patches) -> pytest.MonkeyPatch:
 
 
 def patches() -> Patches:
-    return Patches(remembered_absence())
+    return Patches(remembered_absence(), Guard())
 
 
 def away_and_back(patches: Patches) -> None:

@@ -1,0 +1,83 @@
+"""Generators of random numbers of which the process has one.
+
+A trial that seeds one, as for few-shot examples that are to be the same each time, has that one for
+itself from then on. One that does not draws from that of all, as their order is chance anyway:
+were it given a copy, all trials would draw the same numbers.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+from pytest_llmeval.engine.isolation.places import replaced
+
+# By module: the functions that seed, that which reads the state, and that which puts it back.
+_KNOWN = {
+    "random": (("seed", "setstate"), "getstate", "setstate"),
+    "numpy.random": (("seed", "set_state"), "get_state", "set_state"),
+    "torch": (("manual_seed", "set_rng_state"), "get_rng_state", "set_rng_state"),
+}
+T = TypeVar("T")
+
+States = dict[str, object]  # by module
+
+
+class Generators:
+    """Swap the generators that the trial in turn has seeded.
+
+    Args:
+        is_in_trial: whether a trial has its turn, and what it does is its own.
+    """
+
+    def __init__(self, is_in_trial: Callable[[], bool]) -> None:
+        self._is_in_trial = is_in_trial
+        self._of_all: States = {}  # of generators that the trial in turn has seeded
+        self._watched: dict[str, tuple[Callable[[], object], Callable[[Any], object]]] = {}
+        self._stack = ExitStack()
+
+    @property
+    def are_own(self) -> bool:
+        """Whether the trial in turn has seeded any."""
+        return bool(self._of_all)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Notice who seeds."""
+        with self._stack:
+            self.look_at_imports()
+            yield
+
+    def look_at_imports(self) -> None:
+        """Notice also who seeds a generator that was imported since."""
+        for name, (seeding, read, write) in _KNOWN.items():
+            module: Any = sys.modules.get(name)
+            if name not in self._watched and hasattr(module, write):
+                self._watched[name] = getattr(module, read), getattr(module, write)
+                for function in seeding:
+                    noted = partial(self._seed, name, getattr(module, function))
+                    self._stack.enter_context(replaced(module, function, noted))
+
+    def leave(self) -> States:
+        """Put back those of all; return the states that the trial in turn had."""
+        own = {name: self._watched[name][0]() for name in self._of_all}
+        while self._of_all:
+            name, state = self._of_all.popitem()
+            self._watched[name][1](state)
+        return own
+
+    def enter(self, own: States) -> None:
+        """Put in place what a trial had."""
+        for name, state in own.items():
+            self._of_all[name] = self._watched[name][0]()
+            self._watched[name][1](state)
+
+    def _seed(
+        self, name: str, seed: Callable[..., object], *args: object, **more: object
+    ) -> object:
+        if name not in self._of_all and self._is_in_trial():
+            self._of_all[name] = self._watched[name][0]()
+        return seed(*args, **more)

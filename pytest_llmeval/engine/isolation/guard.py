@@ -1,0 +1,162 @@
+"""Well-known places of the process that a trial may have swapped by whatever means.
+
+``MonkeyPatch`` and ``unittest.mock`` are watched, but a test can freeze the clock, stub a client or
+fake the files without them. So places that such libraries swap are compared, at the moment when a
+trial would give its turn up, with what was there when the last trial began.
+"""
+
+from __future__ import annotations
+
+import locale
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from operator import attrgetter, itemgetter
+from typing import Any
+
+from pytest_llmeval.engine.isolation.places import replaced
+from pytest_llmeval.originals import Clock
+
+_CLOCKS = (
+    "time time_ns monotonic monotonic_ns perf_counter perf_counter_ns sleep localtime gmtime "
+    "strftime"
+)
+_FILES = (
+    "open close read write stat lstat listdir scandir mkdir makedirs remove unlink rename replace "
+    "rmdir environ getenv urandom system popen"
+)
+# Module, the class in it or "", and names there. Those of other packages count once imported.
+_PLACES = (
+    ("time", "", _CLOCKS),
+    ("datetime", "", "datetime date"),
+    ("os", "", _FILES),
+    ("os.path", "", "exists isfile isdir getsize"),
+    ("builtins", "", "open input __import__"),
+    ("io", "", "open"),
+    ("pathlib", "", "Path PosixPath"),
+    ("pathlib", "Path", "open exists read_text write_text read_bytes write_bytes stat"),
+    ("socket", "", "socket create_connection getaddrinfo gethostbyname"),
+    ("socket", "socket", "connect __init__"),
+    ("ssl", "SSLContext", "wrap_socket"),
+    ("subprocess", "", "Popen run check_output"),
+    ("uuid", "", "uuid1 uuid4"),
+    ("http.client", "", "HTTPConnection HTTPSConnection"),
+    ("http.client", "HTTPConnection", "request connect getresponse"),
+    ("urllib.request", "", "urlopen _opener"),
+    ("urllib.request", "OpenerDirector", "open"),
+    ("urllib3.connectionpool", "HTTPConnectionPool", "urlopen ConnectionCls"),
+    ("urllib3.connectionpool", "HTTPSConnectionPool", "urlopen ConnectionCls"),
+    ("requests", "", "request get post Session"),
+    ("requests.sessions", "Session", "request send get_adapter"),
+    ("requests.adapters", "HTTPAdapter", "send"),
+    ("httpx", "", "get post request Client AsyncClient"),
+    ("httpx", "Client", "send request _transport_for_url"),
+    ("httpx", "AsyncClient", "send request _transport_for_url"),
+    ("httpx", "HTTPTransport", "handle_request"),
+    ("httpx", "AsyncHTTPTransport", "handle_async_request"),
+    ("httpx2", "Client", "send request _transport_for_url"),
+    ("httpx2", "AsyncClient", "send request _transport_for_url"),
+    ("httpx2", "HTTPTransport", "handle_request"),
+    ("httpx2", "AsyncHTTPTransport", "handle_async_request"),
+    ("httpcore", "ConnectionPool", "handle_request"),
+    ("httpcore", "AsyncConnectionPool", "handle_async_request"),
+    ("httpcore2", "ConnectionPool", "handle_request"),
+    ("httpcore2", "AsyncConnectionPool", "handle_async_request"),
+    ("aiohttp", "ClientSession", "_request"),
+    ("aiohttp", "TCPConnector", "connect"),
+    ("botocore.httpsession", "URLLib3Session", "send"),
+    ("botocore.client", "BaseClient", "_make_api_call"),
+    ("grpc", "", "insecure_channel secure_channel"),
+    ("openai", "", "OpenAI AsyncOpenAI"),
+    ("openai.resources.chat.completions", "Completions", "create"),
+    ("openai.resources.chat.completions", "AsyncCompletions", "create"),
+    ("anthropic", "", "Anthropic AsyncAnthropic"),
+    ("anthropic.resources.messages", "Messages", "create"),
+    ("anthropic.resources.messages", "AsyncMessages", "create"),
+)
+_LARGEST_DRIFT = 1.0  # seconds; a clock that jumps is frozen, or was set
+
+Group = tuple[Any, Callable[[Any], object], object, str]
+
+
+class Guard:
+    """Compare the places with what was there."""
+
+    def __init__(self) -> None:
+        self._modules = 0
+        self._groups: list[Group] = []
+        self._limit = self._drift = 0.0
+        self._locale = ""
+        self._umasks: tuple[int, int] | None = None  # before the first change, and now
+        self.take()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Notice changes of the umask, which nobody can read without changing it."""
+        plain = os.umask
+
+        def umask(mask: int) -> int:
+            before = plain(mask)
+            self._umasks = (self._umasks or (before,))[0], mask
+            return before
+
+        with replaced(os, "umask", umask):
+            yield
+
+    def take(self) -> None:
+        """Take what is there now for what all trials are to find."""
+        if len(sys.modules) != self._modules or self._changed():
+            self._modules = len(sys.modules)
+            self._groups = [group for place in _PLACES if (group := _group(*place)) is not None]
+        self._umasks = None
+        self._limit = sys.getrecursionlimit()
+        self._locale = locale.setlocale(locale.LC_ALL)
+        self._drift = Clock.wall() - Clock.seconds()
+
+    def changed(self) -> str:
+        """Name a place that is not as it was; "" if all are."""
+        if len(sys.modules) != self._modules:
+            self._look_at_imports()
+        return self._changed()
+
+    def _changed(self) -> str:
+        try:
+            for names, read, before, shown in self._groups:
+                if read(names) != before:
+                    return shown
+        except Exception:  # it is gone, or has an equality of its own
+            return shown
+        # A library may swap the clock below Python, where all names for it stay what they are.
+        if abs(Clock.wall() - Clock.seconds() - self._drift) > _LARGEST_DRIFT:
+            return "time"
+        if sys.getrecursionlimit() != self._limit:
+            return "sys.setrecursionlimit"
+        if self._umasks is not None and self._umasks[0] != self._umasks[1]:
+            return "os.umask"
+        return "locale" if locale.setlocale(locale.LC_ALL) != self._locale else ""
+
+    def _look_at_imports(self) -> None:
+        """Add the places of what was imported since."""
+        self._modules = len(sys.modules)
+        known = {id(names) for names, *_ in self._groups}
+        found = [group for place in _PLACES if (group := _group(*place)) is not None]
+        self._groups += [group for group in found if id(group[0]) not in known]
+
+
+def _group(module: str, owner: str, names: str) -> Group | None:
+    """Look at places of one owner that are there; None if there are none."""
+    found: Any = sys.modules.get(module)
+    if found is not None and owner:
+        found = getattr(found, owner, None)
+    if found is None:
+        return None
+    there: Any = dir(found) if owner else vars(found)
+    present = [name for name in names.split() if name in there]
+    if not present:
+        return None
+    kept: Any = found
+    read: Any = attrgetter(*present)  # of a class also what it inherits
+    if not owner:
+        kept, read = there, itemgetter(*present)  # which is quicker
+    return kept, read, read(kept), ".".join(filter(None, (module, owner)))

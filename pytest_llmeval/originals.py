@@ -1,0 +1,46 @@
+"""Clocks and file functions as they were when the plugin was loaded.
+
+A test may freeze the clock or fake the files while we look up, pay for and record what it asked.
+So what runs inside a trial takes them from here. They are attributes of classes, because libraries
+replace what they find in modules, also under names of one's own.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, datetime, tzinfo
+
+
+class Clock:
+    """Clocks that no test has frozen, and the real way to sleep."""
+
+    monotonic = staticmethod(time.monotonic)
+    seconds = staticmethod(time.perf_counter)  # which no library swaps below Python
+    wall = staticmethod(time.time)
+    sleep = staticmethod(time.sleep)
+    _kind: type[datetime] = datetime
+    _zone: tzinfo = UTC
+    _began = time.time() - time.perf_counter()
+
+    @classmethod
+    def now(cls) -> datetime:
+        """Return the time in UTC, by a clock that no test can set."""
+        return cls._kind.fromtimestamp(cls._began + cls.seconds(), cls._zone)
+
+
+class Files:
+    """Functions of ``os`` on the real files."""
+
+    close = staticmethod(os.close)
+    fstat = staticmethod(os.fstat)
+    listdir = staticmethod(os.listdir)
+    lstat = staticmethod(os.lstat)
+    makedirs = staticmethod(os.makedirs)
+    mkdir = staticmethod(os.mkdir)
+    open = staticmethod(os.open)
+    read = staticmethod(os.read)
+    rmdir = staticmethod(os.rmdir)
+    stat = staticmethod(os.stat)
+    unlink = staticmethod(os.unlink)
+    write = staticmethod(os.write)

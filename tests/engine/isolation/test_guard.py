@@ -1,0 +1,272 @@
+"""What a trial swaps by whatever means no other trial sees, and its case is held serial."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+import pytest
+
+from pytest_llmeval.engine.isolation.guard import Guard
+from tests.forked import run_forked
+
+INI = "[pytest]\nllm_model = function/model:answer\n"
+MODEL = """
+import time
+
+
+def answer(messages, draw):
+    time.perf_counter_ns()
+    SLEEP(0.01)
+    return "yes"
+
+
+SLEEP = time.sleep
+"""
+# Assigned by hand, as libraries do: neither by MonkeyPatch nor by unittest.mock.
+SWAPS = """
+import contextlib
+import datetime
+import decimal
+import http.client
+import locale
+import logging
+import os
+import random
+import socket
+import sys
+import time
+
+SWAPS = {
+    "time": (time, "time", lambda: 0.0),
+    "sleep": (time, "sleep", lambda seconds: None),
+    "datetime": (datetime, "date", type("Frozen", (datetime.date,), {})),
+    "socket": (socket, "socket", type("Refused", (), {})),
+    "connect": (socket.socket, "connect", lambda *_: None),
+    "open": (__import__("builtins"), "open", lambda *_: None),
+    "listdir": (os, "listdir", lambda *_: []),
+    "environ": (os, "environ", {}),
+    "client": (http.client.HTTPConnection, "request", lambda *_: None),
+}
+OF_TRIAL = {
+    "limit": (sys.getrecursionlimit, sys.setrecursionlimit, 5_000),
+    "umask": (lambda: os.umask(os.umask(0o22)), os.umask, 0o77),
+    "locale": (
+        lambda: locale.setlocale(locale.LC_CTYPE),
+        lambda name: locale.setlocale(locale.LC_CTYPE, name),
+        "C" if locale.setlocale(locale.LC_CTYPE) != "C" else "C.UTF-8",
+    ),
+}
+FOUND = {name: vars(owner).get(place) for name, (owner, place, _) in SWAPS.items()}
+VALUES = {name: read() for name, (read, _, _) in OF_TRIAL.items() if name != "umask"}
+
+
+@contextlib.contextmanager
+def swapped(name):
+    if name in OF_TRIAL:
+        read, write, value = OF_TRIAL[name]
+        before = read()
+        write(value)
+        yield lambda: name == "umask" or read() == value
+        write(before)
+        return
+    owner, place, value = SWAPS[name]
+    before = vars(owner).get(place)
+    setattr(owner, place, value)
+    try:
+        yield lambda: vars(owner)[place] is value
+    finally:
+        if before is None:
+            delattr(owner, place)
+        else:
+            setattr(owner, place, before)
+
+
+def look():
+    now = {name: vars(owner).get(place) for name, (owner, place, _) in SWAPS.items()}
+    values = {name: OF_TRIAL[name][0]() for name in VALUES}
+    wrong = [name for name in now if now[name] is not FOUND[name]]
+    return wrong + [name for name in VALUES if values[name] != VALUES[name]]
+"""
+EVALS = """
+import pytest
+from pytest_llmeval import llm_eval
+from swaps import OF_TRIAL, SWAPS, look, swapped
+
+NAMES = [*SWAPS, *OF_TRIAL]
+
+
+@llm_eval(repeats=3, min_score=1)
+@pytest.mark.parametrize("n", range(4))
+@pytest.mark.parametrize("name", NAMES[:6])
+def test_bystander(llm, name, n):
+    assert not look()
+    llm.ask(f"{name} {n}")
+    assert not look()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@llm_eval(repeats=2, min_score=1)
+def test_swaps(llm, name):
+    llm.ask("before")
+    with swapped(name) as is_mine:
+        llm.ask(name)
+        assert is_mine()
+    assert not look()
+
+
+@pytest.fixture
+def mine(name):
+    with swapped(name) as is_mine:
+        yield is_mine
+
+
+@pytest.mark.parametrize("name", NAMES)
+@llm_eval(repeats=2, min_score=1)
+async def test_fixture_swaps(async_llm, mine, name):
+    await async_llm.ask(name)
+    assert mine()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@llm_eval(repeats=2, min_score=1)
+async def test_awaits(async_llm, name):
+    await async_llm.ask("before")
+    with swapped(name) as is_mine:
+        await async_llm.ask(name)
+        assert is_mine()
+    await async_llm.ask("after")
+    assert not look()
+
+
+@llm_eval(repeats=3, min_score=1)
+@pytest.mark.parametrize("n", range(12))
+async def test_async_bystander(async_llm, n):
+    assert not look()
+    await async_llm.ask(f"async {n}")
+    assert not look()
+    await async_llm.ask(f"async again {n}")
+    assert not look()
+
+
+@llm_eval(repeats=3, min_score=1)
+@pytest.mark.parametrize("n", range(12))
+def test_last_bystander(llm, n):
+    llm.ask(f"last {n}")
+    assert not look()
+"""
+
+
+def test_what_a_trial_swaps_by_hand_no_other_sees(pytester: pytest.Pytester) -> None:
+    pytester.makefile(".ini", pytest=INI)
+    pytester.makepyfile(model=MODEL, swaps=SWAPS, test_evals=EVALS)
+
+    result = run_forked(pytester)
+
+    result.assert_outcomes(passed=24 + 3 * 12 + 24)
+    result.stdout.fnmatch_lines(["36 cases ran serially: *time was changed (?*"])
+
+
+OF_TRIAL = """
+import decimal
+import logging
+import random
+
+import pytest
+from pytest_llmeval import llm_eval
+
+LOGGER = logging.getLogger("app")
+SEEN = {}
+
+
+@llm_eval(repeats=3, min_score=1)
+@pytest.mark.parametrize("n", range(8))
+def test_sync(llm, n):
+    assert LOGGER.level == 0
+    assert decimal.getcontext().prec == 28
+    random.seed(n)
+    LOGGER.setLevel(n + 1)
+    decimal.getcontext().prec = n + 1
+    drawn = []
+    for step in range(3):
+        llm.ask(f"{n} {step}")
+        drawn.append(random.random())
+        assert (LOGGER.level, decimal.getcontext().prec) == (n + 1, n + 1)
+    mine = random.Random(n)
+    assert drawn == [mine.random() for _ in range(3)]
+
+
+@llm_eval(repeats=3, min_score=1)
+@pytest.mark.parametrize("n", range(8))
+async def test_async(async_llm, n):
+    assert LOGGER.level == 0
+    random.seed(n)
+    LOGGER.setLevel(n + 1)
+    decimal.getcontext().prec = n + 1
+    drawn = []
+    for step in range(3):
+        await async_llm.ask(f"{n} {step}")
+        drawn.append(random.random())
+        assert (LOGGER.level, decimal.getcontext().prec) == (n + 1, n + 1)
+    mine = random.Random(n)
+    assert drawn == [mine.random() for _ in range(3)]
+
+
+@llm_eval(repeats=8, min_score=1)
+def test_what_is_not_seeded_is_drawn_from_that_of_all(llm):
+    llm.ask("anything")
+    number = random.random()
+    assert number not in SEEN
+    SEEN[number] = True
+
+
+def test_the_session_has_its_own():
+    assert LOGGER.level == 0
+    assert decimal.getcontext().prec == 28
+"""
+
+
+def test_generators_levels_and_decimals_belong_to_the_trial(pytester: pytest.Pytester) -> None:
+    pytester.makefile(".ini", pytest=INI)
+    pytester.makepyfile(model=MODEL, test_evals=OF_TRIAL)
+
+    result = run_forked(pytester)
+
+    result.assert_outcomes(passed=18)
+    result.stdout.no_fnmatch_line("*ran serially*")
+
+
+def test_a_place_counts_from_its_import_on_and_what_is_left_for_good_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "uuid")
+    guard = Guard()
+    assert guard.changed() == ""
+    monkeypatch.setitem(sys.modules, "uuid", __import__("uuid"))
+    assert guard.changed() == ""
+
+    monkeypatch.setattr(sys.modules["uuid"], "uuid4", lambda: "fixed")
+
+    assert guard.changed() == "uuid"
+    guard.take()
+    assert guard.changed() == ""
+
+
+def test_a_place_that_cannot_be_compared_or_is_gone_counts_as_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Unlike:
+        def __eq__(self, other: object) -> bool:
+            raise TypeError
+
+        __hash__ = None  # type: ignore[assignment]
+
+    guard = Guard()
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "strftime", Unlike())
+        assert guard.changed() == "time"
+    with monkeypatch.context() as patch:
+        patch.delattr(os, "popen")
+        assert guard.changed() == "os"
+    assert guard.changed() == ""
