@@ -50,6 +50,7 @@ VENDORS = {
     "ollama": VendorLine(f"{_PROVIDERS}.ollama", "ollama", "Client", "AsyncClient", is_free=True),
     "gemini": VendorLine(f"{_PROVIDERS}.gemini"),
     "cohere": VendorLine(f"{_PROVIDERS}.cohere"),
+    "bedrock": VendorLine(f"{_PROVIDERS}.bedrock"),
 }
 
 _AZURES = (".openai.azure.com", ".services.ai.azure.com", ".models.ai.azure.com")

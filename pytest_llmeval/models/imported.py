@@ -18,7 +18,7 @@ def once_imported(names: Collection[str], take: Take) -> Iterator[None]:
     """Hand over modules: those that are imported already, and in here others as they are.
 
     Args:
-        names: of modules at the top level.
+        names: of modules, in full.
         take: is given each of them, imported to its end.
     """
     finder = _Finder(frozenset(names), take)

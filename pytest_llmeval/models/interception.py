@@ -32,6 +32,7 @@ from pytest_llmeval.models.http.client_hook import (
 )
 from pytest_llmeval.models.http.exchange import Exchange
 from pytest_llmeval.models.http.libraries import StandIns, is_stubbed
+from pytest_llmeval.models.http.prepared import sending_by_botocore, sending_by_requests
 from pytest_llmeval.models.http.retries import RetryPolicy
 from pytest_llmeval.models.imported import once_imported
 from pytest_llmeval.models.providers.vendor import Certainty, Recognition
@@ -286,4 +287,6 @@ _SEAMS: Mapping[str, tuple[Seam, ...]] = {
     "httpx": _OF_HTTPX,
     "httpx2": _OF_HTTPX,
     "aiohttp": (("BaseConnector", "connect", 4, _connecting),),
+    "requests.adapters": (("HTTPAdapter", "send", 2, sending_by_requests),),
+    "botocore.httpsession": (("URLLib3Session", "send", 2, sending_by_botocore),),
 }

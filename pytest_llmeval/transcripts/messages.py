@@ -126,7 +126,8 @@ def _answers(answer: Mapping[str, Any]) -> Iterator[Message]:
     for candidate in objects(answer.get("candidates")):
         yield from _messages(value_at(candidate.get("content"), "parts"), ASSISTANT)
     for name in _ANSWERS[3:]:
-        yield from _messages(answer.get(name), ASSISTANT)
+        value = answer.get(name)
+        yield from _messages(value_at(value, "message") or value, ASSISTANT)  # so Amazon's output
     vectors = [one.get("embedding") for one in objects(answer.get("data"))]
     vectors += [vector for name in _EMBEDDINGS for vector in _vectors(answer.get(name))]
     for vector in vectors:

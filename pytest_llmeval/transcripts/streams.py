@@ -25,8 +25,10 @@ def joined_stream(body: bytes) -> dict[str, Any] | None:
         said = _said_by_cohere(chunk)
         if said is not None:
             _add_message(messages.setdefault("None", {}), said)
-        elif "index" in chunk and ("content_block" in chunk or "delta" in chunk):
-            _add_block(blocks.setdefault(str(chunk["index"]), {}), chunk)
+        elif "content_block" in chunk or "delta" in chunk:
+            index = chunk.get("index", chunk.get("contentBlockIndex"))  # the latter is Amazon's
+            if index is not None:
+                _add_block(blocks.setdefault(str(index), {}), chunk)
         for candidate in objects(chunk.get("candidates")):
             _add_parts(candidates.setdefault(str(candidate.get("index")), []), candidate)
         if isinstance(chunk.get("response"), str):

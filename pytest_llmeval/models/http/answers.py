@@ -1,9 +1,9 @@
 """Answers read out of replies, with the facts of their calls; in streams and in one piece.
 
 A stream is read to its end before anything is made of it, so that only its bytes count and
-not how they were cut into chunks. Three forms are known: server-sent events (openai, anthropic
-and all who speak like them), one JSON object a line (ollama), and one JSON array (Google, unless
-asked for events).
+not how they were cut into chunks. Four forms are known: server-sent events (openai, anthropic
+and all who speak like them), one JSON object a line (ollama), one JSON array (Google, unless
+asked for events), and Amazon's binary frames.
 
 A reply that is no complete answer is turned into the HTTP failure that a vendor would have
 sent, had the failure come before the first chunk. So it is tried again, slows the provider's
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_llmeval.cache.key import value_at
 from pytest_llmeval.cache.reply import SUCCESS, StoredReply
+from pytest_llmeval.models.http.frames import frame_pieces, is_framed
 from pytest_llmeval.models.http.http_reply import OWN_TYPE, HttpReply, status_of
 
 if TYPE_CHECKING:
@@ -183,6 +184,8 @@ def read_stream(body: bytes, *, is_whole: AnswerCheck = no_answer) -> JsonObject
 
 def stream_pieces(body: bytes) -> Iterator[bytes]:
     """Cut a stream into the JSON texts of its chunks, and ``[DONE]`` if it ends so."""
+    if is_framed(body):
+        return frame_pieces(body)
     begin = body.lstrip()[:1]
     if begin == b"[":
         return _array_items(body)

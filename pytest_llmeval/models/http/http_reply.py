@@ -75,6 +75,9 @@ _STATUS_OF_CODE: Mapping[str, int] = {
     "not_found_error": HTTPStatus.NOT_FOUND,
     "request_too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "invalid_request_error": HTTPStatus.BAD_REQUEST,
+    "throttlingException": HTTPStatus.TOO_MANY_REQUESTS,  # this and the next are Amazon's
+    "serviceUnavailableException": HTTPStatus.SERVICE_UNAVAILABLE,
+    "validationException": HTTPStatus.BAD_REQUEST,
 }
 
 

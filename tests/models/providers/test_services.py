@@ -97,11 +97,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with AnyModelServer() as running:
         for library in LIBRARIES:
-            _lead_to(running.origin, library, monkeypatch)
+            lead_to(running.origin, library, monkeypatch)
         yield running
 
 
-def _lead_to(origin: str, library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def lead_to(origin: str, library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = library.HTTPTransport.handle_request
     plain_async = library.AsyncHTTPTransport.handle_async_request
 

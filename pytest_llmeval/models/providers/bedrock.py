@@ -1,0 +1,130 @@
+"""Amazon Bedrock as a vendor: its own language, Converse, and the models' languages by ``invoke``.
+
+We ask with a key of Bedrock's. Clients of the application may sign what they ask instead: headers
+are no part of a key.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from pytest_llmeval.cache.key import value_at
+from pytest_llmeval.models.calls import Facts, sensible
+from pytest_llmeval.models.http.answers import ANSWER_FIELDS, JsonObject
+from pytest_llmeval.models.http.exchange import RequestFacts
+from pytest_llmeval.models.providers.vendor import Headers, Vendor, facts_of_usage, text_of
+
+BASE_VARIABLE = "AWS_ENDPOINT_URL_BEDROCK_RUNTIME"
+_MODEL = re.compile(r"/model/([^/]+)/[\w-]+$")
+_CONVERSE, _CONVERSE_STREAM = "/converse", "/converse-stream"
+_STREAMS = (_CONVERSE_STREAM, "/invoke-with-response-stream")
+# Our names of parameters, and the API's.
+_SAMPLING = {"temperature": "temperature", "top_p": "topP", "max_tokens": "maxTokens"}
+_COUNTS = "amazon-bedrock-invocationMetrics"  # they end each stream of a model's own chunks
+
+
+def _read_request(path: str, body: JsonObject) -> RequestFacts:
+    """Read the facts of a request, which has its model and its method in the path."""
+    found, config = _MODEL.search(path), body.get("inferenceConfig")
+    sampling = config if isinstance(config, Mapping) else body
+    return RequestFacts(
+        model=unquote(found[1]) if found else None,
+        is_stream=path.endswith(_STREAMS),
+        sampling={**sampling, **({"top_p": sampling["topP"]} if "topP" in sampling else {})},
+    )
+
+
+def _read_facts(reply: JsonObject) -> Facts:
+    """Pick out of a reply who answered and what it took, as Converse or as the model words it."""
+    facts: dict[str, Any] = {**facts_of_usage(reply)}
+    for place, ending in (("usage", "Tokens"), (_COUNTS, "TokenCount")):
+        for side in ("input", "output"):
+            count = value_at(reply, place, f"{side}{ending}")
+            facts |= {} if count is None else {f"{side}_tokens": count}
+    return sensible(facts)
+
+
+def _has_message(reply: JsonObject) -> bool:
+    return bool(reply.get("stopReason") or value_at(reply, "output", "message", "content"))
+
+
+def _has_ended(reply: JsonObject) -> bool:
+    return bool(reply.get("stopReason") or reply.get(_COUNTS))
+
+
+def _reply_limit(body: JsonObject) -> object:
+    return value_at(body, "inferenceConfig", "maxTokens")
+
+
+def _base_url() -> str:
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+    usual = f"https://bedrock-runtime.{region}.amazonaws.com"
+    return os.environ.get(BASE_VARIABLE) or usual
+
+
+def _headers() -> Headers:
+    return {"authorization": f"Bearer {VENDOR.key()}"}
+
+
+def _body(_model: str, messages: Sequence[Any], params: Mapping[str, Any]) -> JsonObject:
+    """Word a question; the API takes system messages apart from the others."""
+    told = [part for one in messages if one.get("role") == "system" for part in _parts(one)]
+    asked = [
+        {"role": one.get("role"), "content": _parts(one)}
+        for one in messages
+        if one.get("role") != "system"
+    ]
+    sampling = {own: params[name] for name, own in _SAMPLING.items() if name in params}
+    body = {
+        "messages": asked,
+        **({"system": told} if told else {}),
+        **{name: value for name, value in params.items() if name not in _SAMPLING},
+    }
+    if sampling:
+        body["inferenceConfig"] = {**(params.get("inferenceConfig") or {}), **sampling}
+    return body
+
+
+def _parts(message: Mapping[str, Any]) -> list[Any]:
+    content = message.get("content")
+    listed = content if isinstance(content, list) else [content]
+    return [{"text": part} if isinstance(part, str) else part for part in listed]
+
+
+def _text(reply: Any) -> str:
+    return text_of(value_at(reply, "output", "message", "content"))
+
+
+VENDOR = Vendor(
+    provider="bedrock",
+    paths=(r"/model/[^/]+/(?:converse|invoke)(?:-stream|-with-response-stream)?",),
+    key_variable="AWS_BEARER_TOKEN_BEDROCK",
+    base_variable=BASE_VARIABLE,
+    read_facts=_read_facts,
+    read_request=_read_request,
+    is_whole=_has_ended,
+    # Each model answers ``invoke`` in its own words.
+    answer_fields={
+        **ANSWER_FIELDS, "artifacts": list, "completion": str, "generation": str,
+        "generations": list, "images": list, "output": (dict, list), "outputs": list, "text": str,
+    },
+    reply_limit=_reply_limit,
+    answers={_CONVERSE: _has_message, _CONVERSE_STREAM: _has_message},
+    base_url=_base_url,
+    chat_path="/model/{model}/converse",
+    headers=_headers,
+    body=_body,
+    text=_text,
+    hosts=(
+        "bedrock-runtime.*.amazonaws.com",
+        "bedrock-runtime-fips.*.amazonaws.com",
+        "bedrock-runtime.*.amazonaws.com.cn",
+        "bedrock-runtime.*.api.aws",
+        ".bedrock-runtime.*.vpce.amazonaws.com",
+        "bedrock-mantle.*.api.aws",
+    ),
+)  # fmt: skip
