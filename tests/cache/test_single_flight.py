@@ -253,7 +253,8 @@ def test_a_forked_child_waits_for_no_call_of_its_parent(start: Start, home: Path
 
 # Processes
 
-# Asks for draws one by one, a little slowly, and prints what it paid for and which it got.
+# Asks for draws one by one, a little slowly or not before it is told to, and prints what it paid
+# for and which it got.
 ASKER = """
 import json, pathlib, sys, time
 from pytest_llmeval.cache.replies import Answer, Replies
@@ -265,7 +266,9 @@ sys.stdin.readline()
 for trial in range(int(count)):
     def call():
         print("paid", trial, flush=True)
-        time.sleep(float(seconds))
+        while seconds == "told" and not pathlib.Path(home).with_name("told").exists():
+            time.sleep(0.01)
+        time.sleep(0 if seconds == "told" else float(seconds))
         return Answer(b"reply")
     print("got", trial, answered(replies, key, Slot(trial, 0), call).draw, flush=True)
 replies.close()
@@ -323,7 +326,7 @@ def test_who_waits_for_a_process_that_is_killed_pays(start: Start, home: Path) -
 def test_who_waits_for_a_process_that_is_stopped_pays_after_a_while_and_names_it(
     start: Start, home: Path, warned: list[str], make_replies: Callable[..., Replies]
 ) -> None:
-    stopped = start(ASKER, home, "auto", "a", KEY, 0.3, 1)
+    stopped = start(ASKER, home, "auto", "a", KEY, "told", 1)
     tell(stopped)
     assert stopped.stdout is not None
     assert stopped.stdout.readline() == "paid 0\n"
@@ -331,6 +334,7 @@ def test_who_waits_for_a_process_that_is_stopped_pays_after_a_while_and_names_it
     replies = make_replies(patience=0.5)
     mine = [answered(replies, KEY, SLOT, says("Lima")) for _ in range(2)]
     stopped.send_signal(signal.SIGCONT)
+    home.with_name("told").touch()
     output, _ = stopped.communicate(timeout=PATIENCE)
 
     assert [reply.replayed for reply in mine] == [False, True]
@@ -383,7 +387,7 @@ def has_no_module(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(locks, "fcntl", None)
 
 
-@pytest.mark.parametrize("trouble", [cannot_be_opened, has_no_locks, has_no_module])
+@pytest.mark.parametrize("trouble", [cannot_be_opened, has_no_module])
 def test_where_nothing_can_be_claimed_calls_are_made_without_a_word(
     trouble: Callable[[pytest.MonkeyPatch], None],
     make_replies: Make,
@@ -396,6 +400,21 @@ def test_where_nothing_can_be_claimed_calls_are_made_without_a_word(
     assert answered(replies, KEY, SLOT, never).replayed
     replies.close()
     assert warned == []
+
+
+def test_where_no_file_can_be_locked_calls_are_made_and_one_warning_is_given(
+    make_replies: Make, home: Path, warned: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_no_locks(monkeypatch)
+    replies = make_replies()
+    for _ in range(2):
+        assert not answered(replies, KEY, SLOT, says("Lima")).replayed
+    replies.close()
+
+    (line,) = warned
+    assert "no file can be locked in" in line
+    with ProcessLocks(home, patience=PATIENCE, warn=sys.exit).locked("draw") as may_be_paid:
+        assert may_be_paid  # nobody can tell
 
 
 def test_a_link_is_not_followed(

@@ -16,6 +16,8 @@ from pytest_llmeval.records import Run
 from pytest_llmeval.runs.run_file import read_run
 from tests.forked import ForkedSession, run_forked
 
+PATIENCE = 300.0  # seconds until a session that hangs fails
+
 MODEL = """
 import time
 from pathlib import Path
@@ -27,7 +29,7 @@ def answer(messages):
     with CALLS.open("a") as file:
         file.write("x\\n")
     if messages[-1]["content"].startswith("slow"):
-        time.sleep(30)
+        time.sleep(3600)  # a session that waited for it would be given up
     return "yes"
 """
 
@@ -72,10 +74,7 @@ def begin(
     (folder / "pytest.ini").write_text(ini)
     options = ["-p", "no:cacheprovider", "--llm-concurrency=8", *arguments]
     process = ForkedSession(folder, *options, output=folder / "output.txt")
-    log = folder / "calls.log"
-    deadline = time.monotonic() + 60
-    while len(lines(log)) < calls and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(process, folder / "calls.log", calls)
     return process
 
 
@@ -98,11 +97,19 @@ def lines(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def ended(process: ForkedSession) -> tuple[float, str]:
-    """Wait for the end; return how long that took, and the output."""
-    begin = time.monotonic()
-    output, _ = process.communicate(timeout=25)
-    return time.monotonic() - begin, output
+def wait_for(process: ForkedSession, log: Path, count: int, line: str = "") -> None:
+    """Wait until a log of a session has so many lines, all or those that are alike."""
+    while process.poll() is None:
+        found = lines(log)
+        if (found.count(line) if line else len(found)) >= count:
+            return
+        time.sleep(0.02)
+
+
+def ended(process: ForkedSession) -> str:
+    """Wait for the end, which comes although calls take an hour; return the output."""
+    output, _ = process.communicate(timeout=PATIENCE)
+    return output
 
 
 def interrupt(process: ForkedSession, whom: str) -> None:
@@ -124,7 +131,6 @@ class Stopped:
 
     folder: Path
     status: int
-    seconds: float
     output: str
 
 
@@ -133,13 +139,12 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
     folder = tmp_path_factory.mktemp("stopped")
     process = begin(folder)
     process.send_signal(signal.SIGINT)
-    seconds, output = ended(process)
-    return Stopped(folder, process.returncode, seconds, output)
+    output = ended(process)
+    return Stopped(folder, process.returncode, output)
 
 
 def test_ctrl_c_ends_the_session_in_order(stopped: Stopped) -> None:
     assert stopped.status == 2, stopped.output
-    assert stopped.seconds < 5  # the calls take 30
     assert "Traceback" not in stopped.output
     log = lines(stopped.folder / "order.log")
     assert log.count("up narrow") == log.count("down narrow") == 12
@@ -165,28 +170,23 @@ def test_ctrl_c_twice_skips_what_still_runs(pytester: pytest.Pytester, start: Se
     with (pytester.path / "calls.log").open("a") as log:
         log.write("burning\n")
     process.send_signal(signal.SIGINT)
-    deadline = time.monotonic() + 20
-    while lines(order)[-1] != "down narrow" and time.monotonic() < deadline:
-        time.sleep(0.02)
-    time.sleep(0.3)
+    wait_for(process, order, 5, "down narrow")  # of the fast ones there were four
     process.send_signal(signal.SIGINT)
-    seconds, output = ended(process)
+    output = ended(process)
 
     assert process.returncode == 2, output
-    assert seconds < 20
     assert len(recorded(pytester.path).trials) == 4
 
 
 def test_a_teardown_that_blocks_does_not_hold_up_the_end(
     pytester: pytest.Pytester, start: Session
 ) -> None:
-    process = start(at_the_end="import os; os.path.exists('blocks') and time.sleep(60)")
+    process = start(at_the_end="import os; os.path.exists('blocks') and time.sleep(3600)")
     (pytester.path / "blocks").touch()
     process.send_signal(signal.SIGINT)
-    seconds, output = ended(process)
+    output = ended(process)
 
     assert process.returncode == 2, output
-    assert seconds < 20
     assert len(recorded(pytester.path).trials) == 4
 
 
@@ -235,10 +235,9 @@ def test_a_teardown_that_asks_a_model_keeps_no_other_from_its_end(
 ) -> None:
     process = start(evals=evals, calls=8)
     process.send_signal(signal.SIGINT)
-    seconds, output = ended(process)
+    output = ended(process)
 
     assert process.returncode == 2, output
-    assert seconds < 10  # the calls take 30
     log = lines(pytester.path / "order.log")
     assert log.count("up below") == log.count("down below") == 8
     assert log[-1] == "down module"
@@ -247,10 +246,9 @@ def test_a_teardown_that_asks_a_model_keeps_no_other_from_its_end(
 def test_a_worker_passes_ctrl_c_on(pytester: pytest.Pytester, start: Session) -> None:
     process = start("-n", "1")
     process.send_signal(signal.SIGINT)
-    seconds, output = ended(process)
+    output = ended(process)
 
     assert process.returncode == 2, output
-    assert seconds < 20
 
 
 @pytest.mark.parametrize("whom", ["group", "controller"])
@@ -260,10 +258,11 @@ def test_one_ctrl_c_under_xdist_records_also_the_ended_trials_of_a_case_that_goe
     # Slow are the second case after its first two trials, and the third.
     waits = "llm.ask(f'slow {kind}' if kind != 'fast' and next(WAITS) else f'quick {kind}')"
     half = EVALS.replace("llm.ask(kind)", waits) + "\nWAITS = iter([0, 0] + [1] * 99)\n"
+    pytester.makeconftest(NOTE_ENDS)
     process = start("-n", "2", "--dist=loadfile", evals=half, calls=10)
-    time.sleep(0.3)
+    wait_for(process, pytester.path / "ended.log", 6)
     interrupt(process, whom)
-    _, output = ended(process)
+    output = ended(process)
 
     assert process.returncode == 2, output
     assert len(recorded(pytester.path).trials) == 6
@@ -299,7 +298,7 @@ from pytest_llmeval import llm_eval
 @llm_eval(repeats=4)
 def test_it(llm, n):
     time.sleep(0.005)
-    llm.ask(f"fast {n}")
+    llm.ask(f"fast {n}" if n < 59 else "slow")  # so no signal comes too late
 """
 
 
@@ -314,7 +313,7 @@ def test_ctrl_c_while_a_case_is_reported_loses_none_of_its_trials(
 ) -> None:
     pytester.makeconftest(NOTE_ENDS + INTERRUPTING.replace("{moment}", moment))
     process = start("-n", workers, evals=MANY, calls=1)
-    _, output = ended(process)
+    output = ended(process)
 
     assert process.returncode == 2, output
     assert trials_recorded(pytester.path) >= set(lines(pytester.path / "ended.log"))
@@ -330,23 +329,26 @@ def test_every_trial_that_had_ended_is_recorded_whenever_ctrl_c_comes(
     process = start("-n", workers, evals=MANY, calls=1)
     time.sleep(seconds)
     interrupt(process, whom)
-    _, output = ended(process)
+    output = ended(process)
 
     assert process.returncode in (2, -signal.SIGINT), output
     assert trials_recorded(pytester.path) >= set(lines(pytester.path / "ended.log"))
 
 
 @pytest.mark.parametrize("whom", ["group", "controller"])
-def test_a_second_ctrl_c_under_xdist_ends_the_session_at_once(start: Session, whom: str) -> None:
-    process = start("-n", "2", at_the_end="import time; time.sleep(30)", calls=8)
+def test_a_second_ctrl_c_under_xdist_ends_the_session_at_once(
+    pytester: pytest.Pytester, start: Session, whom: str
+) -> None:
+    blocks = "import os; os.path.exists('blocks') and time.sleep(3600)"
+    process = start("-n", "2", at_the_end=blocks, calls=8)
+    (pytester.path / "blocks").touch()
+    order = pytester.path / "order.log"
+    torn_down = lines(order).count("down narrow")
     interrupt(process, whom)
-    time.sleep(1)
+    wait_for(process, order, torn_down + 1, "down narrow")  # the first one has come
     interrupt(process, whom)
-    begin = time.monotonic()
-    process.wait(timeout=25)
 
-    assert time.monotonic() - begin < 3
-    assert process.returncode in (2, -signal.SIGINT)
+    assert process.wait(timeout=PATIENCE) in (2, -signal.SIGINT)
 
 
 EXITING = """
@@ -413,7 +415,7 @@ def test_x_ends_what_is_in_flight_before_wider_fixtures(
     )
     pytester.makeini("[pytest]\nllm_model = function/slow:answer\npythonpath = .\n")
 
-    result = run_forked(pytester, "-p", "no:cacheprovider", "-x", timeout=25)
+    result = run_forked(pytester, "-p", "no:cacheprovider", "-x", timeout=PATIENCE)
 
     assert result.ret == 1
     log = lines(pytester.path / "order.log")

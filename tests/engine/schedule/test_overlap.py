@@ -245,9 +245,10 @@ def test_warnings_belong_to_their_item(pytester: pytest.Pytester) -> None:
 def test_the_wait_of_all_trials_is_that_of_a_few(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         slow="""
-        import time
+        import threading
+        ROUND = threading.Barrier(50)
         def answer(messages):
-            time.sleep(0.2)
+            ROUND.wait(300)  # all 100 trials wait twice as long as one, or for ever
             return "yes"
         """,
         test_it="""
@@ -262,28 +263,30 @@ def test_the_wait_of_all_trials_is_that_of_a_few(pytester: pytest.Pytester) -> N
     )
     pytester.makeini(INI)
 
-    start = time.perf_counter()
     result = pytester.runpytest("-p", "no:cacheprovider", "--llm-concurrency=50")
 
     result.assert_outcomes(passed=20)
-    assert time.perf_counter() - start < 10  # serial: 20 s of sleep alone
+    result.stdout.no_fnmatch_line("*errored*")
 
 
-def flight_of(pytester: pytest.Pytester, *arguments: str) -> int:
-    """The most trials that were in flight at once."""
+def flight_of(pytester: pytest.Pytester, *arguments: str, expected: int) -> int:
+    """The most trials that were in flight at once; each waits until there were so many."""
     pytester.makepyfile(
-        slow="""
+        slow=f"""
         import threading
         import time
         from pathlib import Path
-        LOCK, NOW, MOST = threading.Lock(), 0, 0
+        LOCK, NOW, MOST, FULL = threading.Lock(), 0, 0, threading.Event()
         def answer(messages):
             global NOW, MOST
             with LOCK:
                 NOW += 1
                 MOST = max(MOST, NOW)
                 Path(__file__).with_name("most.txt").write_text(str(MOST))
-            time.sleep(0.05)
+                if MOST >= {expected}:
+                    FULL.set()
+            FULL.wait(60)
+            time.sleep(0.05)  # in which there may be one too many
             with LOCK:
                 NOW -= 1
             return "yes"
@@ -304,11 +307,11 @@ def flight_of(pytester: pytest.Pytester, *arguments: str) -> int:
 
 
 def test_the_limit_holds(pytester: pytest.Pytester) -> None:
-    assert flight_of(pytester, "--llm-concurrency=6") == 6
+    assert flight_of(pytester, "--llm-concurrency=6", expected=6) == 6
 
 
 def test_under_x_only_the_case_in_turn_overlaps(pytester: pytest.Pytester) -> None:
-    assert flight_of(pytester, "-x") == 4
+    assert flight_of(pytester, "-x", expected=4) == 4
 
 
 ORDER = """
@@ -431,25 +434,26 @@ def test_asyncio_run_in_a_sync_body(pytester: pytest.Pytester) -> None:
 def test_waiting_lets_others_go_on(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
-        import time
+        import threading
         import pytest
         from pytest_llmeval import llm_eval, waiting
+
+        ROUND = threading.Barrier(8)
 
         @pytest.mark.parametrize("n", range(10))
         @llm_eval(repeats=4)
         def test_it(n):
             assert waiting(pow, 2, 3) == 8
-            waiting(time.sleep, 0.5)
+            waiting(ROUND.wait, 300)  # or broken, which crashes the trial
             with pytest.raises(KeyError):
                 waiting({}.__getitem__, n)
         """
     )
 
-    start = time.perf_counter()
     result = pytester.runpytest("-p", "no:cacheprovider")
 
     result.assert_outcomes(passed=10)
-    assert time.perf_counter() - start < 15  # one after the other: 20 s
+    result.stdout.no_fnmatch_line("*crashed*")
     result.stdout.no_fnmatch_line("*ran beside the others*")
 
 
@@ -530,22 +534,21 @@ def test_a_trial_that_failed_beside_others_is_run_again_alone(pytester: pytest.P
     result.stdout.fnmatch_lines(["*8 calls made, 0 replayed*"])
 
 
-def interrupted(pytester: pytest.Pytester, *arguments: str) -> tuple[int, float, str]:
-    """Send Ctrl-C to a session with slow calls in flight; return status, seconds, output."""
-    session = ("-p", "no:cacheprovider", *arguments)
-    process = ForkedSession(pytester.path, *session, output=pytester.path / "output.txt")
-    calls, order = pytester.path / "calls.log", pytester.path / "order.log"
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        made = len(calls.read_text().splitlines()) if calls.exists() else 0
-        if made >= 12 and order.read_text().count("down") == 8:  # the fast ones have ended
-            break
-        time.sleep(0.02)
-    time.sleep(0.1)  # from the last teardown to the end of its trial
-    process.send_signal(signal.SIGINT)
-    start = time.monotonic()
-    output, _ = process.communicate(timeout=30)
-    return process.wait(), time.monotonic() - start, output
+NOTE_ENDS = """
+from pytest_llmeval.engine.case import CaseTrials
+
+finished = CaseTrials.finished
+
+def noting(self, trial):
+    finished(self, trial)
+    with open("ended.log", "a") as log: log.write("ended\\n")
+
+CaseTrials.finished = noting
+"""
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
 
 
 def test_ctrl_c_keeps_the_trials_that_had_ended_and_waits_for_no_call(
@@ -560,7 +563,7 @@ def test_ctrl_c_keeps_the_trials_that_had_ended_and_waits_for_no_call(
             with Path(__file__).with_name("calls.log").open("a") as file:
                 file.write("x\\n")
             if "fast" not in messages[-1]["content"]:
-                time.sleep(20)
+                time.sleep(3600)
             return "yes"
         """,
         test_it="""
@@ -581,10 +584,16 @@ def test_ctrl_c_keeps_the_trials_that_had_ended_and_waits_for_no_call(
     )
     pytester.makeini(INI)
 
-    status, seconds, output = interrupted(pytester)
+    pytester.makeconftest(NOTE_ENDS)
+    options = ("-p", "no:cacheprovider")
+    process = ForkedSession(pytester.path, *options, output=pytester.path / "output.txt")
+    calls, ends = pytester.path / "calls.log", pytester.path / "ended.log"
+    while process.poll() is None and (len(lines(calls)) < 12 or len(lines(ends)) < 8):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=300)  # the slow calls take an hour
 
-    assert status == 2
-    assert seconds < 10  # the calls take 20
+    assert process.returncode == 2
     log = (pytester.path / "order.log").read_text().splitlines()
     assert log.count("up") == log.count("down") == 12
     (path,) = (pytester.path / ".llmeval" / "runs").rglob("*.jsonl.gz")
