@@ -26,6 +26,7 @@ from pytest_llmeval.engine.trial.outcome import (
     shown_score,
     tally,
 )
+from pytest_llmeval.engine.trial.setups import refused_if_made_once
 from pytest_llmeval.engine.trial.trial import Ended, RunningTrial
 from pytest_llmeval.errors import parts_of
 from pytest_llmeval.models.http.masking import keys_of_environment, masked_keys
@@ -167,6 +168,11 @@ class CaseTrials:
         self.calls[trial.index] = made, replayed
         self._ended[trial.index] = ended
 
+    def refuse_made_once(self) -> None:
+        """Take the trials as errored where a fixture can be made for one of them alone."""
+        refused = refused_if_made_once(self.ended)
+        self._ended = {one.record.index: one for one in refused}
+
     def stand_in(self, ended: list[Ended]) -> None:
         """Take in records that stand for trials that were never begun."""
         self._ended |= {one.record.index: one for one in ended}
@@ -225,6 +231,7 @@ class CaseRunner:
             self.trials.forget()
             self.trials.serial = doubts[0]
             self._run_all()
+        self.trials.refuse_made_once()
         result = self._folded()
         self.outcome = result.outcome
         self._hand_over()

@@ -28,6 +28,7 @@ from pytest_llmeval.engine.trial.outcome import (
     outcome,
     shown,
 )
+from pytest_llmeval.engine.trial.setups import failed_fixture
 from pytest_llmeval.engine.trial_thread import InlineThread, TrialThread
 from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.http.masking import keys_of_environment, masked_keys
@@ -51,6 +52,7 @@ class Ended:
     Attributes:
         exception: what left setup or call, None if the body returned.
         in_setup: the exception came from a fixture, before the body.
+        fixture: name of that fixture.
         teardown_error: what left teardown.
         headline: first line of the exception, for the terminal of this session.
         longrepr: pytest's own rendering of the failure.
@@ -64,6 +66,7 @@ class Ended:
     record: Trial
     exception: BaseException | None = None
     in_setup: bool = False
+    fixture: str = ""
     teardown_error: BaseException | None = None
     headline: str = ""
     longrepr: Any = None
@@ -135,6 +138,7 @@ class RunningTrial:
         self._case = case
         self._raised: dict[str, Failure] = {}  # by phase
         self._keys: tuple[str, ...] = ()
+        self._failed_fixture = ""
         self._longrepr: Any = None
         self._failed_subtest: tuple[Failure, Any] | None = None  # the first, and as rendered
         self._held_for = ""
@@ -167,6 +171,8 @@ class RunningTrial:
         if failure is not None:
             explain(failure.value)
             self._raised[phase] = failure
+            if phase == "setup":
+                self._failed_fixture = failed_fixture(self.clone, failure.value)
             self._keys = keys_of_environment()  # which may be the trial's own
 
     def note_subtest(self, failure: Failure) -> None:
@@ -201,6 +207,7 @@ class RunningTrial:
             record=record,
             exception=failure.value if failure else None,
             in_setup="setup" in self._raised,
+            fixture=self._failed_fixture,
             teardown_error=teardown.value if teardown else None,
             headline=masked_keys(headline(failure, self.ledger), self._keys),
             longrepr=longrepr,
