@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 CAP_REASON = "cap "  # begins what a run file says of calls that a cap left unmade
 # What it says of calls that were not made without a key; names of variables follow.
 NO_KEY_REASON = "not set: "
+# And of calls that its client waited for no longer.
+OWN_DEADLINE_REASON = "network: timeout of the client"
 CANCELLED_REASON = "CancelledError"  # what it says of calls that the application gave up
 # User and password of an address.
 USER_IN_URL = re.compile(r"(?<=//)[^/\s]+(?=@)")
@@ -126,9 +128,14 @@ class ProviderFailed(ModelError):
 class CallAbandoned(ProviderFailed):
     """The caller gave up before the reply came; whoever else waits for the reply asks anew."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        message: str = "the call was given up before the reply came",
+        *,
+        reason: str | None = None,
+    ) -> None:
         """Word it."""
-        super().__init__("the call was given up before the reply came")
+        super().__init__(message, reason=reason)
 
 
 class ReplayMiss(ModelError):

@@ -67,6 +67,11 @@ class Pace:
         """Whether a call may start now."""
         return self.in_flight < self.limit and now >= self._resumes
 
+    @property
+    def is_slowed(self) -> bool:
+        """Whether the limit was halved and is not back."""
+        return self.limit < self._ceiling
+
     def has_given_up(self, now: float) -> bool:
         """Whether waiting is no use: nothing came through for long, or will for long."""
         since = now if self._refused_since is None else self._refused_since
@@ -159,6 +164,12 @@ class ProviderThrottle:
         """Whether the provider let nothing through for so long that nobody waits any more."""
         with self._changed:
             return self._pace.has_given_up(self._clock.now())
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether a call would have to wait now, for the provider's sake."""
+        with self._changed:
+            return self._pace.is_slowed and not self._pace.may_start(self._clock.now())
 
     def enter(self) -> float | None:
         """Wait until a call may start; ``leave`` must follow.

@@ -61,6 +61,9 @@ class CountingTrial:
     def refuse(self, refusal: LLMEvalError) -> None:
         self.refusals.append(refusal)
 
+    def note_setback(self, key: str, slot: Slot, *, why: str) -> None:
+        """Note nothing."""
+
     def note_uncached(self, request: str, *, lost: str) -> None:
         self.uncached[request] = lost
 

@@ -210,7 +210,7 @@ def test_a_reply_may_be_packed(
     [
         (Scripted(drop="before"), "ServerDisconnectedError", 3),
         (Scripted(drop="midway"), "ClientPayloadError", 3),
-        (Scripted(delay=0.5), "SocketTimeoutError", 3),
+        (Scripted(delay=0.5), "SocketTimeoutError", 1),
         (Scripted(status=500), "ClientResponseError", 3),
         (Scripted(status=400), "ClientResponseError", 1),
     ],

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 import pytest
 
 from pytest_llmeval.cache.locks import fork_safe_lock
-from pytest_llmeval.errors import CANCELLED_REASON, LLMEvalError, ScoreError
+from pytest_llmeval.errors import (
+    CANCELLED_REASON,
+    OWN_DEADLINE_REASON,
+    LLMEvalError,
+    ScoreError,
+)
 from pytest_llmeval.models.attribution import charging, trial_to_charge
 from pytest_llmeval.models.http.masking import masked_text
 from pytest_llmeval.records import MEASURED_METRICS, SCORE_METRIC, Call, Slot
@@ -51,6 +56,7 @@ class Ledger:
         intercepts: what the application asks by itself is kept.
         shared: calls of wider fixtures that the trial used.
         refusal: why we did not let it ask something, "" if we let it ask everything.
+        late: why a reply that was there came too late for the trial, "" if none did.
         has_ended: nothing asks on its behalf any more but what was left behind.
     """
 
@@ -69,12 +75,13 @@ class Ledger:
         self.scores: dict[str, float] = {}
         self.shared: tuple[Call, ...] = ()
         self.refusal = ""
+        self.late = ""
         self.has_ended = False
         self.wait = wait  # runs a function that waits for the outside
         self.wait_async = wait_async  # awaits it, or a coroutine of the loop
         self._calls: dict[tuple[str, Slot], Call] = {}
         self._uncached: dict[str, str] = {}  # requests that got no reply, and why
-        self._has_uncached_reply = False
+        self._setbacks: dict[tuple[str, Slot], str] = {}
         self._taken: defaultdict[str, int] = defaultdict(int)
         self._given_back: defaultdict[str, list[int]] = defaultdict(list)
         self._lock = fork_safe_lock()  # an application may ask from threads of its own
@@ -88,31 +95,30 @@ class Ledger:
     def loss(self) -> str:
         """Why the first request that got no reply got none, its content apart; "" if all got one.
 
-        One that the application cancelled is none of them where another call was answered: of
-        two questions at once the first answer was taken.
+        One that the application gave up is none of them: its patience is its own.
         """
-        lost = (*_lost(self.shared), *_lost(tuple(self._calls.values())))
+        lost = (call for call in self.calls if not (_is_answered(call) or _is_given_up(call)))
         uncached = next(iter(self._uncached.values()), "")
         return next((call.reason or "no reply" for call in lost), uncached)
 
     @property
-    def cancelled_a_call(self) -> bool:
-        """Whether the application gave a call up before its reply came."""
-        return any(call.reason == CANCELLED_REASON for call in self.calls)
+    def hindrance(self) -> str:
+        """Why the application gave a call up, or was late, through no fault of its own; else "".
+
+        The provider failed or wanted fewer calls before the call was given up, or left behind; or
+        the reply was there, and the trial had no turn.
+        """
+        unanswered = (
+            why
+            for place, why in self._setbacks.items()
+            if place not in self._calls or not _is_answered(self._calls[place])
+        )
+        return next(unanswered, self.late)
 
     @property
-    def unanswered(self) -> str:
-        """Why no call of the trial's own got a reply or a content refusal; "" if one did.
-
-        Requests that are not kept count where there are no others: a list of models that came
-        is no reply to a question that was lost.
-        """
-        own = tuple(self._calls.values())
-        if any(map(_is_answered, own)):
-            return ""
-        if own:
-            return own[0].reason or "no reply"
-        return "" if self._has_uncached_reply else next(iter(self._uncached.values()), "")
+    def setback(self) -> str:
+        """Why the first call that a provider held up was held up; "" if none was."""
+        return next(iter(self._setbacks.values()), "")
 
     def slot(self, key: str) -> Slot:
         """Take the next occurrence of a request in this trial."""
@@ -146,8 +152,10 @@ class Ledger:
         self._uncached.pop(request, None)
         if lost:
             self._uncached[request] = lost
-        else:
-            self._has_uncached_reply = True
+
+    def note_setback(self, key: str, slot: Slot, *, why: str) -> None:
+        """Note that a provider failed an attempt of a call that goes on, or wanted fewer calls."""
+        self._setbacks.setdefault((key, slot), why)
 
     def end(self) -> None:
         """Forget the trial, which has ended; a thread of the test may still make calls."""
@@ -200,16 +208,14 @@ def _as_number(value: object) -> float | None:
     return None
 
 
-def _lost(calls: tuple[Call, ...]) -> list[Call]:
-    lost = [call for call in calls if not _is_answered(call)]
-    if len(lost) == len(calls):
-        return lost
-    return [call for call in lost if call.reason != CANCELLED_REASON]
-
-
 def _is_answered(call: Call) -> bool:
     """Whether a call got a reply, or a refusal of what it asked."""
     return call.failure != "infrastructure"
+
+
+def _is_given_up(call: Call) -> bool:
+    """Whether the application did not wait for the reply, by a deadline or as it had another."""
+    return call.reason in (CANCELLED_REASON, OWN_DEADLINE_REASON)
 
 
 class SharedCalls:

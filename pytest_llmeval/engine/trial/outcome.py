@@ -43,7 +43,7 @@ def outcome(failure: Failure | None, ledger: Ledger, *, in_setup: bool) -> Outco
         in_setup: the failure left a fixture.
     """
     if failure is None:
-        return Outcome.ERRORED if ledger.refusal or _loss_behind(ledger) else Outcome.PASSED
+        return Outcome.ERRORED if _why_void(ledger) else Outcome.PASSED
     if asked_in_vain(failure.value, ledger):
         return Outcome.ERRORED
     if is_skip(failure.value):
@@ -64,15 +64,20 @@ def _is_miss(exception: BaseException) -> bool:
 def asked_in_vain(error: BaseException, ledger: Ledger) -> bool:
     """Whether a trial failed for want of a reply, a model or the network, which is no miss.
 
-    A call that the application cancelled may be one that it waited for until its own deadline.
+    That the application waited no longer is a miss, unless a provider held its calls up.
     """
-    if ledger.refusal or ledger.loss or comes_of(error, (SettingsError, *_blocked_errors())):
+    if _why_void(ledger) or comes_of(error, (SettingsError, *_blocked_errors())):
         return True
-    if not ledger.cancelled_a_call:
-        return False
-    from asyncio import CancelledError
+    return bool(ledger.setback) and comes_of(error, TimeoutError)
 
-    return comes_of(error, TimeoutError | CancelledError)
+
+def _why_void(ledger: Ledger) -> str:
+    """Say why a trial is errored however it ended; "" if that counts."""
+    if ledger.refusal:
+        return ledger.refusal
+    if ledger.loss:
+        return f"a reply was lost: {ledger.loss}"
+    return ledger.hindrance and f"a call was given up, or left behind: {ledger.hindrance}"
 
 
 def _blocked_errors() -> tuple[type[BaseException], ...]:
@@ -102,7 +107,7 @@ def headline(failure: Failure | None, ledger: Ledger) -> str:
         return ledger.refusal
     if failure is not None:
         return shown(_told(failure)).partition("\n")[0]
-    return _loss_behind(ledger)
+    return _why_void(ledger)
 
 
 def _told(failure: Failure) -> Failure:
@@ -129,17 +134,6 @@ def message(failure: Failure | None, ledger: Ledger, *, root: Path) -> str:
     own = [(path.removeprefix(inside), line) for path, line in lines if path.startswith(inside)]
     path, line = own[-1] if own else (Path(lines[-1][0]).name, lines[-1][1])
     return f"{failure.type.__name__} {Path(path).as_posix()}:{line}"
-
-
-def _loss_behind(ledger: Ledger) -> str:
-    """Say why a trial is errored though its body returned; "" if it is not.
-
-    That the body returned shows that it got by without a reply, by that of another model, say.
-    A score does not, nor does a body that got no reply at all.
-    """
-    if ledger.unanswered:
-        return f"passed without a reply to any of its calls: {ledger.unanswered}"
-    return f"scored without a reply: {ledger.loss}" if ledger.scores and ledger.loss else ""
 
 
 class CaseOutcome(StrEnum):

@@ -49,6 +49,7 @@ def connecting(
                 return await plain(connector, sent, traces, timeout)
             question = interception.question(Library, request, candidate)
             if question is not None:
+                request.extensions = {"timeout": {"read": timeout.sock_read or timeout.total}}
                 send = partial(send_by_connector, connector, timeout)
                 attempt = partial(send_once_async, _LIBRARY, send, request, most=most)
                 reply: Any
@@ -126,6 +127,7 @@ class SentRequest:
         self.headers = sent.headers
         self.content = content
         self.loop = sent.loop
+        self.extensions: dict[str, dict[str, float | None]] = {}
         self.options = {
             "url": url,
             "ssl": sent.ssl,

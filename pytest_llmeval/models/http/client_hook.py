@@ -18,6 +18,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, replace
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -41,11 +42,12 @@ from pytest_llmeval.models.http.http_reply import (
     ReplyTooLarge,
     own_failure,
 )
-from pytest_llmeval.models.http.retries import Attempt, NetworkFailed, TimedOut
+from pytest_llmeval.models.http.retries import Attempt, NetworkFailed, OwnDeadline, TimedOut
 
 # Bytes that are unpacked at a time, as nothing bounds what a library makes of more.
 PIECE = 64
 PACKING = "content-encoding"
+READ_TIMEOUTS = ("ReadTimeout", "SocketTimeoutError", "TimeoutError")  # of httpx, of aiohttp
 # They describe bytes that were decoded, or a connection that is not the SDK's.
 CONNECTION_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 # A redirected request would be another request, which a replay could not find.
@@ -122,11 +124,23 @@ class Question:
             headers=self.request.headers,
             body=self.body,
         )
-        call, _ = self.exchange.call_for(sent, attempt, awaits=awaits)
+        call, _ = self.exchange.call_for(sent, partial(self._send, attempt), awaits=awaits)
         return call
 
+    def _send(self, attempt: Attempt, deadline: Deadline) -> HttpReply:
+        """Send it once; a timeout of its client, shorter than ours, is no failure of others."""
+        try:
+            return attempt(deadline)
+        except NetworkFailed as exc:
+            patience = self.request.extensions.get("timeout", {}).get("read")
+            is_late = type(exc.error).__name__ in READ_TIMEOUTS and patience is not None
+            if is_late and patience < self.exchange.retries.limit.seconds:
+                raise OwnDeadline(exc.error) from exc
+            raise
+
     def _handed_on(self, outcome: StoredReply | Unanswered) -> Any:
-        if isinstance(outcome, NetworkFailed) and not self.retries_errors:
+        is_for_sdk = self.retries_errors and not isinstance(outcome, OwnDeadline)
+        if isinstance(outcome, NetworkFailed) and not is_for_sdk:
             if isinstance(outcome, TimedOut):
                 raise self.library.ReadTimeout(str(outcome), request=self.request)
             raise outcome.error

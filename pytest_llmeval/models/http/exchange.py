@@ -227,14 +227,17 @@ class Exchange:
         # Read here and not where the call is made: the environment may be another trial's there.
         has_no_key = PLACEHOLDER_KEY in " ".join((*request.headers.values(), request.query))
         unset = _unset_variables(dialect) if has_no_key else ()
+        key = canonical.key()
         call = Request(
-            key=canonical.key(),
+            key=key,
             model=model,
             host=request.origin,
             parameters=sampling_parameters(sampling if isinstance(sampling, Mapping) else {}),
             canonical=canonical,
             accepts=expected.accepts,
-            perform=partial(self._perform, request, expected, attempt, model, unset),
+            perform=partial(
+                self._perform, request, expected, attempt, model=model, unset=unset, key=key
+            ),
             awaits=awaits,
         )
         return call, expected
@@ -244,9 +247,11 @@ class Exchange:
         request: HttpRequest,
         expected: Expected,
         attempt: Attempt,
+        slot: Slot,
+        *,
         model: str | None,
         unset: Sequence[str],
-        _slot: Slot,
+        key: str,
     ) -> Answer:
         """Make the call; anything but a complete success is raised."""
         dialect, retries = self.dialect, self.retries
@@ -259,7 +264,9 @@ class Exchange:
             body=request.body,
             own_limit=dialect.reply_limit,
         ) as metered:
-            reply = send_with_retries(metered, retries, throttle)
+            reply = send_with_retries(
+                metered, retries, throttle, note=partial(self.calls.trial.note_setback, key, slot)
+            )
         # The keys are in no variable: pytest shows those of a call that fails.
         if reply.facts is None:
             raise HttpFailed(

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Literal
+from typing import Literal, Protocol
 
 from pytest_llmeval.cache.reply import SUCCESS
-from pytest_llmeval.errors import ProviderFailed
+from pytest_llmeval.errors import OWN_DEADLINE_REASON, CallAbandoned, ProviderFailed
 from pytest_llmeval.models.budget import Budget
 from pytest_llmeval.models.deadline import Deadline, TimeIsUp, TimeLimit
 from pytest_llmeval.models.http.http_reply import (
@@ -99,10 +99,40 @@ class RetryPolicy:
     max_reply_bytes: int = MAX_REPLY_BYTES
 
 
+class OwnDeadline(NetworkFailed, CallAbandoned):
+    """The client waited no longer, by a timeout of its own that is shorter than ours."""
+
+    def __init__(self, error: Exception) -> None:
+        """Tell it from a network that failed."""
+        super().__init__(error)
+        self.reason = OWN_DEADLINE_REASON
+
+
+class NoteSetback(Protocol):
+    """Notes why a call is held up by its provider."""
+
+    def __call__(self, *, why: str) -> None:
+        """Note it."""
+
+
+def note_nothing(*, why: str) -> None:
+    """Note of no trial why a call is held up."""
+
+
 def send_with_retries(
-    attempt: Attempt, policy: RetryPolicy, throttle: ProviderThrottle
+    attempt: Attempt,
+    policy: RetryPolicy,
+    throttle: ProviderThrottle,
+    *,
+    note: NoteSetback = note_nothing,
 ) -> HttpReply:
     """Attempt a call until it succeeds, cannot succeed, or was tried often enough.
+
+    Args:
+        attempt: makes it once.
+        policy: how often, and within which limits.
+        throttle: of its provider.
+        note: is told what holds the call up.
 
     Returns:
         The last reply, whatever its status.
@@ -115,6 +145,8 @@ def send_with_retries(
     clock, deadline = policy.throttle.clock, policy.limit.begin()
     retries = refusals = 0
     while True:
+        if throttle.holds_back:
+            note(why="the provider wanted fewer calls")
         started = throttle.enter()
         if started is None:
             return GAVE_UP
@@ -135,6 +167,7 @@ def send_with_retries(
             if isinstance(outcome, NetworkFailed):
                 raise outcome
             return outcome
+        note(why=f"HTTP {outcome.status}" if isinstance(outcome, HttpReply) else outcome.reason)
         if pause:
             clock.sleep(pause)
 
@@ -152,7 +185,7 @@ def _attempt(
             throttle.throttled(started, retry_after=retry_after(reply.headers))
             return reply, "throttled"
     except NetworkFailed as exc:
-        return exc, "may pass"
+        return exc, "final" if isinstance(exc, OwnDeadline) else "may pass"
     else:
         return reply, "may pass" if may_pass(reply) else "final"
     finally:

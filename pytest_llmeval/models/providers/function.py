@@ -20,7 +20,7 @@ from typing import Any
 
 from pytest_llmeval.cache.key import canonical_request, parse_json
 from pytest_llmeval.cache.replies import Answer, StoredReply
-from pytest_llmeval.errors import BudgetExceeded, ProviderFailed, SettingsError
+from pytest_llmeval.errors import BudgetExceeded, CallAbandoned, ProviderFailed, SettingsError
 from pytest_llmeval.models.attribution import charging
 from pytest_llmeval.models.budget import Bill
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
@@ -180,7 +180,7 @@ class FunctionProvider:
                 body={"messages": messages, **params},
             ) as metered:
                 text = metered(limit.begin())
-        except BudgetExceeded:
+        except (BudgetExceeded, CallAbandoned):
             raise
         except TimeIsUp:
             reason = f"{name} gave no reply within {limit.seconds:g} s (--llm-timeout)"
@@ -220,11 +220,19 @@ def _is_async(function: Callable[..., object]) -> bool:
 def _runner_on_this_loop() -> Run:
     """Return what lets another thread run a coroutine here, as this one's own, and wait for it."""
     import asyncio
+    from concurrent.futures import CancelledError
 
     loop = asyncio.get_running_loop()
     with charging(None):  # what it asks is the model's own affair
         context = copy_context()
-    return lambda answer: context.run(asyncio.run_coroutine_threadsafe, answer, loop).result()
+
+    def run(answer: Coroutine[Any, Any, object]) -> object:
+        try:
+            return context.run(asyncio.run_coroutine_threadsafe, answer, loop).result()
+        except CancelledError as exc:  # with the trial, which waited for it no longer
+            raise CallAbandoned from exc
+
+    return run
 
 
 def _draw(key: str, slot: Slot) -> Draw:
