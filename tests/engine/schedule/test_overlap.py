@@ -413,7 +413,7 @@ def test_a_client_that_we_do_not_know_overlaps_all_the_same(pytester: pytest.Pyt
 
     result.assert_outcomes(passed=4)
     assert time.perf_counter() - start < 12  # one after the other: 18 s
-    result.stdout.fnmatch_lines(["note: *ran beside the others*waiting*"])
+    result.stdout.fnmatch_lines(["note: *blocked outside a model call*concurrency=*serial*"])
 
 
 def test_asyncio_run_in_a_sync_body(pytester: pytest.Pytester) -> None:
