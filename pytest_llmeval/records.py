@@ -85,7 +85,8 @@ class Call:
 
     Attributes:
         key: sha256 of the canonical request, 64 hex digits.
-        draw: id of the draw, 32 hex digits; None if the request got no reply.
+        draw: id of the draw, 32 hex digits; None if the request got no reply. A call that the
+            application gave up has one, though no reply: it is given up again in a replay.
         reply_sha256: digest of the reply's bytes; None if there was none.
         replayed: the reply came from the cache.
         model: the model asked for; ``served`` is what the provider says answered.
@@ -114,6 +115,11 @@ class Call:
     seconds: float | None = None
     failure: Failure | None = None
     reason: str | None = None
+
+    @property
+    def was_given_up(self) -> bool:
+        """Whether the application did not wait for the reply."""
+        return self.failure is not None and self.draw is not None
 
     @property
     def was_paid(self) -> bool:

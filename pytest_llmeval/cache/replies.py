@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_llmeval.cache.course import Steps, course_name, decode_course, encode_course
 from pytest_llmeval.cache.locks import (
     ProcessLocks,
     SingleFlight,
@@ -57,7 +59,8 @@ class Replies:
         session: name of this session, the same in all its worker processes.
         warn: is given messages on refused rows, on a cache that is damaged or cannot be used, and
             on a process that was waited for in vain.
-        patience: seconds to wait for a draw that another process is paying for.
+        patience: seconds to wait for a draw that another process is paying for, or for what is to
+            come before a replay.
     """
 
     def __init__(
@@ -86,6 +89,8 @@ class Replies:
         self._misses = _Misses()
         self._kept_keys: set[str] = set()
         self._explained_keys: set[str] = set()
+        self.patience = patience
+        self._new_courses: set[tuple[str, Callable[[], Steps | None]]] = set()
 
     @property
     def only_replays(self) -> bool:
@@ -147,6 +152,52 @@ class Replies:
         finally:
             self._misses.leave(name)
 
+    def courses(self, trial: str) -> list[Steps]:
+        """Find the courses of a trial that were kept; none where its draws are to be new.
+
+        Args:
+            trial: its name, "" for none.
+        """
+        if not trial or self._mode not in ("auto", "replay"):
+            return []
+        own = (steps() for name, steps in list(self._new_courses) if name == trial)
+        return self._stored_courses(trial) + [steps for steps in own if steps]
+
+    def keep_course(self, trial: str, steps: Callable[[], Steps | None]) -> None:
+        """Keep the course of a trial once it has ended: beside the next reply, or at the end.
+
+        Args:
+            trial: its name, "" for none.
+            steps: returns what is to be kept, None as long as the trial goes on.
+        """
+        if trial and self._mode in ("auto", "refresh"):
+            self._new_courses.add((trial, steps))
+
+    def _stored_courses(self, trial: str) -> list[Steps]:
+        found: list[Steps] = []
+        name = course_name(trial)
+        with suppress(CacheUnusable):  # a lookup of a reply tells of it
+            store = self._store or self._open()
+            while (value := store.find(f"{name}{len(found)}")[0]) is not None:
+                try:
+                    found.append(decode_course(value))
+                except RowRefused:
+                    found.append({})
+        return found
+
+    def _course_rows(self) -> list[NewRow]:
+        """Take the courses that have come to their end."""
+        rows: list[NewRow] = []
+        for trial, steps in list(self._new_courses):
+            taken = steps()
+            if taken is None:
+                continue
+            self._new_courses.discard((trial, steps))
+            value = encode_course(taken) if taken else None
+            if value is not None:
+                rows.append((f"{course_name(trial)}{len(self._stored_courses(trial))}", value))
+        return rows
+
     def close(self) -> None:
         """Close the database; the next lookup opens it again.
 
@@ -156,6 +207,9 @@ class Replies:
         self._is_closed = True
         self._process_locks.close()
         if self._store is not None:
+            with suppress(CacheUnusable):
+                for name, value in self._course_rows():
+                    self._store.add(name, value)
             self._store.close()
 
     def _stored(self, name: str, accepts: Accepts) -> StoredReply | None:
@@ -218,6 +272,7 @@ class Replies:
             if canonical is not None and key not in self._kept_keys:
                 self._kept_keys.add(key)
                 beside += request_rows(key, canonical, session=self._session)
+            beside += self._course_rows()
             winner = self._file(store, name, value, beside=beside, accepts=request.accepts)
             if winner is None:
                 return reply

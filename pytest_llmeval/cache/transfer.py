@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmeval.cache.contents import draws_in, parse_name
+from pytest_llmeval.cache.course import PREFIX as COURSES
 from pytest_llmeval.cache.queries import Change, NewRow, StoredRow
 from pytest_llmeval.cache.reply import decode, pack, parse_object, unpack
 from pytest_llmeval.cache.requests import PREFIX, pack_request, unpack_request
@@ -55,7 +56,8 @@ def export(store: Store, path: Path) -> Exported:
         CacheUnusable: the cache cannot be read.
         OSError: the file cannot be written, or is there already.
     """
-    rows = sorted(store.rows(), key=_order)
+    rows = [row for row in store.rows() if not row.name.startswith(COURSES)]
+    rows.sort(key=_order)
     lines = [line for line in map(_line, rows) if line is not None]
     requests = sum("request" in line for line in lines)
     draws = len(lines) - requests

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from pytest_llmeval.errors import LLMEvalError
+    from pytest_llmeval.models.course import Course
     from pytest_llmeval.records import Call, Slot
 
 
@@ -25,7 +26,13 @@ T = TypeVar("T")
 
 
 class CurrentTrial(Protocol):
-    """The trial on whose behalf requests are made. Called from any thread of the test."""
+    """The trial on whose behalf requests are made. Called from any thread of the test.
+
+    Attributes:
+        course: of its calls.
+    """
+
+    course: Course
 
     def slot(self, key: str, /) -> Slot:
         """Take the next free occurrence of this key in this trial."""
@@ -108,13 +115,19 @@ def inherited_by_threads() -> Iterator[None]:
     def start_owned(thread: threading.Thread) -> None:
         trial = trial_to_charge()
         if trial is not None:
+            trial.course.others += 1
             thread.run = partial(_run, thread, thread.run, trial)  # type: ignore[method-assign]
         start(thread)
 
     def submit_owned(
         pool: ThreadPoolExecutor, function: Callable[..., T], /, *args: Any, **kwargs: Any
     ) -> Future[T]:
-        return submit(pool, _work, trial_to_charge(), function, *args, **kwargs)
+        trial = trial_to_charge()
+        future = submit(pool, _work, trial, function, *args, **kwargs)
+        if trial is not None:
+            trial.course.others += 1
+            future.add_done_callback(partial(_leave, trial))
+        return future
 
     threading.Thread.start = start_owned  # type: ignore[method-assign,assignment]
     ThreadPoolExecutor.submit = submit_owned  # type: ignore[method-assign,assignment]
@@ -127,8 +140,15 @@ def inherited_by_threads() -> Iterator[None]:
 
 def _run(thread: threading.Thread, run: Callable[[], None], trial: CurrentTrial) -> None:
     del thread.run  # a circle, once it runs
-    with charging(trial):
-        run()
+    try:
+        with charging(trial):
+            run()
+    finally:
+        _leave(trial)
+
+
+def _leave(trial: CurrentTrial, _future: object = None) -> None:
+    trial.course.others -= 1
 
 
 def _work(

@@ -13,13 +13,23 @@ from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmeval.cache.reply import KeptRequest
-from pytest_llmeval.errors import BudgetExceeded, LLMEvalError, ProviderFailed
+from pytest_llmeval.errors import (
+    CANCELLED_REASON,
+    BudgetExceeded,
+    CallAbandoned,
+    LLMEvalError,
+    ProviderFailed,
+    ReplayMiss,
+)
 from pytest_llmeval.models.attribution import CurrentTrial, charging
 from pytest_llmeval.records import Call, Parameter, Slot
 
 if TYPE_CHECKING:
     from pytest_llmeval.cache.replies import Replies, StoredReply
+    from pytest_llmeval.models.course import Course, OpenCall
 
+# Times that a loop goes round until what awaited a reply has seen it, through layers of an SDK.
+ROUNDS = 20
 LARGEST_NUMBER = 2**53 - 1  # beyond it readers of JSON round
 LONGEST_NAME = 500  # characters of a model or a fingerprint
 NAMES = ("model", "fingerprint")
@@ -76,35 +86,89 @@ class CachedCalls:
             ProviderFailed: as the call raised it.
             CacheError: the store cannot be used.
         """
-        slot = self.trial.slot(request.key)
+        slot, course = self.trial.slot(request.key), self.trial.course
+        opened = self._begin(request, slot)
         try:
-            reply = self.replies.lookup(request, slot)
+            reply = self._stored(request, slot, opened)
             if reply is None:  # wait for the reply, and until it is on disk
-                pay = partial(self._pay, request, slot)
+                if opened.given_up:
+                    self.trial.wait(partial(course.wait, opened, None))
+                pay = partial(self._pay, request, slot, opened)
                 reply = self.trial.wait(pay, serial=request.serial)
+            # Where nothing else of the trial goes on, there is nothing to wait for.
+            elif course.others and course.is_held(opened, reply.draw):
+                self.trial.wait(partial(course.wait, opened, reply.draw))
         except BaseException as exc:  # whatever leaves a call has brought no reply
+            course.end(opened)
             self._note_loss(request, slot, exc)
             raise
-        self.trial.record(_answered_call(request, slot, reply))
+        self._note_reply(request, slot, opened, reply)
         return reply
 
     async def call_async(self, request: Request) -> StoredReply:
         """Answer a request of a coroutine; if it gives up, the reply is lost to it but kept."""
-        slot = self.trial.slot(request.key)
+        slot, course = self.trial.slot(request.key), self.trial.course
+        opened = self._begin(request, slot)
+        reply = None
         try:
-            reply = self.replies.lookup(request, slot)
+            reply = self._stored(request, slot, opened)
+            await self._wait_for_others(opened, reply)
             if reply is None:
-                pay = partial(self._pay, request, slot)
+                pay = partial(self._pay, request, slot, opened)
                 reply = await self.trial.wait_async(
                     pay, awaits=request.awaits, serial=request.serial
                 )
-            else:
-                await _way_for_a_cancellation()
-        except BaseException as exc:  # as above; also where it was cancelled
+                await _settled(course)
+        except Exception as exc:  # as above
+            course.end(opened)
             self._note_loss(request, slot, exc)
             raise
-        self.trial.record(_answered_call(request, slot, reply))
+        except BaseException:  # it was cancelled
+            opened.leave(course.end(opened, opened.draw, given_up=not opened.draw))
+            if reply and opened.draw:  # it was not so at first: the draw is the same
+                self.trial.record(_answered_call(request, slot, reply))
+            raise
+        self._note_reply(request, slot, opened, reply)
         return reply
+
+    def _begin(self, request: Request, slot: Slot) -> OpenCall:
+        def leave(draw: str) -> None:
+            self.trial.record(_given_up_call(request, slot, draw))
+            self.replies.keep_course(self.trial.course.trial, self.trial.course.new_steps)
+
+        return self.trial.course.begin(request.key, slot, self.replies, leave)
+
+    def _stored(self, request: Request, slot: Slot, opened: OpenCall) -> StoredReply | None:
+        try:
+            reply = self.replies.lookup(request, slot)
+        except ReplayMiss as miss:
+            opened.miss = miss
+            if not opened.given_up:
+                raise
+            return None
+        if (
+            reply and opened.recorded and not opened.given_up
+        ):  # the trial may end before it is handed over
+            self.trial.record(_answered_call(request, slot, reply))
+            opened.draw = reply.draw
+        return reply
+
+    async def _wait_for_others(self, opened: OpenCall, reply: StoredReply | None) -> None:
+        """Let a replay come back after those that came before it, and be cancelled as it was."""
+        if not opened.recorded or not is_on_asyncio():
+            return
+        draw, course = reply.draw if reply else None, self.trial.course
+        if (opened.given_up or not _is_alone(course)) and course.is_held(opened, draw):
+            await self.trial.wait_async(partial(course.wait, opened, draw), awaits=True)
+            await _let_loop_go_round()  # a deadline that is over cancels the call now
+        await _settled(course)
+
+    def _note_reply(
+        self, request: Request, slot: Slot, opened: OpenCall, reply: StoredReply
+    ) -> None:
+        self.trial.course.end(opened, reply.draw)
+        if not opened.draw:
+            self.trial.record(_answered_call(request, slot, reply))
 
     def _note_loss(self, request: Request, slot: Slot, exc: BaseException) -> None:
         self.trial.record(_failed_call(request, slot, exc))
@@ -112,9 +176,19 @@ class CachedCalls:
         if isinstance(exc, LLMEvalError) and not was_asked:
             self.trial.refuse(exc)
 
-    def _pay(self, request: Request, slot: Slot) -> StoredReply:
+    def _pay(self, request: Request, slot: Slot, opened: OpenCall) -> StoredReply:
+        course = self.trial.course
+        if opened.miss is not None:  # it was given up, and is not now
+            raise opened.miss
+        if opened.given_up and not course.is_open(opened):
+            raise CallAbandoned
+        course.pay(opened)
+        self.replies.keep_course(course.trial, course.new_steps)
         with charging(None):  # a model is not intercepted while it answers
-            return self.replies.pay(request, slot)
+            reply = self.replies.pay(request, slot)
+        if course.others:
+            course.wait(opened, None)
+        return reply
 
 
 def is_on_asyncio() -> bool:
@@ -128,11 +202,27 @@ def is_on_asyncio() -> bool:
     return True
 
 
-async def _way_for_a_cancellation() -> None:
-    """Let the loop cancel a replay as it can cancel a call that is paid for."""
+def _is_alone(course: Course) -> bool:
+    """Whether a coroutine is all that goes on in its trial."""
     import asyncio
 
-    if is_on_asyncio():
+    return not course.others and len(asyncio.all_tasks()) == 1
+
+
+async def _settled(course: Course) -> None:
+    """Let the application see what came before, in whatever task."""
+    if not is_on_asyncio() or _is_alone(course):
+        return
+    seen = -1
+    while course.has_just_changed(seen=seen):
+        seen = course.events
+        await _let_loop_go_round()
+
+
+async def _let_loop_go_round() -> None:
+    import asyncio
+
+    for _ in range(ROUNDS):
         await asyncio.sleep(0)
 
 
@@ -187,6 +277,19 @@ def _failed_call(request: Request, slot: Slot, exc: BaseException) -> Call:
         reason=exc.reason
         if isinstance(exc, ProviderFailed | BudgetExceeded)
         else type(exc).__name__,
+    )
+
+
+def _given_up_call(request: Request, slot: Slot, draw: str) -> Call:
+    return Call(
+        key=request.key,
+        slot=slot,
+        draw=draw,
+        model=request.model,
+        host=request.host,
+        parameters=request.parameters,
+        failure="infrastructure",
+        reason=CANCELLED_REASON,
     )
 
 

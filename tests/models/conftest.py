@@ -21,6 +21,7 @@ from pytest_llmeval.checks import CacheMode
 from pytest_llmeval.errors import LLMEvalError
 from pytest_llmeval.models.attribution import trial_to_charge
 from pytest_llmeval.models.calls import CachedCalls
+from pytest_llmeval.models.course import Course
 from pytest_llmeval.models.deadline import DEFAULT_SECONDS
 from pytest_llmeval.models.http.http_reply import MAX_REPLY_BYTES
 from pytest_llmeval.models.interception import Interception
@@ -42,6 +43,7 @@ class CountingTrial:
 
     def __init__(self, index: int | None) -> None:
         self.index = index
+        self.course = Course(f"trial {index}")
         self.calls: list[Call] = []
         self.refusals: list[LLMEvalError] = []
         self.waits = 0
@@ -56,7 +58,7 @@ class CountingTrial:
     def record(self, call: Call) -> None:
         self.calls.append(call)
         if call.failure:
-            self._taken[call.key].remove(call.slot.occurrence)
+            self._taken[call.key].discard(call.slot.occurrence)
 
     def refuse(self, refusal: LLMEvalError) -> None:
         self.refusals.append(refusal)

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import pytest
 
+from pytest_llmeval.cache.course import Steps
 from pytest_llmeval.cache.replies import Answer
 from pytest_llmeval.errors import CacheError, ProviderFailed, ReplayMiss
 from pytest_llmeval.models.calls import CachedCalls, Request, sampling_parameters
@@ -164,6 +165,11 @@ def test_a_replay_miss_is_a_failure_of_the_infrastructure(
 
 def test_an_unusable_store_is_a_failure_of_the_infrastructure(trial: CountingTrial) -> None:
     class Broken:
+        patience = 1.0
+
+        def courses(self, _trial: str) -> list[Steps]:
+            return []
+
         def lookup(self, *_: object, **__: object) -> None:
             raise CacheError("/home/someone/.llmeval is full")
 

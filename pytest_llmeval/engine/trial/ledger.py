@@ -21,6 +21,7 @@ from pytest_llmeval.errors import (
     ScoreError,
 )
 from pytest_llmeval.models.attribution import charging, trial_to_charge
+from pytest_llmeval.models.course import Course
 from pytest_llmeval.models.http.masking import masked_text
 from pytest_llmeval.records import MEASURED_METRICS, SCORE_METRIC, Call, Slot
 from pytest_llmeval.safe_text import printable
@@ -54,6 +55,7 @@ class Ledger:
         index: of the trial, None for what no single trial asks.
         function: whose trial it is, or who asked first; "" where nobody is known.
         intercepts: what the application asks by itself is kept.
+        course: of its calls.
         shared: calls of wider fixtures that the trial used.
         refusal: why we did not let it ask something, "" if we let it ask everything.
         late: why a reply that was there came too late for the trial, "" if none did.
@@ -65,6 +67,7 @@ class Ledger:
         index: int | None = None,
         *,
         function: str = "",
+        name: str = "",
         intercepts: bool = True,
         wait: Callable[..., Any] = _call,
         wait_async: Callable[..., Coroutine[Any, Any, Any]] = _call_elsewhere,
@@ -72,6 +75,7 @@ class Ledger:
         self.index = index
         self.function = function
         self.intercepts = intercepts
+        self.course = Course(name)
         self.scores: dict[str, float] = {}
         self.shared: tuple[Call, ...] = ()
         self.refusal = ""
@@ -160,6 +164,7 @@ class Ledger:
     def end(self) -> None:
         """Forget the trial, which has ended; a thread of the test may still make calls."""
         self.has_ended = True
+        self.course.close()
         self.wait = _call
         self.wait_async = _call_elsewhere
 
@@ -237,7 +242,9 @@ class SharedCalls:
         if not trial.ledger.intercepts:
             yield
             return
-        ledger = self._of_fixtures[fixturedef] = Ledger(function=trial.ledger.function)
+        ledger = self._of_fixtures[fixturedef] = Ledger(
+            function=trial.ledger.function, name=f"{fixturedef.baseid} {fixturedef.argname}"
+        )
         try:
             with charging(ledger):
                 yield

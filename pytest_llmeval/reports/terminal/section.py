@@ -247,8 +247,11 @@ def _account(run: Run, seconds: float, *, cost: str) -> Iterator[str]:
     calls = [call for trial in run.trials for call in trial.calls]
     yield from sorted({call.model for call in calls if call.model})
     made, replayed = sum(call.was_paid for call in calls), sum(call.replayed for call in calls)
-    failed = sum(call.failure is not None for call in calls)
-    yield f"{made} calls made, {replayed} replayed" + (f", {failed} failed" if failed else "")
+    given_up = sum(call.was_given_up for call in calls)
+    failed = sum(call.failure is not None for call in calls) - given_up
+    rest = ((given_up, "given up"), (failed, "failed"))
+    more = [f"{count} {word}" for count, word in rest if count]
+    yield ", ".join((f"{made} calls made", f"{replayed} replayed", *more))
     if run.attempts not in (None, made):
         yield f"{counted(run.attempts or 0, 'attempt')} sent"
     if run.outside_calls:

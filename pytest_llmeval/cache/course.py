@@ -1,0 +1,73 @@
+"""The course of a trial as it lies in the cache: in which order its calls ended, and how.
+
+It is kept where calls were open at once or were given up. No reply is in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pytest_llmeval.cache.reply import MAX_HEADER, deflate, inflate, parse_object
+from pytest_llmeval.errors import RowRefused
+
+SCHEMA = 1
+PREFIX = "course/"
+
+
+class Step(NamedTuple):
+    """A call of a trial, from when it was asked to when the application had what came of it.
+
+    Attributes:
+        draw: id of the draw; a call that was given up has one of its own.
+        begun: seconds on a clock of the trial; ``ended`` likewise.
+        expired: how many waits with a deadline ran out meanwhile, in other threads and timers.
+        given_up: the application did not wait for the reply.
+    """
+
+    draw: str
+    begun: float
+    ended: float
+    expired: int = 0
+    given_up: bool = False
+
+
+# By place: key and slot, with a ``~`` for each time that the slot was given back before.
+Steps = Mapping[str, Step]
+
+
+def course_name(trial: str) -> str:
+    """Return how the names of a trial's rows begin; a number follows."""
+    return f"{PREFIX}{hashlib.sha256(trial.encode('utf-8', 'replace')).hexdigest()}/"
+
+
+def encode_course(steps: Steps) -> bytes | None:
+    """Write the value of a row; None if it is too long to be read back."""
+    line = {"schema": SCHEMA, "steps": [[place, *step] for place, step in steps.items()]}
+    text = json.dumps(line, separators=(",", ":")).encode("ascii")
+    return deflate(text) if len(text) <= MAX_HEADER else None
+
+
+def decode_course(value: bytes | RowRefused) -> dict[str, Step]:
+    """Read what ``encode_course`` wrote.
+
+    Raises:
+        RowRefused: it did not write this.
+    """
+    if isinstance(value, RowRefused):
+        raise value
+    line = parse_object(inflate(value, limit=MAX_HEADER), "it")
+    steps = line.get("steps")
+    if line.get("schema") != SCHEMA or not isinstance(steps, list) or not all(map(_fits, steps)):
+        raise RowRefused("it is no course of a known schema")
+    return {place: Step(*step) for place, *step in steps}
+
+
+def _fits(step: Any) -> bool:
+    match step:
+        case [str(), str(), float(begun), float(ended), int(), bool()]:
+            return math.isfinite(begun) and math.isfinite(ended)
+    return False

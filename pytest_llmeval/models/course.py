@@ -1,0 +1,309 @@
+"""The course of a trial's calls: which were open at once, how they ended, and what waits for what.
+
+Replies that were open at once come back in a replay in the order in which they came, and a call
+that was given up is open until it is given up again. A replay waits for what happens in its trial,
+not for the time that it took; that is only the most that it waits.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import inf
+from time import monotonic  # by name: a test may mock those of the module
+from typing import TYPE_CHECKING, Any
+
+from pytest_llmeval.cache.course import Step, Steps
+from pytest_llmeval.cache.locks import fork_safe_lock
+from pytest_llmeval.models.attribution import charging, trial_to_charge
+
+if TYPE_CHECKING:
+    from pytest_llmeval.cache.replies import Replies
+    from pytest_llmeval.errors import ReplayMiss
+    from pytest_llmeval.records import Slot
+
+GRACE = 1.0  # seconds by which a trial may be slower than when it was recorded
+# Between two replies, threads that wait for the first must have had their turn. In a replay they
+# get as long as they had, at most so many seconds; replies that come together come so far apart.
+SETTLING, PIECE = 0.1, 0.01
+
+
+@dataclass(slots=True, eq=False)
+class OpenCall:
+    """A call that a trial waits for.
+
+    Attributes:
+        place: key and slot; see ``Steps``.
+        begun: when, on the clock of the course.
+        expired: how many waits of the trial had run out by then.
+        recorded: the courses of the trial in which there was this call.
+        leave: is given its draw if the trial ends before.
+        draw: of the reply that is stored, "" for none.
+        is_paid: it is under way, and takes what time it takes.
+        miss: why it cannot be made if it is not given up.
+    """
+
+    place: str
+    begun: float
+    expired: int
+    recorded: Sequence[Steps]
+    leave: Callable[[str], None]
+    draw: str = ""
+    is_paid: bool = False
+    miss: ReplayMiss | None = None
+
+    @property
+    def given_up(self) -> Step | None:
+        """How the call was given up, if it was."""
+        steps = (steps[self.place] for steps in self.recorded)
+        return next((step for step in steps if step.given_up), None)
+
+
+@dataclass(slots=True, eq=False)
+class Course:
+    """The course of one trial, or of a wider fixture, as it goes on. Safe for threads.
+
+    Attributes:
+        trial: names it, the same in each session; "" where that cannot be.
+        others: threads, and work in pools, that the trial began and that have not ended.
+        has_ended: the trial has, and nobody waits for its calls any more.
+        events: how many calls ended, and waits ran out.
+    """
+
+    trial: str = ""
+    others: int = 0
+    events: int = 0
+    has_ended: bool = False
+    _recorded: Sequence[Steps] | None = None
+    _most: float = 0.0  # seconds that a replay waits
+    _started: float = field(default_factory=monotonic)
+    _changed: threading.Condition = field(
+        default_factory=lambda: threading.Condition(fork_safe_lock())
+    )
+    _expired: int = 0
+    _last: float = 0.0  # when a call ended, or a wait ran out
+    _begun: set[str] = field(default_factory=set)
+    _open: dict[str, OpenCall] = field(default_factory=dict)
+    _ended: dict[str, Step] = field(default_factory=dict)
+
+    def begin(
+        self, key: str, slot: Slot, replies: Replies, leave: Callable[[str], None]
+    ) -> OpenCall:
+        """Begin a call; one that was given up before in its slot is another call."""
+        if self._recorded is None:
+            self._recorded, self._most = replies.courses(self.trial), replies.patience
+        with self._changed:
+            place = f"{key}/{slot}"
+            while place in self._begun:
+                place += "~"
+            recorded = [steps for steps in self._recorded if place in steps]
+            call = OpenCall(place, self._now(), self._expired, recorded, leave)
+            self._begun.add(place)
+            self._open[place] = call
+            self._changed.notify_all()
+        return call
+
+    def pay(self, call: OpenCall) -> None:
+        """Note that the call is made: what is replayed beside it takes as long as it took."""
+        with self._changed:
+            call.is_paid = True
+            self._changed.notify_all()
+
+    def end(self, call: OpenCall, draw: str = "", *, given_up: bool = False) -> str:
+        """End a call; without a draw and not given up, it failed and is to be asked again.
+
+        Returns:
+            The draw, also of a call that was given up.
+        """
+        with self._changed:
+            if self._open.pop(call.place, None) is None:  # it was left behind by the trial
+                return draw
+            if not draw and not given_up:
+                self._begun.remove(call.place)
+            else:
+                draw = self._note(call, draw, given_up=given_up)
+        return draw
+
+    def is_open(self, call: OpenCall) -> bool:
+        """Whether the trial still waits for a call."""
+        return call.place in self._open
+
+    def expire(self) -> None:
+        """Note that a wait of the trial with a deadline ran out, or that a timer did."""
+        with self._changed:
+            self._expired += 1
+            self._happen()
+
+    def close(self) -> None:
+        """End the trial: it has given up what is still open."""
+        with self._changed:
+            for call in self._open.values():
+                draw = self._note(call, call.draw, given_up=not call.draw)
+                if not call.draw:
+                    call.leave(draw)
+            self._open.clear()
+            self.has_ended = True
+            self._changed.notify_all()
+
+    def new_steps(self) -> Steps | None:
+        """Return what a replay needs and cannot find; None before the end.
+
+        It needs nothing where calls came one after the other.
+        """
+        if not self.has_ended:
+            return None
+        steps = sorted(self._ended.values(), key=lambda step: step.begun)
+        is_plain = not any(step.given_up or step.expired for step in steps) and all(
+            one.ended <= following.begun for one, following in pairwise(steps)
+        )
+        is_known = any(
+            all(place in old and _alike(old[place], step) for place, step in self._ended.items())
+            for old in self._recorded or ()
+        )
+        return {} if is_plain or is_known else self._ended
+
+    def is_held(self, call: OpenCall, draw: str | None) -> bool:
+        """Whether a replay is to wait; ``draw`` is that of the stored reply, if there is one."""
+        with self._changed:
+            return self._pause(call, draw) > 0
+
+    def wait(self, call: OpenCall, draw: str | None) -> None:
+        """Wait until a reply may be handed over; see ``is_held``.
+
+        A replay waits for little longer than the call took. Beside a call that is paid for it waits
+        exactly as long, so that neither is given a start.
+        """
+        with charging(None), self._changed:
+            while (pause := self._pause(call, draw)) > 0:
+                started = self._now()
+                left = call.begun + self._longest(call) - started
+                if pause == inf and left <= 0:
+                    break
+                self._changed.wait(min(pause, max(left, PIECE)))
+                if pause < inf and self._now() - started > pause + PIECE:
+                    self._last = self._now()  # the others had no turn either
+            if self.others:
+                self._last = self._now()  # who else waits comes after this one
+
+    def has_just_changed(self, *, seen: int) -> bool:
+        """Whether something happened that the application may not have seen.
+
+        Args:
+            seen: how many things had happened when it was last looked at; -1 for never.
+        """
+        return self.events != seen and self._now() - self._last < GRACE
+
+    def _now(self) -> float:
+        return monotonic() - self._started
+
+    def _note(self, call: OpenCall, draw: str, *, given_up: bool) -> str:
+        if given_up:
+            draw = call.given_up.draw if call.given_up else secrets.token_hex(16)
+        expired = self._expired - call.expired
+        self._happen()
+        self._ended[call.place] = Step(draw, call.begun, self._last, expired, given_up)
+        return draw
+
+    def _happen(self) -> None:
+        self._last = self._now()
+        self.events += 1
+        self._changed.notify_all()
+
+    def _pause(self, call: OpenCall, draw: str | None) -> float:
+        """Return after how many seconds a reply is due; inf if something must happen first."""
+        if call.place not in self._open:
+            return 0.0
+        gap = PIECE
+        if call.recorded and not call.is_paid:
+            known = [(steps, steps[call.place]) for steps in call.recorded]
+            same = [(steps, step) for steps, step in known if step.draw == draw]
+            due = [one for one in same if self._has_happened(*one, call)]
+            if not due and (same or call.given_up):
+                return inf
+            for steps, step in due:
+                before = (one.ended for one in steps.values() if one.ended < step.ended)
+                gap = max(gap, min(step.ended - max(before, default=step.ended), SETTLING))
+        return max(0.0, self._last + gap - self._now()) if self.others and self.events else 0.0
+
+    def _longest(self, call: OpenCall) -> float:
+        """Return for how many seconds a replay may be open."""
+        steps = [steps[call.place] for steps in call.recorded]
+        seconds = max((step.ended - step.begun for step in steps), default=0.0)
+        is_beside_paid = any(one.is_paid for one in self._open.values())
+        return min(seconds + (0.0 if is_beside_paid else GRACE), self._most)
+
+    def _has_happened(self, steps: Steps, step: Step, call: OpenCall) -> bool:
+        """Whether all has happened that happened while a recorded call was open."""
+        if self._expired - call.expired < step.expired:
+            return False
+        return all(
+            place in (self._ended if other.ended < step.ended else self._begun)
+            for place, other in steps.items()
+            if other.begun < step.ended and step.begun < other.ended
+        )
+
+
+def _alike(one: Step, other: Step) -> bool:
+    return one.draw == other.draw and one.given_up == other.given_up
+
+
+@contextmanager
+def watching_waits() -> Iterator[None]:
+    """Tell the course of a trial what runs out: its waits for other threads, its timers.
+
+    An application that has waited too long for an answer goes on without it, and only what ran out
+    tells so. A wait for a bare lock is not seen.
+    """
+    wait, join = threading.Condition.wait, threading.Thread.join
+
+    def watched_wait(condition: threading.Condition, timeout: float | None = None) -> bool:
+        is_notified = wait(condition, timeout)
+        if not is_notified:
+            _expire()
+        return is_notified
+
+    def watched_join(thread: threading.Thread, timeout: float | None = None) -> None:
+        join(thread, timeout)
+        if timeout is not None and thread.is_alive():
+            _expire()
+
+    def call_at(loop: Any, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
+        trial = trial_to_charge()
+        if trial is not None:
+            callback, args = _ring, (trial.course, callback, *args)
+        return plain_call_at(loop, when, callback, *args, context=context)
+
+    with ExitStack() as undoing:
+        undoing.enter_context(_replaced(threading.Condition, "wait", watched_wait))
+        undoing.enter_context(_replaced(threading.Thread, "join", watched_join))
+        if "asyncio" in sys.modules:  # else no test has imported it
+            loops = sys.modules["asyncio"].BaseEventLoop
+            plain_call_at = loops.call_at
+            undoing.enter_context(_replaced(loops, "call_at", call_at))
+        yield
+
+
+@contextmanager
+def _replaced(owner: Any, name: str, value: object) -> Iterator[None]:
+    plain = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, plain)
+
+
+def _expire() -> None:
+    trial = trial_to_charge()
+    if trial is not None:
+        trial.course.expire()
+
+
+def _ring(course: Course, callback: Callable[..., object], *args: Any) -> None:
+    course.expire()
+    callback(*args)

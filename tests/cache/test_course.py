@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_llmeval.cache.course import Step, Steps, decode_course, encode_course
+from pytest_llmeval.cache.replies import Replies
+from pytest_llmeval.cache.reply import MAX_HEADER, deflate
+from pytest_llmeval.errors import RowRefused
+from tests.cache.calls import KEY, SLOT, answered, says
+
+Make = Callable[..., Replies]
+STEPS: Steps = {
+    f"{KEY}/0/0": Step("d1", 0.0, 2.0, 1),
+    f"{KEY}/0/1": Step("d2", 0.5, 1.0, 0, given_up=True),
+}
+
+
+def test_a_course_is_read_as_it_was_written() -> None:
+    value = encode_course(STEPS)
+
+    assert value is not None
+    assert decode_course(value) == STEPS
+
+
+def test_a_course_that_is_too_long_is_not_kept() -> None:
+    assert encode_course({"p" * MAX_HEADER: Step("d", 0.0, 1.0)}) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {},
+        {"schema": 2, "steps": []},
+        {"schema": 1, "steps": {}},
+        {"schema": 1, "steps": [["p", "d", 0.0, 1.0, 0]]},
+        {"schema": 1, "steps": [["p", "d", "x", 1.0, 0, False]]},
+        {"schema": 1, "steps": [["p", "d", 0.0, 1e999, 0, False]]},
+    ],
+)
+def test_what_is_no_course_is_refused(line: object) -> None:
+    with pytest.raises(RowRefused):
+        decode_course(deflate(json.dumps(line).replace("Infinity", "1e999").encode()))
+
+
+def test_a_row_that_was_refused_stays_so() -> None:
+    with pytest.raises(RowRefused, match="pickled"):
+        decode_course(RowRefused("it is pickled"))
+
+
+def test_courses_are_kept_when_their_trials_have_ended(make_replies: Make) -> None:
+    ended: list[Steps] = []
+    replies = make_replies()
+    replies.keep_course("trial 0", lambda: ended[0] if ended else None)
+    replies.keep_course("trial 1", dict)  # it needs none
+    assert replies.courses("trial 0") == []
+
+    ended.append(STEPS)
+    assert replies.courses("trial 0") == [STEPS]
+    replies.close()
+
+    assert make_replies("replay").courses("trial 0") == [STEPS]
+    assert make_replies().courses("trial 1") == []
+
+
+def test_a_course_is_stored_beside_the_next_reply(make_replies: Make) -> None:
+    replies = make_replies()
+    replies.keep_course("trial 0", lambda: STEPS)
+    answered(replies, KEY, SLOT, says("yes"))
+
+    assert make_replies().courses("trial 0") == [STEPS]
+
+
+def test_a_trial_has_a_course_for_each_version_of_it(make_replies: Make) -> None:
+    other = {f"{KEY}/0/0": Step("d3", 0.0, 1.0, 0, given_up=True)}
+    for mode, steps in (("auto", STEPS), ("refresh", other)):
+        replies = make_replies(mode)
+        answered(replies, KEY, SLOT, says("yes"))
+        replies.keep_course("trial 0", lambda steps=steps: steps)
+        replies.close()
+
+    assert make_replies().courses("trial 0") == [STEPS, other]
+
+
+@pytest.mark.parametrize("mode", ["off", "refresh"])
+def test_what_is_drawn_anew_follows_no_course(make_replies: Make, mode: str) -> None:
+    replies = make_replies()
+    answered(replies, KEY, SLOT, says("yes"))
+    replies.keep_course("trial 0", lambda: STEPS)
+    replies.close()
+
+    assert make_replies(mode).courses("trial 0") == []
+
+
+@pytest.mark.parametrize(("mode", "trial"), [("off", "t"), ("replay", "t"), ("auto", "")])
+def test_no_course_is_kept_where_nothing_is_stored(
+    make_replies: Make, mode: str, trial: str
+) -> None:
+    replies = make_replies(mode)
+    replies.keep_course(trial, lambda: STEPS)
+    replies.close()
+
+    assert make_replies().courses(trial) == []
+
+
+def test_a_course_that_is_too_long_leaves_no_row(make_replies: Make) -> None:
+    replies = make_replies()
+    replies.keep_course("trial 0", lambda: {"p" * MAX_HEADER: Step("d", 0.0, 1.0)})
+    answered(replies, KEY, SLOT, says("yes"))
+    replies.close()
+
+    assert make_replies().courses("trial 0") == []
+
+
+def test_a_course_that_somebody_else_wrote_is_passed_over(
+    make_replies: Make, sql: Callable[..., list[object]]
+) -> None:
+    replies = make_replies()
+    answered(replies, KEY, SLOT, says("yes"))
+    replies.keep_course("trial 0", lambda: STEPS)
+    replies.close()
+    sql("UPDATE Cache SET value = ? WHERE key LIKE 'course/%'", b"odd")
+
+    assert make_replies().courses("trial 0") == [{}]
+
+
+def test_a_cache_that_cannot_be_used_has_no_courses(
+    make_replies: Make, home: Path, tmp_path: Path
+) -> None:
+    home.mkdir()
+    (home / "cache").symlink_to(tmp_path)
+    replies = make_replies()
+    assert replies.courses("trial 0") == []
+
+    replies.keep_course("trial 0", lambda: STEPS)
+    replies.close()
+
+    assert make_replies().courses("trial 0") == []

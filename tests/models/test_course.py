@@ -1,0 +1,170 @@
+"""The course of a trial: what waits for what in a replay."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from pytest_llmeval.cache.replies import Answer
+from pytest_llmeval.cache.reply import StoredReply
+from pytest_llmeval.checks import CacheMode
+from pytest_llmeval.errors import CallAbandoned, ProviderFailed, ReplayMiss
+from pytest_llmeval.models.attribution import charging, inherited_by_threads
+from pytest_llmeval.models.calls import Request
+from pytest_llmeval.models.course import Course, OpenCall, watching_waits
+from pytest_llmeval.records import Slot
+from tests.models.conftest import CountingTrial, Session
+
+SLOW, QUICK = "ab" * 32, "cd" * 32
+
+
+def asking(key: str, perform: Callable[[Slot], Answer]) -> Request:
+    return Request(key=key, model="openai/gpt", perform=perform)
+
+
+def unwanted(_slot: Slot) -> Answer:
+    raise AssertionError("it is stored")
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with inherited_by_threads(), watching_waits(), ThreadPoolExecutor(4) as pool:
+        yield pool
+
+
+class Race:
+    """A trial that asks two questions at once; it is asked for the order in which they came."""
+
+    def __init__(self, begin: Callable[..., Session], pool: ThreadPoolExecutor) -> None:
+        self._begin = begin
+        self._pool = pool
+
+    def run(self, *keys: str, slow: Callable[[Slot], Answer] = unwanted) -> list[str]:
+        session, trial = self._begin(), CountingTrial(0)
+        calls, came = session.calls(trial), []
+
+        def ask(key: str) -> StoredReply:
+            reply = calls.call(asking(key, slow if key == SLOW else lambda _: Answer(b"quick")))
+            came.append(key)
+            return reply
+
+        with charging(trial):
+            works = [self._pool.submit(ask, key) for key in keys]
+        for work in works:
+            work.result()
+        trial.course.close()
+        session.replies.close()
+        return came
+
+
+@pytest.fixture
+def race(begin: Callable[..., Session], pool: ThreadPoolExecutor) -> Race:
+    return Race(begin, pool)
+
+
+def test_replies_come_back_in_the_order_in_which_they_came(
+    begin: Callable[..., Session], pool: ThreadPoolExecutor, race: Race
+) -> None:
+    quick_is_here = threading.Event()
+
+    def slow(_slot: Slot) -> Answer:
+        assert quick_is_here.wait(30)
+        return Answer(b"slow")
+
+    session, trial = begin(), CountingTrial(0)
+    calls = session.calls(trial)
+    with charging(trial):
+        late = pool.submit(calls.call, asking(SLOW, slow))
+        pool.submit(calls.call, asking(QUICK, lambda _: Answer(b"quick"))).result()
+    quick_is_here.set()
+    late.result()
+    trial.course.close()
+    session.replies.close()
+
+    for keys in ((SLOW, QUICK), (QUICK, SLOW)):
+        assert race.run(*keys) == [QUICK, SLOW]
+
+
+@pytest.fixture
+def late(begin: Callable[..., Session], pool: ThreadPoolExecutor) -> Iterator[Callable[[], bool]]:
+    """Return what runs a trial that waits for a reply with a deadline: whether it ran out."""
+    has_waited = threading.Event()
+
+    def slow(_slot: Slot) -> Answer:
+        assert has_waited.wait(30)
+        return Answer(b"slow")
+
+    def run() -> bool:
+        session, trial = begin(), CountingTrial(0)
+        with charging(trial):
+            work = pool.submit(session.calls(trial).call, asking(SLOW, slow))
+            try:
+                work.result(timeout=0.05)
+            except TimeoutError:
+                is_late = True
+            else:
+                is_late = False
+        has_waited.set()
+        assert work.result().body == b"slow"
+        trial.course.close()
+        session.replies.close()
+        return is_late
+
+    yield run
+    has_waited.set()
+
+
+def test_a_wait_that_ran_out_runs_out_again(late: Callable[[], bool]) -> None:
+    assert [late(), late(), late()] == [True] * 3
+
+
+class TellingCourse(Course):
+    """A course that tells when a call has begun."""
+
+    def __init__(self) -> None:
+        super().__init__("trial 0")
+        self.has_begun = threading.Event()
+
+    def begin(self, *arguments: Any) -> OpenCall:
+        opened = super().begin(*arguments)
+        self.has_begun.set()
+        return opened
+
+
+@pytest.mark.parametrize(("mode", "error"), [("auto", CallAbandoned), ("replay", ReplayMiss)])
+def test_a_call_that_a_trial_left_behind_is_given_up_and_not_made_again(
+    begin: Callable[..., Session],
+    pool: ThreadPoolExecutor,
+    mode: CacheMode,
+    error: type[Exception],
+) -> None:
+    has_ended = threading.Event()
+
+    def fail(_slot: Slot) -> Answer:
+        assert has_ended.wait(30)
+        raise ProviderFailed("HTTP 500")
+
+    def leave(session: Session) -> tuple[str | None, Future[StoredReply]]:
+        trial, course = CountingTrial(0), TellingCourse()
+        trial.course = course
+        with charging(trial):
+            work = pool.submit(session.calls(trial).call, asking(SLOW, fail))
+        assert course.has_begun.wait(30)
+        course.close()
+        (left,) = trial.calls
+        return left.draw, work
+
+    recording, replaying = begin(), begin(mode=mode)
+    draw, work = leave(recording)
+    has_ended.set()
+    assert isinstance(work.exception(), ProviderFailed)
+    recording.replies.close()
+
+    again, work = leave(replaying)
+
+    assert isinstance(work.exception(), error)
+    assert again == draw
