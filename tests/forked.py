@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+PATIENCE = 300.0  # seconds until what hangs fails; no outcome hangs on it
 ROOT = Path(__file__).parents[1]
 FORKS = multiprocessing.get_context("forkserver")
 # In the process that is forked: the path of a bare interpreter.
@@ -86,7 +87,7 @@ class ForkedSession:
 
 
 def run_forked(
-    pytester: pytest.Pytester, *arguments: str | Path, timeout: float = 60
+    pytester: pytest.Pytester, *arguments: str | Path, timeout: float = PATIENCE
 ) -> pytest.RunResult:
     """Do what ``pytester.runpytest_subprocess`` does, without imports."""
     output, errors = pytester.path / "stdout", pytester.path / "stderr"

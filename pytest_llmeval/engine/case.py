@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pytest_llmeval.engine.schedule.scheduler import Scheduler
 
 MODELS = "_llm_models"
+UNPATCHED = "a trial blocked without what it patched"
 RUNNER = pytest.StashKey["CaseRunner"]()
 _HEADLINE = 300  # characters
 
@@ -59,6 +60,7 @@ class CaseTrials:
         calls: how many were paid for and how many replayed, by the index of each trial that has
             ended. Kept when trials are forgotten: whoever runs again replays what this session
             bought.
+        has_run_again: another plugin had the case run again after its report.
     """
 
     def __init__(
@@ -80,6 +82,9 @@ class CaseTrials:
         self._standing = {trial.index: _stood(trial) for trial in standing}
         self.calls: dict[int, tuple[int, int]] = dict.fromkeys(self._standing, (0, 0))
         self._bought: dict[str, int] = {}  # draw, and index of the trial
+        self._recorded: dict[int, Ended] = {}  # of attempts before this one
+        self.has_run_again = False
+        self._unrecorded = 0  # paid calls of attempts that are not recorded
         self._inherited: PutOnItem | None = None
         self._shows_each = shows_each(self.item.config)
         self.forget()
@@ -110,6 +115,30 @@ class CaseTrials:
     def ended(self) -> list[Ended]:
         """The trials that have ended, by index."""
         return [self._ended[index] for index in sorted(self._ended)]
+
+    @property
+    def recorded(self) -> list[Ended]:
+        """The trials as they are recorded, by index: each as it ended first.
+
+        A plugin that has failed cases run again must not give misses another draw. A trial that
+        was errored has no outcome yet, so it counts as it ended when it got its replies.
+        """
+        recorded = {**self._ended, **self._recorded}
+        return [recorded[index] for index in sorted(recorded)]
+
+    def let_go(self) -> None:
+        """Forget the trials but for their records: another plugin may have them run again."""
+        self._recorded = {ended.record.index: _without_test(ended) for ended in self.recorded}
+        self.forget()
+
+    def take_unrecorded(self) -> int:
+        """Count the calls that were paid by attempts that are not recorded, since the last time."""
+        count, self._unrecorded = self._unrecorded, 0
+        return count
+
+    def end_protocol(self) -> None:
+        """Let go of what only another attempt would need."""
+        self._recorded.clear()
 
     @property
     def first_failure(self) -> Any:
@@ -161,12 +190,18 @@ class CaseTrials:
 
     def _take_in(self, trial: RunningTrial) -> None:
         ended = trial.ended()
+        new = sum(call.was_paid for call in ended.record.calls)
         calls = tuple(self._as_bought(call, trial.index) for call in ended.record.calls)
         if calls != ended.record.calls:
             ended = replace(ended, record=replace(ended.record, calls=calls))
         made, replayed = sum(c.was_paid for c in calls), sum(c.replayed for c in calls)
         self.calls[trial.index] = made, replayed
         self._ended[trial.index] = ended
+        first = self._recorded.get(trial.index)
+        if first is not None and first.record.outcome is Outcome.ERRORED:
+            del self._recorded[trial.index]
+        elif first is not None:
+            self._unrecorded += new
 
     def refuse_made_once(self) -> None:
         """Take the trials as errored where a fixture can be made for one of them alone."""
@@ -208,7 +243,8 @@ class CaseRunner:
     def setup(self) -> None:
         """Set up the first trial; if its fixtures fail, run all trials to see if they always do."""
         if self.outcome is not None:
-            self.trials.forget()  # a rerun starts afresh
+            self.trials.has_run_again = True
+            self.trials.let_go()
             self.outcome = None
         self._scheduler.run(self.trials, until=lambda: self.trials.first_is_set_up)
         if not (self.trials.ended and self.trials.ended[0].in_setup):
@@ -225,11 +261,10 @@ class CaseRunner:
 
     def runtest(self) -> None:
         """Run the other trials and fold them all."""
-        doubts = list(filter(None, map(_doubt, self._run_all())))
-        if doubts:
-            # Without the baton nothing was kept apart: alone, on the same draws, it is clear.
+        if any(trial.saw_others for trial in self._run_all()):
+            # Whatever they ended with: none of them may count, or all.
             self.trials.forget()
-            self.trials.serial = doubts[0]
+            self._scheduler.hold_serial(self.spec.case.function, UNPATCHED)
             self._run_all()
         self.trials.refuse_made_once()
         result = self._folded()
@@ -249,7 +284,7 @@ class CaseRunner:
         ended = self.trials.ended
         errors = [trial.teardown_error for trial in ended if trial.teardown_error is not None]
         if self.outcome is not None:  # else it is yet to be recorded what had ended
-            self.trials.forget()  # exceptions hold on to every frame they passed
+            self.trials.let_go()  # exceptions hold on to every frame they passed
         if len(errors) == 1:
             raise errors[0]
         if errors:
@@ -268,7 +303,7 @@ class CaseRunner:
 
     def payload(self) -> dict[str, Any]:
         """Sum up the case with the trials that have ended, for its report."""
-        case, ended = self.spec.case, self.trials.ended
+        case, ended = self.spec.case, self.trials.recorded
         records = [trial.record for trial in ended]
         means = gated_means(records, case)
         headline = next((trial.headline for trial in ended if trial.headline), "")
@@ -288,13 +323,12 @@ class CaseRunner:
     @property
     def detached_note(self) -> str:
         """Warn of trials that blocked without telling; "" if none did."""
-        indices = [str(e.record.index) for e in self.trials.ended if e.was_detached]
-        if not indices:
+        if not any(trial.was_detached for trial in self.trials.ended):
             return ""
         return (
-            f"{self.item.nodeid}: trial {', '.join(indices)} blocked outside a model call and ran "
-            "beside the others, where output and environment are not kept apart. Wrap the call in "
-            'pytest_llmeval.waiting(function, ...), or mark the test concurrency="serial".'
+            f"{self.item.nodeid}: a trial blocked outside a model call, so the trials of this "
+            "function run in threads of their own, beside one another. If their code must not run "
+            'twice at once, mark the test @llm_eval(concurrency="serial").'
         )
 
     @property
@@ -367,13 +401,9 @@ class CaseRunner:
         self.item.user_properties[:] = [*properties, counted]
 
 
-def _doubt(ended: Ended) -> str:
-    """Say why running beside others may have changed the outcome of a trial; "" if it did not."""
-    if not ended.was_detached:
-        return ""
-    if ended.record.outcome is not Outcome.PASSED:
-        return "a trial blocked and did not pass"
-    return "a trial blocked without what it patched" if ended.has_patched else ""
+def _without_test(ended: Ended) -> Ended:
+    """Keep of a trial what is recorded, and nothing that holds on to its test."""
+    return Ended(record=ended.record, headline=ended.headline, held_for=ended.held_for)
 
 
 def _masked(value: object, keys: Sequence[str]) -> object:

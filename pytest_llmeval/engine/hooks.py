@@ -36,6 +36,10 @@ from pytest_llmeval.models.model_session import ModelSession
 from pytest_llmeval.records import Run
 
 Wrapper = Generator[None, Any, Any]  # a hook around those of others
+RUN_AGAIN = (
+    "cases were run again by another plugin (--reruns, a flaky mark): recorded and judged is how "
+    "each trial ended first, or once it got its replies; dots and reports show the last attempt"
+)
 _ALLOCATIONS = 10_000  # before the collector looks at new objects; Python's own number is 700
 
 
@@ -129,6 +133,8 @@ class EngineHooks:
             # A plugin passed the case over: what ran ahead of it is no result.
             self._scheduler.cancel(item)
             runner.trials.forget()
+        if runner is not None:
+            runner.trials.end_protocol()
         return result
 
     @pytest.hookimpl(specname="pytest_runtest_protocol", tryfirst=True)
@@ -150,12 +156,13 @@ class EngineHooks:
             self._scheduler.cancel(item if nextitem is not None else None)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_pyfunc_call(self) -> Wrapper:
-        """Take the baton again after a body that blocked without telling."""
-        try:
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Wrapper:
+        """Run a body without the baton where it is known to block without telling."""
+        trial = pyfuncitem.stash.get(TRIAL, None)
+        if trial is None or iscoroutinefunction(pyfuncitem.obj):
             return (yield)
-        finally:
-            check_in()
+        with trial.thread.free():
+            return (yield)
 
     @pytest.hookimpl(specname="pytest_pyfunc_call", tryfirst=True)
     def pytest_pyfunc_call_async(self, pyfuncitem: pytest.Function) -> object:
@@ -187,10 +194,8 @@ class EngineHooks:
         if fixturedef.argname in self._exclusive:
             _refuse_beside_others(fixturedef, trial)
         if is_own(fixturedef, trial.item):
-            try:
+            with trial.thread.free():
                 value = yield
-            finally:
-                check_in()
             if isinstance(value, pytest.LogCaptureFixture) and trial.patches is not None:
                 adopt_caplog(value, trial.patches)
             if fixturedef.argname == SUBTESTS:
@@ -259,7 +264,10 @@ class EngineHooks:
         if note and runner.spec.case.function not in self._changing:
             self._changing.add(runner.spec.case.function)
             self._models.notes.append(note)
+        if runner.trials.has_run_again:
+            self._models.notes.append(RUN_AGAIN)
         payload = {"id": next(self._ids), **runner.payload(), **self._rest()}
+        payload["outside_calls"] += runner.trials.take_unrecorded()
         if not self._reported:
             # Not at the end, in workeroutput: a worker that is killed never sends that.
             payload["opening"] = self._opening

@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import partial
 from os import getpid  # by name: a test may mock that of the module
@@ -139,6 +139,13 @@ class InlineThread:
     def check_in(self) -> None:
         """Take the baton again if it was taken away."""
 
+    def be_alone(self) -> None:
+        """Wait until no trial runs beside this one."""
+
+    def free(self) -> AbstractContextManager[None]:
+        """Run the test's own code."""
+        return nullcontext()
+
     def raise_if_cancelled(self) -> None:
         """Let a trial that is not wanted any more go no further."""
 
@@ -148,7 +155,8 @@ class TrialThread(InlineThread):
 
     A trial that blocks without telling (a lock, a client that we do not know) is
     *detached*: the session goes on without it, and it runs beside the others until it
-    comes by one of our own places and asks for the baton again.
+    comes by one of our own places and asks for the baton again. A trial of which it is known
+    that it blocks lets go of the baton by itself, where the test's own code runs.
 
     Args:
         trial: runs here, from its first fixture to its last.
@@ -172,6 +180,7 @@ class TrialThread(InlineThread):
         self._ready = ready
         self._pid = getpid()
         self._knows_it = False  # that it is cancelled
+        self._runs_test = False  # the test's own code runs
         self._to_trial = threading.Lock()
         self._to_trial.acquire()
 
@@ -181,6 +190,7 @@ class TrialThread(InlineThread):
             self._ready.threads.run(self._run_in_a_row)
         else:
             self.detached = False
+            self._ready.baton.beside.discard(self)
             self._to_trial.release()
 
     def check_in(self) -> None:
@@ -234,6 +244,27 @@ class TrialThread(InlineThread):
         self._ready.baton.pass_on(self)
         self._to_trial.acquire()
         self.raise_if_cancelled()
+        if self._runs_test and self.trial.may_run_free:
+            self._ready.baton.let_run(self)
+
+    @contextmanager
+    def free(self) -> Iterator[None]:
+        """Run the test's own code, without the baton if it is known to block."""
+        self._runs_test = not self.in_teardown and self._is_entered()
+        if self._runs_test and self.trial.may_run_free:
+            self._ready.baton.let_run(self)
+        try:
+            yield
+        finally:
+            self._runs_test = False
+            self.check_in()
+
+    def be_alone(self) -> None:
+        """Wait until no trial runs beside this one, which is about to patch something."""
+        while self._is_entered() and not self.in_teardown and self._ready.baton.beside:
+            self.trial.wants_alone, self._runs_test = True, False
+            self.suspend(lambda: self._ready.put(self))
+            self.trial.wants_alone = False
 
     def cancel(self) -> None:
         """Have the trial raise ``TrialCancelled`` where it waits, at its next turn."""
@@ -260,6 +291,7 @@ class TrialThread(InlineThread):
             thread._run()
             following = thread._ready.baton.pass_on(thread)
             if thread.detached:  # at its very end: the session is to hear that it has ended
+                thread._ready.baton.beside.discard(thread)
                 thread._ready.put(thread)
             thread = following
 
@@ -287,8 +319,21 @@ def waiting(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     return function(*args, **kwargs)
 
 
-def check_in() -> None:
-    """Have the trial that runs in this thread take the baton again if it was taken away."""
+def check_in(*, alone: bool = False) -> None:
+    """Have the trial that runs in this thread take the baton again if it was taken away.
+
+    Args:
+        alone: the trial is about to patch something, which no other must run beside.
+    """
     thread = getattr(threading.current_thread(), "trial_thread", None)
-    if isinstance(thread, TrialThread) and thread.detached:
-        thread.check_in()
+    if isinstance(thread, TrialThread):
+        if thread.detached:
+            thread.check_in()
+        if alone:
+            thread.be_alone()
+
+
+def running_beside() -> RunningTrial | None:
+    """Return the trial of this thread if it runs without the baton."""
+    thread = getattr(threading.current_thread(), "trial_thread", None)
+    return thread.trial if isinstance(thread, TrialThread) and thread.detached else None

@@ -26,7 +26,7 @@ from pytest_llmeval.models.attribution import CurrentTrial, is_sending
 from pytest_llmeval.models.calls import CachedCalls, is_on_asyncio
 from pytest_llmeval.models.http.client_hook import (
     Question,
-    json_object,
+    body_of,
     send_once_async,
     uncached,
 )
@@ -100,7 +100,7 @@ class Interception:
 
     def question(self, library: Any, request: Any, candidate: Candidate) -> Question | None:
         """Look at the body of a candidate, which has been read; None as above."""
-        body = json_object(request.content)
+        body = body_of(request)
         if body is None:
             return None
         if candidate.certainty != "known":

@@ -270,13 +270,15 @@ def test_a_session_without_a_run_is_told_and_an_older_run_is_not_taken_for_it(
 
 
 SLOW = """
+import os
 import time
 
 
 def answer(messages, **params):
     with open("calls.log", "a") as file:
         file.write("x\\n")
-    time.sleep(0.2)
+    if os.stat("calls.log").st_size > 12:
+        time.sleep(3600)
     return "yes"
 """
 
@@ -291,8 +293,8 @@ def test_an_interrupted_session_still_records_its_run(project: Project) -> None:
         start_new_session=True,
     ) as process:
         log = project.path / "calls.log"
-        # some trials have ended by then, of the sixty that take 12 s
-        while process.poll() is None and not (log.exists() and log.stat().st_size > 10):
+        # some trials have ended by then, and the last of these does not
+        while process.poll() is None and not (log.exists() and log.stat().st_size > 12):
             time.sleep(0.02)
         os.killpg(process.pid, signal.SIGINT)
         output, _ = process.communicate()

@@ -14,7 +14,7 @@ from tests.servers.openai_server import OpenAIServer, Scripted
 pytestmark = pytest.mark.skipif(
     find_spec("boto3") is None, reason="needs what make test-plugins installs"
 )
-OPTIONS = ("-p", "pytest_llmeval.plugin", "-p", "no:cacheprovider")
+OPTIONS = ("-p", "no:cacheprovider")
 EVALS = """
 import json
 

@@ -358,7 +358,7 @@ def test_lf_runs_the_failed_case(evals) -> None:
 
 
 @pytest.mark.usefixtures("reruns_plugin")
-def test_reruns_run_fresh_trials_and_the_last_attempt_counts(evals) -> None:
+def test_reruns_run_fresh_trials_and_the_first_attempt_is_recorded(evals) -> None:
     body = """
 @llm_eval(repeats=2, min_score=1)
 def test_second_time_lucky():
@@ -368,6 +368,9 @@ def test_second_time_lucky():
 
     result.assert_outcomes(passed=1)
     assert "1 rerun" in str(result.stdout)
+    result.stdout.fnmatch_lines(
+        ["test_second_time_lucky * 1 * 2 * 0 *", "note: cases were run again by another plugin*"]
+    )
 
 
 def test_the_duration_is_that_of_all_trials(evals) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gzip
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -178,11 +179,11 @@ def test_a_reply_may_be_large_and_read_slowly(place: Place, server: OpenAIServer
     server.then(Scripted(body={"model": "gpt", "choices": [choice]}))
 
     async def read_slowly() -> bytes:
-        patience = aiohttp.ClientTimeout(sock_read=0.2)
+        patience = aiohttp.ClientTimeout(sock_read=2)
         async with aiohttp.ClientSession(timeout=patience) as client:
             reply = await client.post(url, json=ASKED)
             first: bytes = await reply.content.read(10)
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(2.2)
             return first + await reply.content.read()
 
     with place.trial():
@@ -309,7 +310,8 @@ def test_a_session_that_gives_up_has_a_failed_call_and_may_ask_again(
 def test_a_task_that_is_cancelled_has_a_failed_call(
     place: Place, server: OpenAIServer, url: str
 ) -> None:
-    server.then(Scripted(delay=0.1))
+    given_up = threading.Event()
+    server.then(Scripted(until=given_up))
 
     async def main() -> None:
         async with aiohttp.ClientSession() as client:
@@ -317,6 +319,7 @@ def test_a_task_that_is_cancelled_has_a_failed_call(
             while not server.requests:
                 await asyncio.sleep(0.01)
             await cancel(task)
+            given_up.set()
             await client.post(url, json=ASKED)
 
     with place.trial() as trial:
@@ -329,7 +332,8 @@ def test_a_task_that_is_cancelled_has_a_failed_call(
 def test_a_session_that_is_closed_meanwhile_has_a_failed_call(
     place: Place, server: OpenAIServer, url: str
 ) -> None:
-    server.then(Scripted(delay=0.3))
+    is_closed = threading.Event()
+    server.then(Scripted(until=is_closed))
 
     async def main() -> None:
         client = aiohttp.ClientSession()
@@ -337,6 +341,7 @@ def test_a_session_that_is_closed_meanwhile_has_a_failed_call(
         while not server.requests:
             await asyncio.sleep(0.01)
         await client.close()
+        is_closed.set()
         with pytest.raises(RuntimeError, match="Session is closed"):
             await task
 

@@ -474,7 +474,8 @@ def test_a_replay_needs_no_server(
 def test_a_call_that_was_given_up_is_lost_and_not_tried_again_unless_asked_for(
     place: Place, server: OpenAIServer
 ) -> None:
-    server.then(Scripted(delay=0.1, drop="before"))
+    given_up = threading.Event()
+    server.then(Scripted(until=given_up, drop="before"))
 
     async def give_up() -> None:
         url = f"{server.url}/chat/completions"
@@ -484,6 +485,7 @@ def test_a_call_that_was_given_up_is_lost_and_not_tried_again_unless_asked_for(
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        given_up.set()
         await asyncio.sleep(0.3)  # in which it would be tried again
         assert len(server.requests) == 1
         await post_async(httpx, url, json=ASKED)
@@ -498,7 +500,8 @@ def test_a_call_that_was_given_up_is_lost_and_not_tried_again_unless_asked_for(
 def test_who_asks_again_while_a_call_that_was_given_up_is_under_way_gets_a_reply(
     place: Place, server: OpenAIServer
 ) -> None:
-    server.then(Scripted(delay=0.1, status=500))
+    given_up = threading.Event()
+    server.then(Scripted(until=given_up, status=500))
     url = f"{server.url}/chat/completions"
 
     async def ask_twice() -> Any:
@@ -506,6 +509,7 @@ def test_who_asks_again_while_a_call_that_was_given_up_is_under_way_gets_a_reply
         while not server.requests:
             await asyncio.sleep(0.01)
         await cancel(task)
+        given_up.set()
         return await post_async(httpx, url, json=ASKED)
 
     with place.trial() as trial:

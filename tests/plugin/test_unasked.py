@@ -332,7 +332,7 @@ def test_nor_is_a_failure_of_what_is_never_kept(
 
     assert outcomes(project) == ["errored"] * 4
     assert len(server.requests) == sent
-    result.stdout.fnmatch_lines(["first of them*GET /v1/models is not kept*"])
+    result.stdout.fnmatch_lines(["first of them*GET /v1/models is never kept*"])
 
 
 @pytest.mark.parametrize(

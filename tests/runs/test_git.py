@@ -427,7 +427,7 @@ def test_a_git_that_takes_too_long_is_stopped_with_its_helpers(tmp_path, monkeyp
     git = tmp_path / "bin" / "git"
     git.parent.mkdir()
     git.write_text(
-        f"#!/bin/sh\nsleep 60 &\necho $! > {helper}.new\nmv {helper}.new {helper}\nwait\n"
+        f"#!/bin/sh\nsleep 3600 &\necho $! > {helper}.new\nmv {helper}.new {helper}\nwait\n"
     )
     git.chmod(0o755)
     monkeypatch.setenv("PATH", f"{git.parent}{os.pathsep}{os.environ['PATH']}")
@@ -435,9 +435,7 @@ def test_a_git_that_takes_too_long_is_stopped_with_its_helpers(tmp_path, monkeyp
     with pytest.raises(GitFailed, match="no answer within 1 s"):
         change(tmp_path, "fetch", seconds=1)
 
-    deadline = time.monotonic() + 10
     while is_running(helper.read_text().strip()):  # a moment longer, though it was killed
-        assert time.monotonic() < deadline
         time.sleep(0.01)
 
 

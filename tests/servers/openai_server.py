@@ -36,6 +36,7 @@ class Scripted:
         body: bytes as they are, or a JSON value; None for the usual reply.
         chunks: sent one by one, instead of a body; ``pause`` is the seconds after each.
         delay: seconds before it answers.
+        until: what it waits for before it answers.
         drop: close the connection before the reply, or in the middle of it.
         trickle: seconds between two bytes of the body.
     """
@@ -45,6 +46,7 @@ class Scripted:
     chunks: Sequence[bytes] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     delay: float = 0.0
+    until: threading.Event | None = None
     pause: float = 0.0
     drop: Literal["before", "midway"] | None = None
     trickle: float = 0.0
@@ -218,6 +220,8 @@ class _Handler(BaseHTTPRequestHandler):
         )
         scripted = cast("_Server", self.server).owner.take(received)
         time.sleep(scripted.delay)
+        if scripted.until is not None:
+            scripted.until.wait()
         body = scripted.body
         self.close_connection = scripted.drop is not None
         if scripted.drop == "before":

@@ -10,6 +10,7 @@ APP = '''
 """Says yes at the rate that the prompt ends with, and counts what happens."""
 
 import asyncio
+import itertools
 import random
 import time
 from os import O_APPEND, O_CREAT, O_WRONLY, close, write
@@ -20,6 +21,7 @@ from time import sleep
 import pytest
 
 FOLDER = Path(__file__).parent
+MODE = "real"
 
 
 def note(name, text="x"):
@@ -83,11 +85,11 @@ def evaluated(cases=40, repeats=5, **marks):
 
 def coin(i, rate=0.5):
     """Chance that no model has: another one each time, yet the same in every session."""
-    count = COUNTS[i] = COUNTS.get(i, -1) + 1
-    return random.Random(f"coin {i} {count}").random() < rate
+    number = next(TOSSES.setdefault(i, itertools.count()))
+    return random.Random(f"coin {i} {number}").random() < rate
 
 
-COUNTS = {}
+TOSSES = {}
 '''
 
 PRELUDE = """

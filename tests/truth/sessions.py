@@ -23,7 +23,7 @@ from tests.servers.openai_server import OpenAIServer
 from tests.truth.kinds import APP, PRELUDE, Kind
 
 SCORED = (Outcome.PASSED, Outcome.MISSED, Outcome.CRASHED)
-IGNORED = "__pycache__/\n.llmeval/\nout/\n*.log\nstdout\nstderr\n"
+IGNORED = "__pycache__/\n.llmeval/\nout/\n.pytest_cache/\n*.log\nstdout\nstderr\n"
 _LINE = re.compile(r"^test_a(?: \((\w+)\))? +\d+(?: of \d+)? +\d+ +(-?\d+\.\d+) ", re.MULTILINE)
 _CALLS = re.compile(r"(\d+) calls? made, \d+ replayed")
 
@@ -50,7 +50,12 @@ class Session:
     @cached_property
     def means(self) -> Mapping[str, float]:
         """The means that are printed, by metric."""
-        return {metric or "pass": float(mean) for metric, mean in _LINE.findall(self.output)}
+        return self.printed_in(self.output)
+
+    @staticmethod
+    def printed_in(output: str) -> dict[str, float]:
+        """Return the means that a session has printed, by metric."""
+        return {metric or "pass": float(mean) for metric, mean in _LINE.findall(output)}
 
     @cached_property
     def outcomes(self) -> Mapping[tuple[str, int], tuple[Outcome, Mapping[str, float]]]:
@@ -112,24 +117,31 @@ class Sessions:
         self.project.commit("main")
 
     def run(self, *options: str) -> Session:
-        """Run the evals."""
+        """Run the evals, to the end."""
+        done = self.start(*options)
+        assert done.ret in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED), str(done.stdout)
+        return self.ended(done)
+
+    def start(self, *options: str) -> pytest.RunResult:
+        """Run the evals, however the session ends."""
         for log in ("bodies", "calls"):
             (self.project.path / f"{log}.log").unlink(missing_ok=True)
         self._server.begin()
         for log in ("stdout", "stderr"):
             (self.project.path / log).unlink(missing_ok=True)
-        done = run_forked(
+        return run_forked(
             self.project.pytester,
-            *("-p", "no:cacheprovider", "--llm-report=out/report.json"),
+            "--llm-report=out/report.json",
             *(*self._kind.options, *options),
             timeout=240,
         )
-        output = str(done.stdout)
-        assert done.ret in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED), output
+
+    def ended(self, done: pytest.RunResult) -> Session:
+        """Read what a session left."""
         report = json.loads((self.project.path / "out" / "report.json").read_text())
         return Session(
             status=int(done.ret),
-            output=output,
+            output=str(done.stdout),
             bodies=self._counted("bodies.log"),
             asked=self._counted("calls.log") + len(self._server.requests),
             run=read_run(self.project.path / report["run"]["file"]),

@@ -7,7 +7,6 @@ holds, it holds in every session.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import sqrt
 from statistics import fmean
 
@@ -31,7 +30,6 @@ AFRESH = [
 
 # What is known to be wrong, and is being mended.
 PENDING = {
-    "a conversation in a parameter",
     "a clock that is patched by hand",
     "random.seed, then two questions",
     "numpy's seed, then two questions",
@@ -43,14 +41,6 @@ PENDING = {
     "multiprocessing",
     "a client that is shared, in threads",
 }
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RatedServer]:
-    with RatedServer() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-        yield server
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

@@ -23,8 +23,18 @@ from types import FrameType
 from typing import Any
 
 from pytest_llmeval.engine.isolation.places import replaced
+from pytest_llmeval.engine.trial_thread import running_beside
 
 _CURRENT: ContextVar[CallOutput | None] = ContextVar("llmeval_call_output", default=None)
+
+
+def _current() -> CallOutput | None:
+    """Return where output of this code goes; None for that of the trial in turn."""
+    output = _CURRENT.get()
+    if output is None:
+        trial = running_beside()
+        return None if trial is None else trial.call_output
+    return output
 
 
 class CallOutput:
@@ -116,7 +126,7 @@ def _print(show: Callable[..., None], *values: object, file: Any = None, **more:
 
 
 def _write(name: str, write: Callable[[str], int], text: str) -> int:
-    output = _CURRENT.get()
+    output = _current()
     if output is None:
         return write(text)
     output.printed.append((name, text))
@@ -132,7 +142,7 @@ def _warn(
     **more: Any,
 ) -> None:
     __tracebackhide__ = True
-    output = _CURRENT.get()
+    output = _current()
     if output is None:
         warn(message, category, stacklevel + 1, source, **more)
         return
@@ -155,7 +165,7 @@ def _calling_handlers(
     """Replace ``Logger.callHandlers``: between phases pytest's handlers are attached nowhere."""
 
     def call_handlers(logger: logging.Logger, record: logging.LogRecord) -> None:
-        output = _CURRENT.get()
+        output = _current()
         if output is None:
             plain(logger, record)
             return
@@ -178,7 +188,7 @@ def _reaches(logger: logging.Logger | None, handlers: Sequence[logging.Handler])
 
 def _is_of_trial_in_turn(record: logging.LogRecord) -> bool:
     """Keep what calls log from the handlers of whoever has the turn."""
-    return _CURRENT.get() is None
+    return _current() is None
 
 
 def _action(filters: Sequence[Any], warning: Warning, frame: FrameType) -> str:

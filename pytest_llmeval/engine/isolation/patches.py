@@ -48,7 +48,6 @@ class Patches:
     Attributes:
         outside: a package that is not the project's and was patched, "" if none was.
         mocks: how many patches of ``unittest.mock`` are in place.
-        were_used: anything was patched at some time, environment and directory included.
         places: that were patched and are put away while the trial waits, by their keys.
     """
 
@@ -56,7 +55,6 @@ class Patches:
         self._guard = guard
         self.outside = ""
         self.mocks = 0
-        self.were_used = False
         self._unset = unset
         self.places: dict[object, Place] = {}
         self._patchers: list[pytest.MonkeyPatch] = []
@@ -131,8 +129,7 @@ class Patches:
         self, patcher: Any, method: Callable[..., T], /, *args: object, **kwargs: object
     ) -> T:
         __tracebackhide__ = True
-        check_in()  # a trial that lost the baton must not patch over another
-        self.were_used = True
+        check_in(alone=True)
         if method.__name__ in ("setattr", "delattr"):
             self._note_owner(*args)
         try:
@@ -198,11 +195,10 @@ def _counting(
     method: Callable[..., Any], current: Callable[[], Patches | None], *, step: int
 ) -> Callable[..., Any]:
     def counted(patcher: object, *exc_info: object) -> Any:
-        check_in()  # a trial that lost the baton must not patch over another
+        check_in(alone=True)
         patches = current()
         if patches is not None:
             patches.mocks = max(0, patches.mocks + step)
-            patches.were_used = True
             if step > 0:
                 patches.add_mock(patcher)
         return method(patcher, *exc_info)
@@ -234,7 +230,7 @@ def adopt_caplog(caplog: pytest.LogCaptureFixture, patches: Patches) -> None:
 
     def change(method: Any, /, level: int | str, logger: str | None = None) -> Any:
         __tracebackhide__ = True
-        check_in()
+        check_in(alone=True)
         if logger:
             changed = logging.getLogger(logger)
             patches.add(Level(changed, "level"), changed.level)

@@ -97,6 +97,20 @@ class Context(Surroundings):
             if getattr(before, name) != getattr(after, name):
                 setattr(self, name, getattr(after, name))
 
+    def is_plain_beside(self, other: Context) -> bool:
+        """Whether the trial finds nothing that others, with another state, do not find.
+
+        Streams of pytest count only where both are in the same phase of its capture.
+        """
+        is_patched = self.patches is not None and (self.patches.places or self.patches.mocks)
+        has_streams = self.stdout is other.stdout and self.stderr is other.stderr
+        return (
+            not (is_patched or self.generators)
+            and (has_streams or self.is_capturing != other.is_capturing)
+            and self.directory == other.directory
+            and _is_same_environ(self.environ, other.environ)
+        )
+
     def looks_like(self, other: Context) -> bool:
         """Whether calls, which run in other threads, see no difference between two states."""
         return (
@@ -186,6 +200,21 @@ class Switch:
             and _is_same_environ(_ENVIRON, context.environ)
             and _directory() == context.directory
         )
+
+    def is_plain_beside(self, context: Context) -> bool:
+        """Likewise, for the state of the process now."""
+        if self.generators.are_own:
+            return False
+        now = replace(
+            context,
+            patches=self._patches,
+            stdout=getattr(sys, "stdout", None),
+            stderr=getattr(sys, "stderr", None),
+            is_capturing=self._is_capturing(),
+            directory=_directory(),
+            environ=_ENVIRON.copy(),
+        )
+        return now.is_plain_beside(context)
 
     def load(self, context: Context) -> None:
         """Make a state that of the process."""

@@ -9,6 +9,8 @@ thread, which would have to be woken for each turn, is asked only for what it al
 from __future__ import annotations
 
 import threading
+import warnings
+from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from contextvars import Context, copy_context
@@ -38,11 +40,13 @@ class Baton:
     Attributes:
         variables: the context variables with which a new trial begins, those of the session.
         is_wanted: the session wants the baton, whichever trial is next.
+        beside: the trials that run without it, beside whoever has it.
     """
 
     def __init__(self, next_one: Callable[[TrialThread], TrialThread | None]) -> None:
         self.variables: Context = copy_context()
         self.is_wanted = False
+        self.beside: set[TrialThread] = set()
         self._next_one = next_one
         self._lent = 0.0
         self._holder: TrialThread | None = None  # None while the session has it
@@ -94,6 +98,20 @@ class Baton:
                 following.go_on()
         return None
 
+    def let_run(self, thread: TrialThread) -> None:
+        """Pass it on while a trial that has it runs on without it."""
+        with thread.handing_over:
+            if thread.detached:
+                return
+            thread.trial.call_output.filters = warnings.filters
+            following = self._holder = self._next_one(thread)
+            thread.detached = True
+            self.beside.add(thread)
+            if following is None:
+                self._to_session.release()
+            else:
+                following.go_on()
+
     def ask_session(self, thread: TrialThread, function: Callable[[], None]) -> bool:
         """Have the session run a function in its own thread, unless the trial has no baton."""
         with thread.handing_over:
@@ -112,8 +130,10 @@ class Baton:
                 continue
             if watch is None or watched is not holder.pooled:
                 watch, watched = StallWatch(holder.pooled), holder.pooled
-            if watch.is_stalled() and self._is_taken_from(holder):
-                return True
+            if watch.is_stalled():
+                holder.trial.note_block(watch.seconds)
+                if self._is_taken_from(holder):
+                    return True
         if self._request is None:
             return True
         self._request()
@@ -135,7 +155,9 @@ class Baton:
             is_to_go_on = self._holder is holder and (by_force or holder.trial.may_be_detached)
             if is_to_go_on:
                 self._holder = None
+                holder.trial.call_output.filters = warnings.filters
                 holder.detached = holder.was_detached = True
+                self.beside.add(holder)
             return is_to_go_on
 
     def _take_back(self) -> None:
@@ -155,20 +177,31 @@ class Ready:
 
     Args:
         turn: swaps the state of the process for a trial's.
+        is_plain: whether the trial in turn has left the state of the process as others have it.
         baton: goes from trial to trial.
 
     Attributes:
         threads: where trials run, and where their calls wait.
         pump: runs the loop; None before the first async eval.
         alone: the async trial under whose swapped places no other may run, None if there is none.
+        blocking: test functions of which a trial blocked without telling; whether it was its body
+            that did, or a fixture.
+        held_back: trials that can go on once none runs beside the baton any more.
     """
 
     def __init__(
-        self, turn: Callable[[RunningTrial], AbstractContextManager[None]], baton: Baton
+        self,
+        turn: Callable[[RunningTrial], AbstractContextManager[None]],
+        baton: Baton,
+        *,
+        is_plain: Callable[[], bool],
     ) -> None:
         self.threads = Threads()
         self.pump: Pump | None = None
+        self.blocking: set[tuple[str, bool]] = set()
+        self.held_back: deque[TrialThread] = deque()
         self.turn = turn
+        self.is_plain = is_plain
         self.baton = baton
         self.alone: RunningTrial | None = None
         self._queue: SimpleQueue[TrialThread] = SimpleQueue()
@@ -248,15 +281,19 @@ class StallWatch:
     def __init__(self, thread: PooledThread) -> None:
         self._thread = thread
         self._still = 0
+        self.seconds = 0.0  # for which it has stood still
         self._last: float | None = None
         self._looked = monotonic()
 
     def is_stalled(self) -> bool:
         """Look at the clock; call once a period."""
         now, looked = self._clock(), monotonic()
-        is_late = looked - self._looked > 2 * self.PERIOD
-        is_still = now is not None and now == self._last and not is_late
-        self._still = self._still + 1 if is_still and not self._wants_core() else 0
+        wants_core = self._wants_core()
+        if wants_core is None:
+            wants_core = looked - self._looked > 2 * self.PERIOD
+        is_still = now is not None and now == self._last and not wants_core
+        self._still = self._still + 1 if is_still else 0
+        self.seconds = self.seconds + looked - self._looked if is_still else 0.0
         self._last, self._looked = now, looked
         return self._still >= self.CHECKS
 
@@ -265,12 +302,12 @@ class StallWatch:
             return None if self._thread.clock is None else clock_gettime(self._thread.clock)
         return None
 
-    def _wants_core(self) -> bool:
-        """Whether the system would run the thread if it had a core; False where it does not say."""
+    def _wants_core(self) -> bool | None:
+        """Whether the system would run the thread if it had a core; None where it does not say."""
         with suppress(OSError):
             descriptor = open_file(f"/proc/self/task/{self._thread.native_id}/stat", O_RDONLY)
             try:
                 return read(descriptor, 256).rpartition(b")")[2].split()[:1] == [b"R"]
             finally:
                 close(descriptor)
-        return False
+        return None

@@ -24,7 +24,7 @@ from pytest_llmeval.engine.schedule.overlap import Lookahead
 from pytest_llmeval.engine.schedule.progress import ProgressDisplay
 from pytest_llmeval.engine.schedule.turns import Turns
 from pytest_llmeval.engine.trial.clone import forget_finalizers
-from pytest_llmeval.engine.trial.trial import RunningTrial
+from pytest_llmeval.engine.trial.trial import LONGEST_BLOCK, RunningTrial
 from pytest_llmeval.engine.trial_thread import TrialThread
 from pytest_llmeval.records import Progress
 
@@ -74,7 +74,7 @@ class Scheduler:
         self._left: list[TrialThread] = []  # have ended, and the session is to see to them
         self._failures: list[BaseException] = []  # of what a trial did for the session
         self._baton = Baton(self._next_one)
-        self._ready = Ready(self.turns.turn, self._baton)
+        self._ready = Ready(self.turns.turn, self._baton, is_plain=self.turns.is_plain)
         self.display: ProgressDisplay | None = None
         self.alone: RunningTrial | None = None
 
@@ -122,7 +122,9 @@ class Scheduler:
         if head.serial and not self._flight:
             self._run_inline(head)
         else:
-            self._step(self._startable_or_ready(head) or self._wait_for_one())
+            thread = self._startable_or_ready(head) or self._wait_for_one()
+            if thread is not None:
+                self._step(thread)
 
     def _next_one(self, thread: TrialThread) -> TrialThread | None:
         """End the turn of a trial, in its own thread; begin that of the next one.
@@ -143,6 +145,9 @@ class Scheduler:
             if self.display is not None:
                 self.display.turn()
             following = self._startable_or_ready(head)
+            if following is not None and following.done:
+                self._ready.put(following)  # it was detached to its very end: no turn is left
+                return None
             if following is not None:
                 self.turns.begin(following.trial)
         except BaseException as exc:  # it is for the session to raise
@@ -163,25 +168,55 @@ class Scheduler:
         return self._one_that_is_ready() or self._start_one(head)
 
     def _one_that_is_ready(self) -> TrialThread | None:
+        while self._ready.held_back and not self._baton.beside:
+            thread = self._ready.held_back.popleft()
+            if thread in self._flight:
+                return thread
         while not self._ready.is_empty:
             thread = self._ready.get(timeout=0)
-            if thread in self._flight:  # else it was cancelled, and its call came back only now
+            if self._may_go_on(thread):
                 return thread
         return None
 
-    def _wait_for_one(self) -> TrialThread:
-        """Wait until a trial can go on; what is shown meanwhile keeps up with the time."""
+    def _may_go_on(self, thread: TrialThread) -> bool:
+        """Whether a trial that is ready may have its turn now, else it is held back.
+
+        What it patches must not be seen by trials that run beside the baton.
+        """
+        if thread not in self._flight:
+            return False  # it was cancelled, and its call came back only now
+        patches = thread.trial.wants_alone or not thread.trial.is_plain
+        if patches and not thread.done and self._baton.beside - {thread}:
+            self._ready.held_back.append(thread)
+            return False
+        return True
+
+    def _wait_for_one(self) -> TrialThread | None:
+        """Wait until a trial is ready; what is shown meanwhile keeps up with the time."""
         if self._ahead and len(self._flight) < self._limit:  # nothing is left to start
             self.turns.put_back()
             self._ahead.pop(0)()
         if self._ready.pump is not None:
             self.turns.put_back()  # a loop runs others' callbacks as well
-        while self.display is not None:
+        since = time.monotonic()
+        while True:
+            period = LONGEST_BLOCK if self._ready.held_back else None
             try:
-                return self._ready.wait(self.display.surface.period)
+                thread = self._ready.wait(self.display.surface.period if self.display else period)
             except Empty:
-                self.display.turn()
-        return self._ready.wait()
+                if self.display is not None:
+                    self.display.turn()
+                if self._ready.held_back and time.monotonic() - since > LONGEST_BLOCK:
+                    return self._end_deadlock()
+            else:
+                return thread if self._may_go_on(thread) else None
+
+    def _end_deadlock(self) -> TrialThread | None:
+        """Let a trial that patches go on though others run beside it, which may wait for it."""
+        for thread in self._baton.beside:
+            thread.trial.saw_others = True
+        self._baton.beside.clear()
+        return self._one_that_is_ready()
 
     def _run_inline(self, trials: CaseTrials) -> None:
         """Run the next trial of a case from its first line to its last, in this thread."""
@@ -226,6 +261,7 @@ class Scheduler:
                 break
         for thread in unwanted:
             self._flight.pop(thread, None)
+            self._baton.beside.discard(thread)
 
     def _start_one(self, head: CaseTrials) -> TrialThread | None:
         """Make the next trial of the case in turn, or of one of the cases after it."""

@@ -19,7 +19,7 @@ from pytest_llmeval.engine.compat import Abilities
 from pytest_llmeval.engine.isolation.places import replaced
 from pytest_llmeval.engine.isolation.process_state import Context, Stack, Switch
 from pytest_llmeval.engine.trial.trial import TRIAL, RunningTrial
-from pytest_llmeval.engine.trial_thread import TrialThread
+from pytest_llmeval.engine.trial_thread import TrialThread, check_in
 
 
 class Turns:
@@ -131,12 +131,17 @@ class Turns:
                 else:
                     kept = self._keep(turn)
                     is_alike = in_row and kept.looks_like(turn.beneath)
+                    turn.trial.is_plain = kept.is_plain_beside(turn.beneath)
         finally:  # whatever became of the trial's state: Ctrl-C may come at any line
             self._away = turn.beneath
             del self._taken[depth:]
             self._in_turn = self._taken[-1].trial if self._taken else None
             if not is_alike:
                 self.put_back()
+
+    def is_plain(self) -> bool:
+        """Whether the trial in turn has left the state of the process as all others have it."""
+        return bool(self._taken) and self.switch.is_plain_beside(self._taken[-1].beneath)
 
     def _save_last_step(self) -> None:
         if self._unsaved is not None:
@@ -256,6 +261,7 @@ def shared_fixtures_in_session() -> AbstractContextManager[None]:
 
     def execute(definition: FixtureDef[Any], request: pytest.FixtureRequest) -> Any:
         __tracebackhide__ = True
+        check_in()  # the active nodes are those of whoever has the baton
         run: Callable[[], Any] = partial(plain, definition, request)  # type: ignore[arg-type]
         if definition.scope == "function" or _is_set_up(definition, request):
             return run()  # nothing of the user's is called, or nothing that is shared

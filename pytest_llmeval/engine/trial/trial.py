@@ -58,8 +58,8 @@ class Ended:
         longrepr: pytest's own rendering of the failure.
         sections: captured output as (phase, kind, text).
         warned: warnings that the trial gave, if it ran apart from the session's own.
-        was_detached: it ran beside the others for a while, without their protection.
-        has_patched: it patched something that was undone while it did.
+        was_detached: it blocked without telling, and the others went on beside it.
+        saw_others: see ``RunningTrial``.
         held_for: for whose sake its calls were not overlapped: what it patched, a model.
     """
 
@@ -74,11 +74,13 @@ class Ended:
     properties: tuple[tuple[str, object], ...] = ()
     warned: tuple[warnings.WarningMessage, ...] = ()
     was_detached: bool = False
-    has_patched: bool = False
+    saw_others: bool = False
     held_for: str = ""
 
 
 SERIAL_MODEL = "llm_serial"
+LONGEST_BLOCK = 10.0  # seconds for which trials wait for one another before it is a deadlock
+BLOCKING_AND_PATCHING = "a trial blocked with what it patched"
 BLOCKING_IN_ASYNC = "llm in async def, where await async_llm.ask(...) would overlap"
 # Shared by the trials that record no score of their own.
 _PASSES = {passed: {PASS_METRIC: float(passed)} for passed in (False, True)}
@@ -106,6 +108,9 @@ class RunningTrial:
         set_up_shared: it set some up.
         holding: how many functions run that must see what the trial patched; the same.
         swapped: what it swapped for all of the process, "" if nothing was noticed.
+        is_plain: others see no difference when they run beside it: nothing is patched.
+        wants_alone: it is about to patch, so that it waits for those that run beside it.
+        saw_others: it ran without what it patched, or with what another one did.
     """
 
     def __init__(self, case: CaseTrials, index: int, *, overlaps: bool, ready: Ready) -> None:
@@ -135,6 +140,9 @@ class RunningTrial:
         self.set_up_shared = False
         self.holding = 0
         self.swapped = ""
+        self.is_plain = True
+        self.wants_alone = False
+        self.saw_others = False
         self._ready = ready
         self._case = case
         self._raised: dict[str, Failure] = {}  # by phase
@@ -147,9 +155,13 @@ class RunningTrial:
 
     @property
     def may_be_detached(self) -> bool:
-        """Whether the session may go on without the trial."""
-        is_bound = self.shared_setups or self.holding or self._ready.is_looping
-        return not (is_bound or self.swaps())
+        """Whether the session may go on without the trial, which has its turn.
+
+        Not where it has patched anything, for it would run on without that.
+        """
+        if self._is_bound or self.saw_others:
+            return not self._is_bound
+        return self._ready.is_plain() and not (self._ready.held_back or self.swaps())
 
     def swaps(self) -> str:
         """Say what the trial, at its turn, has swapped for all of the process; "" if nothing."""
@@ -157,6 +169,34 @@ class RunningTrial:
         if swapped:
             self.swapped = self._held_for = self.swapped or swapped
         return swapped
+
+    @property
+    def may_run_free(self) -> bool:
+        """Whether the trial, which has its turn, is to run on without the baton."""
+        return self._code in self._ready.blocking and self.may_be_detached
+
+    def note_block(self, seconds: float) -> None:
+        """Note that it blocks without telling: trials of its function run free from now on.
+
+        One that has patched something keeps the baton, unless it may wait for a lock that
+        another trial has, which waits for the baton.
+        """
+        if self._is_bound:
+            return
+        if self._ready.is_plain() and not self.swaps():
+            self._ready.blocking.add(self._code)
+            return
+        self._held_for = self._held_for or BLOCKING_AND_PATCHING
+        self.saw_others = seconds > LONGEST_BLOCK and not self._ready.is_empty
+
+    @property
+    def _is_bound(self) -> bool:
+        return bool(self.shared_setups or self.holding or self._ready.is_looping)
+
+    @property
+    def _code(self) -> tuple[str, bool]:
+        """The code that runs, of the test function or of its fixtures."""
+        return self._case.spec.case.function, self.left_setup
 
     def runner_on(self, loop: AbstractEventLoop) -> TrialRunner:
         """Return a runner for the coroutines of the trial on a loop, pumped from now on."""
@@ -217,7 +257,7 @@ class RunningTrial:
             properties=tuple(self.clone.user_properties[len(self._inherited.properties) :]),
             warned=tuple(self.warned),
             was_detached=self.thread.was_detached,
-            has_patched=self.patches is not None and self.patches.were_used,
+            saw_others=self.saw_others,
             held_for=self._held_for,
         )
 

@@ -43,6 +43,7 @@ from pytest_llmeval.models.http.http_reply import (
     own_failure,
 )
 from pytest_llmeval.models.http.retries import Attempt, NetworkFailed, OwnDeadline, TimedOut
+from pytest_llmeval.models.http.uploads import FORM, form_object
 
 # Bytes that are unpacked at a time, as nothing bounds what a library makes of more.
 PIECE = 64
@@ -187,6 +188,14 @@ def json_object(content: bytes) -> JsonObject | None:
     except ValueError:
         return None
     return body if isinstance(body, dict) else None
+
+
+def body_of(request: Any) -> JsonObject | None:
+    """Read the body of a request that was read: JSON, or a form. None if its reply is not kept."""
+    content_type = request.headers.get("content-type", "")
+    if content_type.lower().startswith(FORM):
+        return form_object(request.content, content_type)
+    return json_object(request.content)
 
 
 def send_once(library: Any, send: Callable[[Any], Any], request: Any, *, most: int) -> HttpReply:

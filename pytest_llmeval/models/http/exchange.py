@@ -38,6 +38,7 @@ from pytest_llmeval.models.http.retries import (
     is_throttled,
     send_with_retries,
 )
+from pytest_llmeval.models.http.uploads import FORM
 from pytest_llmeval.records import Slot
 
 # Posts a question of our own once: URL, headers, body, and the time that is left for it. Raises
@@ -86,6 +87,7 @@ class Dialect:
         provider: the first half of a model name.
         speaks_as: the vendor whose dialect this is, which stands in keys; "" for the provider.
         paths: patterns for the ends of the paths whose replies are kept.
+        uploads: likewise of paths that take a form with a file.
         key_variable: environment variable of the API key.
         base_variable: that of the base URL, whose host is part of every key; "" for none.
         beta_header: request header that changes what a request means, "" for none.
@@ -102,6 +104,7 @@ class Dialect:
     provider: str
     speaks_as: str = ""
     paths: tuple[str, ...]
+    uploads: tuple[str, ...] = ()
     key_variable: str
     read_facts: Callable[[JsonObject], Facts]
     base_variable: str = ""
@@ -113,7 +116,7 @@ class Dialect:
     answers: Mapping[str, AnswerCheck] = field(default_factory=dict)
 
     def keeps(self, method: str, path: str, headers: Mapping[str, str]) -> bool:
-        """Return whether the reply to such a request is kept, if its body is a JSON object.
+        """Return whether the reply to such a request is kept, if its body can be read.
 
         Args:
             method: in upper case.
@@ -121,8 +124,9 @@ class Dialect:
             headers: by lower-case name.
         """
         content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-        is_kept = ending_in(self.paths).search(path) is not None
-        return method == "POST" and is_kept and content_type in MAYBE_JSON
+        ends = self.paths if content_type in MAYBE_JSON else ()
+        ends = self.uploads if content_type == FORM else ends
+        return method == "POST" and bool(ends) and ending_in(ends).search(path) is not None
 
     def expected(self, path: str, asked: RequestFacts) -> Expected:
         """Tell what kind of reply a request to a path wants."""

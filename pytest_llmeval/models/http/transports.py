@@ -14,7 +14,7 @@ from pytest_llmeval.models.deadline import Deadline
 from pytest_llmeval.models.http.client_hook import (
     CONNECTION_HEADERS,
     Question,
-    json_object,
+    body_of,
     reply_for_sdk,
     response,
     send_once,
@@ -53,7 +53,8 @@ class _Transport:
         """Look at a request; None if its reply is not kept."""
         if not self._exchange.dialect.keeps(request.method, request.url.path, request.headers):
             return None  # unread, as an upload may be large
-        body = json_object(request.read())
+        request.read()
+        body = body_of(request)
         if body is None:
             return None
         return Question(library, request, body=body, exchange=self._exchange)
@@ -63,9 +64,9 @@ class _Transport:
         calls = self._exchange.calls
         if calls.replies.only_replays:
             miss = ReplayMiss(
-                f"the reply to {request.method} {request.url.path} is not kept, so there is none "
-                "to replay, and --llm-cache=replay makes no call. Make it:  pytest "
-                "--llm-cache=auto"
+                f"the reply to {request.method} {request.url.path} is never kept, so there is none "
+                "to replay: --llm-cache=replay does not send it, and --llm-cache=auto sends it in "
+                "every session"
             )
             calls.trial.refuse(miss)
             return response(library_of(request), reply_for_sdk(miss))

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import SplitResult, unquote
 
 from pytest_llmeval.cache.key import value_at
-from pytest_llmeval.models.http.answers import JsonObject
+from pytest_llmeval.models.http.answers import ANSWER_FIELDS, JsonObject
 from pytest_llmeval.models.http.exchange import PLACEHOLDER_KEY, RequestFacts
 from pytest_llmeval.models.providers.vendor import (
     Headers,
@@ -41,6 +41,7 @@ _FAILED = ("abort", "error", "insufficient_system_resource")
 _DEPLOYMENT = re.compile(r"/openai/deployments/([^/]+)/")
 # By these words in their user agent other SDKs that speak this dialect tell who they are.
 _AGENTS = ("mistral-client-python/", "hf_hub/")
+_TRANSCRIBING, _TRANSLATING = "/audio/transcriptions", "/audio/translations"
 _ENDS = ("completed", "incomplete")
 
 
@@ -79,6 +80,10 @@ def _has_embeddings(reply: JsonObject) -> bool:
 
 def _is_embedding(item: object) -> bool:
     return isinstance(item, dict) and bool(item.get("embedding", True))
+
+
+def _has_text(reply: JsonObject) -> bool:
+    return isinstance(reply.get("text"), str)
 
 
 def _read_request(path: str, body: JsonObject) -> RequestFacts:
@@ -140,6 +145,7 @@ def _is_loopback(host: str) -> bool:
 VENDOR = Vendor(
     provider="openai",
     paths=("/completions", "/responses", "/embeddings", "/moderations"),  # chat/ as well
+    uploads=(_TRANSCRIBING, _TRANSLATING),
     key_variable="OPENAI_API_KEY",
     base_variable="OPENAI_BASE_URL",
     beta_header="openai-beta",
@@ -148,7 +154,9 @@ VENDOR = Vendor(
         "/completions": _has_choices,
         "/responses": _has_output,
         "/embeddings": _has_embeddings,
+        **dict.fromkeys((_TRANSCRIBING, _TRANSLATING), _has_text),
     },
+    answer_fields={**ANSWER_FIELDS, "text": str},
     requirement="openai>=2.20,<4",
     base_url=from_environment("OPENAI_BASE_URL", "https://api.openai.com/v1"),
     chat_path="/chat/completions",

@@ -231,7 +231,8 @@ class Recognition:
         self._lines = [line for _, line in lines]
         self._host = _one_of_hosts([host for host, _ in lines])
         self._other_host = _one_of_hosts(OTHER_HOSTS)
-        ends = [(end, vendor) for vendor in map(vendor_named, VENDORS) for end in vendor.paths]
+        vendors = list(map(vendor_named, VENDORS))
+        ends = [(end, one) for one in vendors for end in (*one.paths, *one.uploads)]
         self._speakers = [vendor for _, vendor in ends]
         self._end = ending_in(tuple(end for end, _ in ends))
 

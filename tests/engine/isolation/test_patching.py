@@ -155,7 +155,7 @@ def test_calls_of_a_trial_that_patches_more_than_the_project_are_not_overlapped(
     )
 
 
-def test_a_blocked_trial_that_patches_is_run_again_alone(project: pytest.Pytester) -> None:
+def test_a_blocked_trial_that_patches_keeps_the_others_waiting(project: pytest.Pytester) -> None:
     result = passed(
         project,
         """
@@ -174,9 +174,7 @@ def test_a_blocked_trial_that_patches_is_run_again_alone(project: pytest.Pyteste
         """,
     )
 
-    result.stdout.fnmatch_lines(
-        ["3 cases ran serially: a trial blocked without what it patched (3)"]
-    )
+    result.stdout.fnmatch_lines(["3 cases ran serially: a trial blocked with what it patched (3)"])
     assert str(result.stdout).count("2/2 passed") == 3
 
 
@@ -279,7 +277,7 @@ def test_patches_of_unittest_mock_are_met_by_their_own_trial_alone(
     result.stdout.fnmatch_lines(["6 cases ran serially: mock.patch (6)"])
 
 
-def test_a_trial_that_blocked_without_its_environment_is_run_again_alone(
+def test_a_trial_that_blocks_keeps_its_environment(
     pytester: pytest.Pytester,
 ) -> None:
     pytester.makepyfile(
@@ -302,6 +300,4 @@ def test_a_trial_that_blocked_without_its_environment_is_run_again_alone(
     result = pytester.runpytest("-p", "no:cacheprovider")
 
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(
-        ["2 cases ran serially: a trial blocked without what it patched (2)"]
-    )
+    result.stdout.fnmatch_lines(["2 cases ran serially: a trial blocked with what it patched (2)"])

@@ -14,10 +14,19 @@ import pytest
 from pytest_llmeval.engine.schedule.baton import Baton
 
 
+class Thread(SimpleNamespace):
+    __hash__ = object.__hash__
+
+
 def thread() -> Any:
     """What a baton needs of a trial that never comes by."""
-    return SimpleNamespace(
-        go_on=lambda: None, pooled=None, handing_over=threading.Lock(), detached=False, done=False
+    return Thread(
+        go_on=lambda: None,
+        pooled=None,
+        handing_over=threading.Lock(),
+        detached=False,
+        done=False,
+        trial=SimpleNamespace(call_output=SimpleNamespace()),
     )
 
 

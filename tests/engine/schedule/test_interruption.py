@@ -14,9 +14,8 @@ import pytest
 
 from pytest_llmeval.records import Run
 from pytest_llmeval.runs.run_file import read_run
-from tests.forked import ForkedSession, run_forked
-
-PATIENCE = 300.0  # seconds until a session that hangs fails
+from tests.engine.noting import NOTE_ENDS, lines, wait_for
+from tests.forked import PATIENCE, ForkedSession, run_forked
 
 MODEL = """
 import time
@@ -91,19 +90,6 @@ def start(pytester: pytest.Pytester) -> Iterator[Session]:
     for process in started:
         process.kill()
         process.communicate()
-
-
-def lines(path: Path) -> list[str]:
-    return path.read_text().splitlines() if path.exists() else []
-
-
-def wait_for(process: ForkedSession, log: Path, count: int, line: str = "") -> None:
-    """Wait until a log of a session has so many lines, all or those that are alike."""
-    while process.poll() is None:
-        found = lines(log)
-        if (found.count(line) if line else len(found)) >= count:
-            return
-        time.sleep(0.02)
 
 
 def ended(process: ForkedSession) -> str:
@@ -271,19 +257,6 @@ def test_one_ctrl_c_under_xdist_records_also_the_ended_trials_of_a_case_that_goe
     assert log[-1] == "down session"
 
 
-NOTE_ENDS = """
-import os, signal, pytest
-from pytest_llmeval.engine.case import CaseTrials
-
-finished = CaseTrials.finished
-
-def noting(self, trial):
-    line = f"{self.item.nodeid} {trial.index}\\n"
-    finished(self, trial)
-    with open("ended.log", "a") as log: log.write(line)
-
-CaseTrials.finished = noting
-"""
 INTERRUPTING = """
 @pytest.hookimpl({moment}=True)
 def pytest_runtest_logreport(report):
@@ -415,7 +388,7 @@ def test_x_ends_what_is_in_flight_before_wider_fixtures(
     )
     pytester.makeini("[pytest]\nllm_model = function/slow:answer\npythonpath = .\n")
 
-    result = run_forked(pytester, "-p", "no:cacheprovider", "-x", timeout=PATIENCE)
+    result = run_forked(pytester, "-p", "no:cacheprovider", "-x")
 
     assert result.ret == 1
     log = lines(pytester.path / "order.log")

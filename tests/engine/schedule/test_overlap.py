@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_llmeval.runs.run_file import read_run
-from tests.forked import ForkedSession, run_forked
+from tests.engine.noting import NOTE_ENDS, wait_for
+from tests.forked import PATIENCE, ForkedSession, run_forked
 
 MODEL = """
 import threading
@@ -413,7 +414,7 @@ def test_a_client_that_we_do_not_know_overlaps_all_the_same(pytester: pytest.Pyt
 
     result.assert_outcomes(passed=4)
     assert time.perf_counter() - start < 12  # one after the other: 18 s
-    result.stdout.fnmatch_lines(["note: *ran beside the others*waiting*"])
+    result.stdout.fnmatch_lines(["note: *blocked outside a model call*concurrency=*serial*"])
 
 
 def test_asyncio_run_in_a_sync_body(pytester: pytest.Pytester) -> None:
@@ -534,23 +535,6 @@ def test_a_trial_that_failed_beside_others_is_run_again_alone(pytester: pytest.P
     result.stdout.fnmatch_lines(["*8 calls made, 0 replayed*"])
 
 
-NOTE_ENDS = """
-from pytest_llmeval.engine.case import CaseTrials
-
-finished = CaseTrials.finished
-
-def noting(self, trial):
-    finished(self, trial)
-    with open("ended.log", "a") as log: log.write("ended\\n")
-
-CaseTrials.finished = noting
-"""
-
-
-def lines(path: Path) -> list[str]:
-    return path.read_text().splitlines() if path.exists() else []
-
-
 def test_ctrl_c_keeps_the_trials_that_had_ended_and_waits_for_no_call(
     pytester: pytest.Pytester,
 ) -> None:
@@ -587,11 +571,10 @@ def test_ctrl_c_keeps_the_trials_that_had_ended_and_waits_for_no_call(
     pytester.makeconftest(NOTE_ENDS)
     options = ("-p", "no:cacheprovider")
     process = ForkedSession(pytester.path, *options, output=pytester.path / "output.txt")
-    calls, ends = pytester.path / "calls.log", pytester.path / "ended.log"
-    while process.poll() is None and (len(lines(calls)) < 12 or len(lines(ends)) < 8):
-        time.sleep(0.02)
+    wait_for(process, pytester.path / "calls.log", 12)
+    wait_for(process, pytester.path / "ended.log", 8)  # the fast ones
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=300)  # the slow calls take an hour
+    output, _ = process.communicate(PATIENCE)  # the slow calls take an hour
 
     assert process.returncode == 2
     log = (pytester.path / "order.log").read_text().splitlines()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import signal
-import time
 
 import pytest
 
-from tests.forked import ForkedSession, run_forked
+from tests.engine.noting import wait_for
+from tests.forked import PATIENCE, ForkedSession, run_forked
 from tests.servers.openai_server import OpenAIServer
 from tests.warm_python import PYTHON
 
@@ -218,23 +218,28 @@ def test_output_of_a_callback_is_not_lost(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["from a callback"] * 2)
 
 
-def most_in_flight(pytester: pytest.Pytester, *arguments: str) -> int:
+def most_in_flight(pytester: pytest.Pytester, *arguments: str, expected: int) -> int:
+    """The most trials that were in flight at once; each waits until there were so many."""
     pytester.makepyfile(
-        test_it="""
+        test_it=f"""
         import asyncio
         import pytest
         from pathlib import Path
         from pytest_llmeval import llm_eval
 
-        NOW = []
+        NOW, FULL = [], []
 
         @pytest.mark.parametrize("n", range(8))
         @llm_eval(repeats=4)
         async def test_it(n):
             NOW.append(n)
             with open("most.txt", "a") as file:
-                file.write(f"{len(NOW)}\\n")
-            await asyncio.sleep(0.05)
+                file.write(f"{{len(NOW)}}\\n")
+            if len(NOW) >= {expected}:
+                FULL.append(n)
+            while not FULL:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)  # in which there may be one too many
             NOW.remove(n)
         """
     )
@@ -243,11 +248,11 @@ def most_in_flight(pytester: pytest.Pytester, *arguments: str) -> int:
 
 
 def test_async_trials_overlap_up_to_the_limit(pytester: pytest.Pytester) -> None:
-    assert most_in_flight(pytester, "--llm-concurrency=6") == 6
+    assert most_in_flight(pytester, "--llm-concurrency=6", expected=6) == 6
 
 
 def test_async_trials_can_be_told_not_to_overlap(pytester: pytest.Pytester) -> None:
-    assert most_in_flight(pytester, "--llm-concurrency=1") == 1
+    assert most_in_flight(pytester, "--llm-concurrency=1", expected=1) == 1
 
 
 def test_async_and_sync_trials_overlap_one_another(pytester: pytest.Pytester) -> None:
@@ -407,9 +412,7 @@ def test_the_awaitable_client_of_the_vendor(
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
         for _ in range(2):
-            result = run_forked(
-                pytester, *ALONE, "-W", "error", "--llm-model=openai/gpt-4o-mini", timeout=60
-            )
+            result = run_forked(pytester, *ALONE, "-W", "error", "--llm-model=openai/gpt-4o-mini")
             result.assert_outcomes(passed=3)
             assert str(result.stderr) == ""
     assert len(server.requests) == 18
@@ -481,18 +484,12 @@ def test_ctrl_c_cancels_bodies_and_tears_down_fixtures(
     pytester.makepyfile(INTERRUPTED.replace("{action}", "pass"))
     output_file = pytester.path / "output.txt"
     process = ForkedSession(pytester.path, *ALONE, *arguments, output=output_file)
-    deadline = time.monotonic() + 30
     waiting = 1 if arguments else 20
-    while time.monotonic() < deadline:
-        if (pytester.path / "order.log").exists() and log_of(pytester).count("waiting") == waiting:
-            break
-        time.sleep(0.02)
+    wait_for(process, pytester.path / "order.log", waiting, "waiting")
     process.send_signal(signal.SIGINT)
-    start = time.monotonic()
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(PATIENCE)  # the bodies wait longer
 
     assert process.returncode == 2
-    assert time.monotonic() - start < 20  # 10 s beside nine others; the bodies wait longer
     log = log_of(pytester)
     assert log.count("cancelled") == log.count("narrow up") == log.count("narrow down") == waiting
     assert (log[0], log[-1]) == ("wide up", "wide down")

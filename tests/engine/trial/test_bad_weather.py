@@ -8,13 +8,13 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 
 import pytest
 
 from pytest_llmeval.records import Outcome
 from pytest_llmeval.runs.run_file import read_run
-from tests.forked import ForkedSession, run_forked
+from tests.engine.noting import NOTE_ENDS, wait_for
+from tests.forked import PATIENCE, ForkedSession, run_forked
 from tests.project import Project
 
 MODEL = """
@@ -81,16 +81,13 @@ def test_every_trial_passes_in_spite_of(pytester: pytest.Pytester, body: str) ->
 
 def test_what_hangs_with_a_lock_can_be_ended_by_ctrl_c(pytester: pytest.Pytester) -> None:
     # Never released: the second trial waits for ever.
-    evals(pytester, "LOCK.acquire(); open('acquired', 'w').close()")
+    evals(pytester, "LOCK.acquire()")
+    pytester.makeconftest(NOTE_ENDS)
     output_file = pytester.path / "output.txt"
     process = ForkedSession(pytester.path, "-p", "no:cacheprovider", output=output_file)
-    acquired = pytester.path / "acquired"
-    deadline = time.monotonic() + 30
-    while not acquired.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(1.5)  # the first trial ends, the second begins to hang
+    wait_for(process, pytester.path / "ended.log", 1)  # the others hang, or will
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=25)
+    output, _ = process.communicate(PATIENCE)
 
     assert process.returncode == 2, output
     (path,) = (pytester.path / ".llmeval" / "runs").rglob("*.jsonl.gz")

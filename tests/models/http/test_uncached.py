@@ -108,9 +108,9 @@ def test_a_key_that_a_refusal_quotes_is_not_shown(
 def test_a_replay_sends_nothing_and_says_why(
     ask: Ask, begin: Callable[..., Session], server: OpenAIServer, trial: CountingTrial
 ) -> None:
-    with pytest.raises(openai.APIStatusError, match=r"is not kept.*--llm-cache=auto"):
+    with pytest.raises(openai.APIStatusError, match=r"is never kept.*--llm-cache=auto"):
         ask(begin(mode="replay"), trial)
 
     assert server.requests == []
     [refusal] = trial.refusals
-    assert f"{LIST} is not kept" in str(refusal)
+    assert f"{LIST} is never kept" in str(refusal)
