@@ -32,6 +32,7 @@ OWN_DIRECTIONS: Mapping[str, Better] = {
     **dict.fromkeys(MEASURED_METRICS, "lower"),
 }
 
+MOST_CRASHED_SOON = 0.2  # of the scored trials of a function that is a baseline
 MOST_ERRORED = 0.05  # of the trials that ran; a single one is never too many
 
 
@@ -155,6 +156,7 @@ class Trial:
         calls: in the order in which they were made.
         message: type of the exception and ``path:line``; never a reply or a prompt.
         seconds: wall time of setup, call and teardown.
+        in_setup: it never came to its body, as a fixture raised.
     """
 
     case: str
@@ -164,6 +166,12 @@ class Trial:
     calls: tuple[Call, ...] = ()
     message: str = ""
     seconds: float = 0.0
+    in_setup: bool = False
+
+    @property
+    def asked(self) -> bool:
+        """Whether it made a call of its own: not one that a wider fixture made."""
+        return any(call.slot.trial is not None for call in self.calls)
 
 
 def too_many_errored(errored: int, *, ran: int) -> bool:
@@ -174,6 +182,25 @@ def too_many_errored(errored: int, *, ran: int) -> bool:
         ran: how many there are without the skipped ones, which tell nothing of the provider.
     """
     return errored > max(1, MOST_ERRORED * ran + 1e-9)
+
+
+def crashed_too_soon(trials: Sequence[Trial]) -> tuple[Trial, ...]:
+    """Return the trials for whose sake a function of a run is no baseline.
+
+    That is all of them where each scored one crashed: a bug, not a rate. Else it is those that
+    crashed in a fixture, or before their first call where others came to one, if they are a fifth
+    of the scored ones, and two or more. What crashed on a reply of a model is a score.
+
+    Args:
+        trials: of a function.
+    """
+    scored = [trial for trial in trials if trial.outcome.is_scored]
+    crashed = [trial for trial in scored if trial.outcome is Outcome.CRASHED]
+    if len(crashed) == len(scored):
+        return tuple(crashed)
+    asks = any(trial.asked for trial in scored)
+    soon = tuple(one for one in crashed if one.in_setup or (asks and not one.asked))
+    return soon if len(soon) >= max(2, MOST_CRASHED_SOON * len(scored)) else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -358,6 +358,7 @@ class CaseRunner:
                 outcome=outcome,
                 scores={} if skipped else {PASS_METRIC: 0.0},
                 message=excinfo.typename,
+                in_setup=not skipped,
             )
             for index in self.trials.to_run
         ]

@@ -10,7 +10,7 @@ from pytest_llmeval.gate.pairing import Pairing
 from pytest_llmeval.gate.results import Fact, RuledOutBy, Verdict, Why
 from pytest_llmeval.gate.scoring import FunctionScores
 from pytest_llmeval.gate.significance import are_enough, sample_of
-from pytest_llmeval.records import MEASURED_METRICS, Outcome, too_many_errored
+from pytest_llmeval.records import MEASURED_METRICS, Outcome, crashed_too_soon, too_many_errored
 from pytest_llmeval.settings import GateRules
 from pytest_llmeval.stats.detection import chance_of_so_few
 from pytest_llmeval.stats.exact import fewest_repeats
@@ -68,7 +68,8 @@ def too_much_lost(pairing: Pairing, *, rules: GateRules) -> Decision | None:
         rules: how many cases may be gone.
     """
     trials_lost = (
-        _why_nothing_is_asked(pairing)
+        _why_baseline_crashed(pairing)
+        or _why_nothing_is_asked(pairing)
         or _why_errored_or_without_value(pairing)
         or _why_trials_skipped(pairing)
     )
@@ -231,6 +232,15 @@ def _why_errored_or_without_value(pairing: Pairing) -> Fact | None:
         if every["without_value"] > MOST_WITHOUT_VALUE * every["scored"] + ROUNDING:
             return Fact(without_value, (pairing.metric, every["without_value"], every["scored"]))
     return None
+
+
+def _why_baseline_crashed(pairing: Pairing) -> Fact | None:
+    """Check whether the baseline is one at all: a run that was named may be any."""
+    trials = pairing.baseline.side.every_trial()
+    crashed = crashed_too_soon(trials)
+    if not crashed:
+        return None
+    return Fact(Why.BASELINE_CRASHED, (len(crashed), len(trials), crashed[0].message))
 
 
 def _why_nothing_is_asked(pairing: Pairing) -> Fact | None:

@@ -48,6 +48,7 @@ class Why(StrEnum):
     ERRORED_ANEW = "errored, of those asked anew"
     BASELINE_ERRORED = "errored in the baseline"
     BASELINE_ERRORED_ANEW = "errored in the baseline, of those asked anew"
+    BASELINE_CRASHED = "crashed in the baseline"
     WITHOUT_VALUE = "without value"
     BASELINE_WITHOUT_VALUE = "without value in the baseline"
     ASKS_NOTHING = "asks nothing"

@@ -43,6 +43,8 @@ _SENTENCES: Mapping[Why, str] = {
     "baseline again",
     Why.BASELINE_ERRORED_ANEW: "{} of {} trials of the cases asked anew errored in the baseline, "
     "more than 5 %: record the baseline again",
+    Why.BASELINE_CRASHED: "{} of {} trials in the baseline crashed, all of them or before they "
+    "asked anything ({}): a bug, not a rate. Mend it there and record the baseline again",
     Why.WITHOUT_VALUE: "{1} of {2} scored trials here have no value for {0}, more than 5 %: {how}",
     Why.BASELINE_WITHOUT_VALUE: "{1} of {2} scored trials in the baseline have no value for {0}, "
     "more than 5 %: {how}",

@@ -530,6 +530,19 @@ def test_row_4_in_a_partial_run_looks_at_the_cases_that_ran() -> None:
     assert compared(baseline, run).row == 6
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_row_4_a_baseline_that_crashed_throughout_is_none(strict: bool) -> None:
+    baseline, run = a_run(*many(["ccc"] * 9)), a_run(*many(["ppp"] * 9, request="v2"))
+    found = compared(baseline, run, GateRules(strict=strict))
+    assert outcome(found) == (4, "not_comparable", True)
+    assert worded(found.why).startswith("27 of 27 trials in the baseline crashed")
+
+
+def test_a_function_that_crashes_throughout_here_fell() -> None:
+    baseline, run = a_run(*many(["ppp"] * 9)), a_run(*many(["ccc"] * 9, request="v2"))
+    assert compared(baseline, run).row == 8
+
+
 ASKED = ("ppp", "ppm", "mpp")
 
 

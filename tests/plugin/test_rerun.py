@@ -197,6 +197,28 @@ def test_a_base_that_ran_into_a_cap_is_no_baseline(project: Project, asked: Path
     assert len(callers(asked)) == 20
 
 
+def test_a_base_that_lacks_what_git_ignores_is_no_baseline(project: Project) -> None:
+    with (project.path / ".gitignore").open("a") as file:
+        file.write("data/\n")
+    project.git("switch", "-q", "main")
+    reads = SMALL.replace("    assert", "    open('data/questions.txt')\n    assert")
+    project.write(test_evals=reads)
+    project.commit("reads")
+    branch_off(project)
+    (project.path / "data").mkdir()
+    (project.path / "data" / "questions.txt").touch()
+
+    result = project.run(*RERUN)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            "*is no baseline, 24 of 24 trials of test_says_yes crashed before they asked anything "
+            "(FileNotFoundError test_evals.py:*): it lacks what git ignores (data/)*"
+        ]
+    )
+
+
 def test_workers_test_the_base_too(project: Project, asked: Path) -> None:
     project.write(app=WORSE)
     project.commit("worse")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -31,16 +32,18 @@ from pytest_llmeval.engine.rerun.relocation import (
     python_path,
 )
 from pytest_llmeval.engine.run_header import git_state, may_fetch, selection
-from pytest_llmeval.errors import BaselineError, GitFailed
+from pytest_llmeval.errors import BaselineError, GitFailed, listed_names
 from pytest_llmeval.models.journal import journal_of
 from pytest_llmeval.records import Outcome, Run, paths_of, too_many_errored
 from pytest_llmeval.runs.git import ask, lacks_text, relative_root, short_hash
-from pytest_llmeval.runs.lookup.best_run import shortcomings
+from pytest_llmeval.runs.lookup.best_run import crashed_functions, shortcomings
 from pytest_llmeval.runs.own_repository import OwnRepository
 from pytest_llmeval.runs.run_file import read_run
 from pytest_llmeval.runs.store import FoundRun, first_of
 from pytest_llmeval.settings import MARKER, RERUN, Settings
 
+_OF_TOOLS = re.compile(r"(^|/)(__pycache__|\.[^/]*(cache|venv|llmeval)|venv|node_modules)/")
+_LISTED = 5
 # Ends of a pytest whose trials are all there: tests may have failed, and there may be none.
 _ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
@@ -129,7 +132,7 @@ class Rerun:
             self._check_nothing_ran(relocation, commit)
         projects = (self.config.rootpath, *(install.project for install in installs))
         return BaseRun(
-            found=None if run is None else FoundRun(run, self._checked(read_run(run))),
+            found=None if run is None else FoundRun(run, self._checked(read_run(run), relocation)),
             dropped=given.dropped,
             dependencies=changed_dependencies(relocation, projects),
             submodules=_empty_submodules(relocation),
@@ -147,7 +150,7 @@ class Rerun:
             f"record them where they were:  git switch --detach {base} && pytest"
         )
 
-    def _checked(self, run: Run) -> Run:
+    def _checked(self, run: Run, relocation: Relocation) -> Run:
         """Refuse a run of which the gate could make nothing, before more is paid for."""
         ran = [trial for trial in run.trials if trial.outcome is not Outcome.SKIPPED]
         errored = [trial for trial in ran if trial.outcome is Outcome.ERRORED]
@@ -157,6 +160,11 @@ class Rerun:
             raise BaselineError(
                 f"{len(errored)} of {len(ran)} trials of run {run.id} errored{mostly}, more than "
                 "5 %: it is no baseline. Run again: only what got no reply is asked anew"
+            )
+        if crashed := crashed_functions(run):
+            raise BaselineError(
+                f"run {run.id} is no baseline, {crashed[0]}: {_absent(relocation)}. Give that "
+                "commit what it lacks, or record it where all is there, then run again"
             )
         has_all = len(run.trials) == sum(case.repeats for case in run.cases)
         # Node ids are no selection of which anybody can ask for the same again.
@@ -261,6 +269,18 @@ def _foreign(files: Sequence[str], checkout: Path, commit: str) -> str:
         f"checkout is on the path, or record {base} by itself, installed from it:  "
         f"git switch --detach {base}"
     )
+
+
+def _absent(relocation: Relocation) -> str:
+    """Say what of a checkout the worktree of a commit lacks."""
+    top = relocation.checkout
+    listed = ask(
+        top, "ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"
+    )
+    names = [name for name in (listed or "").split("\0") if name and not _OF_TOOLS.search(name)]
+    ignored = listed_names(sorted(names), _LISTED) or "nothing but files of tools"
+    empty = listed_names(_empty_submodules(relocation), _LISTED)
+    return f"it lacks what git ignores ({ignored})" + f" and submodules ({empty})" * bool(empty)
 
 
 def _empty_submodules(relocation: Relocation) -> tuple[str, ...]:

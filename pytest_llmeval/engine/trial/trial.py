@@ -244,6 +244,7 @@ class RunningTrial:
             calls=self.ledger.calls,
             message=message(failure, self.ledger, root=self.item.config.rootpath),
             seconds=round(Clock.seconds() - self._started, 6),
+            in_setup="setup" in self._raised and ended is Outcome.CRASHED,
         )
         return Ended(
             record=record,

@@ -8,7 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from pytest_llmeval.errors import BaselineUnreadable
-from pytest_llmeval.records import Run, filters_of, is_below, paths_of, too_many_errored
+from pytest_llmeval.records import (
+    Run,
+    Trial,
+    bare,
+    crashed_too_soon,
+    filters_of,
+    is_below,
+    paths_of,
+    too_many_errored,
+    trials_by_case,
+)
 from pytest_llmeval.runs.git import short_hash
 from pytest_llmeval.runs.run_lines import RunHeader
 from pytest_llmeval.runs.store import (
@@ -77,6 +87,10 @@ class Search:
             except BaselineUnreadable as exc:
                 self.passed_over.append(f"passed over: {exc}")
                 continue
+            if crashed := crashed_functions(run):
+                name = f"run {run.id} of {short_hash(stored.header.run.commit or '')}"
+                self.passed_over.append(f"passed over: {name}, {crashed[0]}")
+                continue
             return FoundRun(stored.path, run, self._notes(stored))
         return None
 
@@ -129,6 +143,20 @@ def unfitness(header: RunHeader) -> tuple[str, ...]:
     if too_many_errored(header.errored, ran=header.ran):
         return (*found, f"{header.errored} of {header.ran} trials errored")
     return found
+
+
+def crashed_functions(run: Run) -> tuple[str, ...]:
+    """Say of each function of a run that crashed too soon to be a baseline how often, and where."""
+    functions: dict[str, list[Trial]] = {}
+    for case, trials in zip(run.cases, trials_by_case(run).values(), strict=True):
+        functions.setdefault(case.function, []).extend(trials)
+    found = []
+    for function, trials in functions.items():
+        if crashed := crashed_too_soon(trials):
+            asked = "" if any(one.asked for one in crashed) else " before they asked anything"
+            many = f"{len(crashed)} of {len(trials)} trials of {bare(function)} crashed{asked}"
+            found.append(f"{many} ({crashed[0].message})")
+    return tuple(found)
 
 
 def shortcomings(run: Run, *, trials: int) -> tuple[str, ...]:

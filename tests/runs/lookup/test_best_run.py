@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from pytest_llmeval.records import too_many_errored
-from pytest_llmeval.runs.lookup.best_run import covers, shortcomings
-from tests.runs.builders import make_run
+from pytest_llmeval.records import Outcome, Slot, Trial, crashed_too_soon, too_many_errored
+from pytest_llmeval.runs.lookup.best_run import covers, crashed_functions, shortcomings
+from tests.runs.builders import make_call, make_run
 
 
 @pytest.mark.parametrize(
@@ -80,3 +82,59 @@ def test_one_trial_or_a_twentieth_of_them_may_be_errored_and_no_more():
     assert not any(too_many_errored(1, ran=n) for n in range(1, 20))
     assert not any(too_many_errored(n, ran=20 * n) for n in range(2000))
     assert all(too_many_errored(n + 1, ran=20 * n) for n in range(1, 2000))
+
+
+def trial(end: str, index: int = 0) -> Trial:
+    """A trial: ``p`` passed, ``s`` skipped, and crashed: ``c`` after, ``b`` before it asked;
+    ``f`` in a fixture, with a call of a wider one.
+    """
+    outcomes = {"p": Outcome.PASSED, "s": Outcome.SKIPPED}
+    shared = make_call(slot=Slot(None, 0))
+    return Trial(
+        case="tests/test_a.py::test_a[Peru]",
+        index=index,
+        outcome=outcomes.get(end, Outcome.CRASHED),
+        calls={"b": (), "f": (shared,), "s": ()}.get(end, (make_call(index),)),
+        message="OSError a.py:3",
+        in_setup=end == "f",
+    )
+
+
+@pytest.mark.parametrize(
+    ("ends", "number"),
+    [
+        ("ccccc", 5),  # a bug, not a rate
+        ("cccccs", 5),
+        ("ccccp", 0),  # on a reply
+        ("bbpppppppp", 2),
+        ("bbppppppppp", 0),
+        ("bpp", 0),  # a single one may be an accident
+        ("fbccp", 2),
+        ("ffccp", 2),
+        ("sss", 0),
+        ("", 0),
+    ],
+)
+def test_a_function_that_crashed_before_it_asked_is_no_baseline(ends: str, number: int) -> None:
+    trials = [trial(end, index) for index, end in enumerate(ends)]
+    assert len(crashed_too_soon(trials)) == number
+
+
+def test_what_never_asks_is_no_baseline_for_what_its_fixtures_do() -> None:
+    def silent(**changes: object) -> Trial:
+        return replace(trial("b"), **changes)  # type: ignore[arg-type]
+
+    passed = silent(outcome=Outcome.PASSED)
+    assert not crashed_too_soon([silent(), silent(), passed])
+    assert len(crashed_too_soon([silent(in_setup=True), silent(in_setup=True), passed])) == 2
+
+
+def test_such_functions_are_told_with_their_exception() -> None:
+    def told(ends: str) -> tuple[str, ...]:
+        trials = tuple(trial(end, index) for index, end in enumerate(ends))
+        return crashed_functions(make_run(trials=trials))
+
+    assert told("ccc") == ("3 of 3 trials of test_a crashed (OSError a.py:3)",)
+    early = "2 of 4 trials of test_a crashed before they asked anything (OSError a.py:3)"
+    assert told("bbpp") == (early,)
+    assert told("ppp") == ()

@@ -14,6 +14,7 @@ from pytest_llmeval.errors import (
     BaselineUnreadable,
     SettingsError,
 )
+from pytest_llmeval.records import Outcome
 from pytest_llmeval.runs.ci import CiFacts
 from pytest_llmeval.runs.git import read_state
 from pytest_llmeval.runs.lookup.session_baseline import find_baseline
@@ -436,6 +437,30 @@ def test_a_newer_run_with_a_few_errored_trials_is_taken(project):
     branch_off(project)
     baseline = find(project, "main")
     assert (baseline.run.id, baseline.notes) == (newest, ())
+
+
+CRASHED = tuple(
+    replace(trial, outcome=Outcome.CRASHED, message="OSError app.py:3") for trial in make_trials(20)
+)
+
+
+def test_a_newer_run_that_crashed_does_not_hide_a_good_one(project):
+    good = project.record(trials=PAID)
+    crashed = project.record(trials=CRASHED)
+    branch_off(project)
+    baseline = find(project, "main")
+    assert baseline.run.id == good
+    (note,) = baseline.notes
+    assert note.startswith(f"passed over: run {crashed} of ")
+    assert note.endswith(", 20 of 20 trials of test_a crashed before they asked anything "
+                         "(OSError app.py:3)")  # fmt: skip
+
+
+def test_a_run_that_crashed_stands_for_no_commit(project):
+    project.record(trials=CRASHED)
+    branch_off(project)
+    _, passed_over, *_ = refusal(BaselineNotFound, project, "main")
+    assert "20 of 20 trials of test_a crashed" in passed_over
 
 
 def test_skipped_trials_do_not_cover_up_errored_ones(project):
