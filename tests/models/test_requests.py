@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from pytest_llmeval.errors import OWN_DEADLINE_REASON
 from tests.models.conftest import SECRET, Session
 from tests.models.test_interception import ASKED, Place, post
 from tests.servers.openai_server import OpenAIServer, Scripted
@@ -152,6 +153,18 @@ def test_a_call_that_takes_too_long_ends_as_a_timeout(
         requests.post(url, json=ASKED)
 
     assert [call.failure for call in trial.calls] == ["infrastructure"]
+
+
+@pytest.mark.parametrize("timeout", [0.05, (5, 0.05)])
+def test_the_applications_own_timeout_is_its_own(
+    place: Place, server: OpenAIServer, url: str, timeout: Any
+) -> None:
+    server.then(Scripted(delay=30))
+    with place.trial() as trial, pytest.raises(requests.ReadTimeout):
+        requests.post(url, json=ASKED, timeout=timeout)
+
+    assert [call.reason for call in trial.calls] == [OWN_DEADLINE_REASON]
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(

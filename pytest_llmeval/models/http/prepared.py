@@ -45,6 +45,7 @@ def sending_by_requests(
             wrap=partial(adapter.build_response, request),
             late=partial(module.ReadTimeout, request=request),
             broken=partial(module.ConnectionError, request=request),
+            patience=_patience(options.get("timeout")),
         )
         sending = partial(plain, adapter, request, *args, **options)
         answer = _answer(interception, library, request, sending)
@@ -90,11 +91,13 @@ class Library(NamedTuple):
         wrap: makes a response of the library out of urllib3's.
         late: makes the error of a reply that took too long, with a sentence.
         broken: makes the error of a reply that broke off, of urllib3's.
+        patience: seconds for which the application wants to wait; None where it did not say.
     """
 
     wrap: Callable[[Any], Any]
     late: Callable[[str], Exception]
     broken: Callable[[Exception], Exception]
+    patience: float | None = None
 
     @staticmethod
     def ByteStream(content: bytes) -> BytesIO:  # noqa: N802 - as httpx names it
@@ -136,7 +139,10 @@ def _answer(
     from pytest_llmeval.models.http.libraries import newest
 
     ours = newest()
-    request = ours.Request("POST", sent.url, headers=headers, content=bytes(content))
+    timeouts = {"timeout": {"read": library.patience}}
+    request = ours.Request(
+        "POST", sent.url, headers=headers, content=bytes(content), extensions=timeouts
+    )
     question = interception.question(library, request, candidate)
     if question is None:
         return None
@@ -149,6 +155,12 @@ def _answer(
     most = interception.retries.max_reply_bytes
     receive = partial(send_once, ours, sending, request, most=most)
     return question.answer(lambda deadline: deadline.run(receive))
+
+
+def _patience(timeout: Any) -> float | None:
+    """Read for how long a request of requests may be silent: seconds, or of a pair the second."""
+    read = timeout[1] if isinstance(timeout, tuple) and len(timeout) > 1 else timeout
+    return read if isinstance(read, int | float) else None
 
 
 def _pieces(reply: Any, library: Library) -> Iterator[bytes]:
