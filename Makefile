@@ -93,7 +93,7 @@ test-clients-%: .venv-clients-%/.ready
 # docs/clients.md. LIBRARY=litellm tries one; REWRITE_TABLE=1 writes its row.
 LIBRARIES := openai-2 openai-3 anthropic ollama google-genai google-genai-aiohttp instructor \
 	langchain-openai mistralai cohere huggingface_hub litellm dspy dspy-its-own-engine \
-	llama-index pydantic-ai openai-agents crewai
+	llama-index pydantic-ai openai-agents crewai boto3 requests
 PINS_openai-2 := openai==2.*
 PINS_openai-3 := openai==3.*
 # Without mcp LiteLLM takes no tools.

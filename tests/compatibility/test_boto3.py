@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.models.providers.bedrock_frames import CONVERSE_STREAM, CONVERSED, FRAMED, INVOKED
+from tests.servers.bedrock_server import CONVERSE_STREAM, CONVERSED, FRAMED, INVOKED
 from tests.servers.openai_server import OpenAIServer, Scripted
 
 pytestmark = pytest.mark.skipif(

@@ -61,6 +61,7 @@ class Library:
 
 
 OWN_LANGUAGE = "its `feature_extraction` speaks a language of its own"
+NONE_AWAITS = "it has none"
 LITELLM_SWITCH = {"LITELLM_LOCAL_MODEL_COST_MAP=True": "the download of the map of models"}
 CACHE_OF_DSPY = {
     "dspy.LM(..., cache=False)": "its own cache, which gives each repeat the first draw"
@@ -121,4 +122,6 @@ LIBRARIES = (
             "CREWAI_DISABLE_TELEMETRY=true": "telemetry",
         },
     ),
+    Library(name="boto3", reasons=dict.fromkeys(("async", "async stream"), NONE_AWAITS)),
+    Library(name="requests", reasons=dict.fromkeys(("async", "async stream"), NONE_AWAITS)),
 )

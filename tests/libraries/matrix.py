@@ -125,6 +125,8 @@ def tried(library: Library, folder: Path) -> Tried:
     shutil.copy(library.application, folder / "application.py")
     (folder / "test_application.py").write_text(EVALS % {"trials": TRIALS})
     (folder / "conftest.py").write_text(NOWHERE_ELSE)
+    # As people have it: there the files of all modules are looked for.
+    subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
     with GatewayServer() as server:
         (folder / "pytest.ini").write_text(INI.format(host=server.origin.removeprefix("http://")))
         first = _session(library, folder, server, PROMPT)

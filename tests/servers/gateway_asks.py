@@ -72,9 +72,11 @@ def _has_result(body: Mapping[str, Any]) -> bool:
 
 def _tools(body: Mapping[str, Any]) -> list[tuple[str, Any]]:
     found = []
-    for tool in body.get("tools") or []:
-        for one in tool.get("functionDeclarations") or [tool.get("function") or tool]:
+    for tool in body.get("tools") or (body.get("toolConfig") or {}).get("tools") or []:
+        whole = tool.get("function") or tool.get("toolSpec") or tool
+        for one in tool.get("functionDeclarations") or [whole]:
             schema = one.get("parameters") or one.get("input_schema")
+            schema = schema or (one.get("inputSchema") or {}).get("json")
             schema = (
                 schema
                 or one.get("parametersJsonSchema")

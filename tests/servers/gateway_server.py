@@ -11,7 +11,13 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tests.servers import anthropic_server, gemini_server, ollama_server, openai_streams
+from tests.servers import (
+    anthropic_server,
+    bedrock_server,
+    gemini_server,
+    ollama_server,
+    openai_streams,
+)
 from tests.servers.gateway_asks import Asked, asked_of
 from tests.servers.openai_server import OpenAIServer, Received, Scripted, chat_completion
 
@@ -226,6 +232,25 @@ def _features(asked: Asked) -> Scripted:
     return Scripted(body=[asked.vector])
 
 
+def _converse(asked: Asked) -> Scripted:
+    part: dict[str, object] = {"text": asked.text}
+    if asked.tool is not None:
+        part = {"toolUse": {"toolUseId": "t1", "name": asked.tool, "input": asked.filled}}
+    message = {"role": "assistant", "content": [part]}
+    ending = {"stopReason": "end_turn", "usage": bedrock_server.CONVERSED["usage"]}
+    return Scripted(body={"output": {"message": message}, "metrics": {"latencyMs": 1}, **ending})
+
+
+def _converse_stream(asked: Asked) -> Scripted:
+    chunks = bedrock_server.converse_stream(_pieces(asked.text))
+    return Scripted(chunks=chunks, headers=bedrock_server.FRAMED)
+
+
+def _invoke(asked: Asked) -> Scripted:
+    content = [{"type": "text", "text": asked.text}]
+    return Scripted(body=bedrock_server.INVOKED | {"content": content})
+
+
 # What is in a path, and what answers it; the first that fits.
 DIALECTS: tuple[tuple[str, Callable[[Asked], Scripted]], ...] = (
     ("/chat/completions", _chat),
@@ -243,4 +268,7 @@ DIALECTS: tuple[tuple[str, Callable[[Asked], Scripted]], ...] = (
     ("/v2/chat", _cohere_chat),
     ("/v2/embed", _cohere_embed),
     ("/feature-extraction", _features),
+    ("/converse-stream", _converse_stream),
+    ("/converse", _converse),
+    ("/invoke", _invoke),
 )

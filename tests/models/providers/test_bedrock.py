@@ -15,7 +15,9 @@ from pytest_llmeval.models.http.answers import NoAnswer, read_stream
 from pytest_llmeval.models.providers.bedrock import VENDOR
 from pytest_llmeval.transcripts.messages import read_reply
 from tests.models.conftest import SECRET, CountingTrial, Session
-from tests.models.providers.bedrock_frames import (
+from tests.models.providers.test_services import AnyModelServer, Place, lead_to
+from tests.models.test_interception import LIBRARIES, post
+from tests.servers.bedrock_server import (
     CONVERSE_STREAM,
     CONVERSED,
     FRAMED,
@@ -24,8 +26,6 @@ from tests.models.providers.bedrock_frames import (
     NOVA_STREAM,
     frame,
 )
-from tests.models.providers.test_services import AnyModelServer, Place, lead_to
-from tests.models.test_interception import LIBRARIES, post
 from tests.servers.openai_server import OpenAIServer, Scripted
 
 MODEL = "anthropic.claude-haiku-4-5-v1:0"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
+from collections.abc import Sequence
 from zlib import crc32
 
 FRAMED = {"content-type": "application/vnd.amazon.eventstream"}
@@ -41,14 +42,21 @@ def own(chunk: object) -> bytes:
     return frame({"bytes": text, "p": "abc"}, event_type="chunk", message_type="event")
 
 
-CONVERSE_STREAM = [
-    frame({"role": "assistant"}, event_type="messageStart"),
-    frame({"contentBlockIndex": 0, "delta": {"text": "Li"}}, event_type="contentBlockDelta"),
-    frame({"contentBlockIndex": 0, "delta": {"text": "ma"}}, event_type="contentBlockDelta"),
-    frame({"contentBlockIndex": 0}, event_type="contentBlockStop"),
-    frame({"stopReason": "end_turn"}, event_type="messageStop"),
-    frame({"usage": CONVERSED["usage"]}, event_type="metadata"),
-]
+def converse_stream(pieces: Sequence[str]) -> list[bytes]:
+    """Word a reply of Converse as a stream, an event a chunk."""
+    return [
+        frame({"role": "assistant"}, event_type="messageStart"),
+        *(
+            frame({"contentBlockIndex": 0, "delta": {"text": one}}, event_type="contentBlockDelta")
+            for one in pieces
+        ),
+        frame({"contentBlockIndex": 0}, event_type="contentBlockStop"),
+        frame({"stopReason": "end_turn"}, event_type="messageStop"),
+        frame({"usage": CONVERSED["usage"]}, event_type="metadata"),
+    ]
+
+
+CONVERSE_STREAM = converse_stream(["Li", "ma"])
 INVOKE_STREAM = [
     own({"type": "message_start", "message": {**INVOKED, "content": []}}),
     own(
